@@ -231,15 +231,23 @@ static void require_operands(DtEmit *e, const DtOp *op)
     }
 }
 
+/* Whether a temporary is the value and nothing else, in the order of its type; between rows there may be gaps. */
+static bool is_whole(DtEmit *e, const DtValue *value, const DtPlace *place)
+{
+    DtPlace whole = dt_place_dense(e, value->type, place->view.buffer);
+    for (uint32_t d = 0; d < whole.view.rank && place->view.rank == whole.view.rank; d++)
+        if (place->view.stride[d] > whole.view.stride[d])
+            whole.view.stride[d] = place->view.stride[d];
+    return dt_place_same(place, &whole) &&
+           e->buffers.at[place->view.buffer].bytes == dt_place_arg(e, place, false).bytes;
+}
+
 bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t at)
 {
     const DtPlace *place = dt_place_find(e, value);
     if (!place || !value->op || e->buffers.at[place->view.buffer].fixed)
         return false;
-    const DtPlace whole = dt_place_dense(e, value->type, place->view.buffer);
-    return dt_place_same(place, &whole) &&
-           e->buffers.at[place->view.buffer].bytes == dt_place_arg(e, &whole, false).bytes &&
-           root_of(value) == value && last_read(e, value) == at;
+    return is_whole(e, value, place) && root_of(value) == value && last_read(e, value) == at;
 }
 
 bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output)

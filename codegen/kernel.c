@@ -392,7 +392,7 @@ static uint32_t one_hot(DtKBuild *b, const DtOp *op)
     return node;
 }
 
-static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
+static uint32_t op_node(DtKBuild *b, const DtOp *op)
 {
     const DtOp *outer_op = b->op;
     b->op = op;
@@ -426,7 +426,6 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
             break;
         }
         case DT_OP_SCATTER_ADD: node = one_hot(b, op); break;
-        case DT_OP_UPDATE: node = dt_kernel_update(b, op, result); break;
         default: node = dt_kernel_index_map(b, op);
         }
     }
@@ -447,7 +446,7 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
     else if (op && op->kind == DT_OP_IOTA)
         node = iota_node(b, op);
     else if (in_group(b, op) || dt_op_is_inline(value))
-        node = op_node(b, op, value->index);
+        node = op_node(b, op);
     else if (!op && b->in->is_index && b->in->is_index(b->in->context, value))
         node = dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_INT, .dtype = DT_I32,
                                            .integer = integer(b, (DtKInt){.kind = DT_KINT_INDEX})});

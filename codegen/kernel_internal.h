@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by kernel.c (nodes, space, stores), kernel_map.c (index maps of axis ops) and kernel_update.c. */
+/* Shared by kernel.c (nodes, space, stores) and kernel_map.c (index maps of axis ops). */
 #ifndef DT_CODEGEN_KERNEL_INTERNAL_H
 #define DT_CODEGEN_KERNEL_INTERNAL_H
 
@@ -34,7 +34,5 @@ uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
 uint32_t dt_kernel_index_map(DtKBuild *b, const DtOp *op);
 /* The element that window offset w adds to each element of a fold. */
 uint32_t dt_kernel_fold(DtKBuild *b, const DtOp *op);
-/* One result of an optimizer step. */
-uint32_t dt_kernel_update(DtKBuild *b, const DtOp *op, uint32_t result);
 
 #endif

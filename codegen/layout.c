@@ -12,7 +12,10 @@
  *   fold     as the operand without the window's axis, so that its loops run along memory
  *
  * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of a pooling) has its
- * short axes, the windows', before the last long one. */
+ * short axes, the windows', before the last long one.
+ *
+ * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples of ROW_ALIGN bytes:
+ * 50257 logits of a token take the room of 50260 in f32. What enters or leaves a function lies without gaps. */
 #include "codegen/emit.h"
 
 #include "base/intern.h"
@@ -150,6 +153,81 @@ static void folded_order(const DtEmit *e, const DtValue *value, Order *ret_order
     add(ret_order, type->axes[last - 1].name);
 }
 
+/* ---- rows of matrices ---- */
+
+/* Libraries and tensor cores load 16 bytes at once. Shorter rows gain nothing (197 keys of a block of attention). */
+enum { ROW_ALIGN = 16, MIN_ROW = 1024 };
+
+/* Whether the rows of a matrix may have gaps between them: the op goes by strides. */
+static bool takes_gaps(const DtOp *op)
+{
+    return op->kind == DT_OP_DOT || op->kind == DT_OP_FUSED || op->kind == DT_OP_REDUCE ||
+           op->kind == DT_OP_SCATTER_ADD || dt_op_is_pointwise(op->kind);
+}
+
+/* Whether two axes of value are rows, columns or summed together in the product. */
+static bool act_alike(const DtOp *dot, const char *x, const char *y)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if ((dt_type_find(dot->in[i]->type, x) < 0) != (dt_type_find(dot->in[i]->type, y) < 0))
+            return false;
+    return sums(dot, x) == sums(dot, y);
+}
+
+/* Where in the value's type the axes of a row begin, as the product sees it; 0: it sees no rows. */
+static uint32_t row_in(const DtOp *dot, const DtType *type)
+{
+    uint32_t first = type->rank - 1;
+    while (first > 0 && act_alike(dot, type->axes[first - 1].name, type->axes[type->rank - 1].name))
+        first--;
+    return first;
+}
+
+/* The same for all products that make or read value; 0 also if it has to lie without gaps. */
+static uint32_t row_of(const DtFunc *func, const DtValue *value)
+{
+    uint32_t first = value->op->kind == DT_OP_DOT ? row_in(value->op, value->type) : value->type->rank;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == value)
+            return 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
+            const DtOp *op = func->ops.at[i];
+            if (op->in[j] != value)
+                continue;
+            const uint32_t row = op->kind == DT_OP_DOT ? row_in(op, value->type) : takes_gaps(op) ? first : 0;
+            first = row < first ? row : first;
+        }
+    return first < value->type->rank ? first : 0;
+}
+
+/* Bytes of the innermost axes of value's type, from axis `first` on. */
+static int64_t row_bytes(const DtEmit *e, const DtType *type, uint32_t first)
+{
+    int64_t bytes = dt_dtype_size(type->dtype);
+    for (uint32_t d = first; d < type->rank; d++)
+        bytes *= dt_type_local_extent(type, d, &e->module->mesh);
+    return bytes;
+}
+
+static bool is_crooked(int64_t bytes) { return bytes >= MIN_ROW && bytes % ROW_ALIGN != 0; }
+
+static void align_rows(DtEmit *e, const DtValue *value, DtPlace *place)
+{
+    const DtType *type = value->type;
+    const int64_t size = dt_dtype_size(type->dtype);
+    bool some = false;
+    for (uint32_t d = 1; d < type->rank; d++)
+        some = some || is_crooked(row_bytes(e, type, d));
+    const uint32_t first = some && takes_gaps(value->op) ? row_of(e->scope->func, value) : 0;
+    const int64_t bytes = first ? row_bytes(e, type, first) : 0, units = (bytes + ROW_ALIGN - 1) / ROW_ALIGN;
+    if (!is_crooked(bytes))
+        return;
+    for (uint32_t d = 0; d < first; d++)
+        place->view.stride[d] = place->view.stride[d] / (bytes / size) * units * (ROW_ALIGN / size);
+    e->buffers.at[place->view.buffer].bytes = dt_place_arg(e, place, true).bytes;
+}
+
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
 {
     Order order = {.n = 0};
@@ -165,14 +243,18 @@ DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
         fold_order(e, op, &order);
     else
         folded_order(e, value, &order);
+    if (order.n != value->type->rank) {
+        align_rows(e, value, &place);
+        return place;
+    }
     DtPlace ordered = place;
     int64_t stride = 1;
     for (uint32_t i = order.n; i-- > 0;) {
         int d = dt_type_find(value->type, order.axis[i]);
-        if (d < 0 || order.n != value->type->rank)
+        if (d < 0)
             return place;
         ordered.view.stride[d] = stride;
         stride *= ordered.view.extent[d];
     }
-    return order.n ? ordered : place;
+    return ordered;
 }

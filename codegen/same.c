@@ -93,8 +93,6 @@ static void add_attributes(Key *key, const DtOp *op)
     dt_text_add_n(key->text, (const char *)op->relabels, op->n_relabels * sizeof *op->relabels);
     if (!op->store)
         ADD(key, op->text);
-    if (op->update)
-        ADD(key, *op->update);
     if (op->of)
         ADD(key, *op->of);
 }

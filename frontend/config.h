@@ -43,16 +43,22 @@ typedef struct DtConfigItems {
     uint32_t n;
 } DtConfigItems;
 
+/* The calls of a train block's optimizers, one per group of parameters. */
+typedef DT_VEC(const DtExpr *) DtOptimizerCalls;
+
 /* Rewrites the trees as options->sets say: `train.steps=100`, `train.optimizer.lr=0.1`, `parallel.mesh.data=2`,
  * `parallel.micro=4`, `cluster.gpus=4`; a block may be named by its own name (`d3.micro=4`). The value
  * is read as an expression of the language. Reports E0002 for what cannot be set. */
 void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
 
 /* Fills trains, clusters, parallels and the chosen ones. Readers have names but types NULL: the lowering
- * fills them when it makes the inputs. ret_train_item is the chosen train block (NULL: none), ret_optimizer its
- * optimizer, a call (NULL: none). */
+ * fills them when it makes the inputs. ret_train_item is the chosen train block (NULL: none), ret_calls its
+ * optimizers. */
 void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
-                          const DtItem **ret_train_item, const DtExpr **ret_optimizer);
+                          const DtItem **ret_train_item, DtOptimizerCalls *ret_calls);
+
+/* Whether an argument of that name says something of the group, whatever the optimizer. */
+bool dt_config_is_group_option(const char *name);
 
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry);

@@ -161,23 +161,23 @@ static void check_clusters(const DtConfigHost *host, DtConfigItems items, DtProg
 }
 
 void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
-                          const DtItem **ret_train_item, const DtExpr **ret_optimizer)
+                          const DtItem **ret_train_item, DtOptimizerCalls *ret_calls)
 {
     check_twice(host, items);
     read_all(host, items, program);
     const DtItem *chosen = choose_train(host, items);
     *ret_train_item = chosen;
-    *ret_optimizer = NULL;
+    *ret_calls = (DtOptimizerCalls){0};
     for (uint32_t i = 0; i < items.n; i++) {
         if (items.at[i]->kind != DT_ITEM_TRAIN)
             continue;
-        const DtExpr *optimizer;
-        DtTrainConfig *train = dt_configtrain_read(host, items.at[i], &optimizer);
+        DtOptimizerCalls calls = {0};
+        DtTrainConfig *train = dt_configtrain_read(host, items.at[i], &calls);
         DT_PUSH(host->arena, program->trains, train);
         if (items.at[i] != chosen)
             continue;
         program->train = train;
-        *ret_optimizer = optimizer;
+        *ret_calls = calls;
     }
     choose_parallel(host, items, program);
     choose_cluster(host, items, program);

@@ -64,6 +64,7 @@ static const char *class_name(DtConfigClass config_class)
     switch (config_class) {
     case DT_CONFIG_BLOCK: return "block";
     case DT_CONFIG_VERB: return "directive of a parallel block";
+    case DT_CONFIG_GROUP: return "call of an optimizer";
     case DT_CONFIG_MIXED: return "value of precision";
     case DT_CONFIG_EVAL: return "value of eval";
     case DT_CONFIG_SAVE: return "value of save";

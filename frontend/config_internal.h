@@ -8,6 +8,7 @@
 typedef enum DtConfigClass {
     DT_CONFIG_BLOCK,
     DT_CONFIG_VERB,
+    DT_CONFIG_GROUP,
     DT_CONFIG_MIXED,
     DT_CONFIG_EVAL,
     DT_CONFIG_SAVE,
@@ -150,9 +151,15 @@ const char *dt_configargs_path(const DtExpr *expr);
 
 /* ---- one file per block ---- */
 
-/* ret_optimizer may be NULL. The result is never NULL; what could not be read has its preset. */
-DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
-                                   const DtExpr **ret_optimizer);
+/* ret_calls: of its optimizers, one per group. The result is never NULL; what could not be read has its preset. */
+DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, DtOptimizerCalls *ret_calls);
+/* The groups of parameters of a train block, and their optimizers' calls. */
+void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
+                         DtOptimizerCalls *ret_calls);
+/* Whether the entry is one: a call of an optimizer with `params`. */
+bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
+/* The texts of a value of kind TEXTS. */
+void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
 /* Mesh against cluster, mesh axes against their uses. cluster NULL: this machine. */

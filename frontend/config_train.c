@@ -107,7 +107,7 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     if (!is_plain(entry))
         return;
     DtName name = entry->targets.at[0].name;
-    if (is_key(name.text) || !strcmp(name.text, "loss") || is_used(item, name.text))
+    if (is_key(name.text) || !strcmp(name.text, "loss") || is_used(item, name.text) || dt_configgroup_is(host, entry))
         return;
     const DtExpr *value = dt_configargs_bare(entry->value);
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
@@ -244,24 +244,6 @@ static void read_metrics(const DtConfigHost *host, const DtConfigValue *value, D
     }
 }
 
-static void read_frozen(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
-{
-    DtExpr *const *items;
-    DtExpr *single;
-    uint32_t n = 0;
-    if (value->expr)
-        dt_configargs_items(value->expr, &items, &n, &single);
-    if (n > DT_COUNT(train->frozen))
-        dt_diag_report(host->diags, E0452, value->expr->span, "`frozen` takes at most 64 texts; `*` stands for many");
-    for (uint32_t i = 0; i < n && n <= DT_COUNT(train->frozen); i++) {
-        const DtExpr *item = dt_configargs_bare(items[i]);
-        if (!item || item->kind != DT_EXPR_STRING)
-            continue;
-        train->frozen[train->n_frozen].pattern = dt_intern_n(item->string, item->string_len);
-        train->frozen[train->n_frozen++].span = item->span;
-    }
-}
-
 static void read_save(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
 {
     DtConfigValues v;
@@ -294,8 +276,7 @@ static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainCo
     }
 }
 
-DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
-                                   const DtExpr **ret_optimizer)
+DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, DtOptimizerCalls *ret_calls)
 {
     DtConfigValues v;
     DtTrainConfig *train = DT_NEW(host->arena, DtTrainConfig);
@@ -310,9 +291,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     for (uint32_t i = 0; i < item->entries.n; i++)
         check_entry(host, item, item->entries.at[i]);
     dt_configargs_entries(host, DT_SCHEMA_TRAIN, item->entries, item->span, &v);
-    const DtExpr *optimizer = v.at[DT_KEY_TRAIN_optimizer].expr;
-    if (optimizer)
-        train->optimizer.span = optimizer->span;
+    dt_configgroup_read(host, item, train, ret_calls);
     read_precision(host, &v.at[DT_KEY_TRAIN_precision], &train->precision);
     if (train->precision.dynamic_loss_scale)
         DT_PUSH(host->arena, train->scalars, ((DtStepScalar){dt_intern("@loss_scale"), "loss_scale"}));
@@ -321,9 +300,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
-    read_frozen(host, &v.at[DT_KEY_TRAIN_frozen], train);
+    dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);
     read_metrics(host, &v.at[DT_KEY_TRAIN_metrics], train);
-    if (ret_optimizer)
-        *ret_optimizer = optimizer;
     return train;
 }

@@ -12,7 +12,6 @@
 #include "base/bug.h"
 #include "base/intern.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 /* ---- limits ---- */
@@ -65,6 +64,7 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
                        .type = type,
                        .n_loops = formal->n_loops,
                        .written_rank = formal->written_rank,
+                       .begins = formal->begins,
                        .init = formal->init,
                        .span = formal->span,
                        .index = l->module->stores.n};
@@ -434,42 +434,6 @@ static void check_training(DtLower *l, const DtDef *model)
     module->entries.n = entries;
 }
 
-/* A loop's parameters are called by their pattern (h.#.up.w), as --params and checkpoints do, or without the number. */
-static bool is_called(const DtStore *store, const char *pattern)
-{
-    return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 || fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
-}
-
-static void unknown_frozen(DtLower *l, const char *pattern, DtSpan span)
-{
-    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->module->stores.n + 1);
-    size_t n = 0;
-    for (uint32_t i = 0; i < l->module->stores.n; i++)
-        if (l->module->stores.at[i]->kind == DT_STORE_PARAM)
-            names[n++] = l->module->stores.at[i]->pattern;
-    DtDiag *d = dt_diag_report(l->diags, E0201, span, "no parameter has the path `%s`", pattern);
-    const char *near = dt_text_nearest(pattern, names, n);
-    if (near)
-        dt_diag_help(d, "did you mean \"%s\"?", near);
-    dt_diag_note(d, "`dtc --params` lists the paths; a loop's iterations (#) are frozen together");
-}
-
-static void mark_frozen(DtLower *l)
-{
-    const DtTrainConfig *train = l->program->train;
-    for (uint32_t i = 0; train && i < train->n_frozen; i++) {
-        bool any = false;
-        for (uint32_t k = 0; k < l->module->stores.n; k++) {
-            DtStore *store = l->module->stores.at[k];
-            if (store->kind != DT_STORE_PARAM || !is_called(store, train->frozen[i].pattern))
-                continue;
-            any = store->frozen = true;
-        }
-        if (!any)
-            unknown_frozen(l, train->frozen[i].pattern, train->frozen[i].span);
-    }
-}
-
 static void lower_entries(DtLower *l, const DtItem *train)
 {
     if (train) {
@@ -480,9 +444,9 @@ static void lower_entries(DtLower *l, const DtItem *train)
         if (dt_diag_errors(l->diags) == before)
             predict_train(l, train);
         if (dt_diag_errors(l->diags) == before)
-            mark_frozen(l);
-        if (dt_diag_errors(l->diags) == before && l->optimizer)
-            dt_optimizer_lower(l, l->optimizer);
+            dt_groups_freeze(l);
+        if (dt_diag_errors(l->diags) == before && l->optimizers.n)
+            dt_optimizer_lower(l);
         return;
     }
     const DtDef *model = typed_model(l);
@@ -516,7 +480,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .is_optimizer = dt_optimizer_is_call};
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
-    dt_configblocks_read(&host, items, l->program, &train, &l->optimizer);
+    dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);
     bool fragment = !train && !typed_model(l); /* to be included: its dims may need other files */
     if (!fragment)
         evaluate_dims(l);

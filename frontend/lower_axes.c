@@ -254,7 +254,10 @@ bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared 
             continue;
         }
         ret_declared->written++;
+        const uint32_t first = ret_declared->n;
         ok &= declared_axis(l, written, sizes, ret_declared);
+        if (ret_declared->n > first)
+            ret_declared->begins |= (uint16_t)(1u << first);
     }
     return ok;
 }

@@ -88,10 +88,12 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
         return dt_val_float(INFINITY);
     if (!strcmp(name, "training"))
         return dt_val_bool(l->training);
-    if (!strcmp(name, "rank") && l->rank)
+    if (!strcmp(name, "rank") && l->rank) {
+        l->rank_counts = true;
         return dt_val_int(*l->rank);
+    }
     if (!strcmp(name, "rank")) {
-        DtDiag *d = dt_report_error(l, E0201, expr->span, "`rank` has a value in settings of an optimizer only");
+        DtDiag *d = dt_report_error(l, E0201, expr->span, "`rank` has a value in an optimizer and its settings only");
         dt_diag_note(d, "it is the number of axes written in a parameter's declaration");
         return dt_val_error();
     }

@@ -17,6 +17,7 @@
  *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
  *   lower_scalars.c  numbers that are known when a step begins: schedules
+ *   lower_groups.c  parameters by path: which are frozen, which have what optimizer
  *   lower_optimizer.c  what optimizers do to each parameter
  *   lower_call.c    calls: callee, arguments, signatures
  *   lower_bind.c    arguments and results against signatures
@@ -274,8 +275,10 @@ struct DtLower {
     bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
     DtMap store_at; /* by path */
-    const int64_t *rank; /* value of `rank` in settings of an optimizer, else NULL */
-    const DtExpr *optimizer; /* of the chosen train block; NULL: none */
+    const int64_t *rank; /* value of `rank` in an optimizer, else NULL */
+    const DtStore *updated; /* the parameter that it is evaluated for */
+    bool rank_counts;       /* it has read `rank` */
+    DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
     uint32_t depth, steps;
     DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
     DtTrainConfig *reading;     /* whose they are */
@@ -372,6 +375,7 @@ typedef struct DtDeclared {
     DtSpan spans[DT_MAX_RANK];
     bool open;        /* has `...` */
     uint32_t written; /* entries, `...` aside */
+    uint16_t begins;  /* bit i: an entry begins with axis i */
 } DtDeclared;
 bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
 bool dt_axes_dtype(DtLower *l, const DtAstType *type,
@@ -520,10 +524,17 @@ void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtB
 /* `if` on a condition that a run decides. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 
+/* ---- lower_groups.c ---- */
+
+/* Marks the parameters that `frozen` names. */
+void dt_groups_freeze(DtLower *l);
+/* The group of each parameter that is trained, by index of its store. NULL: reported. */
+const uint32_t *dt_groups_find(DtLower *l);
+
 /* ---- lower_optimizer.c ---- */
 
-/* The optimizer of the train block, for every parameter that is trained. */
-void dt_optimizer_lower(DtLower *l, const DtExpr *call);
+/* The optimizers of the train block, for every parameter that is trained. */
+void dt_optimizer_lower(DtLower *l);
 /* Whether expr is a call of an optimizer; context: the DtLower. */
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
 /* Whether who calls the optimizer gives this argument. */

@@ -7,7 +7,13 @@
  *
  * Arguments after these two are settings, which may depend on `rank`, and what the step gives: `grad_norm`, a tensor
  * without axes, and scalars of the step (lower_scalars.c). States belong to the parameter: `...` in their declaration
- * are the axes that `...` has in its. Everything is f32 here, and evaluated in place. */
+ * are the axes that `...` has in its. Everything is f32 here, and evaluated in place.
+ *
+ *   fn lamb[all](p[..., all], g[..., all], lr) -> [..., all] { .. sqrt(sum[all](p * p)) .. }
+ *   fn adafactor[front, rows, cols](p[..., front, rows, cols], ..) ..
+ *
+ * Axis parameters stand for the axes of the parameter's declaration: the last for the last of them, and so on, the
+ * first for all that are left, which may be none. `...` are the loops then: every iteration has a parameter. */
 #include "frontend/lower_internal.h"
 
 #include "base/formula.h"
@@ -17,6 +23,7 @@
 
 typedef struct Rule {
     const DtExpr *call;
+    const char *rate; /* name of its settings: "lr", "tables.lr" */
     const DtDef *def;
     const DtStore *store;
     DtFrame *frame;
@@ -125,7 +132,7 @@ static bool evaluate(DtLower *l, Rule *r, uint32_t at, const DtArg *arg)
                        dt_arena_printf(l->arena, "`%s` is given twice", name));
         return false;
     }
-    DtVal v = is_rate ? dt_scalars_rate(l, name, arg->value) : dt_expr_eval(l, arg->value);
+    DtVal v = is_rate ? dt_scalars_rate(l, r->rate, arg->value) : dt_expr_eval(l, arg->value);
     r->bound[at] = (DtBound){.val = v, .expr = arg->value, .given = true};
     return !dt_val_is_error(&v);
 }
@@ -137,6 +144,8 @@ static bool bind_settings(DtLower *l, Rule *r)
     const DtExpr *call = dt_report_bare(r->call);
     for (uint32_t i = 0; i < call->args.n; i++) {
         const DtArg *arg = &call->args.at[i];
+        if (dt_config_is_group_option(arg->name.text))
+            continue;
         while (at < r->def->formals.n && !dt_optimizer_is_setting(&r->def->formals.at[at]))
             at++;
         if (!arg->name.text && at == r->def->formals.n) {
@@ -257,22 +266,71 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
     return true;
 }
 
-static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const DtStore *store)
+/* What the call says of its group would be hidden. */
+static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
+{
+    for (uint32_t i = 2; i < def->formals.n; i++) {
+        const char *name = def->formals.at[i].name.text;
+        if (!dt_config_is_group_option(name))
+            continue;
+        DtDiag *d = dt_report_error(l, E0469, call->span, "the optimizer `%s` calls a setting `%s`",
+                                    def->name.text, name);
+        dt_diag_label(d, def->formals.at[i].name.span, "it needs another name");
+        dt_diag_note(d, "`%s` in a call says something of the parameters, whatever the optimizer: `dtc explain "
+                        "optimizer`", name);
+        return false;
+    }
+    return true;
+}
+
+/* The axes that belong to one entry of the parameter's declaration, which ends before type->axes[end]. */
+static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxisNames *ret_names)
+{
+    uint32_t first = end;
+    while (first > store->n_loops && !(store->begins >> (--first - store->n_loops) & 1))
+        continue;
+    for (uint32_t i = first; i < end; i++)
+        DT_PUSH(l->arena, *ret_names, store->type->axes[i].name);
+    return first;
+}
+
+/* What axis parameters stand for. */
+static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, DtSpan span)
+{
+    DtAxisLists lists = {0};
+    uint32_t end = store->type->rank;
+    for (uint32_t i = 0; i < def->axes.n; i++)
+        DT_PUSH(l->arena, lists, ((DtAxisList){.span = span}));
+    for (uint32_t i = def->axes.n; i-- > 1;)
+        end = add_entry(l, store, end, &lists.at[i].names);
+    for (uint32_t i = store->n_loops; def->axes.n && i < end; i++)
+        DT_PUSH(l->arena, lists.at[0].names, store->type->axes[i].name);
+    return lists;
+}
+
+static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtStore *store)
 {
     Rule *r = DT_NEW(l->arena, Rule);
+    const DtExpr *call = l->optimizers.at[group];
+    const char *name = l->program->train->groups.at[group].name;
     const int64_t rank = store->written_rank;
-    const DtFunction function = {.def = def, .span = call->span};
+    const DtFunction function = {
+        .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0, .span = call->span};
     *r = (Rule){.call = call, .def = def, .store = store};
+    r->rate = strcmp(name, "optimizer") == 0 ? "lr" : dt_intern_printf("%s.lr", name);
     begin(l, r);
     l->rank = &rank;
+    l->updated = store;
+    l->rank_counts = false;
     bool ok = bind_settings(l, r);
-    l->rank = NULL;
     r->act.frame = r->scope.frame = r->frame;
     DtVal result = ok ? dt_memo_call(l, &function, NULL, dt_report_bare(call), r->bound) : dt_val_error();
+    l->rank = NULL;
+    l->updated = NULL;
     ok = ok && !dt_val_is_error(&result) && give_result(l, r, &result) && check_states(l, r);
     if (!ok)
         return false;
-    DtUpdateRule rule = {.param = store, .func = r->frame->func};
+    DtUpdateRule rule = {.param = store, .group = group, .func = r->frame->func};
     if (!check_ops(l, r))
         return false;
     if (!name_scalars(l, r, &rule))
@@ -283,16 +341,29 @@ static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const D
     return true;
 }
 
-void dt_optimizer_lower(DtLower *l, const DtExpr *call)
+static bool lower_rules(DtLower *l, const DtDef *const *defs)
 {
-    const uint32_t funcs = l->module->funcs.n;
-    const DtDef *def = callee(l, call);
-    bool ok = def != NULL;
-    dt_scalars_begin(l, l->program->train, call->span);
-    l->training = true;
+    const uint32_t *group_of = dt_groups_find(l);
+    bool ok = group_of != NULL;
     for (uint32_t i = 0; ok && i < l->module->stores.n; i++)
         if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen)
-            ok = lower_rule(l, call, def, l->module->stores.at[i]);
+            ok = lower_rule(l, group_of[i], defs[group_of[i]], l->module->stores.at[i]);
+    return ok;
+}
+
+void dt_optimizer_lower(DtLower *l)
+{
+    const uint32_t funcs = l->module->funcs.n;
+    const DtDef **defs = DT_NEW_ARRAY(l->arena, const DtDef *, l->optimizers.n + 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < l->optimizers.n; i++) {
+        defs[i] = callee(l, l->optimizers.at[i]);
+        ok = defs[i] && check_names(l, l->optimizers.at[i], defs[i]) && ok;
+    }
+    dt_scalars_begin(l, l->program->train, l->program->train->optimizer.span);
+    l->training = true;
+    if (ok)
+        lower_rules(l, defs);
     l->now = NULL;
     dt_scalars_end(l);
     l->module->funcs.n = funcs;

@@ -134,7 +134,10 @@ DtVal dt_builtin_refuse(DtLower *l, DtBuiltinCall *c)
     const char *said = dt_intern_n(why->string->string, why->string->string_len);
     if (dt_scalars_are_computed(l) && l->in_branch)
         return leaf(l, dt_intern_printf("refuse(\"%s\")", said));
-    dt_report_error(l, E0457, c->expr->span, "%s", said);
+    DtDiag *d = dt_report_error(l, E0457, c->expr->span, "%s", said);
+    if (l->updated && l->rank_counts)
+        dt_diag_note(d, "this is for the parameter `%s`, which is declared with %lld ax%s", l->updated->pattern,
+                     (long long)*l->rank, *l->rank == 1 ? "is" : "es");
     return dt_val_error();
 }
 

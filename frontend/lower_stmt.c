@@ -302,6 +302,7 @@ static void declare_one(DtLower *l, const DtStmt *stmt, const DtTarget *target, 
                                 .init = *init,
                                 .is_state = stmt->kind == DT_STMT_STATE,
                                 .written_rank = (uint8_t)declared.written,
+                                .begins = declared.begins,
                                 .span = target->name.span};
         index = dt_frame_param(l, frame, formal, type, NULL);
     }

@@ -52,6 +52,7 @@ typedef struct DtStepSetting { const char *name; double value; bool is_whole; } 
  * Results: what the parameter becomes, what the states in writes[] become. */
 typedef struct DtUpdateRule {
     const DtStore *param;
+    uint32_t group; /* in DtTrainConfig.groups */
     DtFunc *func;
     const char **scalars; uint32_t n_scalars;
 } DtUpdateRule;
@@ -74,10 +75,22 @@ typedef struct DtPrecision {
     DtSpan span;         /* file 0 if precision was not written: everything f32 */
 } DtPrecision;
 
+typedef struct DtPattern { const char *text; DtSpan span; } DtPattern; /* of paths of parameters */
+typedef DT_VEC(DtPattern) DtPatterns;
+
+/* Parameters with an optimizer of their own. name: of the entry, "optimizer" for that of all that no group has. */
+typedef struct DtParamGroup {
+    const char *name;
+    DtPatterns params; /* n 0: all others */
+    bool own_norm; /* grad_norm is the norm of the group's gradients */
+    DtSpan span;
+} DtParamGroup;
+
 typedef struct DtTrainConfig {
     const char *name;
     DT_VEC(DtReader) readers;
     DtOptimizer optimizer;
+    DT_VEC(DtParamGroup) groups;
     DT_VEC(DtStepScalar) scalars;
     DT_VEC(DtStepSetting) settings;
     DtPrecision precision;
@@ -85,8 +98,7 @@ typedef struct DtTrainConfig {
     uint64_t seed;
     const char *metrics[16]; uint32_t n_metrics; /* names of values beside the loss */
     DtSpan metric_spans[16];
-    struct { const char *pattern; DtSpan span; } frozen[64];
-    uint32_t n_frozen;
+    DtPatterns frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
     bool eval_rest;                      /* samples behind the last whole batch count: dt_samples_add_up */

@@ -233,7 +233,6 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
     for (uint32_t i = 0; i < op->n_relabels && n_in; i++)
         fill_extents(in[0]->type, &op->relabels[i]);
     op->loop = copy_bytes(arena, op->loop, sizeof(DtLoop));
-    op->update = copy_bytes(arena, op->update, sizeof(DtUpdate));
     op->of = copy_bytes(arena, op->of, sizeof(DtAheadOf));
     op->n_out = dt_shape_results(op);
     op->out = op->n_out ? DT_NEW_ARRAY(arena, DtValue *, op->n_out) : NULL;
@@ -568,12 +567,6 @@ DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64
     DtOp op = {.kind = DT_OP_AT, .axes = &axis, .n_axes = 1, .ranges = &range};
     DtValue *in[] = {x, index};
     return make_one(b, &op, index ? 2 : 1, in, NULL);
-}
-
-DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *const *in)
-{
-    DtOp op = {.kind = DT_OP_UPDATE, .update = &update};
-    return make(b, &op, n_in, in, NULL, false);
 }
 
 DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n,

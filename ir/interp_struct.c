@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: ops with functions inside (call, fused, loop), the optimizer's update, and
+/* Interpreter: ops with functions inside (call, fused, loop) and
  * collectives, which a single rank can only take as the identity. Calls and loops keep the instance
  * path and the iteration number, from which sites of random numbers have their key and counter. */
 #include "ir/interp_eval.h"
@@ -111,69 +111,6 @@ void dt_eval_loop(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
     interp->path = outer_path;
     interp->iteration = outer_iteration;
     interp->turn = outer_turn;
-}
-
-/* ---- update ---- */
-
-static double scalar_of(const DtInterp *interp, const DtOp *op, const DtTensor *tensor)
-{
-    if (tensor->type->rank != 0)
-        dt_interp_fail(interp, op, "a scalar operand has axes");
-    return tensor->at[0];
-}
-
-/* x[]: parameter, gradient, first and second moment at one place. */
-static void adamw(const DtUpdate *rule, const double x[4], const double scalar[4],
-                  double ret_new[3])
-{
-    double lr = scalar[0], g = x[1] * scalar[1];
-    double m = rule->beta1 * x[2] + (1 - rule->beta1) * g;
-    double v = rule->beta2 * x[3] + (1 - rule->beta2) * g * g;
-    ret_new[0] =
-        x[0] - lr * (m * scalar[2] / (sqrt(v * scalar[3]) + rule->eps) + rule->decay * x[0]);
-    ret_new[1] = m;
-    ret_new[2] = v;
-}
-
-/* x[]: parameter, gradient, velocity (only with momentum). */
-static void sgd(const DtUpdate *rule, const double x[4], const double scalar[4], double ret_new[3])
-{
-    double u = x[1] * scalar[1] + rule->decay * x[0];
-    double v = rule->momentum != 0 ? rule->momentum * x[2] + u : u;
-    ret_new[0] = x[0] - scalar[0] * v;
-    ret_new[1] = v;
-}
-
-void dt_eval_update(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
-{
-    const DtUpdate *rule = op->update;
-    bool is_adamw = rule && rule->kind == DT_UPDATE_ADAMW;
-    uint32_t n_tensors = is_adamw                      ? 4
-                         : rule && rule->momentum != 0 ? 3
-                                                       : 2,
-             n_scalars = is_adamw ? 4 : 2;
-    if (!rule || op->n_in != n_tensors + n_scalars || op->n_out != n_tensors - 1)
-        dt_interp_fail(interp, op, "operands or results are not those of the update rule");
-    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL);
-    int64_t in_strides[4][DT_WALK_AXES], out_strides[3][DT_WALK_AXES];
-    double scalar[4] = {0};
-    for (uint32_t i = 0; i < n_tensors; i++)
-        dt_interp_strides(interp, op, &walk, in[i]->type, 0, NULL, in_strides[i]);
-    for (uint32_t i = 0; i < op->n_out; i++)
-        dt_interp_strides(interp, op, &walk, out[i]->type, 0, NULL, out_strides[i]);
-    for (uint32_t i = 0; i < n_scalars; i++)
-        scalar[i] = scalar_of(interp, op, in[n_tensors + i]);
-    do {
-        double x[4] = {0}, new[3];
-        for (uint32_t i = 0; i < n_tensors; i++)
-            x[i] = in[i]->at[dt_walk_offset(&walk, in_strides[i])];
-        if (is_adamw)
-            adamw(rule, x, scalar, new);
-        else
-            sgd(rule, x, scalar, new);
-        for (uint32_t i = 0; i < op->n_out; i++)
-            out[i]->at[dt_walk_offset(&walk, out_strides[i])] = new[i];
-    } while (dt_walk_next(&walk));
 }
 
 /* ---- collectives ---- */

@@ -192,17 +192,6 @@ typedef struct DtLoop {
     uint32_t n_carried, n_invariant, n_stacked, n_stacked_out;
 } DtLoop;
 
-/* update. Operands of adamw: parameter, gradient, first moment, second moment, then scalars: learning
- * rate, gradient scale (clipping), 1/(1-beta1^t), 1/(1-beta2^t). Results: parameter, both moments.
- *   m' = b1 m + (1-b1) g ; v' = b2 v + (1-b2) g^2 ; p' = p - lr (m' c1 / (sqrt(v' c2) + eps) + decay p)
- * sgd: parameter, gradient, velocity (only if momentum != 0), learning rate, gradient scale.
- *   u = g + decay p ; v' = momentum v + u ; p' = p - lr v'     (without momentum p' = p - lr u) */
-typedef enum DtUpdateKind { DT_UPDATE_ADAMW, DT_UPDATE_SGD } DtUpdateKind;
-typedef struct DtUpdate {
-    DtUpdateKind kind;
-    double beta1, beta2, eps, decay, momentum;
-} DtUpdate;
-
 /* when: its function gathers what an iteration of a loop reads, ahead of that iteration. For notes of plans, which are
  * proved against the program where the loop gathers itself. */
 typedef struct DtAheadOf {
@@ -255,7 +244,6 @@ struct DtOp {
     DtStore *store;         /* param */
     DtFunc *func;           /* call, fused, loop, when */
     DtLoop *loop;
-    DtUpdate *update;
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
     uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
@@ -279,6 +267,7 @@ typedef struct DtFormalParam {
     bool is_state;
     uint8_t n_loops;     /* leading axes of the type that stack loop iterations */
     uint8_t written_rank;/* number of axes as written in the declaration */
+    uint16_t begins;     /* bit i: axis i behind those of loops begins one of these; known in lowering only */
     DtSpan span;
 } DtFormalParam;
 
@@ -355,6 +344,7 @@ struct DtStore {
     const DtType *type;   /* loop axes first */
     uint8_t n_loops;
     uint8_t written_rank;
+    uint16_t begins;      /* as in DtFormalParam */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
     DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */
@@ -489,7 +479,6 @@ DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64
 DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n, DtValue *const *in,
                        int64_t extent);
 DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset, const DtType *type);
-DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *const *in);
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result);
 /* A copy of op with other operands: same kind and attributes, result types derived again (or kept where
  * they are declared). For passes that rebuild a function. */

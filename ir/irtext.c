@@ -40,7 +40,6 @@ const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1"
                                              "saved", "channel", "master", "next", "ring"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
-const char *const dt_irtext_updates[] = {"adamw", "sgd"};
 
 typedef struct Numbers {
     const DtValue **value; /* by id */
@@ -235,17 +234,6 @@ static void print_loop(Printer *p, const DtLoop *loop)
     dt_text_add(p->text, ")");
 }
 
-static void print_update(Printer *p, const DtUpdate *update)
-{
-    dt_text_printf(p->text, " update(%s", WORD(dt_irtext_updates, update->kind));
-    print_number(p, "beta1", update->beta1);
-    print_number(p, "beta2", update->beta2);
-    print_number(p, "eps", update->eps);
-    print_number(p, "decay", update->decay);
-    print_number(p, "momentum", update->momentum);
-    dt_text_add(p->text, ")");
-}
-
 static void print_mesh_set(Printer *p, uint16_t bits)
 {
     if (!bits)
@@ -387,8 +375,6 @@ static void print_attributes(Printer *p, const DtOp *op)
         print_key(p, "func", op->func->name);
     if (op->loop)
         print_loop(p, op->loop);
-    if (op->update)
-        print_update(p, op->update);
     print_mesh_set(p, op->mesh);
     print_stages(p, op->stages);
     print_of(p, op->of);

@@ -11,7 +11,6 @@ extern const char *const dt_irtext_func_kinds[7];
 extern const char *const dt_irtext_store_kinds[12];
 extern const char *const dt_irtext_reduces[3];
 extern const char *const dt_irtext_inits[3];
-extern const char *const dt_irtext_updates[2];
 
 /* One op as it stands in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);

@@ -134,30 +134,6 @@ static bool parse_loop(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ')');
 }
 
-static bool parse_update(DtIrReader *p, DtOp *op)
-{
-    DtUpdate *u = op->update = DT_NEW(p->module->arena, DtUpdate);
-    struct {
-        const char *key;
-        double *number;
-    } numbers[] = {{"beta1", &u->beta1},
-                   {"beta2", &u->beta2},
-                   {"eps", &u->eps},
-                   {"decay", &u->decay},
-                   {"momentum", &u->momentum}};
-    unsigned kind;
-    if (!dt_irlex_expect(&p->lex, '(') ||
-        !dt_irlex_choice(&p->lex, "an optimizer", dt_irtext_updates, DT_COUNT(dt_irtext_updates),
-                         &kind))
-        return false;
-    u->kind = (DtUpdateKind)kind;
-    for (size_t i = 0; i < DT_COUNT(numbers); i++) {
-        if (dt_irlex_key(&p->lex, numbers[i].key))
-            dt_irlex_double(&p->lex, numbers[i].number);
-    }
-    return dt_irlex_expect(&p->lex, ')');
-}
-
 static bool parse_relabels(DtIrReader *p, DtOp *op)
 {
     DT_VEC(DtRelabel) entries = {0};
@@ -254,8 +230,6 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
     dt_irread_store_key(p, &op->store);
     dt_irread_func_key(p, "func", &op->func);
     if (dt_irlex_take_word(&p->lex, "loop") && !parse_loop(p, op))
-        return false;
-    if (dt_irlex_take_word(&p->lex, "update") && !parse_update(p, op))
         return false;
     if (dt_irlex_key(&p->lex, "mesh") && dt_irlex_expect(&p->lex, '{'))
         dt_irread_mesh_set(&p->lex, &p->module->mesh, &op->mesh);

@@ -26,10 +26,6 @@ uint32_t dt_shape_results(const DtOp *op)
     case DT_OP_WHEN:
     case DT_OP_CALL: return op->func ? op->func->results.n : 0;
     case DT_OP_LOOP: return op->loop ? op->loop->n_carried + op->loop->n_stacked_out : 0;
-    case DT_OP_UPDATE:
-        if (!op->update)
-            return 0;
-        return op->update->kind == DT_UPDATE_ADAMW ? 3 : op->update->momentum != 0 ? 2 : 1;
     case DT_OP_TOPK: return 2;
     default: return 1;
     }

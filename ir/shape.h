@@ -17,7 +17,7 @@
 
 #include "ir/ir.h"
 
-/* Number of results that op has. Needs the attributes func, loop, update where the kind has
+/* Number of results that op has. Needs the attributes func, loop where the kind has
  * them. */
 uint32_t dt_shape_results(const DtOp *op);
 /* Length of its list of ranges, if it has one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of structure (call, fused, loop, update) and communication. */
+/* Shape rules of structure (call, fused, loop) and communication. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -183,37 +183,6 @@ bool dt_shape_loop(DtShape *s)
         if (!s->out[i])
             return false;
     }
-    return true;
-}
-
-/* ---- update ---- */
-
-/* Results: parameter and moments, of their operands' types. */
-bool dt_shape_update(DtShape *s)
-{
-    const DtOp *op = s->op;
-    if (!op->update || (unsigned)op->update->kind > DT_UPDATE_SGD)
-        return dt_shape_fail(s, "`update` has no optimizer");
-    bool adamw = op->update->kind == DT_UPDATE_ADAMW;
-    uint32_t n_moments = dt_shape_results(op) - 1, n_tensors = 2 + n_moments,
-             n = n_tensors + (adamw ? 4 : 2);
-    if (op->n_in != n)
-        return dt_shape_fail(s, "`update` takes %u operands and got %u", n, op->n_in);
-    for (uint32_t i = 0; i < n; i++) {
-        const DtType *type = op->in[i]->type, *p = op->in[0]->type;
-        if (!dt_shape_complete(s, i))
-            return false;
-        if (!dt_dtype_is_float(type->dtype))
-            return dt_shape_fail(s, "operand %u of `update` is %s, not a float", i,
-                                 dt_shape_text(s, type));
-        if (i < n_tensors && !same(s, "operand", i, type, dt_type_with_dtype(p, type->dtype)))
-            return false;
-        if (i >= n_tensors && !same(s, "operand", i, type, dt_type_scalar(DT_F32)))
-            return false;
-    }
-    s->out[0] = op->in[0]->type;
-    for (uint32_t i = 0; i < n_moments; i++)
-        s->out[1 + i] = op->in[2 + i]->type;
     return true;
 }
 

@@ -21,12 +21,11 @@ enum {
     STORE = 256,
     FUNC = 512,
     LOOP = 1024,
-    UPDATE = 2048,
-    MESH = 4096,
-    STAGES = 8192,
-    GRADIENTS = 16384,
-    AHEAD = 32768,
-    OF = 65536
+    MESH = 2048,
+    STAGES = 4096,
+    GRADIENTS = 8192,
+    AHEAD = 16384,
+    OF = 32768
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
@@ -59,7 +58,6 @@ static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_RING_GET] = NUMBER,
     [DT_OP_PACK] = AXES,
     [DT_OP_UNPACK] = AXES | NUMBER,
-    [DT_OP_UPDATE] = UPDATE,
     [DT_OP_ALL_GATHER] = MESH | TEXT | AHEAD,
     [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE | GRADIENTS,
     [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES | GRADIENTS,
@@ -73,10 +71,9 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "a number", "a reduction",
                                               "reverse",  "text",
                                               "a store",  "a function",
-                                              "a loop",   "an update",
-                                              "mesh axes", "pipeline stages",
-                                              "gradients", "iterations that it is ahead",
-                                              "a loop that it gathers for"};
+                                              "a loop",   "mesh axes",
+                                              "pipeline stages", "gradients",
+                                              "iterations that it is ahead", "a loop that it gathers for"};
 
 static uint32_t present(const DtOp *op)
 {
@@ -93,7 +90,6 @@ static uint32_t present(const DtOp *op)
                         op->store,
                         op->func,
                         op->loop,
-                        op->update,
                         op->mesh,
                         op->stages != 0,
                         op->gradients,
@@ -168,12 +164,6 @@ static bool check_references(DtVerify *v, const DtOp *op)
         return dt_verify_fail(v, op->span, "`param` of store `%s`, whose elements lie in a bucket", op->store->path);
     if (op->stages && !module->pipeline)
         return dt_verify_fail(v, op->span, "the op adds up over stages of no pipeline");
-    if (op->kind == DT_OP_UPDATE && op->update) {
-        const DtUpdate *u = op->update;
-        if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1 && u->eps >= 0 &&
-              u->decay >= 0 && u->momentum >= 0))
-            return dt_verify_fail(v, op->span, "a constant of `update` is out of its range");
-    }
     return true;
 }
 

@@ -2,8 +2,10 @@
 # knows them.
 #
 # An optimizer is evaluated for each parameter p, with its gradient g, as f32[...]; it returns what p becomes, and its
-# states belong to p. `updates` is the number of the update, from 1, `grad_norm` the norm of all gradients together; who
-# calls an optimizer gives neither. What is given may depend on `rank`, the number of axes in p's declaration.
+# states belong to p. Axis parameters stand for the axes of p's declaration: the last for the last, and so on, the first
+# for all that are left, perhaps none; `...` is then the loops that p is in, each of whose iterations has a parameter of its
+# own. `updates` is the number of the update, from 1, `grad_norm` the norm of all gradients together; who
+# calls an optimizer gives neither. `rank` is the number of axes in p's declaration.
 #
 # `step` is the number of the step, from 0; who calls a schedule does not give it. What is known when a step begins is
 # computed then, once, in double precision. The comments above a function are its page of the manual: `dtc explain wsd`.
@@ -169,4 +171,117 @@ fn lion(p[...], g[...], grad_norm, lr, betas = (0.9, 0.99), decay = 0.0, decay_i
   moment1 = beta2 * moment1 + (1 - beta2) * d
   way = where(u > 0, 1.0, where(u < 0, -1.0, 0.0))
   return p - lr * (if decay_if and shrink > 0 then way + shrink * p else way)
+}
+
+# Adam, each parameter's step as long as a part of the parameter (You et al., Large Batch Optimization, 2020).
+#   lr         learning rate: a number or a schedule; what a step is of a parameter's norm; must be given
+#   betas      decay rates of the two moments, each in [0, 1)
+#   eps        added to the square root of the second moment
+#   decay      weight decay
+#   decay_if   constant condition on `rank`: which parameters decay
+#   clip       largest global norm of the gradient; 0 = no clipping
+fn lamb[all](p[..., all], g[..., all], updates, grad_norm, lr, betas = (0.9, 0.999), eps = 1e-6, decay = 0.01,
+             decay_if = true, clip = 0) -> [..., all] {
+  state moment1[..., all] = zeros
+  state moment2[..., all] = zeros
+  beta1, beta2 = betas
+  fine = if beta1 >= 0 and beta1 < 1 and beta2 >= 0 and beta2 < 1 then eps else refuse("`betas` are in [0, 1)")
+  small = if fine > 0 then eps else refuse("`eps` is above 0")
+  shrink = if decay >= 0 then decay else refuse("`decay` is at least 0")
+  d = clipped(g, grad_norm, clip)
+  m = beta1 * moment1 + (1 - beta1) * d
+  v = beta2 * moment2 + (1 - beta2) * (d * d)
+  moment1 = m
+  moment2 = v
+  bias1 = 1 / (1 - beta1 ** updates)
+  bias2 = 1 / (1 - beta2 ** updates)
+  change = m * bias1 / (sqrt(v * bias2) + small)
+  way = if decay_if and shrink > 0 then change + shrink * p else change
+  long = sqrt(sum[all](p * p))
+  far = sqrt(sum[all](way * way))
+  trust = where(long > 0 and far > 0, long / far, 1)
+  return p - lr * trust * way
+}
+
+# Second moments of a matrix as those of its rows and columns (Shazeer and Stern, Adafactor, 2018; as in PyTorch). Of more
+# axes than two the last two are rows and columns, of fewer each element has its own.
+#   lr            learning rate: a number or a schedule; at most 1 / sqrt(update) is taken; must be given
+#   beta2_decay   the moments keep 1 - update ** beta2_decay
+#   eps           least root of a second moment, and least root mean square of a parameter for the length of a step
+#   threshold     largest root mean square of a step before the rate
+#   decay         weight decay
+#   decay_if      constant condition on `rank`: which parameters decay
+#   clip          largest global norm of the gradient; 0 = no clipping
+fn adafactor[front, rows, cols](p[..., front, rows, cols], g[..., front, rows, cols], updates, grad_norm, lr,
+                                beta2_decay = -0.8, eps = (1.1920928955078125e-7, 1e-3), threshold = 1.0, decay = 0,
+                                decay_if = true, clip = 0) -> [..., front, rows, cols] {
+  n = size[front, rows, cols]
+  least, shortest = eps
+  fine = if least > 0 and shortest > 0 and threshold > 0 then decay
+         else refuse("`eps` and `threshold` are above 0")
+  shrink = if fine >= 0 then decay else refuse("`decay` is at least 0")
+  new = if beta2_decay <= 0 then updates ** beta2_decay else refuse("`beta2_decay` is at most 0")
+  rate = min(lr, 1 / sqrt(updates)) * max(sqrt(sum[front, rows, cols](p * p) / n), shortest)
+  d = clipped(g, grad_norm, clip)
+  squares = d * d
+  if rank >= 2 {
+    state row[..., front, rows] = zeros
+    state col[..., front, cols] = zeros
+    r = row + (sum[cols](squares) / size[cols] - row) * new
+    c = col + (sum[rows](squares) / size[rows] - col) * new
+    row = r
+    col = c
+    v = r / max(sum[rows](r) / size[rows], least) * c  # lint: allow L0301 - the outer product is meant
+  }
+  else {
+    state moment[..., front, rows, cols] = zeros
+    v = moment + (squares - moment) * new
+    moment = v
+  }
+  way = d * rsqrt(max(v, least * least))
+  long = max(sqrt(sum[front, rows, cols](way * way) / n) / threshold, 1)
+  kept = if decay_if and shrink > 0 then p * (1 - lr * shrink) else p
+  return kept - rate / long * way
+}
+
+axis muon_in, muon_out, muon_one, muon_two # of a matrix, and of its smaller side once more
+
+# What is nearly the orthogonal matrix next to x, whose singular values are at most 1: five steps of an iteration.
+fn orthogonal[short, long, one, two](x[..., short, long], coefficients) -> [..., short, long] {
+  a, b, c = coefficients
+  repeat i in (1, 2, 3, 4, 5) {
+    gram = x @long x[short -> one]
+    more = b * gram + c * (gram[one -> two] @two gram[short -> two])
+    x = a * x + more @one x[short -> one]
+  }
+  return x
+}
+
+# For matrices: the momentum, made nearly orthogonal by Newton-Schulz steps (Jordan et al., Muon, 2024; as in PyTorch). All
+# others need an optimizer of their own: `rest = adamw(lr = 3e-4, params = ("*.b0", "wte"))`.
+#   lr             learning rate: a number or a schedule; must be given
+#   momentum       what the momentum keeps, in [0, 1)
+#   nesterov       look ahead along the momentum
+#   decay          weight decay
+#   eps            least norm by which the momentum is divided
+#   coefficients   of the iteration x = a x + (b x x' + c (x x')^2) x
+#   clip           largest global norm of the gradient; 0 = no clipping
+# The rate is multiplied by sqrt(max(1, n / m)) for a matrix declared [m, n], from m values to n.
+fn muon[rows, cols](p[..., rows, cols], g[..., rows, cols], grad_norm, lr, momentum = 0.95, nesterov = true, decay = 0.1,
+                    eps = 1e-7, coefficients = (3.4445, -4.775, 2.0315), clip = 0) -> [..., rows, cols] {
+  state moment1[..., rows, cols] = zeros
+  slope = if rank == 2 then g else refuse("`muon` is for matrices; give others an optimizer with `params`")
+  factor = if momentum >= 0 and momentum < 1 then momentum else refuse("`momentum` is in [0, 1)")
+  small = if eps > 0 then eps else refuse("`eps` is above 0")
+  shrink = if decay >= 0 then decay else refuse("`decay` is at least 0")
+  d = clipped(slope, grad_norm, clip)
+  m = factor * moment1 + (1 - factor) * d
+  moment1 = m
+  u = (if nesterov then factor * m + (1 - factor) * d else m)[rows -> muon_in, cols -> muon_out]
+  x = u / max(sqrt(sum[muon_in, muon_out](u * u)), small)
+  y = if size[rows] > size[cols] then orthogonal[muon_out, muon_in, muon_one, muon_two](x, coefficients)
+      else orthogonal[muon_in, muon_out, muon_one, muon_two](x, coefficients)
+  way = y[muon_in -> rows, muon_out -> cols]
+  kept = if shrink > 0 then p * (1 - lr * shrink) else p
+  return kept - lr * sqrt(max(size[cols] / size[rows], 1)) * way
 }

@@ -467,7 +467,6 @@ static const CertRule rules[] = {
      .pads = F_SAME, .own = own_gather},
     {"scatter_add", 2, 1, .more = true, .gone = N_AXES2, .made = N_AXES, .pending = P_OWN,
      .complete = ~1u, .pads = F_SAME, .own = own_scatter},
-    {"update", 3, 1, .more = true, .pads = F_PRODUCT, .own = own_alike},
     {"all_reduce", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_reduce},
     {"reduce_scatter", 1, 1, .moves = true, .pads = F_SAME, .own = own_reduce_scatter},
     {"all_gather", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_gather},

@@ -384,6 +384,20 @@ static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
     return NULL;
 }
 
+/* The norm of a group's gradients; NULL: of all. */
+static double norm_of(const Reference *r, const DtParamGroup *group)
+{
+    const DtModule *serial = r->j->of->serial;
+    double squares = 0;
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const DtStore *grad = serial->stores.at[i];
+        const DtUpdateRule *rule = grad->kind == DT_STORE_GRAD && group ? rule_of(r, grad->of) : NULL;
+        if (grad->kind == DT_STORE_GRAD && (!group || (rule && &r->j->of->train->groups.at[rule->group] == group)))
+            squares += pow(norm(held(r, grad)) * r->unscale, 2);
+    }
+    return sqrt(squares);
+}
+
 /* The rule's own function, as it was lowered, on what the step began with. */
 static bool update_param(Reference *r, const DtStore *param, const DtStore *grad)
 {
@@ -400,7 +414,8 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
     uint32_t n = 3;
     in[0] = times(r, held(r, master ? master : param), 1);
     in[1] = times(r, held(r, grad), r->unscale);
-    in[2] = number(r, r->norm);
+    const DtParamGroup *group = &r->j->of->train->groups.at[rule->group];
+    in[2] = number(r, group->own_norm ? norm_of(r, group) : r->norm);
     for (uint32_t i = 0; i < rule->n_scalars; i++)
         in[n++] = number(r, dt_judge_scalar(r->j->of->train, rule->scalars[i], r->j->step));
     for (uint32_t i = 0; i < func->params.n; i++) {
@@ -416,24 +431,14 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
     return ok;
 }
 
-static void find_scale(Reference *r)
-{
-    const DtModule *serial = r->j->of->serial;
-    double squares = 0;
-    r->unscale = 1 / loss_scale(r->j);
-    for (uint32_t i = 0; i < serial->stores.n; i++)
-        if (serial->stores.at[i]->kind == DT_STORE_GRAD)
-            squares += pow(norm(held(r, serial->stores.at[i])) * r->unscale, 2);
-    r->norm = sqrt(squares);
-}
-
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
 {
     const DtModule *serial = j->of->serial;
     Reference reference = {.j = j, .entry = entry, .results = results}, *r = &reference;
     if (j->of->rounds)
         return true;
-    find_scale(r);
+    r->unscale = 1 / loss_scale(r->j);
+    r->norm = norm_of(r, NULL);
     if (!isfinite(r->norm))
         return true;
     for (uint32_t i = 0; i < serial->stores.n; i++) {

@@ -10,6 +10,8 @@
  *   %p', %m', .. = the rule's ops, of %p, %g, %n, %m, .., inputs "@lr" ..
  *   where(%k, %p', %p), where(%k, %m', %m) ...
  *
+ * A group of parameters that counts its own gradients only has a norm of its own, "grad_norm.NAME".
+ *
  * So a step whose norm is not finite changes nothing: neither parameters and moments nor states. All ranks know the
  * whole norm and decide alike, on the device. What rules make of scalars only stands once for all parameters.
  *
@@ -35,12 +37,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One parameter with what belongs to it. */
 typedef struct Slot {
     DtStore *param, *grad, *moment[DT_MAX_MOMENTS];
     DtStore *master; /* what is updated: the wide copy, or the parameter itself */
     DtValue *master_value, *grad_value, *moment_value[DT_MAX_MOMENTS];
+    DtValue *squares; /* sum of the gradient's squares */
     const DtUpdateRule *rule;
 } Slot;
 
@@ -52,6 +56,8 @@ typedef struct Update {
     DtEntryPoint entry;
     DT_VEC(DtValue *) scalars; /* inputs, and what rules made of such and of numbers */
     DtValue *norm;
+    const DtTrainConfig *train;
+    DtValue **norms; /* by group: what its rules are given */
     DtValue *unscale; /* 1 / loss scale; NULL: 1 */
     DtValue *applies; /* whether the norm is finite: the step is not skipped */
 } Update;
@@ -122,21 +128,39 @@ static DtValue *squares(Update *u, const Slot *slot)
                               : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, g->type->rank, axes);
 }
 
-static DtValue *global_norm(Update *u, uint32_t n, Slot *slots)
+/* The norm of a group's gradients, or, if group is NULL, of all. */
+static DtValue *norm_of(Update *u, uint32_t n, const Slot *slots, const DtParamGroup *group)
 {
     DtValue *sum = NULL;
     for (uint32_t i = 0; i < n; i++) {
+        if (group && &u->train->groups.at[slots[i].rule->group] != group)
+            continue;
         u->b.span = slots[i].param->span;
-        slots[i].grad_value = read_gradient(u, &slots[i]);
-        DtValue *part = squares(u, &slots[i]);
-        sum = sum == NULL ? part : dt_graph_binary(&u->b, DT_OP_ADD, sum, part);
+        sum = sum == NULL ? slots[i].squares : dt_graph_binary(&u->b, DT_OP_ADD, sum, slots[i].squares);
     }
-    u->b.span = u->optimizer->span;
+    u->b.span = group ? group->span : u->optimizer->span;
     if (sum == NULL)
         sum = dt_graph_constant(&u->b, DT_F32, 0);
     DtValue *norm = dt_graph_unary(&u->b, DT_OP_SQRT, sum);
-    norm->name = dt_intern("grad_norm");
+    norm->name = group ? dt_intern_printf(DT_NORM_NAME ".%s", group->name) : dt_intern(DT_NORM_NAME);
     return norm;
+}
+
+/* What rules are given as `grad_norm`, by group. */
+static void make_norms(Update *u, uint32_t n, Slot *slots)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        u->b.span = slots[i].param->span;
+        slots[i].grad_value = read_gradient(u, &slots[i]);
+        slots[i].squares = squares(u, &slots[i]);
+    }
+    u->norm = norm_of(u, n, slots, NULL);
+    const uint32_t n_groups = u->train->groups.n; /* 0: all are in one */
+    u->norms = DT_NEW_ARRAY(u->module->arena, DtValue *, n_groups + 1);
+    for (uint32_t i = 0; i <= n_groups; i++) {
+        const DtParamGroup *group = i < n_groups ? &u->train->groups.at[i] : NULL;
+        u->norms[i] = group && group->own_norm ? norm_of(u, n, slots, group) : u->norm;
+    }
 }
 
 static DtValue *scalar(Update *u, const char *name)
@@ -183,6 +207,8 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
         if (is_same(u->scalars.at[i]->op, op, in))
             return u->scalars.at[i];
     DtValue *value = dt_graph_copy(&u->b, op, in)->out[0];
+    if (value->name && strncmp(value->name, DT_NORM_NAME, strlen(DT_NORM_NAME)) == 0)
+        value->name = NULL; /* it is no norm of gradients for that name (stage_update.c) */
     if (is_scalar)
         DT_PUSH(u->module->arena, u->scalars, value);
     return value;
@@ -194,7 +220,8 @@ static void run_rule(Update *u, const Slot *slot, DtValue **ret_results)
     const DtFunc *func = slot->rule->func;
     DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1), *in[DT_UPDATE_OPERANDS];
     uint32_t n = 0;
-    DtValue *first[] = {dt_graph_cast(&u->b, slot->master_value, DT_F32), slot->grad_value, u->norm};
+    DtValue *wide = dt_graph_cast(&u->b, slot->master_value, DT_F32);
+    DtValue *first[] = {wide, slot->grad_value, u->norms[slot->rule->group]};
     for (; n < DT_COUNT(first); n++)
         now[func->inputs.at[n]->id] = first[n];
     for (uint32_t i = 0; i < slot->rule->n_scalars; i++)
@@ -293,6 +320,7 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     if (context->train == NULL || (!context->train->optimizer.rules.n && !context->train->optimizer.span.file))
         return false; /* no optimizer was written */
     Update u = {.module = module,
+                .train = context->train,
                 .optimizer = &context->train->optimizer,
                 .precision = &context->train->precision};
     if (dt_dtype_is_float(u.precision->reduce) && u.precision->reduce != u.precision->grads)
@@ -305,13 +333,13 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     Slot *slots = make_slots(&u, &n);
     u.b.span = u.optimizer->span;
     read_loss_scale(&u);
-    u.norm = global_norm(&u, n, slots);
+    make_norms(&u, n, slots);
     u.applies = dt_graph_binary(&u.b, DT_OP_LT, u.norm, dt_graph_constant(&u.b, DT_F32, INFINITY));
     for (uint32_t i = 0; i < n; i++)
         update_one(&u, &slots[i]);
     update_states(&u);
     u.b.span = u.optimizer->span;
-    give(&u, u.norm, NULL, dt_intern("grad_norm"));
+    give(&u, u.norm, NULL, dt_intern(DT_NORM_NAME));
     u.b.func->n_returns = u.b.func->results.n;
     dt_graph_renumber(u.b.func);
     DT_PUSH(module->arena, module->entries, u.entry);

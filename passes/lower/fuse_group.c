@@ -78,10 +78,10 @@ static bool is_index_map(const DtOp *op)
 
 static bool is_fusable(const DtOp *op)
 {
-    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_op_is_inline(op->out[0]))
+    if (op->n_out != 1 || dt_op_is_inline(op->out[0]))
         return false;
     return dt_op_is_pointwise(op->kind) || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
-           op->kind == DT_OP_UPDATE || is_index_map(op) || dt_op_is_one_hot(op);
+           is_index_map(op) || dt_op_is_one_hot(op);
 }
 
 static bool listed(const char *axis, const char *const *list, uint32_t n)
@@ -198,8 +198,6 @@ static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = space_of(op);
-            if (op->kind == DT_OP_UPDATE && reduces(ret_union))
-                return false; /* elements are updated independently of each other */
             if (!has_axes(type, ret_union, ALL) && !(ret_union->rows && has_axes(type, ret_union, OUTER)) &&
                 !(ret_union->columns && has_axes(type, ret_union, INNER)) && !is_light(f, op, ret_union, a, b))
                 return false;

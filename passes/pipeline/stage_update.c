@@ -9,8 +9,8 @@
  *                                              those of its own parameters (of a shared one, the
  *                                              lowest stage does)
  *
- * The sum of squares is what the square root named "grad_norm" takes; on the way down to the single
- * parameters, terms of other stages drop out of the additions. */
+ * Sums of squares are what the square roots named "grad_norm" take (of a group: "grad_norm.NAME"); on the way down
+ * to the single parameters, terms of other stages drop out of the additions. */
 #include "passes/pipeline/stage.h"
 
 #include "base/intern.h"
@@ -23,14 +23,14 @@ typedef struct Updater {
     DtStager *s;
     const DtEntryPoint *entry;
     const DtFunc *func;
-    const DtValue *squares; /* of all gradients; NULL: no norm */
+    DT_VEC(const DtValue *) norms; /* square roots of sums of squares */
     int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
     uint64_t *stages;       /* per parameter or state store that is not cut: where it is */
     bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next value */
     /* of the stage being built */
     uint32_t stage, turn;
     DtBuilder b;
-    DtValue *norm; /* the complete sum of squares; NULL until it is there */
+    DtValue **sums_of; /* by norm: the complete sum of squares; of the stage being built */
     DtValue **shared,
         **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
     uint32_t *own_turn;
@@ -43,13 +43,23 @@ static const DtStore *param_of(const DtStore *store) { return store->of ? store-
 /* What the stages leave for the update, each its terms. */
 static bool is_total(const DtStore *store) { return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT; }
 
+/* Which of the norms the value is, or NOBODY. A sum of squares may be part of another norm's, too. */
+static int32_t norm_of(const Updater *u, const DtValue *value)
+{
+    for (uint32_t i = 0; i < u->norms.n; i++)
+        if (u->norms.at[i] == value)
+            return (int32_t)i;
+    return NOBODY;
+}
+
 static void find_owners(Updater *u)
 {
     for (uint32_t i = 0; i < u->func->ops.n; i++) {
         const DtOp *op = u->func->ops.at[i];
         int32_t owner = op->kind == DT_OP_PARAM ? (int32_t)param_of(op->store)->index : NOBODY;
-        for (uint32_t k = 0; k < op->n_in; k++) {
-            const int32_t other = op->in[k] == u->squares ? NOBODY : u->owner[op->in[k]->id];
+        const bool is_norm = op->n_out == 1 && norm_of(u, op->out[0]) != NOBODY;
+        for (uint32_t k = 0; k < op->n_in && !is_norm; k++) {
+            const int32_t other = u->owner[op->in[k]->id];
             if (other != NOBODY && other != owner)
                 owner = owner == NOBODY ? other : SEVERAL;
         }
@@ -58,14 +68,16 @@ static void find_owners(Updater *u)
     }
 }
 
-static const DtValue *find_squares(const DtFunc *func)
+static void find_norms(Updater *u)
 {
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        if (op->kind == DT_OP_SQRT && op->out[0]->name == dt_intern("grad_norm"))
-            return op->in[0];
+    const size_t len = strlen(DT_NORM_NAME);
+    for (uint32_t i = 0; i < u->func->ops.n; i++) {
+        const DtOp *op = u->func->ops.at[i];
+        const char *name = op->kind == DT_OP_SQRT ? op->out[0]->name : NULL;
+        if (name && strncmp(name, DT_NORM_NAME, len) == 0 && (!name[len] || name[len] == '.'))
+            DT_PUSH(u->s->arena, u->norms, op->out[0]);
     }
-    return NULL;
+    u->sums_of = DT_NEW_ARRAY(u->s->arena, DtValue *, u->norms.n + 1);
 }
 
 /* The sum of the stages' values; gradients: they are such, else numbers that a norm is made of. */
@@ -95,8 +107,9 @@ static DtValue *copy_value(Updater *u, const DtValue *value);
 static DtOp *copy_op(Updater *u, const DtOp *op)
 {
     DtValue **in = DT_NEW_ARRAY(u->s->arena, DtValue *, op->n_in + 1);
+    const int32_t norm = op->n_out == 1 ? norm_of(u, op->out[0]) : NOBODY;
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = copy_value(u, op->in[i]);
+        in[i] = norm != NOBODY ? u->sums_of[norm] : copy_value(u, op->in[i]);
     const int32_t owner = op->n_out ? u->owner[op->out[0]->id] : NOBODY;
     const int32_t loop = owner >= 0 ? u->s->loop_of[owner] : -1;
     u->b.span = op->span;
@@ -133,8 +146,6 @@ static DtValue *read_store(Updater *u, const DtOp *op)
 static DtValue *copy_value(Updater *u, const DtValue *value)
 {
     const bool is_own = u->owner[value->id] >= 0;
-    if (value == u->squares && u->norm)
-        return u->norm;
     if (!is_own && u->shared[value->id])
         return u->shared[value->id];
     if (is_own && u->own_turn[value->id] == u->turn)
@@ -264,11 +275,11 @@ static void update_stage(Updater *u, uint32_t stage)
     memset(u->shared, 0, (u->func->n_values + 1) * sizeof *u->shared);
     memset(u->sums, 0, (u->s->module->stores.n + 1) * sizeof *u->sums);
     add_totals(u);
-    u->norm = NULL;
-    if (u->squares) {
-        DtValue *mine = part_of_sum(u, u->squares);
-        u->b.span = u->squares->op->span;
-        u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all, false);
+    for (uint32_t i = 0; i < u->norms.n; i++) {
+        const DtValue *squares = u->norms.at[i]->op->in[0];
+        DtValue *mine = part_of_sum(u, squares);
+        u->b.span = squares->op->span;
+        u->sums_of[i] = across(u, mine ? mine : zeros(u, squares->type), all, false);
     }
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
         const DtStore *param = u->s->module->stores.at[i]; /* or a state */
@@ -306,7 +317,7 @@ bool dt_stage_update(DtStager *s, const DtEntryPoint *entry)
     DtFunc *func = entry->func;
     dt_graph_renumber(func);
     const uint32_t n = func->n_values + 1, n_stores = s->module->stores.n + 1;
-    Updater u = {.s = s, .entry = entry, .func = func, .squares = find_squares(func)};
+    Updater u = {.s = s, .entry = entry, .func = func};
     u.owner = DT_NEW_ARRAY(s->arena, int32_t, n);
     u.stages = DT_NEW_ARRAY(s->arena, uint64_t, n_stores);
     u.has_terms = DT_NEW_ARRAY(s->arena, bool, n_stores);
@@ -314,6 +325,7 @@ bool dt_stage_update(DtStager *s, const DtEntryPoint *entry)
     u.own = DT_NEW_ARRAY(s->arena, DtValue *, n);
     u.own_turn = DT_NEW_ARRAY(s->arena, uint32_t, n);
     u.sums = DT_NEW_ARRAY(s->arena, DtValue *, n_stores);
+    find_norms(&u);
     find_owners(&u);
     find_stages(&u);
     for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++)

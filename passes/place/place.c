@@ -632,7 +632,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     bool *waits = DT_NEW_ARRAY(p->module->arena, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         waits[i] = entry->kind != DT_ENTRY_PREDICT && entry->kind != DT_ENTRY_UPDATE;
-    p->lazy = entry->kind == DT_ENTRY_UPDATE; /* its sums are scalars */
+    p->lazy = entry->kind == DT_ENTRY_UPDATE; /* its sums are small, what an optimizer needs whole it says */
     Work w;
     begin(&w, p, func, NULL, dt_placelazy_of(func, waits, p->module->arena), "");
     p->top = w.s.b.func;

@@ -353,7 +353,7 @@ static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
 static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
 {
     DtPlacer *p = s->p;
-    for (uint32_t m = 0; m < p->module->mesh.n; m++) {
+    for (uint32_t m = 0; m < p->module->mesh.n && !p->lazy; m++) {
         int d = step->mesh >> m & 1 ? dt_placerule_state(x->type, m) : -1;
         if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m) ||
             !is_inherited(x, x->type->axes[d].name, m))

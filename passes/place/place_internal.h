@@ -60,7 +60,7 @@ typedef struct DtPlacer {
     uint16_t time;               /* bit of the time axis, 0 if there is one micro-batch */
     bool failed;
     DtFunc *top; /* the copy of the entry being placed */
-    bool lazy;   /* in it all sums may wait (update) */
+    bool lazy;   /* in it all sums may wait, and all gathers are asked for (update) */
     /* What the data of top alone decide, before the first micro-batch; or NULL. clones: values of
      * top -> their copies there. completed: pending values of top -> the inputs of top that hold
      * them complete. more: prologues of finished entries. */

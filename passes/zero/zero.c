@@ -96,7 +96,7 @@ static void link_stores(Zero *z)
 static void mix_op(Member *m, const DtOp *op, uint32_t operand)
 {
     DtOpClass class = dt_op_info[op->kind].op_class;
-    m->odd = m->odd || !(class == DT_CLASS_MAP || op->kind == DT_OP_UPDATE || op->kind == DT_OP_ALL_REDUCE ||
+    m->odd = m->odd || !(class == DT_CLASS_MAP || op->kind == DT_OP_ALL_REDUCE ||
                               (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
     const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
     mix(&m->key, words, sizeof words);

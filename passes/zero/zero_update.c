@@ -137,7 +137,7 @@ static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
         draft.axes = axes;
         for (uint32_t i = 0; i < draft.n_axes; i++)
             axes[i] = in[0]->type->axes[i].name;
-    } else if (bucket && dt_op_info[op->kind].op_class != DT_CLASS_MAP && op->kind != DT_OP_UPDATE) {
+    } else if (bucket && dt_op_info[op->kind].op_class != DT_CLASS_MAP) {
         fail(op, "it is not elementwise");
     }
     draft.in = in;

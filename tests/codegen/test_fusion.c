@@ -575,6 +575,55 @@ Test(fusion, gradients_of_a_convolution_share_memory)
     bench_free(t);
 }
 
+/* ---- rows with gaps ---- */
+
+static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->gemms.n; i++) {
+        const DtPlanGemm *g = &plan->gemms.at[i];
+        const int64_t strides[] = {g->a_row, g->a_col, g->b_row, g->b_col, g->c_row, g->c_col};
+        for (uint32_t k = 0; k < DT_COUNT(strides); k++)
+            n += strides[k] == stride;
+    }
+    return n;
+}
+
+/* Logits, and two products of what a kernel makes of them. dense: they are a result, and what the kernel makes is one
+ * long row to a third product. */
+static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, bool dense)
+{
+    Bench *t = bench_new();
+    char type[32];
+    snprintf(type, sizeof type, "e=8 v=%s", vocab);
+    DtValue *x = bench_random(t, type_of(dtype, "b=2 s=5 e=8"), 1), *w = bench_random(t, type_of(dtype, type), 2);
+    DtValue *logits = dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL);
+    DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, logits, AXES(name("v")));
+    DtValue *z = dt_graph_cast(&t->b, mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, logits, most)), dtype);
+    bench_out(t, dt_graph_dot(&t->b, z, w, AXES(name("v")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, x, z, AXES(name("b"), name("s")), DT_F32, NULL), 0);
+    snprintf(type, sizeof type, "b=2 s=5 v=%s", vocab);
+    if (dense) {
+        bench_out(t, logits, 0);
+        bench_out(t, dt_graph_dot(&t->b, z, bench_random(t, type_of(dtype, type), 3),
+                                  AXES(name("b"), name("s"), name("v")), DT_F32, NULL), 0);
+    }
+    bench_check(t);
+    const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
+    const int64_t elements = 16 / (int64_t)dt_dtype_size(dtype), n = atoi(vocab);
+    cr_expect_eq(count_strides(bench_plan(t, &options), (n + elements - 1) / elements * elements), n_aligned);
+    bench_free(t);
+}
+
+/* 1044 bytes of a token's logits take 1056, where products and kernels only touch them. */
+Test(fusion, rows_of_products_are_aligned)
+{
+    check_rows(DT_F32, "261", 3, false);
+    check_rows(DT_BF16, "517", 3, false);
+    check_rows(DT_F32, "261", 0, true);
+    check_rows(DT_F32, "255", 0, false); /* short */
+}
+
 /* ---- sums over rows ---- */
 
 static uint32_t count_by_rows(const Bench *t)

@@ -523,37 +523,6 @@ Test(kernels, sixteen_bit_floats)
     bench_free(t);
 }
 
-/* ---- optimizer ---- */
-
-/* A step is at most a dozen roundings of terms below 64: 16 units of 2^-24 of 64. */
-Test(kernels, updates)
-{
-    Bench *t = bench_new();
-    const DtType *type = type_of(DT_F32, "a=3 b=130");
-    const double rates[] = {0.01}, scales[] = {0.5}, first[] = {10}, second[] = {1000};
-    DtValue *p = bench_random(t, type, 1), *g = bench_random(t, type, 2), *m = bench_random(t, type, 3),
-            *v = bench_sweep(t, type, 0, 3);
-    DtValue *lr = bench_values(t, dt_type_scalar(DT_F32), 1, rates),
-            *scale = bench_values(t, dt_type_scalar(DT_F32), 1, scales);
-    DtValue *adam[] = {p, g, m, v, lr, scale, bench_values(t, dt_type_scalar(DT_F32), 1, first),
-                       bench_values(t, dt_type_scalar(DT_F32), 1, second)};
-    DtValue *momentum[] = {p, g, m, lr, scale}, *plain[] = {p, g, lr, scale};
-    for (int decay = 0; decay < 2; decay++) {
-        DtUpdate adamw = {.kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1 * decay};
-        DtUpdate sgd = {.kind = DT_UPDATE_SGD, .momentum = 0.9, .decay = 0.1 * decay};
-        DtOp *op = dt_graph_update(&t->b, adamw, 8, adam);
-        for (uint32_t i = 0; i < 3; i++)
-            bench_out(t, op->out[i], 16 * 64);
-        op = dt_graph_update(&t->b, sgd, 5, momentum);
-        for (uint32_t i = 0; i < 2; i++)
-            bench_out(t, op->out[i], 16 * 64);
-        sgd.momentum = 0;
-        bench_out(t, dt_graph_update(&t->b, sgd, 4, plain)->out[0], 16 * 64);
-    }
-    bench_check(t);
-    bench_free(t);
-}
-
 /* ---- what gcc 12.2 compiled wrongly ---- */
 
 /* Loads of neighbours in loops that are unrolled, all behind one condition of the loop around: where the condition

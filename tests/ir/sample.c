@@ -225,19 +225,15 @@ static void add_update_entry(DtModule *module, DtStore **stores)
 {
     DtEntryPoint entry = new_entry(module, DT_ENTRY_UPDATE);
     DtBuilder b = {.func = entry.func};
-    DtValue *in[8], *scalar = dt_graph_source(&b, DT_OP_INPUT, dt_type_scalar(DT_F32), "@lr", NULL);
-    for (int i = 0; i < 4; i++) {
+    DtValue *in[4], *lr = dt_graph_source(&b, DT_OP_INPUT, dt_type_scalar(DT_F32), "@lr", NULL);
+    for (int i = 0; i < 4; i++)
         in[i] = dt_graph_source(&b, DT_OP_PARAM, stores[i]->type, NULL, stores[i]);
-        in[i + 4] = scalar;
-    }
-    DtUpdate adamw = {
-        .kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1};
-    DtOp *op = dt_graph_update(&b, adamw, 8, in);
-    add_result(module, &entry, op->out[0], stores[0], NULL, false);
-    add_result(module, &entry, op->out[1], stores[2], NULL, false);
-    add_result(module, &entry, op->out[2], stores[3], NULL, false);
-    DtUpdate sgd = {.kind = DT_UPDATE_SGD, .momentum = 0.9};
-    dt_graph_update(&b, sgd, 5, (DtValue *[]){in[0], in[1], in[2], scalar, scalar});
+    DtValue *moment = dt_graph_binary(&b, DT_OP_ADD, in[2], in[1]);
+    DtValue *square = dt_graph_binary(&b, DT_OP_ADD, in[3], dt_graph_binary(&b, DT_OP_MUL, in[1], in[1]));
+    DtValue *param = dt_graph_binary(&b, DT_OP_SUB, in[0], dt_graph_binary(&b, DT_OP_MUL, moment, lr));
+    add_result(module, &entry, param, stores[0], NULL, false);
+    add_result(module, &entry, moment, stores[2], NULL, false);
+    add_result(module, &entry, square, stores[3], NULL, false);
     DT_PUSH(module->arena, module->entries, entry);
 }
 

@@ -228,52 +228,6 @@ Test(interp_struct, sources_ask_the_caller)
     fixture_free(f);
 }
 
-/* One step of AdamW written out for one element; the second element has gradient 0 and only decays.
- */
-Test(interp_struct, update_adamw)
-{
-    Fixture *f = fixture_new();
-    const DtType *type = type_of(DT_F32, "a=2");
-    DtUpdate rule = {.kind = DT_UPDATE_ADAMW, .beta1 = 0.5, .beta2 = 0.75, .eps = 1, .decay = 0.5};
-    double p[] = {2, 4}, g[] = {8, 0}, m[] = {4, 0}, v[] = {12, 0};
-    DtValue *in[] = {arg_values(f, type, p),       arg_values(f, type, g),
-                     arg_values(f, type, m),       arg_values(f, type, v),
-                     arg_scalar(f, DT_F32, 0.125), arg_scalar(f, DT_F32, 0.5),
-                     arg_scalar(f, DT_F32, 2),     arg_scalar(f, DT_F32, 4)};
-    dt_graph_update(&f->b, rule, 8, in);
-    DtOp *op = f->func->ops.at[f->func->ops.n - 1];
-    /* g = 4; m' = 2 + 2 = 4; v' = 9 + 4 = 13; p' = 2 - (4*2 / (sqrt(13*4) + 1) + 0.5*2) / 8 */
-    DtTensor *new_p = run(f, op->out[0]);
-    cr_assert_float_eq(new_p->at[0], 2 - (8 / (7.211102550927978 + 1) + 1) / 8, 1e-15);
-    cr_assert_eq(new_p->at[1], 4 - 0.5 * 4 / 8);
-    expect_values(run(f, op->out[1]), (double[]){4, 0}, 2);
-    expect_values(run(f, op->out[2]), (double[]){13, 0}, 2);
-    fixture_free(f);
-}
-
-Test(interp_struct, update_sgd)
-{
-    for (int momentum = 0; momentum < 2; momentum++) {
-        Fixture *f = fixture_new();
-        const DtType *type = type_of(DT_F32, "a=1");
-        DtUpdate rule = {.kind = DT_UPDATE_SGD, .decay = 0.25, .momentum = momentum ? 0.5 : 0};
-        DtValue *p = arg_values(f, type, (double[]){4}), *g = arg_values(f, type, (double[]){6});
-        DtValue *v = arg_values(f, type, (double[]){8});
-        DtValue *lr = arg_scalar(f, DT_F32, 0.5), *scale = arg_scalar(f, DT_F32, 0.5);
-        if (momentum)
-            dt_graph_update(&f->b, rule, 5, (DtValue *[]){p, g, v, lr, scale});
-        else
-            dt_graph_update(&f->b, rule, 4, (DtValue *[]){p, g, lr, scale});
-        DtOp *op = f->func->ops.at[f->func->ops.n - 1];
-        /* u = 3 + 1 = 4; v' = 4 + 4 = 8 */
-        expect_values(run(f, op->out[0]), (double[]){momentum ? 0 : 2}, 1);
-        cr_assert_eq(op->n_out, momentum ? 2u : 1u);
-        if (momentum)
-            expect_values(run(f, op->out[1]), (double[]){8}, 1);
-        fixture_free(f);
-    }
-}
-
 /* sum over a split axis gives a pending sum, all_reduce completes it. */
 static DtTensor *run_all_reduce(Fixture *f, int64_t ranks)
 {

@@ -77,8 +77,6 @@ Test(irtext, says_everything)
         " func=fused\n",
         "f32[b=6]{sum \"data.x\"}",
         " mesh={\"data.x\"}",
-        "update(adamw beta1=0.9 beta2=0.999 eps=1e-08 decay=0.1)",
-        "update(sgd momentum=0.9)",
         "loop(label=h axis=layers count=2 reverse carried=1 invariant=1 stacked=1 stacked_out=1)",
         "text=h.up.w store=0",
         "func kernel.1 : model {\n",

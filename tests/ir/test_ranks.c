@@ -72,14 +72,6 @@ static Rule rules[] = {
      "= scatter_add[v, w; b](%x, %i, %j) : f32[a=6, v=6, w=12, e=6]", 9},
     {"", "= iota[a]() : i32[a=12]", 2},
     {"", "= rng() : f32[b=6, a=12] text=dropout", 3},
-    {"arg %p : f32[a=12, b=6] arg %g : f32[a=12, b=6] arg %m : f32[a=12, b=6] arg %v : f32[a=12, "
-     "b=6] "
-     "arg %l : f32[] arg %s : f32[] arg %c : f32[] arg %d : f32[]",
-     "%z, %q, %r = update(%p, %g, %m, %v, %l, %s, %c, %d) : f32[a=12, b=6], f32[a=12, b=6], "
-     "f32[a=12, "
-     "b=6] "
-     "update(adamw beta1=0.9 beta2=0.99 eps=1e-08 decay=0.1)",
-     3},
 };
 
 /* ---- random numbers ---- */

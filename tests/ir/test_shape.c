@@ -393,19 +393,6 @@ static const struct {
     {"= unpack(%k) : f32[a=3, b=4] number=8", NULL},
     {"= unpack(%k) : f32[a=3, b=4] number=9", "12 elements from element 9 of 20"},
     {"= unpack(%x) : f32[a=3, b=4]", "no whole bucket"},
-    {"= update(%x, %x, %o, %o) : f32[a=3, b=4] update(sgd)", NULL},
-    {", %9 = update(%x, %x, %x, %o, %o) : f32[a=3, b=4], f32[a=3, b=4] update(sgd momentum=0.9)",
-     NULL},
-    {", %8, %9 = update(%h, %x, %x, %x, %o, %o, %o, %o) : bf16[a=3, b=4], f32[a=3, b=4], f32[a=3, "
-     "b=4] "
-     "update(adamw beta1=0.9)",
-     NULL},
-    {"= update(%x, %v, %o, %o) : f32[a=3, b=4] update(sgd)", "operand 1 of `update`"},
-    {"= update(%x, %x, %v, %o) : f32[a=3, b=4] update(sgd)", "operand 2 of `update`"},
-    {"= update(%x, %x, %x, %o, %o) : f32[a=3, b=4] update(sgd)", "takes 4 operands"},
-    {"= update(%i, %i, %o, %o) : i32[b=4] update(sgd)", "not a float"},
-    {"= update(%r, %r, %o, %o) : f32[p=4, q=6]{sum d} update(sgd)", "not linear"},
-    {"= update(%x, %x, %o, %o) : f32[a=3, b=4] update(sgd decay=-1)", "out of its range"},
     /* communication */
     {"= all_gather(%s) : f32[p=4, q=6] mesh={d}", NULL},
     {"= all_gather(%z) : f32[p=4/d, q=6] mesh={t}", NULL},

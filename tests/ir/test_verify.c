@@ -189,12 +189,6 @@ CHANGE(loop_stacked, op(m, DT_OP_LOOP)->loop->n_stacked = UINT32_MAX)
 CHANGE(loop_stacked_out, op(m, DT_OP_LOOP)->loop->n_stacked_out = 0)
 CHANGE(loop_body, op(m, DT_OP_LOOP)->func = layer(m))
 CHANGE(loop_extra, op(m, DT_OP_EXP)->loop = op(m, DT_OP_LOOP)->loop)
-CHANGE(update_null, op(m, DT_OP_UPDATE)->update = NULL)
-CHANGE(update_kind, op(m, DT_OP_UPDATE)->update->kind = DT_UPDATE_SGD)
-CHANGE(update_bad_kind, op(m, DT_OP_UPDATE)->update->kind = (DtUpdateKind)5)
-CHANGE(update_beta, op(m, DT_OP_UPDATE)->update->beta1 = 1)
-CHANGE(update_nan, op(m, DT_OP_UPDATE)->update->eps = NAN)
-CHANGE(update_extra, op(m, DT_OP_EXP)->update = op(m, DT_OP_UPDATE)->update)
 CHANGE(comm_mesh, op(m, DT_OP_ALL_REDUCE)->mesh = 4)
 CHANGE(comm_no_mesh, op(m, DT_OP_ALL_GATHER)->mesh = 0)
 CHANGE(comm_mesh_number, op(m, DT_OP_SHIFT)->mesh = 1 << 9)
@@ -371,12 +365,6 @@ static const struct {
     ROW(loop_stacked_out, "results, not 1"),
     ROW(loop_body, "its body 3 inputs"),
     ROW(loop_extra, "`exp` has a loop"),
-    ROW(update_null, "results, not 0"),
-    ROW(update_kind, "results, not 1"),
-    ROW(update_bad_kind, "results, not 1"),
-    ROW(update_beta, "out of its range"),
-    ROW(update_nan, "out of its range"),
-    ROW(update_extra, "`exp` has an update"),
     ROW(comm_mesh, "does not lead"),
     ROW(comm_no_mesh, "names no mesh axes"),
     ROW(comm_mesh_number, "do not exist"),

@@ -21,7 +21,7 @@ static const CertRule *rule_of(DtOpKind kind)
 static bool has_operands(DtOpKind kind)
 {
     const DtOpClass kinds = dt_op_info[kind].op_class;
-    return kinds != DT_CLASS_SOURCE && (kinds != DT_CLASS_STRUCT || kind == DT_OP_UPDATE);
+    return kinds != DT_CLASS_SOURCE && kinds != DT_CLASS_STRUCT;
 }
 
 Test(op_table, operands)

@@ -100,3 +100,13 @@ layer unused(x[batch, embd]) -> [batch, embed] {
   return linear[embed, out](y)[out -> embd]
 }
 model m(x[batch, embed]) -> [batch, embed] { return x }
+# ---- group
+# No parameter of that path for an optimizer of its own.
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = -sum[batch, seq](tiny(tokens)[vocab = labels])
+  optimizer = adamw(lr = 0.1)
+  tables = sgd(lr = 0.1, params = "wtr")
+  steps = 10
+}

@@ -43,3 +43,21 @@ train {
   optimizer = sgd(lr = -0.1)
   steps = 10
 }
+# ---- muon
+include "mini/model.dsl"
+layer gained(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param gain[embed] = ones
+  return x * gain
+}
+model net(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.02)
+  x = wte[vocab = tokens]
+  repeat h in layers { x = x + gained(x) }
+  return x @embed wte
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = -sum[batch, seq](net(tokens)[vocab = labels])
+  optimizer = muon(lr = 0.02)
+  steps = 10
+}

@@ -94,3 +94,12 @@ train {
   optimizer = mine(lr = 0.1)
   steps = 10
 }
+# ---- name
+include "mini/model.dsl"
+fn mine(p[...], g[...], lr, params = 2) -> [...] { return p - lr * params * g }
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = -sum[batch, seq](tiny(tokens)[vocab = labels])
+  optimizer = mine(lr = 0.1)
+  steps = 10
+}

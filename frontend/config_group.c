@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups of parameters, each with an optimizer of its own:
+ *
+ *   optimizer = adamw(lr = 3e-4, decay = 0.1)                       of all parameters that no other entry names
+ *   tables = sgd(lr = 1e-2, params = ("wte", "wpe"))                of these
+ *
+ * What a call says of its group beside the optimizer's settings are the rows of schema GROUP. The entry's name stands
+ * where settings are changed: `--set train.tables.lr=0.1`, `dtrun --set tables.lr.base=0.1`. */
+#include "frontend/config_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+bool dt_config_is_group_option(const char *name)
+{
+    for (int k = 0; name && k < DT_KEY_COUNT; k++)
+        if (dt_config_keys[k].schema == DT_SCHEMA_GROUP && !strcmp(dt_config_keys[k].name, name))
+            return true;
+    return false;
+}
+
+bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry)
+{
+    const DtExpr *call = dt_configargs_bare(entry->value);
+    bool named = false;
+    for (uint32_t i = 0; call && call->kind == DT_EXPR_CALL && i < call->args.n; i++)
+        named = named || (call->args.at[i].name.text && !strcmp(call->args.at[i].name.text, "params"));
+    return named && host->is_optimizer(host->context, call);
+}
+
+void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n = 0;
+    if (value->expr)
+        dt_configargs_items(value->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtExpr *item = dt_configargs_bare(items[i]);
+        if (item && item->kind == DT_EXPR_STRING)
+            DT_PUSH(host->arena, *ret_patterns,
+                    ((DtPattern){dt_intern_n(item->string, item->string_len), item->span}));
+    }
+}
+
+static void add_group(const DtConfigHost *host, DtName name, const DtExpr *expr, DtTrainConfig *train,
+                      DtOptimizerCalls *ret_calls)
+{
+    const DtExpr *call = dt_configargs_bare(expr);
+    DT_VEC(DtArg) mine = {0};
+    DtConfigValues v;
+    for (uint32_t i = 0; call->kind == DT_EXPR_CALL && i < call->args.n; i++)
+        if (dt_config_is_group_option(call->args.at[i].name.text))
+            DT_PUSH(host->arena, mine, call->args.at[i]);
+    dt_configargs_read(host, DT_SCHEMA_GROUP, mine.at, mine.n, expr->span, &v);
+    DtParamGroup group = {.name = name.text, .span = expr->span, .own_norm = v.at[DT_KEY_GROUP_own_norm].whole != 0};
+    dt_configgroup_patterns(host, &v.at[DT_KEY_GROUP_params], &group.params);
+    DT_PUSH(host->arena, train->groups, group);
+    DT_PUSH(host->arena, *ret_calls, expr);
+    if (!train->optimizer.span.file)
+        train->optimizer.span = expr->span;
+}
+
+static bool has_name(const DtTrainConfig *train, const char *name)
+{
+    for (uint32_t i = 0; i < train->groups.n; i++)
+        if (train->groups.at[i].name == name)
+            return true;
+    return false;
+}
+
+void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
+                         DtOptimizerCalls *ret_calls)
+{
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        const DtEntry *entry = item->entries.at[i];
+        if (entry->is_directive || entry->targets.n != 1 || !entry->targets.at[0].name.text || !entry->value)
+            continue;
+        const DtName name = entry->targets.at[0].name;
+        const bool is_default = !strcmp(name.text, dt_config_keys[DT_KEY_TRAIN_optimizer].name);
+        if (!is_default && !dt_configgroup_is(host, entry))
+            continue;
+        if (!has_name(train, name.text))
+            add_group(host, name, entry->value, train, ret_calls);
+        else if (!is_default) /* `optimizer` twice was reported with the other settings */
+            dt_diag_report(host->diags, E0454, name.span, "`%s` is given twice", name.text);
+    }
+}

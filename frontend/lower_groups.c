@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters by path: which are frozen, and to which group each other one belongs. A loop's parameters are called by
+ * their pattern (h.#.up.w), as --params and checkpoints do, or without the number. */
+#include "frontend/lower_internal.h"
+
+#include <fnmatch.h>
+
+enum { NO_GROUP = UINT32_MAX };
+
+static bool is_called(const DtStore *store, const char *pattern)
+{
+    return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 || fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
+}
+
+static void unknown_path(DtLower *l, const DtPattern *pattern, const char *why)
+{
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->module->stores.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->module->stores.n; i++)
+        if (l->module->stores.at[i]->kind == DT_STORE_PARAM)
+            names[n++] = l->module->stores.at[i]->pattern;
+    DtDiag *d = dt_diag_report(l->diags, E0201, pattern->span, "no parameter has the path `%s`", pattern->text);
+    const char *near = dt_text_nearest(pattern->text, names, n);
+    if (near)
+        dt_diag_help(d, "did you mean \"%s\"?", near);
+    dt_diag_note(d, "`dtc --params` lists the paths; %s", why);
+}
+
+void dt_groups_freeze(DtLower *l)
+{
+    const DtTrainConfig *train = l->program->train;
+    for (uint32_t i = 0; train && i < train->frozen.n; i++) {
+        bool any = false;
+        for (uint32_t k = 0; k < l->module->stores.n; k++) {
+            DtStore *store = l->module->stores.at[k];
+            if (store->kind != DT_STORE_PARAM || !is_called(store, train->frozen.at[i].text))
+                continue;
+            any = store->frozen = true;
+        }
+        if (!any)
+            unknown_path(l, &train->frozen.at[i], "a loop's iterations (#) are frozen together");
+    }
+}
+
+/* The group's parameters that one of its texts names. */
+static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t *ret_of)
+{
+    const DtTrainConfig *train = l->program->train;
+    bool any = false, frozen = false;
+    for (uint32_t i = 0; i < l->module->stores.n; i++) {
+        const DtStore *store = l->module->stores.at[i];
+        if (store->kind != DT_STORE_PARAM || !is_called(store, pattern->text))
+            continue;
+        frozen = frozen || store->frozen;
+        if (store->frozen)
+            continue;
+        any = true;
+        if (ret_of[i] != NO_GROUP && ret_of[i] != group) {
+            const DtParamGroup *other = &train->groups.at[ret_of[i]];
+            DtDiag *d = dt_diag_report(l->diags, E0470, pattern->span, "`%s` is in `%s` and in `%s`", store->pattern,
+                                       other->name, train->groups.at[group].name);
+            dt_diag_label(d, other->span, "it has this optimizer already");
+            return false;
+        }
+        ret_of[i] = group;
+    }
+    if (any)
+        return true;
+    if (frozen)
+        dt_diag_report(l->diags, E0470, pattern->span, "all parameters that `%s` names are frozen", pattern->text);
+    else
+        unknown_path(l, pattern, "a loop's iterations (#) have one optimizer");
+    return false;
+}
+
+/* All that no text names go to the group without texts. */
+static bool take_rest(DtLower *l, uint32_t *ret_of)
+{
+    const DtTrainConfig *train = l->program->train;
+    uint32_t rest = 0;
+    while (rest < train->groups.n && train->groups.at[rest].params.n)
+        rest++;
+    for (uint32_t i = 0; i < l->module->stores.n; i++) {
+        const DtStore *store = l->module->stores.at[i];
+        if (store->kind != DT_STORE_PARAM || store->frozen || ret_of[i] != NO_GROUP)
+            continue;
+        ret_of[i] = rest;
+        if (rest < train->groups.n)
+            continue;
+        DtDiag *d = dt_diag_report(l->diags, E0470, train->optimizer.span, "`%s` is in no group", store->pattern);
+        dt_diag_help(d, "`optimizer = ...` without `params` updates all parameters that no group names; `frozen` "
+                        "leaves them as they are");
+        return false;
+    }
+    return true;
+}
+
+const uint32_t *dt_groups_find(DtLower *l)
+{
+    const DtTrainConfig *train = l->program->train;
+    uint32_t *of = DT_NEW_ARRAY(l->arena, uint32_t, l->module->stores.n + 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < l->module->stores.n; i++)
+        of[i] = NO_GROUP;
+    for (uint32_t g = 0; g < train->groups.n; g++)
+        for (uint32_t k = 0; k < train->groups.at[g].params.n; k++)
+            ok = take(l, g, &train->groups.at[g].params.at[k], of) && ok;
+    return ok && take_rest(l, of) ? of : NULL;
+}

@@ -1,0 +1,39 @@
+# ---- twice
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = -sum[batch, seq](tiny(tokens)[vocab = labels])
+  optimizer = adamw(lr = 0.1)
+  all = sgd(lr = 0.1, params = "*")
+  tables = sgd(lr = 0.1, params = "wte")
+  steps = 10
+}
+# ---- rest
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  x = with_gain(tokens)
+  loss = -sum[batch, seq](x[vocab = labels])
+  tables = sgd(lr = 0.1, params = "wte")
+  steps = 10
+}
+model with_gain(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.02)
+  param gain[embed] = ones
+  return (wte[vocab = tokens] * gain) @embed wte
+}
+# ---- frozen
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = -sum[batch, seq](with_gain(tokens)[vocab = labels])
+  optimizer = adamw(lr = 0.1)
+  gains = sgd(lr = 0.1, params = "gain")
+  frozen = "g*"
+  steps = 10
+}
+model with_gain(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.02)
+  param gain[embed] = ones
+  return (wte[vocab = tokens] * gain) @embed wte
+}

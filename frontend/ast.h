@@ -130,7 +130,7 @@ typedef enum DtStmtKind {
     DT_STMT_REPEAT, /* repeat name in value { body } */
     DT_STMT_IF,     /* if value { body } else { other } */
     DT_STMT_RETURN, /* return value (a TUPLE if several) */
-    DT_STMT_CLAUSE, /* what a function says of itself: name(targets) { body } or name[axes] { body } */
+    DT_STMT_CLAUSE, /* what a function says of itself: name(targets) { body } or name[axes = value] { body } */
     DT_STMT_ERROR
 } DtStmtKind;
 

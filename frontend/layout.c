@@ -266,7 +266,8 @@ static int kind_behind(const Layout *l, uint32_t at)
  * names elsewhere. */
 static bool begins_clause(const Layout *l, const DtToken *token)
 {
-    static const char *const words[] = {"gradient", "surrogate", "stream", "merge", "finish"};
+    static const char *const words[] = {"gradient", "surrogate", "stream", "scan",
+                                        "merge",    "neutral",   "emit",   "finish"};
     const int last = l->out.n ? l->out.at[l->out.n - 1].kind : DT_TOK_END, next = kind_at(l, l->at + 1);
     bool is_word = false;
     if (token->kind != DT_TOK_ID || !l->n_open || l->config || (last != DT_TOK_SEMI && last != DT_TOK_LBRACE))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clauses: what an `fn` says of itself behind its `return`. Each is a block of its own, which becomes an IR function
  * when the body has been evaluated: `gradient` and `surrogate` in lower_gradient.c, `stream`, `merge` and `finish` in
- * lower_stream.c. */
+ * lower_stream.c, with `emit` in lower_scan.c. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -13,7 +13,10 @@ static const struct {
 } rows[] = {{"gradient", DT_CLAUSE_GRADIENT, false},
             {"surrogate", DT_CLAUSE_GRADIENT, false},
             {"stream", DT_CLAUSE_STREAM, true},
+            {"scan", DT_CLAUSE_STREAM, true},
             {"merge", DT_CLAUSE_MERGE, false},
+            {"neutral", DT_CLAUSE_NEUTRAL, false},
+            {"emit", DT_CLAUSE_EMIT, false},
             {"finish", DT_CLAUSE_FINISH, false}};
 
 bool dt_clause_any(const DtStmts *body)
@@ -127,14 +130,32 @@ bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType 
     return true;
 }
 
-bool dt_clause_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results)
+/* Whether each clause stands beside what it is about. */
+static bool are_whole(DtLower *l)
 {
-    const DtStmt *const *clauses = l->now->clauses;
-    if (!clauses[DT_CLAUSE_STREAM] && (clauses[DT_CLAUSE_MERGE] || clauses[DT_CLAUSE_FINISH])) {
-        const DtStmt *stmt = clauses[DT_CLAUSE_MERGE] ? clauses[DT_CLAUSE_MERGE] : clauses[DT_CLAUSE_FINISH];
-        dt_report_error(l, E0221, stmt->span, "`%s` without a `stream`", stmt->name.text);
+    const DtStmt *const *clauses = l->now->clauses, *stream = clauses[DT_CLAUSE_STREAM];
+    for (DtClauseKind kind = DT_CLAUSE_MERGE; !stream && kind < DT_CLAUSES; kind++)
+        if (clauses[kind]) {
+            dt_report_error(l, E0221, clauses[kind]->span, "`%s` without a `%s`", clauses[kind]->name.text,
+                            kind == DT_CLAUSE_NEUTRAL || kind == DT_CLAUSE_EMIT ? "scan" : "stream");
+            return false;
+        }
+    const DtStmt *neutral = clauses[DT_CLAUSE_NEUTRAL];
+    if (!clauses[DT_CLAUSE_EMIT] && (neutral || (stream && stream->value))) {
+        dt_report_error(l, E0221, neutral ? neutral->span : stream->span, "%s without an `emit`",
+                        neutral ? "`neutral`" : "the length of a block");
         return false;
     }
+    return true;
+}
+
+bool dt_clause_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results)
+{
+    const DtStmt *const *clauses = l->now->clauses;
+    if (!are_whole(l))
+        return false;
+    if (clauses[DT_CLAUSE_EMIT])
+        return dt_scan_lower(l, bound, results, n_results);
     const DtVal *parts = NULL;
     return (!clauses[DT_CLAUSE_STREAM] || dt_stream_lower(l, bound, results, n_results, &parts)) &&
            (!clauses[DT_CLAUSE_GRADIENT] || dt_gradient_lower(l, bound, results, n_results, parts));

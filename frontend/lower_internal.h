@@ -57,6 +57,8 @@ typedef enum DtClauseKind {
     DT_CLAUSE_GRADIENT,
     DT_CLAUSE_STREAM,
     DT_CLAUSE_MERGE,
+    DT_CLAUSE_NEUTRAL,
+    DT_CLAUSE_EMIT,
     DT_CLAUSE_FINISH,
     DT_CLAUSES
 } DtClauseKind;
@@ -482,15 +484,17 @@ typedef struct DtBound {
     bool given;
 } DtBound;
 
-/* ---- lower_clause.c, lower_gradient.c, lower_stream.c ---- */
+/* ---- lower_clause.c, lower_gradient.c, lower_stream.c, lower_scan.c ---- */
 
 bool dt_clause_any(const DtStmts *body);
 void dt_clause_stmt(DtLower *l, const DtStmt *stmt);
 /* The clauses of the function whose body has just been evaluated: bound are its arguments, results values of its frame.
  * False after a report. */
-bool dt_clause_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results);
+bool dt_clause_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results);
 bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                      const DtVal **ret_parts);
+/* The function in blocks instead: results become those (lower_scan.c). */
+bool dt_scan_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results);
 bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                        const DtVal *parts);
 /* What is evaluated from now on belongs to the clause, in a frame of its own; the caller restores *l->now. */

@@ -288,6 +288,7 @@ bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uin
     if (!ok)
         return false;
     s->stream->axis = s->axis;
+    s->stream->is_ordered = clauses[DT_CLAUSE_STREAM]->name.text == dt_intern("scan");
     s->home->func->stream = s->stream;
     *ret_parts = clauses[DT_CLAUSE_GRADIENT] ? call_part(s) : NULL;
     return true;

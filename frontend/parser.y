@@ -512,6 +512,11 @@ stmt:
   | CLAUSE LPAREN targets RPAREN block
                                 { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
                                   $$->name = name_of($1); $$->targets = $3; $$->body = $5; }
+  | CLAUSE LPAREN RPAREN block  { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
+                                  $$->name = name_of($1); $$->body = $4; }
+  | CLAUSE LBRACKET ids ASSIGN expr RBRACKET block
+                                { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
+                                  $$->name = name_of($1); $$->axes = $3; $$->value = $5; $$->body = $7; }
   | CLAUSE LBRACKET ids RBRACKET block
                                 { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
                                   $$->name = name_of($1); $$->axes = $3; $$->body = $5; }

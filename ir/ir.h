@@ -181,6 +181,10 @@ typedef struct DtRelabel {
  * Body inputs: iteration number (i32 scalar), carried, invariants, stacked (one iteration's slice).
  * Body results: carried, stacked (one iteration's slice). Results: carried, stacked (with the loop axis
  * first). With reverse, iterations run from count - 1 down to 0; slices keep their positions. */
+/* The name of an axis of blocks of another one, of which each has a part that the next goes on from (lower_scan.c),
+ * ends so; no name that is written has a dot. */
+#define DT_BLOCKS ".blocks"
+
 typedef struct DtLoop {
     const char *label; /* as in paths */
     const char *axis;  /* name of the stacking axis */
@@ -294,6 +298,7 @@ typedef struct DtStatedGradient {
  * inputs and unplaced types, however the function that has this is placed. */
 typedef struct DtStream {
     const char *axis;
+    bool is_ordered;          /* merge is of a part and of that of what follows it: blocks are not to change places */
     DtFunc *part;             /* the function's inputs -> parts; NULL: results without the axis add up over blocks */
     DtFunc *merge;            /* parts, parts -> parts, element by element */
     DtFunc *finish;           /* parts, inputs given[] of the function -> results, likewise; NULL: none is needed */
@@ -327,6 +332,7 @@ struct DtFunc {
     DT_VEC(uint32_t) seeds, wanted;
     const DtStatedGradient *gradient; /* NULL: derived */
     const DtStream *stream; /* NULL: it has no such form */
+    DtFunc *meant; /* what it computes is another form of this; gone once entry "grad" is there; NULL: itself */
     DtFunc *fused; /* the same in kernels, for a call that is no attention in tiles; NULL: itself (fuse.c) */
 };
 

@@ -158,6 +158,7 @@ static bool parse_stream(DtIrReader *p)
     if (!dt_irlex_name_key(&p->lex, "stream", &stream->axis))
         return true;
     p->func->stream = stream;
+    stream->is_ordered = dt_irlex_take_word(&p->lex, "ordered");
     dt_irread_func_key(p, "part", &stream->part);
     dt_irread_func_key(p, "merge", &stream->merge);
     dt_irread_func_key(p, "finish", &stream->finish);

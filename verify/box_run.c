@@ -8,6 +8,8 @@
 
 #include <limits.h>
 
+enum { MOST_TURNS = 1 << 16 }; /* of a loop; how much is computed is bounded as well */
+
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
 /* ---- maps: over lines of elements ---- */
@@ -429,9 +431,10 @@ static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor 
     const CertLoop *loop = op->loop;
     const int64_t kept = loop->carried + loop->invariant;
     if (!body || kept + loop->stacked != (int64_t)op->n_in || loop->carried + loop->stacked_out != (int64_t)op->n_out ||
-        body->n_args != op->n_in + 1 || body->results.n != op->n_out || body->args.at[0]->rank || loop->count < 1 ||
-        loop->count > 4 * BOX_RANKS)
+        body->n_args != op->n_in + 1 || body->results.n != op->n_out || body->args.at[0]->rank || loop->count < 1)
         return dt_box_fail(b, op, "a loop of this form");
+    if (loop->count > MOST_TURNS)
+        return dt_box_fail(b, op, "it is too large to be checked: a loop with more than %d iterations", MOST_TURNS);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *have = in[i]->shape->type, *want = body->args.at[1 + i];
         if (i < kept ? !dt_boxrun_same_type(have, want) : !is_stacked(b, loop, have, want))

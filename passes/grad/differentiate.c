@@ -28,6 +28,7 @@
 
 #include "base/bug.h"
 #include "base/intern.h"
+#include "ir/map.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -251,6 +252,24 @@ static void drop_merges(DtModule *module)
             module->funcs.at[i]->stream = dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
 }
 
+/* What functions are another form of has been compared with them. */
+static bool drop_meanings(DtModule *module)
+{
+    const uint32_t before = module->funcs.n;
+    DtMap dropped = {.arena = module->arena};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < before; i++) {
+        if (module->funcs.at[i]->meant)
+            dt_map_add_pointer(&dropped, module->funcs.at[i]->meant, module);
+        module->funcs.at[i]->meant = NULL;
+    }
+    for (uint32_t i = 0; i < before; i++)
+        if (!dt_map_find_pointer(&dropped, module->funcs.at[i]))
+            module->funcs.at[n++] = module->funcs.at[i];
+    module->funcs.n = n;
+    return n < before;
+}
+
 bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
     DtEntryPoint *entry = dt_entry_whole(module, DT_ENTRY_LOSS);
@@ -263,5 +282,5 @@ bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
     }
     if (said && !has_ring(context))
         drop_merges(module);
-    return entry != NULL || said;
+    return drop_meanings(module) || entry != NULL || said;
 }

@@ -171,6 +171,8 @@ static bool find_form(const DtFunc *func, const char *t, const DtType *const *ty
         return refuse(f, "it does not say how it streams: `stream`, and for its gradient `gradient`");
     if (f->stream->axis != t)
         return refuse(f, "it streams over another axis");
+    if (f->stream->is_ordered)
+        return refuse(f, "as a `scan` it merges blocks in their order, and in a ring each rank begins with its own");
     if (func->results.n > DT_RING_RESULTS)
         return refuse(f, "it has too many results");
     return f->stream->part ? is_part(f, f->stream->part, types) : find_sums(f, arena);

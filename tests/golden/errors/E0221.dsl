@@ -179,3 +179,74 @@ model m(x[batch, n]) -> [batch] {
   return total[n](x * w)
 }
 train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- scan
+dim batch = 4, n = 6
+fn unordered[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  stream[t] { return sum[t](x) }
+  emit(h) { return h + cumsum[t](x) }
+}
+fn finished[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t] { return sum[t](x) }
+  emit(h) { return h + cumsum[t](x) }
+  finish(h) { return h }
+}
+fn stated[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t] { return sum[t](x) }
+  emit(h) { return h + cumsum[t](x) }
+  gradient(dy) { return dy }
+}
+fn unbegun[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t] { return sum[t](x) }
+  merge(h, g) { return h + g }
+  emit(h) { return h + cumsum[t](x) }
+}
+fn summed[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  scan[t] { return sum[t](x) }
+  emit(h) { return h }
+}
+fn short[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t = 0] { return sum[t](x) }
+  emit(h) { return h + cumsum[t](x) }
+}
+fn parted[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t = 2] { return x }
+  emit(h) { return h }
+}
+fn named[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t = 2] { return sum[t](x) }
+  emit(h, g) { return h + cumsum[t](x) }
+}
+fn lost[t](x[..., t]) -> [..., t] {
+  return cumsum[t](x)
+  scan[t = 2] { return sum[t](x) }
+  emit(h) { return iota[t] }
+}
+fn drawn[t](x[..., t]) -> [..., t] {
+  return cumsum[t](dropout(x, 0.5))
+  scan[t = 2] { return sum[t](x) }
+  emit(h) { return h + cumsum[t](x) }
+}
+fn alone[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  scan[t] { return sum[t](x) }
+  neutral() { return 0 }
+}
+fn long[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  stream[t = 2] { return sum[t](x) }
+}
+model m(x[batch, n]) -> [batch, n] {
+  param w[batch, n] = ones
+  y = x * w
+  a = unordered[n](y) + finished[n](y) + stated[n](y) + unbegun[n](y) + summed[n](y) + short[n](y) + parted[n](y)
+  return a + named[n](y) + lost[n](y) + drawn[n](y) + alone[n](y) + long[n](y)
+}
+train { x[batch, n] = synthetic(0, 1); loss = sum[batch, n](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

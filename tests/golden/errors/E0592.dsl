@@ -108,6 +108,29 @@ train {
 }
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh pipe = 2; pipeline h on pipe; micro batch = 2 }
+# ---- ring_ordered
+# dtc --no-kernels --report
+include "std.dsl"
+dim batch = 4, seq = 8, kseq = seq, embed = 8
+fn last[s, t](q[..., s], k[..., t]) -> [..., s] {
+  return q * k[t = size[t] - 1]
+  scan[t] { return k[t = size[t] - 1] * (1 + 0 * q) }
+  merge(a, b) { return 0 * a + b }
+  finish(b) { return q * b }
+}
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param w[embed] = ones
+  return last[seq, kseq](x, (x * w)[seq -> kseq])
+}
+train {
+  x[batch, seq, embed] = synthetic(0, 1)
+  y = m(x)
+  loss = mean[batch, seq, embed](y * y)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+cluster two { gpus = 2; gpu = "cpu" }
+parallel ring on two { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
 # ---- ring_rank
 # dtc --no-kernels --report
 include "std.dsl"

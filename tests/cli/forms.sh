@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Capped scores, a window, a learned bias and dropout of the weights, forms.dsl:  forms.sh DTC DTRUN
+# Equal to the serial program in tiles, in rings and in zigzag order, by numbers and by real ranks: what is drawn for a
+# query and a key is the same wherever they are.
+set -u
+dtc=$(readlink -f "$1") dtrun=$(readlink -f "$2")
+program=$(cd "$(dirname "$0")" && pwd)/forms.dsl
+. "$(dirname "$0")/cases.sh"
+
+cp "$program" program.dsl
+for layout in r z h; do
+    run "$dtc" program.dsl --parallel $layout --no-kernels --verify --print-after=expand
+    exits 0; prints 'equal to the serial program'; prints 'capped.fwd.1.ring'; prints 'capped.bwd.1.ring'
+done
+
+losses() { # program, layout: of 3 steps
+    rm -f log
+    "$dtc" "$1" --parallel "$2" -o plan >/dev/null 2>&1 && "$dtrun" plan --log log --quiet >/dev/null 2>&1
+    sed -n 's/.*"event":"step".*"loss":\([0-9.e+-]*\).*/\1/p' log
+}
+same() { # two files of losses
+    awk 'NR == FNR { x[NR] = $1; next } { n++; d = x[FNR] - $1; if (d < 0) d = -d; if (!(d <= 1e-5 * $1)) bad = 1 }
+         END { exit bad || n != 3 }' "$1" "$2"
+}
+losses program.dsl none >serial
+for layout in r z h; do
+    losses program.dsl $layout >shared
+    what="losses of $layout"
+    holds same serial shared
+done
+# What is dropped counts.
+sed 's/keep = where.*/keep = where(iota[kseq] >= 0 * uniform[batch, heads, seq, kseq](), 1.0, 0)/' program.dsl >kept.dsl
+losses kept.dsl none >kept
+holds test "$(wc -l <kept)" -eq 3
+if same serial kept; then fail 'nothing is dropped'; else passed=$((passed + 1)); fi
+
+# In tiles, no product makes scores of all queries; a bias that learns has a gradient as large as they are.
+long() {
+    run "$dtc" "$1" -D seq=1024 -D head=32 --parallel none --no-kernels --report
+    exits 0
+}
+sed 's/, p \* keep @s dy, dz, 0/, p * keep @s dy, 0, 0/; s/^  param far.*/  far = where(iota[reach] > 0, 0.5, 0)/
+     s/bias = far/bias = 0 * iota[heads] + far/' program.dsl >fixed.dsl
+long fixed.dsl; lacks ' 1024 x   1024 x'
+long program.dsl; prints ' 1024 x   1024 x'
+finish

@@ -446,7 +446,7 @@ static uint32_t emit_begin(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;
     uint32_t n = 0;
-    while (n < func->ops.n && dt_ring_emit(e, func->ops.at[n]))
+    while (n < func->ops.n && dt_ringbuf_emit(e, func->ops.at[n]))
         n++;
     return n;
 }
@@ -474,7 +474,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
         fail(e, op, "loops are nested too deep");
     for (uint32_t i = 0; i < loop->n_carried; i++, k++) {
         const DtValue *input = body->inputs.at[1 + k];
-        if (dt_type_is_ring(input->type)) { /* one piece of memory */
+        if (dt_type_is_ringbuf(input->type)) { /* one piece of memory */
             inner->places[input->id] = *dt_emit_require(e, op->in[k]);
             continue;
         }
@@ -485,7 +485,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
         wanted[i] = (DtWanted){.set = true, .place = carried, .old = input};
     }
     for (uint32_t i = 0; i < loop->n_invariant; i++, k++)
-        if (!dt_ring_is_counter(outer, op->in[k]))
+        if (!dt_ringbuf_is_counter(outer, op->in[k]))
             inner->places[body->inputs.at[1 + k]->id] = *dt_emit_require(e, op->in[k]);
     for (uint32_t i = 0; i < loop->n_stacked; i++, k++)
         inner->places[body->inputs.at[1 + k]->id] = slice_of(e, op, *dt_emit_require(e, op->in[k]), inner->reg);
@@ -519,8 +519,8 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
 static void emit_source(DtEmit *e, const DtOp *op)
 {
     if (op->kind == DT_OP_PARAM) {
-        const bool is_own = op->store->kind == DT_STORE_RING && !e->module->pipeline;
-        dt_place_set(e, op->out[0], is_own ? dt_ring_memory(e, op->store->type) : e->stores[op->store->index]);
+        const bool is_own = op->store->kind == DT_STORE_RINGBUF && !e->module->pipeline;
+        dt_place_set(e, op->out[0], is_own ? dt_ringbuf_memory(e, op->store->type) : e->stores[op->store->index]);
         return;
     }
     for (uint32_t i = 0; i < e->inputs.n; i++)
@@ -610,7 +610,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t at)
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtOp *ops[1] = {op};
-    if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ring_emit(e, op))
+    if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ringbuf_emit(e, op))
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
@@ -647,7 +647,7 @@ static void emit_ops(DtEmit *e, uint32_t from)
     const DtFunc *func = e->scope->func;
     e->scope->reads = NULL;
     dt_bucket_claim(e);
-    dt_ring_claim(e);
+    dt_ringbuf_claim(e);
     for (uint32_t i = from; i < func->ops.n; i++)
         dt_emit_op(e, func->ops.at[i], i);
 }

@@ -12,7 +12,7 @@
  *   attend.c  attention in tiles
  *   reach.c   how far its mask lets queries look
  *   replay.c  what was emitted before, for other buffers
- *   ring.c    conditions, rings of what is gathered ahead
+ *   ringbuf.c conditions, ring buffers of what is gathered ahead
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for
  *   pipeline.c  the entries of stages, channels, schedules
@@ -350,13 +350,13 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 /* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
 
-/* ring.c: ops of `when`, of counters and rings; false if op is none. claim: before a function is emitted, what it puts
- * into rings gets its wish. memory: of a ring. */
-bool dt_ring_emit(DtEmit *e, const DtOp *op);
-void dt_ring_claim(DtEmit *e);
-DtPlace dt_ring_memory(DtEmit *e, const DtType *type);
+/* ringbuf.c: ops of `when`, of counters and ring buffers; false if op is none. claim: before a function is emitted,
+ * what it puts into ring buffers gets its wish. memory: of a ring buffer. */
+bool dt_ringbuf_emit(DtEmit *e, const DtOp *op);
+void dt_ringbuf_claim(DtEmit *e);
+DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type);
 /* Whether a value of the scope's function is what a loop counts: it lies in a register. */
-bool dt_ring_is_counter(const DtScope *scope, const DtValue *value);
+bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */

@@ -341,7 +341,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
         const DtEntryResult *result = &entry->results.at[i];
         const DtType *type = func->results.at[i]->type;
         DtWanted *wanted = &ret_wanted[i];
-        if (result->store && result->store->kind == DT_STORE_RING)
+        if (result->store && result->store->kind == DT_STORE_RINGBUF)
             continue; /* it is there */
         wanted->set = true;
         wanted->accumulate = result->accumulate && (e->n_micro > 1 || e->module->pipeline);
@@ -498,7 +498,7 @@ void dt_entry_emit_all(DtEmit *e)
     const DtTrainConfig *train = e->program->train;
     mark_stores(e);
     for (uint32_t i = 0; !e->module->pipeline && i < e->module->stores.n; i++)
-        if (e->module->stores.at[i]->kind != DT_STORE_RING)
+        if (e->module->stores.at[i]->kind != DT_STORE_RINGBUF)
             dt_entry_store(e, e->module->stores.at[i]);
     add_scalars(e);
     for (uint32_t i = 0; i < e->module->entries.n; i++) {

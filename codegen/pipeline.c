@@ -228,19 +228,19 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run, const DtStageActio
 
 /* ---- what a stage does ---- */
 
-/* All rings of the stage, one at a time, at the beginning of its memory: where all stages of a class have it. */
-static void place_ring(DtEmit *e)
+/* All ring buffers of the stage, one at a time, at the beginning of its memory: where all stages of a class have it. */
+static void place_ringbufs(DtEmit *e)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_RING && is_here(e, store) && dt_place_bytes(e, store->type) > bytes)
+        if (store->kind == DT_STORE_RINGBUF && is_here(e, store) && dt_place_bytes(e, store->type) > bytes)
             bytes = dt_place_bytes(e, store->type);
     }
     const uint32_t buffer = bytes ? dt_place_fixed(e, "gathered ahead", DT_ARENA_WORKSPACE, bytes) : 0;
     for (uint32_t i = 0; bytes && i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_RING && is_here(e, store))
+        if (store->kind == DT_STORE_RINGBUF && is_here(e, store))
             e->stores[store->index] = dt_place_dense(e, store->type, buffer);
     }
 }
@@ -409,7 +409,7 @@ static void add_results(DtEmit *e, const DtPipelineRun *run, int32_t number, Res
     const DtWanted *wanted = wanted_of(e, entry, plan_name(run));
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
-        bool again = store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_RING);
+        bool again = store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_RINGBUF);
         for (uint32_t k = 0; k < results->wanted.n; k++)
             again = again || dt_place_same(&results->wanted.at[k].place, &wanted[i].place);
         if (again)
@@ -543,7 +543,7 @@ static void list_stage_stores(DtEmit *e)
     e->pipeline->stores = DT_NEW_ARRAY(e->arena, Stores, n_stages);
     for (uint32_t i = 0; i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL || store->kind == DT_STORE_RING)
+        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL || store->kind == DT_STORE_RINGBUF)
             continue;
         uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage,
                  last = store->stage < 0 ? n_stages - 1 : first + store->more;
@@ -592,7 +592,7 @@ static void emit_stage(DtEmit *e, uint32_t **channels)
         if (a != DT_ARENA_INPUTS && a != DT_ARENA_SCALARS)
             e->arena_bytes[a] = 0;
     place_stores(e);
-    place_ring(e);
+    place_ringbufs(e);
     for (uint32_t r = 0; r < pipeline->runs.n; r++) {
         if (!is_wanted(e, &pipeline->runs.at[r]))
             continue;

@@ -537,25 +537,25 @@ DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const Dt
     return make(b, &op, branch->inputs.n, in, NULL, false);
 }
 
-DtValue *dt_graph_ring(DtBuilder *b, const DtType *type, DtValue *ring)
+DtValue *dt_graph_ringbuf(DtBuilder *b, const DtType *type, DtValue *ringbuf)
 {
-    return make_one(b, &(DtOp){.kind = DT_OP_RING}, ring ? 1 : 0, &ring, type);
+    return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF}, ringbuf ? 1 : 0, &ringbuf, type);
 }
 
-DtValue *dt_graph_ring_put(DtBuilder *b, DtValue *ring, DtValue *value, int64_t byte)
+DtValue *dt_graph_ringbuf_put(DtBuilder *b, DtValue *ringbuf, DtValue *value, int64_t byte)
 {
-    DtValue *in[] = {ring, value};
-    return make_one(b, &(DtOp){.kind = DT_OP_RING_PUT, .number = (double)byte}, 2, in, NULL);
+    DtValue *in[] = {ringbuf, value};
+    return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF_PUT, .number = (double)byte}, 2, in, NULL);
 }
 
-DtValue *dt_graph_ring_get(DtBuilder *b, DtValue *ring, int64_t byte, const DtType *type)
+DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, const DtType *type)
 {
-    return make_one(b, &(DtOp){.kind = DT_OP_RING_GET, .number = (double)byte}, 1, &ring, type);
+    return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF_GET, .number = (double)byte}, 1, &ringbuf, type);
 }
 
-DtValue *dt_graph_ring_turn(DtBuilder *b, DtValue *ring)
+DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf)
 {
-    return make_one(b, &(DtOp){.kind = DT_OP_RING_TURN}, 1, &ring, NULL);
+    return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF_TURN}, 1, &ringbuf, NULL);
 }
 
 DtValue *dt_graph_turn(DtBuilder *b) { return make_one(b, &(DtOp){.kind = DT_OP_TURN}, 0, NULL, NULL); }

@@ -22,8 +22,9 @@ DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expa
 DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 /* interp_index.c */
 DtEval dt_eval_gather, dt_eval_scatter_add;
-/* interp_ring.c */
-DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ring, dt_eval_ring_put, dt_eval_ring_get, dt_eval_ring_turn;
+/* interp_ringbuf.c */
+DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ringbuf, dt_eval_ringbuf_put, dt_eval_ringbuf_get,
+    dt_eval_ringbuf_turn;
 /* interp_pack.c */
 DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */

@@ -240,7 +240,7 @@ struct DtOp {
     DtRange *ranges;        /* n_axes of them (window, fold, when: 1) */
     DtRelabel *relabels;
     uint32_t n_relabels;
-    double number;          /* const: the value; pad, window: the fill; ring_put, ring_get: the first byte */
+    double number;          /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte */
     DtReduce reduce;
     bool reverse;           /* scan */
     bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/place/reduce.c) */
@@ -342,7 +342,8 @@ typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STO
                            DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
                            DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
                            DT_STORE_NEXT,   /* what a state will be once the step's update is applied */
-                           DT_STORE_RING }  /* what is gathered ahead, from micro-batch to micro-batch */ DtStoreKind;
+                           /* what is gathered ahead, from micro-batch to micro-batch */
+                           DT_STORE_RINGBUF } DtStoreKind;
 struct DtStore {
     DtStoreKind kind;
     const char *path;     /* h.attention.wq.w */
@@ -415,10 +416,10 @@ struct DtModule {
 int64_t dt_module_logical(const DtModule *module, const DtAxis *axis);
 const DtType *dt_module_logical_type(const DtModule *module, const DtType *type);
 
-/* A ring: u8[@ring = its slots, @slot = bytes of one], and between them an axis for each mesh axis on which ranks hold
- * different things, which it splits. */
+/* A ring buffer: u8[@ringbuf = its slots, @slot = bytes of one], and between them an axis for each mesh axis on which
+ * ranks hold different things, which it splits. */
 enum { DT_RING_ALIGN = 64 }; /* of slots and what lies in them, in bytes */
-bool dt_type_is_ring(const DtType *type);
+bool dt_type_is_ringbuf(const DtType *type);
 
 /* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule
  * aborts with the op and its span. `wish` is the wanted result type order, NULL = default order. ---- */
@@ -472,11 +473,11 @@ DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
 /* range NULL: always. of: NULL, or copied. */
 DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of, DtValue *const *in);
-/* Rings (ops.def): a new one of that type, or `ring` anew; and its places, by the first byte in the slot. */
-DtValue *dt_graph_ring(DtBuilder *b, const DtType *type, DtValue *ring);
-DtValue *dt_graph_ring_put(DtBuilder *b, DtValue *ring, DtValue *value, int64_t byte);
-DtValue *dt_graph_ring_get(DtBuilder *b, DtValue *ring, int64_t byte, const DtType *type);
-DtValue *dt_graph_ring_turn(DtBuilder *b, DtValue *ring);
+/* Ring buffers (ops.def): a new one of that type, or `ringbuf` anew; and its places, by the first byte in the slot. */
+DtValue *dt_graph_ringbuf(DtBuilder *b, const DtType *type, DtValue *ringbuf);
+DtValue *dt_graph_ringbuf_put(DtBuilder *b, DtValue *ringbuf, DtValue *value, int64_t byte);
+DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, const DtType *type);
+DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf);
 DtValue *dt_graph_turn(DtBuilder *b);
 /* Element lo + step x index of the leading axis; index NULL: lo. */
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);

@@ -203,10 +203,10 @@ const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype)
 /* ---- questions ---- */
 
 /* axis must be interned. */
-bool dt_type_is_ring(const DtType *type)
+bool dt_type_is_ringbuf(const DtType *type)
 {
     const uint32_t last = type->rank - 1u;
-    if (type->dtype != DT_U8 || type->rank < 2 || type->partial || strcmp(type->axes[0].name, "@ring") != 0 ||
+    if (type->dtype != DT_U8 || type->rank < 2 || type->partial || strcmp(type->axes[0].name, "@ringbuf") != 0 ||
         strcmp(type->axes[last].name, "@slot") != 0)
         return false;
     bool is = !type->axes[0].n_split && !type->axes[last].n_split && type->axes[last].extent % DT_RING_ALIGN == 0;

@@ -194,7 +194,7 @@ static void check_owner(DtVerify *v, const DtStore *store)
 {
     bool received = store->kind == DT_STORE_CHANNEL;
     bool needs = store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE &&
-                 store->kind != DT_STORE_SAVED && store->kind != DT_STORE_RING;
+                 store->kind != DT_STORE_SAVED && store->kind != DT_STORE_RINGBUF;
     const DtStore *of = store->of;
     if (needs != (of != NULL)) {
         dt_verify_fail(v, store->span, "store `%s` %s", store->path,
@@ -253,7 +253,7 @@ static const StoreKey *store_key(DtVerify *v, const DtStore *store)
 static void check_store(DtVerify *v, DtMap *names, uint32_t i)
 {
     const DtStore *store = v->module->stores.at[i];
-    if (!store || (unsigned)store->kind > DT_STORE_RING || store->index != i) {
+    if (!store || (unsigned)store->kind > DT_STORE_RINGBUF || store->index != i) {
         dt_verify_fail(v, (DtSpan){0},
                        "store %u is missing, of no known kind, or has another number", i);
         return;
@@ -276,8 +276,9 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
                          store->first + store->type->axes[0].extent > store->whole))
         dt_verify_fail(v, store->span, "store `%s` holds iterations that its loop lacks",
                        store->path);
-    if ((store->kind == DT_STORE_RING) != dt_type_is_ring(store->type))
-        dt_verify_fail(v, store->span, "store `%s` is a ring, or has the type of one, but not both", store->path);
+    if ((store->kind == DT_STORE_RINGBUF) != dt_type_is_ringbuf(store->type))
+        dt_verify_fail(v, store->span, "store `%s` is a ring buffer, or has the type of one, but not both",
+                       store->path);
     const StoreKey *key = store_key(v, store);
     if (dt_map_find(names, (const char *)key, sizeof *key))
         dt_verify_fail(v, store->span, "two stores of one kind are called `%s`", store->path);

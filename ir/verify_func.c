@@ -176,23 +176,23 @@ static void check_gradient(DtVerify *v, const DtFunc *func)
         dt_verify_fail(v, func->span, "`%s` does not fit as the gradient of `%s`", gradient->name, func->name);
 }
 
-/* ---- rings ---- */
+/* ---- ring buffers ---- */
 
-static bool has_ring(const DtOp *op)
+static bool has_ringbuf(const DtOp *op)
 {
     bool has = false;
     for (uint32_t i = 0; !has && i < op->n_out; i++)
-        has = dt_type_is_ring(op->out[i]->type);
+        has = dt_type_is_ringbuf(op->out[i]->type);
     return has;
 }
 
-/* The ring out of which a value was taken, as it is or as a view; NULL: out of none. */
-static const DtValue *ring_of(const DtValue *value)
+/* The ring buffer out of which a value was taken, as it is or as a view; NULL: out of none. */
+static const DtValue *ringbuf_of(const DtValue *value)
 {
     while (value->op && value->op->n_in == 1 && value->op->in && value->op->in[0] &&
-           dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->kind != DT_OP_RING_GET)
+           dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->kind != DT_OP_RINGBUF_GET)
         value = value->op->in[0];
-    return value->op && value->op->kind == DT_OP_RING_GET ? value->op->in[0] : NULL;
+    return value->op && value->op->kind == DT_OP_RINGBUF_GET ? value->op->in[0] : NULL;
 }
 
 /* And so is one that an entry finds. */
@@ -201,39 +201,39 @@ static void check_found(DtVerify *v, const DtFunc *func, uint32_t from)
     const DtOp *op = func->ops.at[from];
     for (uint32_t i = 0; i < from; i++)
         if (func->ops.at[i] && func->ops.at[i]->store == op->store)
-            dt_verify_fail(v, op->span, "the ring `%s` is read twice", op->store->path);
+            dt_verify_fail(v, op->span, "the ring buffer `%s` is read twice", op->store->path);
 }
 
-/* A ring is one piece of memory: what has gone on is not used again, nor what was taken out of it before. */
-static void check_rings(DtVerify *v, const DtFunc *func)
+/* A ring buffer is one piece of memory: what has gone on is not used again, nor what was taken out of it before. */
+static void check_ringbufs(DtVerify *v, const DtFunc *func)
 {
     bool *gone = DT_NEW_ARRAY(v->scratch, bool, (size_t)func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op && op->store && op->store->kind == DT_STORE_RING)
+        if (op && op->store && op->store->kind == DT_STORE_RINGBUF)
             check_found(v, func, i);
         for (uint32_t k = 0; op && op->in && k < op->n_in; k++) {
             const DtValue *in = op->in[k];
-            const DtValue *ring = !in || !in->type ? NULL : dt_type_is_ring(in->type) ? in : ring_of(in);
-            if (ring && ring->id < func->n_values && gone[ring->id])
-                dt_verify_fail(v, op->span, "`%s` uses a ring that has gone on, or what was in it",
+            const DtValue *ringbuf = !in || !in->type ? NULL : dt_type_is_ringbuf(in->type) ? in : ringbuf_of(in);
+            if (ringbuf && ringbuf->id < func->n_values && gone[ringbuf->id])
+                dt_verify_fail(v, op->span, "`%s` uses a ring buffer that has gone on, or what was in it",
                                dt_op_info[op->kind].text);
         }
-        for (uint32_t k = 0; op && op->in && op->kind != DT_OP_RING_GET && k < op->n_in; k++) {
+        for (uint32_t k = 0; op && op->in && op->kind != DT_OP_RINGBUF_GET && k < op->n_in; k++) {
             const DtValue *in = op->in[k];
-            if (!in || !in->type || !dt_type_is_ring(in->type) || in->id >= func->n_values)
+            if (!in || !in->type || !dt_type_is_ringbuf(in->type) || in->id >= func->n_values)
                 continue;
             if (gone[in->id])
-                dt_verify_fail(v, op->span, "`%s` goes on with a ring twice", dt_op_info[op->kind].text);
+                dt_verify_fail(v, op->span, "`%s` goes on with a ring buffer twice", dt_op_info[op->kind].text);
             gone[in->id] = true;
         }
     }
     for (uint32_t i = 0; i < func->results.n; i++) {
         const DtValue *result = func->results.at[i];
-        if (!dt_type_is_ring(result->type) || result->id >= func->n_values)
+        if (!dt_type_is_ringbuf(result->type) || result->id >= func->n_values)
             continue;
         if (gone[result->id])
-            dt_verify_fail(v, func->span, "result %u is a ring that has gone on", i);
+            dt_verify_fail(v, func->span, "result %u is a ring buffer that has gone on", i);
         gone[result->id] = true;
     }
 }
@@ -243,13 +243,13 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
     v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
-    bool rings = false;
+    bool ringbufs = false;
     for (uint32_t i = 0; i < func->inputs.n; i++)
-        rings = rings || dt_type_is_ring(func->inputs.at[i]->type);
+        ringbufs = ringbufs || dt_type_is_ringbuf(func->inputs.at[i]->type);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        rings = (dt_verify_op(v, func->ops.at[i]) && has_ring(func->ops.at[i])) || rings;
-    if (rings)
-        check_rings(v, func);
+        ringbufs = (dt_verify_op(v, func->ops.at[i]) && has_ringbuf(func->ops.at[i])) || ringbufs;
+    if (ringbufs)
+        check_ringbufs(v, func);
     for (uint32_t i = 0; i < func->results.n; i++) {
         const DtValue *value = func->results.at[i];
         if (value->id >= func->n_values || v->values[value->id] != value)

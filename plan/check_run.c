@@ -84,7 +84,7 @@ static void leave(Nest *nest, uint32_t looped, int64_t slots)
         if (looped >> r & 1)
             nest->reg[r] = hull_of(nest->reg[r], (CheckRange){0, 0});
     if (slots > 0)
-        nest->reg[DT_PLAN_REG_RING] = hull_of(nest->reg[DT_PLAN_REG_RING], (CheckRange){0, slots - 1});
+        nest->reg[DT_PLAN_REG_RINGBUF] = hull_of(nest->reg[DT_PLAN_REG_RINGBUF], (CheckRange){0, slots - 1});
 }
 
 /* Registers that items from the LOOP at index up to its END set, but for the ring. That one's range, and those of other
@@ -99,7 +99,7 @@ static uint32_t set_within(const DtPlan *plan, uint32_t index, Nest *nest, const
         depth -= item->kind == DT_SCHED_END;
         if (depth <= 0)
             break;
-        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING)
+        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RINGBUF)
             leave(nest, 0, item->count);
         else if (item->kind == DT_SCHED_SET && item->reg < DT_PLAN_REGS)
             bits |= 1u << item->reg;
@@ -152,12 +152,12 @@ static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, N
 
 static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
-    if ((nest->called && item->reg != DT_PLAN_REG_RING) || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
+    if ((nest->called && item->reg != DT_PLAN_REG_RINGBUF) || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
         item->plus >= DT_PLAN_REGS || is_open(nest, item->reg))
         return dt_check_fail(check, "SCHD", index, "sets register %u out of %u", item->reg,
                              item->body);
     if (item->count < 0 || item->count > limit || item->first < -limit || item->first > limit ||
-        item->step < -limit || item->step > limit || (item->reg == DT_PLAN_REG_RING && item->count == 0))
+        item->step < -limit || item->step > limit || (item->reg == DT_PLAN_REG_RINGBUF && item->count == 0))
         return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
                              (long long)item->first, (long long)item->step, (long long)item->count);
     if ((item->step != 0 && nest->unset >> item->body & 1) ||
@@ -175,7 +175,7 @@ static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *ite
     nest->reg[item->reg] =
         wraps ? (CheckRange){0, item->count - 1} : (CheckRange){(int64_t)sum.lo, (int64_t)sum.hi};
     nest->unset &= ~(1u << item->reg);
-    if (item->reg == DT_PLAN_REG_RING && item->count > nest->leaves.slots)
+    if (item->reg == DT_PLAN_REG_RINGBUF && item->count > nest->leaves.slots)
         nest->leaves.slots = item->count;
     return true;
 }
@@ -257,7 +257,7 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
     if (nest->n_when == 2)
         return dt_check_fail(check, "SCHD", index, "three guards in one another");
     const CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1},
-                     ring = nest->reg[DT_PLAN_REG_RING];
+                     ring = nest->reg[DT_PLAN_REG_RINGBUF];
     nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
     if (nest->reg[item->reg].lo > nest->reg[item->reg].hi)
         return dt_check_fail(check, "SCHD", index, "what it guards never runs");
@@ -268,9 +268,9 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return dt_check_fail(check, "SCHD", index, "register %u is set where it guards", item->reg);
     nest->n_when--;
     nest->reg[item->reg] = all;
-    nest->unset |= set & ~(1u << DT_PLAN_REG_RING); /* it has run or has not: the ring has either value */
-    if (set >> DT_PLAN_REG_RING & 1)
-        nest->reg[DT_PLAN_REG_RING] = hull_of(ring, nest->reg[DT_PLAN_REG_RING]);
+    nest->unset |= set & ~(1u << DT_PLAN_REG_RINGBUF); /* it has run or has not: the ring has either value */
+    if (set >> DT_PLAN_REG_RINGBUF & 1)
+        nest->reg[DT_PLAN_REG_RINGBUF] = hull_of(ring, nest->reg[DT_PLAN_REG_RINGBUF]);
     return true;
 }
 

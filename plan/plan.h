@@ -228,7 +228,7 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
 enum {
     DT_PLAN_REG_SLOTS = 5,
     DT_PLAN_N_SLOTS = 2,
-    DT_PLAN_REG_RING = 7,
+    DT_PLAN_REG_RINGBUF = 7,
     DT_PLAN_REG_PERIOD = 8,
     DT_PLAN_REG_REPEAT = 9
 };

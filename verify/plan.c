@@ -36,7 +36,7 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     uint64_t reg = step ? dt_certplan_word(walk) : 0;
     *ret_place = (PlanPlace){.size = 1};
     if (arena >= DT_COUNT(walk->memory) || base < 0 || base > PLAN_BYTES || step < 0 ||
-        step > PLAN_BYTES / DT_PLAN_MAX_SLOTS || reg >= DT_PLAN_REG_RING) {
+        step > PLAN_BYTES / DT_PLAN_MAX_SLOTS || reg >= DT_PLAN_REG_RINGBUF) {
         dt_certplan_fail(walk, "a slot lies in no memory");
         return;
     }
@@ -322,7 +322,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     memset(walk->open, 0, sizeof walk->open);
     memset(walk->taken, 0, sizeof walk->taken);
     memset(walk->reg, 0, sizeof walk->reg);
-    walk->reg[DT_PLAN_REG_RING] = walk->ring;
+    walk->reg[DT_PLAN_REG_RINGBUF] = walk->ring;
     memset(walk->is_result, 0, walk->program->stores.n);
     memset(walk->of_store, 0, walk->program->stores.n * sizeof walk->of_store[0]);
     walk->inputs = NULL;

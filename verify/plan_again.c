@@ -45,7 +45,7 @@ static bool spans_of(const PlanWalk *walk, const PlanAgain *again, int64_t *ret_
             return false; /* what is gathered ahead is of iterations by their numbers */
         const int64_t last = item->first + (int64_t)item->step * (item->count - 1);
         const bool loops = item->kind == DT_SCHED_LOOP, sets = item->kind == DT_SCHED_SET;
-        if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RING))
+        if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RINGBUF))
             return false;
         if (!loops && !sets)
             continue;
@@ -181,7 +181,7 @@ static bool is_fixed(const PlanWalk *walk, const PlanAgain *again, const Accesse
 {
     for (uint32_t i = 0; i < all->n; i++)
         for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
-            if ((walk->taken[r] || r == DT_PLAN_REG_RING) && r != again->reg && all->at[i].arg->reg[r])
+            if ((walk->taken[r] || r == DT_PLAN_REG_RINGBUF) && r != again->reg && all->at[i].arg->reg[r])
                 return false;
     return true;
 }
@@ -216,7 +216,7 @@ void dt_certplan_turn(PlanWalk *walk, PlanAgain *again)
 {
     if (!again->may)
         return;
-    dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RING]); /* see is_same */
+    dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF]); /* see is_same */
     DT_PUSH(walk->arena, again->marks, walk->events.n - 1);
     DT_PUSH(walk->arena, again->clocks, walk->clock);
 }

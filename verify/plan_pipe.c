@@ -321,7 +321,7 @@ uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
         return n;
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];
-        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING && item->count > (int32_t)n)
+        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RINGBUF && item->count > (int32_t)n)
             n = (uint32_t)item->count;
     }
     return n;
@@ -409,7 +409,7 @@ bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const P
 static void leave_gathered(PlanWalk *walk)
 {
     Turn *turn = turn_of(walk);
-    turn->ring = walk->reg[DT_PLAN_REG_RING];
+    turn->ring = walk->reg[DT_PLAN_REG_RINGBUF];
     for (uint32_t i = 0; i < walk->written.n; i++)
         DT_PUSH(walk->arena, turn->written, walk->written.at[i]);
     for (uint32_t h = 0; h < walk->most_frames; h++)

@@ -151,7 +151,7 @@ static void list_slots(PlanWalk *walk, Piece *piece)
 static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
 {
     const struct PlanPipe *pipe = walk->pipe;
-    const uint64_t ring = (uint64_t)course->reg[DT_PLAN_REG_RING];
+    const uint64_t ring = (uint64_t)course->reg[DT_PLAN_REG_RINGBUF];
     if (piece->turns.n > 1 && ring >= piece->turns.n)
         return dt_certplan_fail(walk, "%s begins with slot %llu of a ring", piece->of->name, (unsigned long long)ring);
     const Turn *turn = piece->turns.at[piece->turns.n > 1 ? ring : 0];
@@ -166,7 +166,7 @@ static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
     for (uint32_t i = 0; i < turn->leaves.n; i++)
         left[turn->leaves.at[i]] = 1;
     if (piece->turns.n > 1)
-        course->reg[DT_PLAN_REG_RING] = turn->ring;
+        course->reg[DT_PLAN_REG_RINGBUF] = turn->ring;
     return true;
 }
 

@@ -484,7 +484,7 @@ static bool is_run_once(const PlanWalk *walk)
 /* In the schedule of a stage, where plan_run.c does it: what lies where a register says lies elsewhere then. */
 static bool set_action(PlanWalk *walk, uint32_t reg)
 {
-    if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RING || walk->taken[0])
+    if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RINGBUF || walk->taken[0])
         return dt_certplan_fail(walk, "register %u is set", reg);
     for (uint32_t a = 0; reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++)
         for (uint32_t i = 0; i < walk->memory[a].n; i++) {
@@ -500,15 +500,15 @@ static bool set_action(PlanWalk *walk, uint32_t reg)
 /* Slots are taken in turn. */
 static bool set(PlanWalk *walk, const DtPlanSchedule *item)
 {
-    if (item->reg != DT_PLAN_REG_RING)
+    if (item->reg != DT_PLAN_REG_RINGBUF)
         return set_action(walk, item->reg);
     if (walk->back)
         return_to(walk, walk->back);
     if (!is_run_once(walk) || walk->actions || walk->guard > 1 || item->plus || item->count < 1 ||
-        (item->step && item->body != DT_PLAN_REG_RING))
+        (item->step && item->body != DT_PLAN_REG_RINGBUF))
         return dt_certplan_fail(walk, "register %u is set", item->reg);
-    const int64_t value = item->step * walk->reg[DT_PLAN_REG_RING] + item->first;
-    walk->reg[DT_PLAN_REG_RING] = (value % item->count + item->count) % item->count;
+    const int64_t value = item->step * walk->reg[DT_PLAN_REG_RINGBUF] + item->first;
+    walk->reg[DT_PLAN_REG_RINGBUF] = (value % item->count + item->count) % item->count;
     return true;
 }
 

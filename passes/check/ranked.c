@@ -88,7 +88,7 @@ void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const 
 {
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
-        if (!store || store->kind != DT_STORE_RING)
+        if (!store || store->kind != DT_STORE_RINGBUF)
             continue;
         DtTensor ***parts = &j->rings[store->index];
         if (!*parts)
@@ -102,7 +102,7 @@ void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const 
 static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
 {
     DtJudge *j = context;
-    if (op->kind == DT_OP_PARAM && op->store->kind == DT_STORE_RING)
+    if (op->kind == DT_OP_PARAM && op->store->kind == DT_STORE_RINGBUF)
         return ring(j, op->store, rank);
     if (op->kind == DT_OP_PARAM && op->store->depth)
         return dt_judge_slot(j, op->store, rank);
@@ -224,7 +224,7 @@ bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtSettled settled;
         const DtStore *store = entry->results.at[i].store;
-        if (store && (store->depth || store->kind == DT_STORE_RING))
+        if (store && (store->depth || store->kind == DT_STORE_RINGBUF))
             continue; /* a slot or a ring, which was filled at once */
         if (!settle(j, entry, i, raw + i * j->n, &settled))
             return false;
@@ -269,7 +269,7 @@ static bool has_ring(const DtEntryPoint *entry)
 {
     bool has = false;
     for (uint32_t i = 0; i < entry->results.n; i++)
-        has = has || (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RING);
+        has = has || (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RINGBUF);
     return has;
 }
 

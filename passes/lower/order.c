@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Order: what runs when becomes text of the program.
  *
- * Purpose: a gather that says `ahead=k` is done k iterations before its own. What is gathered stays in a ring, a value
- * of k + 1 slots that loops carry and hand to each other; its front slot is written, the ring turns, and the slot that
- * is in front then holds what the iteration reads.
+ * Purpose: a gather that says `ahead=k` is done k iterations before its own. What is gathered stays in a ring buffer, a
+ * value of k + 1 slots that loops carry and hand to each other; its front slot is written, the ring buffer turns, and
+ * the slot that is in front then holds what the iteration reads.
  *
  *   k = 1                              before                            after
  *                                      %p = param h.w                    %p = param h.w
- *                                                                        %r = ring()
+ *                                                                        %r = ringbuf()
  *                                                                        %s = when(%r, %p) fetch of iteration 0
- *                                                                        %t = ring_turn(%s)
+ *                                                                        %t = ringbuf_turn(%s)
  *   loop of n                          loop(%x, %p)                      loop(%x, %t, %p)
  *     body, iteration i of n             %w = all_gather(%p i)             %i = turn()
  *                                                                          when(%i in 0 .. n-2) fetch of %i + 1
  *                                                                          when(%i is n-1) fetch of the next loop's 0
- *                                                                          ring_turn
- *                                                                          %w = ring_get()
+ *                                                                          ringbuf_turn
+ *                                                                          %w = ringbuf_get()
  *
  * A slot is free again when its iteration ends, which is before the gathers of the iteration k + 1 behind it: so k + 1
  * slots do, nothing is copied, and rotation is a number that goes up. A loop that runs backwards counts down.
  *
- * An entry that has all its loops in one chain hands the ring to the next micro-batch: it is a store, the first gathers
- * are done in the first micro-batch alone, and the last loop goes on with the first one, but for the last micro-batch.
- * In a pipeline the entries of pieces hand it to each other (order_pieces.c). Never across the update.
+ * An entry that has all its loops in one chain hands the ring buffer to the next micro-batch: it is a store, the first
+ * gathers are done in the first micro-batch alone, and the last loop goes on with the first one, but for the last
+ * micro-batch. In a pipeline the entries of pieces hand it to each other (order_pieces.c). Never across the update.
  *
  * Requires: values by their numbers (fuse). Establishes: no gather says `ahead`. Breaks: numbers of values; each says
  * which one it had (DtValue.final). */
@@ -69,9 +69,9 @@ static void write_entry(DtModule *module, DtEntryPoint *entry, int64_t n_micro)
     if (!chain || !whole || n_micro < 2)
         return;
     DtStore *store = handed.store = DT_NEW(module->arena, DtStore);
-    *store = (DtStore){.kind = DT_STORE_RING, .index = module->stores.n, .stage = -1, .span = entry->func->span,
+    *store = (DtStore){.kind = DT_STORE_RINGBUF, .index = module->stores.n, .stage = -1, .span = entry->func->span,
                        .type = dt_order_ring(module, chain->ahead + 1, chain->bytes, chain->splits)};
-    store->path = store->pattern = dt_intern_printf("%s.@ring", entry->name);
+    store->path = store->pattern = dt_intern_printf("%s.@ringbuf", entry->name);
     DT_PUSH(module->arena, module->stores, store);
     dt_order_write(entry->func, chain, &handed);
     DT_PUSH(module->arena, entry->results, ((DtEntryResult){.store = store}));

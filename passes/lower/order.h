@@ -9,7 +9,7 @@
 
 /* A loop as it was before the pass. */
 typedef struct DtOrderLoop {
-    DtOp *op;             /* becomes the loop that reads the ring */
+    DtOp *op;             /* becomes the loop that reads the ring buffer */
     DtLoop loop;
     const DtFunc *body;
     DtValue *const *in;   /* its operands */
@@ -24,9 +24,9 @@ typedef struct DtOrderChain {
     struct DtOrderChain *next; /* that comes before it in the function */
 } DtOrderChain;
 
-/* What a chain finds in the ring that it is handed, and what it leaves there. */
+/* What a chain finds in the ring buffer that it is handed, and what it leaves there. */
 typedef struct DtOrderHanded {
-    DtStore *store;            /* of the ring; NULL: the chain has one of its own */
+    DtStore *store;            /* of the ring buffer; NULL: the chain has one of its own */
     int64_t n_micro;           /* > 0: first gathers in the first micro-batch alone; its last loop goes on with the
                                 * first one of the next micro-batch */
     bool goes_on;              /* the first gathers are there */
@@ -40,13 +40,13 @@ bool dt_order_is_ahead(const DtOp *op);
 /* Whether the function gathers ahead, or anything in it. */
 bool dt_order_uses(const DtFunc *func);
 /* The chains of a function, the last one first. ret_whole: there is only one, of parameters as stored, and nothing else
- * in the function gathers ahead: then the ring can be handed on. */
+ * in the function gathers ahead: then the ring buffer can be handed on. */
 DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whole);
-/* Whether what is gathered into the value is read, and not only gathered again: then it lies in the ring. */
+/* Whether what is gathered into the value is read, and not only gathered again: then it lies in the ring buffer. */
 bool dt_order_is_kept(const DtFunc *body, const DtValue *value);
 /* Whether a gather ahead reads input number `input` of the body. */
 bool dt_order_is_gathered(const DtFunc *body, uint32_t input);
-/* The ring of `slots` slots. */
+/* The ring buffer of `slots` slots. */
 const DtType *dt_order_ring(const DtModule *module, int64_t slots, int64_t bytes, uint16_t splits);
 
 /* ---- order_fetch.c ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which loops gather ahead, and share a ring: those of one function with equal `ahead` that run one behind the other.
- * Their iterations are numbered through, across the ends of loops; so a chain takes no more memory than its hungriest
- * loop. All but the first gather parameters as stored, which are there long before the loop. */
+/* Which loops gather ahead, and share a ring buffer: those of one function with equal `ahead` that run one behind the
+ * other. Their iterations are numbered through, across the ends of loops; so a chain takes no more memory than its
+ * hungriest loop. All but the first gather parameters as stored, which are there long before the loop. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -77,7 +77,7 @@ DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whol
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
         const int64_t ahead = op->kind == DT_OP_LOOP ? ahead_of(op->func) : 0;
-        if (!ahead) { /* one ring at a time turns */
+        if (!ahead) { /* one ring buffer at a time turns */
             const bool takes = op->func && dt_order_uses(op->func);
             *ret_whole = *ret_whole && !takes;
             goes_on = goes_on && !takes;
@@ -100,7 +100,7 @@ DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whol
 
 const DtType *dt_order_ring(const DtModule *module, int64_t slots, int64_t bytes, uint16_t splits)
 {
-    DtAxis axes[DT_MAX_RANK] = {{.name = dt_intern("@ring"), .extent = slots}};
+    DtAxis axes[DT_MAX_RANK] = {{.name = dt_intern("@ringbuf"), .extent = slots}};
     uint32_t n = 1;
     for (uint8_t m = 0; m < module->mesh.n; m++)
         if (splits >> m & 1)

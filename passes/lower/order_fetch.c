@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chains of loops that gather ahead, written out: who makes the ring, what of it is there before the first loop, and
- * what each iteration gathers for the one `ahead` behind it, in the same loop, in the next one, or in the first one of
- * the next micro-batch or of the piece that comes next. */
+/* Chains of loops that gather ahead, written out: who makes the ring buffer, what of it is there before the first loop,
+ * and what each iteration gathers for the one `ahead` behind it, in the same loop, in the next one, or in the first one
+ * of the next micro-batch or of the piece that comes next. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -16,8 +16,8 @@ typedef struct Writer {
     DtFunc *func;
     DtBuilder b;
     const DtOrderHanded *handed; /* of the chain at hand; NULL: nothing */
-    const DtType *ring;          /* its type */
-    DtValue *state, *micro;      /* the ring as it is now; number of the micro-batch, NULL: nobody asks */
+    const DtType *ringbuf;          /* its type */
+    DtValue *state, *micro;      /* the ring buffer as it is now; number of the micro-batch, NULL: nobody asks */
     DT_VEC(const DtOp *) early;  /* params that stand before the loops that they were made for */
 } Writer;
 
@@ -58,7 +58,7 @@ static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, Dt
     return operand;
 }
 
-/* (counter,) ring, operands -> ring */
+/* (counter,) ring buffer, operands -> ring buffer */
 static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn)
 {
     const DtFunc *body = of->body;
@@ -66,7 +66,7 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn)
     DtBuilder b = {.func = func, .span = body->span};
     DtValue **map = DT_NEW_ARRAY(w->module->arena, DtValue *, body->n_values + 1);
     DtValue *counter = turn.counts ? dt_graph_arg(func, dt_type_scalar(DT_I32), "turn") : NULL;
-    DtValue *ring = dt_graph_arg(func, w->ring, "ring");
+    DtValue *ringbuf = dt_graph_arg(func, w->ringbuf, "ringbuf");
     int64_t byte = 0;
     func->span = body->span;
     for (uint32_t i = 1; i < body->inputs.n; i++)
@@ -85,10 +85,10 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn)
         copy->ahead = 0;
         if (!dt_order_is_kept(body, op->out[0]))
             continue;
-        ring = dt_graph_ring_put(&b, ring, copy->out[0], byte);
+        ringbuf = dt_graph_ringbuf_put(&b, ringbuf, copy->out[0], byte);
         byte += bytes_in_slot(w, op->out[0]);
     }
-    dt_graph_return(func, ring);
+    dt_graph_return(func, ringbuf);
     return func;
 }
 
@@ -110,7 +110,7 @@ static DtValue *find_operand(Writer *w, DtValue *value)
     return made;
 }
 
-/* What a branch takes behind counter and ring. */
+/* What a branch takes behind counter and ring buffer. */
 static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
 {
     for (uint32_t i = 1; i < of->body->inputs.n; i++)
@@ -118,44 +118,45 @@ static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
             DT_PUSH(w->module->arena, *ret_list, find_operand(w, of->in[i - 1]));
 }
 
-/* The first gathers: ring -> ring */
-static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, DtValue *ring, const Values *operands)
+/* The first gathers: ring buffer -> ring buffer */
+static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, DtValue *ringbuf,
+                            const Values *operands)
 {
     const DtOrderLoop *of = &chain->loops.at[0];
     for (int64_t j = 0; j < chain->ahead; j++) {
         Values in = {0};
         const DtAheadOf whose = {.loop = of->final, .turn = j};
-        DT_PUSH(w->module->arena, in, ring);
+        DT_PUSH(w->module->arena, in, ringbuf);
         for (uint32_t i = 0; i < operands->n; i++)
             DT_PUSH(w->module->arena, in, operands->at[i]);
-        ring = dt_graph_when(b, make_branch(w, of, (Turn){false, j}), NULL, &whose, in.at)->out[0];
-        ring = dt_graph_ring_turn(b, ring);
+        ringbuf = dt_graph_when(b, make_branch(w, of, (Turn){false, j}), NULL, &whose, in.at)->out[0];
+        ringbuf = dt_graph_ringbuf_turn(b, ringbuf);
     }
-    return ring;
+    return ringbuf;
 }
 
 /* The same in the first micro-batch alone. */
-static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue *ring)
+static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue *ringbuf)
 {
     DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.first", w->func->name), DT_FUNC_BRANCH);
     DtBuilder b = {.func = func, .span = w->b.span};
     Values operands = {0}, in = {0}, args = {0};
     DT_PUSH(w->module->arena, in, w->micro);
-    DT_PUSH(w->module->arena, in, ring);
+    DT_PUSH(w->module->arena, in, ringbuf);
     list_operands(w, &chain->loops.at[0], &operands);
     func->span = w->b.span;
     dt_graph_arg(func, w->micro->type, "micro");
-    DtValue *inside = dt_graph_arg(func, w->ring, "ring");
+    DtValue *inside = dt_graph_arg(func, w->ringbuf, "ringbuf");
     for (uint32_t i = 0; i < operands.n; i++) {
         DT_PUSH(w->module->arena, in, operands.at[i]);
         DT_PUSH(w->module->arena, args, dt_graph_arg(func, operands.at[i]->type, operands.at[i]->name));
     }
-    inside = dt_graph_ring(&b, w->ring, inside);
+    inside = dt_graph_ringbuf(&b, w->ringbuf, inside);
     dt_graph_return(func, write_first(w, &b, chain, inside, &args));
     return dt_graph_when(&w->b, func, &(DtRange){.lo = 0, .n = 1}, NULL, in.at)->out[0];
 }
 
-/* The ring before the first loop, and what is in it. */
+/* The ring buffer before the first loop, and what is in it. */
 static void write_begin(Writer *w, const DtOrderChain *chain)
 {
     const DtOrderHanded *handed = w->handed;
@@ -164,7 +165,7 @@ static void write_begin(Writer *w, const DtOrderChain *chain)
     w->state = w->micro = NULL;
     if (store) {
         w->state = dt_graph_source(&w->b, DT_OP_PARAM, store->type, NULL, store);
-        w->state->name = dt_intern("ring");
+        w->state->name = dt_intern("ringbuf");
     }
     if (handed && handed->n_micro) {
         w->micro = dt_graph_turn(&w->b);
@@ -174,8 +175,8 @@ static void write_begin(Writer *w, const DtOrderChain *chain)
     }
     if (handed && handed->goes_on)
         return;
-    w->state = dt_graph_ring(&w->b, w->ring, w->state);
-    w->state->name = dt_intern("ring");
+    w->state = dt_graph_ringbuf(&w->b, w->ringbuf, w->state);
+    w->state->name = dt_intern("ringbuf");
     list_operands(w, &chain->loops.at[0], &operands);
     w->state = write_first(w, &w->b, chain, w->state, &operands);
 }
@@ -191,7 +192,7 @@ typedef struct Body {
     DtFunc *func;
     DtBuilder b;
     DtValue **map;                /* by id of the old body's values */
-    DtValue *turn, *ring;
+    DtValue *turn, *ringbuf;
     DtValue **inner;              /* of outer */
 } Body;
 
@@ -241,7 +242,7 @@ static void make_inputs(Writer *w, Body *body)
     body->inner = DT_NEW_ARRAY(w->module->arena, DtValue *, body->outer.n + 1);
     for (uint32_t i = 0; i < n_carried; i++)
         copy_input(body, i);
-    body->ring = dt_graph_arg(body->func, w->ring, "ring");
+    body->ringbuf = dt_graph_arg(body->func, w->ringbuf, "ringbuf");
     for (uint32_t i = n_carried; i < n_whole; i++)
         copy_input(body, i);
     for (uint32_t i = 0; i < body->outer.n; i++)
@@ -252,15 +253,15 @@ static void make_inputs(Writer *w, Body *body)
 }
 
 /* Those of `of`, in these iterations. */
-static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ring, const Values *operands,
+static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ringbuf, const Values *operands,
                        DtFunc *branch, DtRange range, const DtAheadOf *whose)
 {
     Values in = {0};
     DT_PUSH(w->module->arena, in, turn);
-    DT_PUSH(w->module->arena, in, *ring);
+    DT_PUSH(w->module->arena, in, *ringbuf);
     for (uint32_t i = 0; i < operands->n; i++)
         DT_PUSH(w->module->arena, in, operands->at[i]);
-    *ring = dt_graph_when(b, branch, &range, whose, in.at)->out[0];
+    *ringbuf = dt_graph_when(b, branch, &range, whose, in.at)->out[0];
 }
 
 static void inner_operands(Writer *w, const Body *body, const DtOrderLoop *of, Values *ret_list)
@@ -279,15 +280,15 @@ static void write_next_micro(Writer *w, Body *body, DtFunc *branch, DtRange rang
     Values in = {0}, args = {0};
     func->span = w->b.span;
     dt_graph_arg(func, w->micro->type, "micro");
-    DtValue *ring = dt_graph_arg(func, w->ring, "ring"), *turn = dt_graph_arg(func, body->turn->type, "turn");
+    DtValue *ringbuf = dt_graph_arg(func, w->ringbuf, "ringbuf"), *turn = dt_graph_arg(func, body->turn->type, "turn");
     DT_PUSH(w->module->arena, in, body->turn);
     for (uint32_t i = 0; i < operands->n; i++) {
         DT_PUSH(w->module->arena, in, operands->at[i]);
         DT_PUSH(w->module->arena, args, dt_graph_arg(func, operands->at[i]->type, operands->at[i]->name));
     }
-    write_when(w, &b, turn, &ring, &args, branch, range, &body->whose);
-    dt_graph_return(func, ring);
-    write_when(w, &body->b, inner_of(body, w->micro), &body->ring, &in, func,
+    write_when(w, &b, turn, &ringbuf, &args, branch, range, &body->whose);
+    dt_graph_return(func, ringbuf);
+    write_when(w, &body->b, inner_of(body, w->micro), &body->ringbuf, &in, func,
                (DtRange){.lo = 0, .n = w->handed->n_micro - 1}, NULL);
 }
 
@@ -299,7 +300,7 @@ static void write_fetches(Writer *w, Body *body)
     body->turn = dt_graph_turn(&body->b);
     body->turn->name = dt_intern("turn");
     inner_operands(w, body, body->of, &operands);
-    write_when(w, &body->b, body->turn, &body->ring, &operands, make_branch(w, body->of, (Turn){true, k}),
+    write_when(w, &body->b, body->turn, &body->ringbuf, &operands, make_branch(w, body->of, (Turn){true, k}),
                (DtRange){.lo = 0, .n = n - k}, &own);
     if (body->next) {
         const DtRange range = {.lo = n - k, .n = k};
@@ -308,13 +309,13 @@ static void write_fetches(Writer *w, Body *body)
         if (w->micro && body->of == &body->chain->loops.at[body->chain->loops.n - 1])
             write_next_micro(w, body, branch, range, &next);
         else
-            write_when(w, &body->b, body->turn, &body->ring, &next, branch, range, &body->whose);
+            write_when(w, &body->b, body->turn, &body->ringbuf, &next, branch, range, &body->whose);
     }
-    body->ring = dt_graph_ring_turn(&body->b, body->ring);
-    body->ring->name = dt_intern("ring");
+    body->ringbuf = dt_graph_ringbuf_turn(&body->b, body->ringbuf);
+    body->ringbuf->name = dt_intern("ringbuf");
 }
 
-/* What the iteration reads of the ring, and the rest of the old body. */
+/* What the iteration reads of the ring buffer, and the rest of the old body. */
 static void write_rest(Writer *w, Body *body)
 {
     const DtFunc *old = body->of->body;
@@ -324,7 +325,7 @@ static void write_rest(Writer *w, Body *body)
         if (!dt_order_is_ahead(op) || !dt_order_is_kept(old, op->out[0]))
             continue;
         body->b.span = op->span, body->b.path = op->path;
-        DtValue *value = dt_graph_ring_get(&body->b, body->ring, byte, op->out[0]->type);
+        DtValue *value = dt_graph_ringbuf_get(&body->b, body->ringbuf, byte, op->out[0]->type);
         value->name = op->out[0]->name;
         value->means = op->out[0]->means;
         value->final = op->out[0]->final;
@@ -336,21 +337,21 @@ static void write_rest(Writer *w, Body *body)
             dt_order_copy_op(body->func, old->ops.at[i], body->map);
     for (uint32_t i = 0; i < old->results.n; i++) {
         if (i == body->of->loop.n_carried)
-            dt_graph_return(body->func, body->ring);
+            dt_graph_return(body->func, body->ringbuf);
         dt_graph_return(body->func, body->map[old->results.at[i]->id]);
     }
     if (old->results.n == body->of->loop.n_carried)
-        dt_graph_return(body->func, body->ring);
+        dt_graph_return(body->func, body->ringbuf);
 }
 
 static void push_ring(Writer *w, DtOp *op, Values *list)
 {
     DtValue *value = DT_NEW(w->module->arena, DtValue);
-    *value = (DtValue){.type = w->ring, .op = op, .name = dt_intern("ring"), .id = w->func->n_values++};
+    *value = (DtValue){.type = w->ringbuf, .op = op, .name = dt_intern("ringbuf"), .id = w->func->n_values++};
     DT_PUSH(w->module->arena, *list, value);
 }
 
-/* The loop has the new body, and the ring behind what it carries. */
+/* The loop has the new body, and the ring buffer behind what it carries. */
 static void change_loop(Writer *w, const Body *body)
 {
     const DtOrderLoop *of = body->of;
@@ -477,7 +478,7 @@ void dt_order_write(DtFunc *func, DtOrderChain *chains, const DtOrderHanded *han
             continue;
         if (chain) {
             w->b.span = ops[i]->span, w->b.path = ops[i]->path;
-            w->ring = handed && handed->store
+            w->ringbuf = handed && handed->store
                           ? handed->store->type
                           : dt_order_ring(w->module, chain->ahead + 1, chain->bytes, chain->splits);
         }

@@ -4,9 +4,9 @@
  * as there are pieces that come next, and one more for the first action of a run, which finds nothing gathered; the
  * actions say which they call.
  *
- * The ring is a store of the stage, one for each run. This needs all that gathers ahead on a stage to do it equally
- * far, in one chain each; otherwise each entry has a ring of its own. In "predict" one micro-batch alone goes through
- * the pieces of a plan: there each begins anew. */
+ * The ring buffer is a store of the stage, one for each run. This needs all that gathers ahead on a stage to do it
+ * equally far, in one chain each; otherwise each entry has a ring buffer of its own. In "predict" one micro-batch alone
+ * goes through the pieces of a plan: there each begins anew. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -22,7 +22,7 @@ typedef struct Form {
 
 typedef struct Entry {
     DtOrderChain *chain; /* NULL: it gathers nothing, or not for others */
-    DtStore *ring;
+    DtStore *ringbuf;
     DT_VEC(Form) forms;
 } Entry;
 
@@ -34,7 +34,7 @@ typedef struct Pieces {
     uint32_t stage;
 } Pieces;
 
-/* ---- rings ---- */
+/* ---- ring buffers ---- */
 
 static bool is_on(const DtEntryPoint *entry, const DtStore *store)
 {
@@ -71,22 +71,22 @@ static bool can_share(Pieces *p, DtOrderChain *ret_all)
 }
 
 /* The store that the stage's entries of the run share, those of a class all at once. */
-static DtStore *ring_of(Pieces *p, const DtEntryPoint *entry, const DtOrderChain *all)
+static DtStore *ringbuf_of(Pieces *p, const DtEntryPoint *entry, const DtOrderChain *all)
 {
     DtModule *module = p->module;
-    const char *path = dt_intern_printf("%s.@ring", dt_entry_kind_name(p->run->kind));
-    for (uint32_t i = module->stores.n; i-- > 0 && module->stores.at[i]->kind == DT_STORE_RING;)
+    const char *path = dt_intern_printf("%s.@ringbuf", dt_entry_kind_name(p->run->kind));
+    for (uint32_t i = module->stores.n; i-- > 0 && module->stores.at[i]->kind == DT_STORE_RINGBUF;)
         if (module->stores.at[i]->path == path && is_on(entry, module->stores.at[i]))
             return module->stores.at[i];
     DtStore *store = DT_NEW(module->arena, DtStore);
-    *store = (DtStore){.kind = DT_STORE_RING, .index = module->stores.n, .path = path, .pattern = path,
+    *store = (DtStore){.kind = DT_STORE_RINGBUF, .index = module->stores.n, .path = path, .pattern = path,
                        .stage = entry->stage, .more = entry->more, .span = entry->func->span,
                        .type = dt_order_ring(module, all->ahead + 1, all->bytes, all->splits)};
     DT_PUSH(module->arena, module->stores, store);
     return store;
 }
 
-/* Which entries of the stage share a ring in the run; false: none do. */
+/* Which entries of the stage share a ring buffer in the run; false: none do. */
 static bool find_rings(Pieces *p)
 {
     DtOrderChain all;
@@ -96,7 +96,7 @@ static bool find_rings(Pieces *p)
         if (number < 0 || !p->entries[number].chain)
             continue;
         if (shares)
-            p->entries[number].ring = ring_of(p, &p->module->entries.at[number], &all);
+            p->entries[number].ringbuf = ringbuf_of(p, &p->module->entries.at[number], &all);
         else
             p->entries[number].chain = NULL;
     }
@@ -105,7 +105,7 @@ static bool find_rings(Pieces *p)
 
 /* ---- what comes next ---- */
 
-/* The entry that an action calls and that shares a ring, -1: it is none. */
+/* The entry that an action calls and that shares a ring buffer, -1: it is none. */
 static int32_t sharer(const Pieces *p, const DtAction *action)
 {
     const bool moves = action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV;
@@ -242,7 +242,7 @@ static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChai
 static void write_form(Pieces *p, int32_t number, const Form *form, DtFunc *func, DtOrderChain *chain)
 {
     const Entry *entry = &p->entries[number];
-    const DtOrderHanded handed = {.store = entry->ring, .goes_on = form->goes_on, .piece = form->next_piece,
+    const DtOrderHanded handed = {.store = entry->ringbuf, .goes_on = form->goes_on, .piece = form->next_piece,
                                   .kind = form->kind,
                                   .next = form->next < 0 ? NULL : &p->entries[form->next].chain->loops.at[0]};
     dt_order_write(func, chain, &handed);
@@ -254,7 +254,7 @@ static void write_forms(Pieces *p, int32_t number, DtPieceEntries *of, uint32_t 
     DtModule *module = p->module;
     const Entry *entry = &p->entries[number];
     DtFunc *func = module->entries.at[number].func;
-    const DtEntryResult result = {.store = entry->ring};
+    const DtEntryResult result = {.store = entry->ringbuf};
     for (uint32_t i = 1; i < entry->forms.n; i++) {
         DtEntryPoint form = module->entries.at[number];
         DtOrderChain chain;

@@ -164,21 +164,21 @@ static void add_communication(DtBuilder *b)
 /* What a branch gathers of a stacked value, and a ring that goes through one. */
 static void add_ring(DtBuilder *b, DtValue *stacked)
 {
-    DtAxis axes[] = {sample_axis("@ring", 2), sample_split("@on.tensor", 2, TENSOR), sample_axis("@slot", 128)};
+    DtAxis axes[] = {sample_axis("@ringbuf", 2), sample_split("@on.tensor", 2, TENSOR), sample_axis("@slot", 128)};
     const DtType *type = sample_type(DT_U8, 3, axes);
     DtFunc *fetch = dt_graph_func(b->func->module, "fetch", DT_FUNC_BRANCH);
     DtBuilder f = {.func = fetch};
-    DtValue *turn = dt_graph_arg(fetch, dt_type_scalar(DT_I32), "turn"), *ring = dt_graph_arg(fetch, type, "ring"),
+    DtValue *turn = dt_graph_arg(fetch, dt_type_scalar(DT_I32), "turn"), *ring = dt_graph_arg(fetch, type, "ringbuf"),
             *whole = dt_graph_arg(fetch, stacked->type, NULL);
     whole->final = 1 + 9;
-    dt_graph_return(fetch, dt_graph_ring_put(&f, ring, dt_graph_at(&f, whole, turn, 1, -1), 64));
+    dt_graph_return(fetch, dt_graph_ringbuf_put(&f, ring, dt_graph_at(&f, whole, turn, 1, -1), 64));
     turn = dt_graph_turn(b);
-    ring = dt_graph_ring(b, type, NULL);
+    ring = dt_graph_ringbuf(b, type, NULL);
     DtValue *first = dt_graph_at(b, stacked, NULL, 1, 0);
-    ring = dt_graph_ring_put(b, dt_graph_ring(b, type, ring), first, 64);
+    ring = dt_graph_ringbuf_put(b, dt_graph_ringbuf(b, type, ring), first, 64);
     const DtAheadOf of = {.loop = 1 + 13, .turn = 1, .piece = 1 + 2, .kind = 1};
     ring = dt_graph_when(b, fetch, &(DtRange){.lo = 0, .n = 2}, &of, (DtValue *[]){turn, ring, stacked})->out[0];
-    dt_graph_ring_get(b, dt_graph_ring_turn(b, ring), 64, first->type);
+    dt_graph_ringbuf_get(b, dt_graph_ringbuf_turn(b, ring), 64, first->type);
 }
 
 static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, DtStore *store,

@@ -58,15 +58,15 @@ static DtFunc *fetch_branch(Fixture *f, const DtType *ring, const DtType *whole)
 {
     DtFunc *func = dt_graph_func(f->module, "fetch", DT_FUNC_BRANCH);
     DtBuilder b = {.func = func};
-    DtValue *n = dt_graph_arg(func, dt_type_scalar(DT_I32), "n"), *r = dt_graph_arg(func, ring, "ring"),
+    DtValue *n = dt_graph_arg(func, dt_type_scalar(DT_I32), "n"), *r = dt_graph_arg(func, ring, "ringbuf"),
             *w = dt_graph_arg(func, whole, "w");
-    dt_graph_return(func, dt_graph_ring_put(&b, r, dt_graph_at(&b, w, n, 2, -1), 64));
+    dt_graph_return(func, dt_graph_ringbuf_put(&b, r, dt_graph_at(&b, w, n, 2, -1), 64));
     return func;
 }
 
 static const DtType *ring_type(int64_t slots)
 {
-    DtAxis axes[] = {{.name = dt_intern("@ring"), .extent = slots}, {.name = dt_intern("@slot"), .extent = 128}};
+    DtAxis axes[] = {{.name = dt_intern("@ringbuf"), .extent = slots}, {.name = dt_intern("@slot"), .extent = 128}};
     return dt_type_plain(DT_U8, 2, axes);
 }
 
@@ -78,20 +78,20 @@ Test(interp_struct, rings)
     DtValue *w = arg_values(f, type_of(DT_F32, "layers=3 a=2"), (double[]){1, 2, 3, 4, 5, 6});
     DtFunc *fetch = fetch_branch(f, ring, w->type);
     const DtRange range = {.lo = 1, .n = 1};
-    DtValue *r = dt_graph_ring(&f->b, ring, NULL);
-    r = dt_graph_ring_put(&f->b, r, dt_graph_at(&f->b, w, NULL, 2, 0), 0);
+    DtValue *r = dt_graph_ringbuf(&f->b, ring, NULL);
+    r = dt_graph_ringbuf_put(&f->b, r, dt_graph_at(&f->b, w, NULL, 2, 0), 0);
     for (int n = 0; n < 3; n++) {
         DtValue *counter = arg_scalar(f, DT_I32, n);
         r = dt_graph_when(&f->b, fetch, &range, NULL, (DtValue *[]){counter, r, w})->out[0];
-        expect_values(run(f, dt_graph_ring_get(&f->b, r, 64, slice)),
+        expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 64, slice)),
                       n == 1 ? (double[]){3, 4} : (double[]){NAN, NAN}, 2);
-        expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, slice)),
+        expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, slice)),
                       n == 0 ? (double[]){5, 6} : (double[]){NAN, NAN}, 2);
-        r = dt_graph_ring_turn(&f->b, r);
+        r = dt_graph_ringbuf_turn(&f->b, r);
     }
-    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, slice)), (double[]){5, 6}, 2);
-    r = dt_graph_ring(&f->b, ring, r); /* anew */
-    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, slice)), (double[]){NAN, NAN}, 2);
+    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, slice)), (double[]){5, 6}, 2);
+    r = dt_graph_ringbuf(&f->b, ring, r); /* anew */
+    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, slice)), (double[]){NAN, NAN}, 2);
     fixture_free(f);
 }
 
@@ -100,11 +100,11 @@ Test(interp_struct, ring_of_bytes)
 {
     Fixture *f = fixture_new();
     DtValue *x = arg_values(f, type_of(DT_F32, "a=2"), (double[]){7, 8});
-    DtValue *r = dt_graph_ring_put(&f->b, dt_graph_ring(&f->b, ring_type(1), NULL), x, 0);
-    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, type_of(DT_BF16, "b=4"))), (double[]){7, NAN, 8, NAN}, 4);
-    r = dt_graph_ring(&f->b, r->type, r);
-    r = dt_graph_ring_put(&f->b, r, dt_graph_cast(&f->b, x, DT_BF16), 0);
-    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, type_of(DT_F32, "a=2"))), (double[]){7, NAN}, 2);
+    DtValue *r = dt_graph_ringbuf_put(&f->b, dt_graph_ringbuf(&f->b, ring_type(1), NULL), x, 0);
+    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, type_of(DT_BF16, "b=4"))), (double[]){7, NAN, 8, NAN}, 4);
+    r = dt_graph_ringbuf(&f->b, r->type, r);
+    r = dt_graph_ringbuf_put(&f->b, r, dt_graph_cast(&f->b, x, DT_BF16), 0);
+    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, type_of(DT_F32, "a=2"))), (double[]){7, NAN}, 2);
     fixture_free(f);
 }
 

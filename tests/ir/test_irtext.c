@@ -84,10 +84,10 @@ Test(irtext, says_everything)
         "entry grad : grad {\n  result store=1 accumulate\n  result name=loss accumulate\n}\n",
         "@2:0-4000000000",
         "func fetch : branch {\n  arg %turn.0 : i32[]\n"
-        "  arg %ring.1 : u8[\"@ring\"=2, \"@on.tensor\"=2/tensor, \"@slot\"=128]\n"
+        "  arg %ringbuf.1 : u8[\"@ringbuf\"=2, \"@on.tensor\"=2/tensor, \"@slot\"=128]\n"
         "  arg %2 : f32[layers=2, a=3] final=9\n"
         "  %3 = at[layers](%2, %turn.0) : f32[a=3] ranges=(1 0 -1 0)\n"
-        "  %4 = ring_put(%ring.1, %3) : ",
+        "  %4 = ringbuf_put(%ringbuf.1, %3) : ",
         " ranges=(0 0 0 2) func=fetch of(loop=13 turn=1 piece=2 kind=1)",
     };
     DtArena *arena = dt_arena_new();
@@ -133,19 +133,21 @@ Test(irtext, hostile_rings)
          "  %y = at[l](%x, %t) : f32[] ranges=(0 0 1 0) }\n"
          "func g : fn { () = when() func=f }",
          "no `when` has looked at"},
-        {"store 0 : ring u8[\"@ring\"=2, \"@slot\"=64] path=r pattern=r\n"
-         "func f : entry { %a = param() : u8[\"@ring\"=2, \"@slot\"=64] text=r store=0\n"
-         "  %b = param() : u8[\"@ring\"=2, \"@slot\"=64] text=r store=0\n"
-         "  %c = ring_turn(%a) : u8[\"@ring\"=2, \"@slot\"=64] }",
+        {"store 0 : ringbuf u8[\"@ringbuf\"=2, \"@slot\"=64] path=r pattern=r\n"
+         "func f : entry { %a = param() : u8[\"@ringbuf\"=2, \"@slot\"=64] text=r store=0\n"
+         "  %b = param() : u8[\"@ringbuf\"=2, \"@slot\"=64] text=r store=0\n"
+         "  %c = ringbuf_turn(%a) : u8[\"@ringbuf\"=2, \"@slot\"=64] }",
          "is read twice"},
-        {"func f : fn { %a = ring() : u8[\"@ring\"=2, \"@slot\"=64] %b = ring_get(%a) : f32[x=4]\n"
-         "  %c = ring_turn(%a) : u8[\"@ring\"=2, \"@slot\"=64] %d = exp(%b) : f32[x=4] }",
-         "a ring that has gone on"},
-        {"func f : fn { %a = ring() : u8[\"@ring\"=2, \"@slot\"=64]\n"
-         "  %b = ring_turn(%a) : u8[\"@ring\"=2, \"@slot\"=64] return %a }",
-         "a ring that has gone on"},
-        {"func f : fn { %a = ring() : u8[\"@ring\"=2, \"@slot\"=64] return %a, %a }", "a ring that has gone on"},
-        {"func f : fn { %a = rng() : f32[x=4] text=s %b = ring_put(%a, %a) : f32[x=4] return %b }", "which is no ring"},
+        {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64] %b = ringbuf_get(%a) : f32[x=4]\n"
+         "  %c = ringbuf_turn(%a) : u8[\"@ringbuf\"=2, \"@slot\"=64] %d = exp(%b) : f32[x=4] }",
+         "a ring buffer that has gone on"},
+        {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
+         "  %b = ringbuf_turn(%a) : u8[\"@ringbuf\"=2, \"@slot\"=64] return %a }",
+         "a ring buffer that has gone on"},
+        {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64] return %a, %a }",
+         "a ring buffer that has gone on"},
+        {"func f : fn { %a = rng() : f32[x=4] text=s %b = ringbuf_put(%a, %a) : f32[x=4] return %b }",
+         "which is no ring buffer"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         DtArena *arena = dt_arena_new();

@@ -23,9 +23,9 @@ static const char prologue[] =
     "  %o = reduce[q](%z) : f32[p=4/d] %g = reduce[p](%z) : f32[q=6]{sum d} return %o, %g }\n"
     "func rings : fn { arg %x : f32[p=4/d.t] arg %y : f32[q=8] %z = mul(%x, %y) : f32[p=4/d.t, q=8]\n"
     "  %o = reduce[q](%z) : f32[p=4/d.t] %g = reduce[p](%z) : f32[q=8]{sum d t} return %o, %g }\n"
-    "func br : branch { arg %n : i32[] arg %r : u8[\"@ring\"=2, \"@slot\"=64] arg %l : f32[l=2, b=4]\n"
+    "func br : branch { arg %n : i32[] arg %r : u8[\"@ringbuf\"=2, \"@slot\"=64] arg %l : f32[l=2, b=4]\n"
     "  %x = at[l](%l, %n) : f32[b=4] ranges=(1 0 -1 0)\n"
-    "  %p = ring_put(%r, %x) : u8[\"@ring\"=2, \"@slot\"=64] return %p }\n"
+    "  %p = ringbuf_put(%r, %x) : u8[\"@ringbuf\"=2, \"@slot\"=64] return %p }\n"
     "func odd : body { arg %n : i32[] arg %x : f32[a=3, b=4] %y = reduce[a](%x) : f32[b=4]\n"
     "  return %y }\n";
 /* Arguments, unless the line needs an entry function. */
@@ -39,8 +39,8 @@ static const char args[] =
     "  arg %k : f32[\"@bucket\"=20]\n  arg %qp : f32[p=4/d]\n  arg %kd : f32[q=6/d]\n"
     "  arg %kt : f32[q=6/t]\n  arg %kw : f32[q=6]\n  arg %kz : f32[q=8/d~]\n"
     "  arg %pp : f32[p=4/d.t]\n  arg %kk : f32[q=8/d.t]\n  arg %ks : f32[q=8/t.d]\n  arg %kzz : f32[q=8/t.d~]\n"
-    "  arg %kx : f32[q=8/d]\n  arg %t : i32[]\n  arg %ri : u8[\"@ring\"=2, \"@slot\"=64]\n"
-    "  arg %rd : u8[\"@ring\"=2, \"@on.d\"=2/d, \"@slot\"=64]\n";
+    "  arg %kx : f32[q=8/d]\n  arg %t : i32[]\n  arg %ri : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
+    "  arg %rd : u8[\"@ringbuf\"=2, \"@on.d\"=2/d, \"@slot\"=64]\n";
 
 static const struct {
     const char *line, *reason;
@@ -67,18 +67,18 @@ static const struct {
     {"= rng() : bf16[a=3] text=dropout", "not f32"},
     {"= rng() : f32[a=3]", "no site"},
     /* conditions, counters, rings */
-    {"= when(%t, %ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", NULL},
-    {"= when(%t, %ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] ranges=(1 0 0 1) func=br", NULL},
-    {"= when(%t, %ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] ranges=(1 0 0 2) func=br", "takes no element"},
-    {"= when(%t, %ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] ranges=(2147483647 0 0 2147483647) func=br",
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", NULL},
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(1 0 0 1) func=br", NULL},
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(1 0 0 2) func=br", "takes no element"},
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(2147483647 0 0 2147483647) func=br",
      "takes no element"},
-    {"= when(%t, %ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] func=br", "stays otherwise"},
-    {"= when(%t, %ri) : u8[\"@ring\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", "passes 2 operands"},
-    {"= when(%t, %rd, %l) : u8[\"@ring\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", "operand 1"},
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br", "stays otherwise"},
+    {"= when(%t, %ri) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", "passes 2 operands"},
+    {"= when(%t, %rd, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", "operand 1"},
     {"= when(%x) : f32[a=3, b=4] func=g", "which is no branch"},
     {"= when(%x) : f32[a=3, b=4] func=nobody", "not defined"},
-    {"= call(%t, %ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] func=br", "for `when` alone"},
-    {"= loop(%ri, %l) : u8[\"@ring\"=2, \"@slot\"=64] func=br loop(label=h axis=l count=2 carried=1 invariant=1)",
+    {"= call(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br", "for `when` alone"},
+    {"= loop(%ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br loop(label=h axis=l count=2 carried=1 invariant=1)",
      "for `when` alone"},
     {"= turn() : i32[]", NULL},
     {"= turn() : f32[]", "where its rule gives i32[]"},
@@ -91,28 +91,28 @@ static const struct {
     {"= at[l](%l) : f32[b=4] ranges=(0 0 1 0)", "say nothing"},
     {"= at[l](%l, %o) : f32[b=4] ranges=(0 0 1 0)", "no `when` has looked at"},
     {"= at[l](%l, %t) : f32[b=4] ranges=(0 0 1 0)", "no `when` has looked at"},
-    {"= ring() : u8[\"@ring\"=2, \"@slot\"=64]", NULL},
-    {"= ring(%ri) : u8[\"@ring\"=2, \"@slot\"=64]", NULL},
-    {"= ring() : u8[\"@ring\"=2, \"@slot\"=60]", "makes no"},
-    {"= ring() : f32[\"@ring\"=2, \"@slot\"=64]", "makes no"},
-    {"= ring(%x) : f32[a=3, b=4]", "which is no ring"},
-    {"= ring(%ri, %ri) : u8[\"@ring\"=2, \"@slot\"=64]", "takes one ring"},
-    {"= ring_put(%ri, %v) : u8[\"@ring\"=2, \"@slot\"=64]", NULL},
-    {"= ring_put(%rd, %kd) : u8[\"@ring\"=2, \"@on.d\"=2/d, \"@slot\"=64]", NULL},
-    {"= ring_put(%ri, %kd) : u8[\"@ring\"=2, \"@slot\"=64]", "has no place"},
-    {"= ring_put(%ri, %y) : u8[\"@ring\"=2, \"@slot\"=64]", "has no place"},
-    {"= ring_put(%ri, %v) : u8[\"@ring\"=2, \"@slot\"=64] number=64", "has no place"},
-    {"= ring_put(%ri, %v) : u8[\"@ring\"=2, \"@slot\"=64] number=8", "has no place"},
-    {"= ring_put(%ri, %v) : u8[\"@ring\"=2, \"@slot\"=64] number=1e300", "has no place"},
-    {"= ring_put(%x, %v) : f32[a=3, b=4]", "which is no ring"},
-    {"= ring_put(%ri, %ri) : u8[\"@ring\"=2, \"@slot\"=64]", "has no place"},
-    {"= ring_get(%ri) : f32[b=4]", NULL},
-    {"= ring_get(%ri) : f32[b=4] number=-64", "has no place"},
-    {"= ring_get(%ri) : f32[b=17]", "has no place"},
-    {"= ring_get(%ri) : f32[p=4]{sum d}", "has no place"},
-    {"= ring_get(%v) : f32[b=4]", "which is no ring"},
-    {"= ring_turn(%ri) : u8[\"@ring\"=2, \"@slot\"=64]", NULL},
-    {"= ring_turn(%v) : f32[b=4]", "which is no ring"},
+    {"= ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64]", NULL},
+    {"= ringbuf(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", NULL},
+    {"= ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=60]", "makes no"},
+    {"= ringbuf() : f32[\"@ring\"=2, \"@slot\"=64]", "makes no"},
+    {"= ringbuf(%x) : f32[a=3, b=4]", "which is no ring buffer"},
+    {"= ringbuf(%ri, %ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "takes one ring"},
+    {"= ringbuf_put(%ri, %v) : u8[\"@ringbuf\"=2, \"@slot\"=64]", NULL},
+    {"= ringbuf_put(%rd, %kd) : u8[\"@ringbuf\"=2, \"@on.d\"=2/d, \"@slot\"=64]", NULL},
+    {"= ringbuf_put(%ri, %kd) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "has no place"},
+    {"= ringbuf_put(%ri, %y) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "has no place"},
+    {"= ringbuf_put(%ri, %v) : u8[\"@ringbuf\"=2, \"@slot\"=64] number=64", "has no place"},
+    {"= ringbuf_put(%ri, %v) : u8[\"@ringbuf\"=2, \"@slot\"=64] number=8", "has no place"},
+    {"= ringbuf_put(%ri, %v) : u8[\"@ringbuf\"=2, \"@slot\"=64] number=1e300", "has no place"},
+    {"= ringbuf_put(%x, %v) : f32[a=3, b=4]", "which is no ring buffer"},
+    {"= ringbuf_put(%ri, %ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "has no place"},
+    {"= ringbuf_get(%ri) : f32[b=4]", NULL},
+    {"= ringbuf_get(%ri) : f32[b=4] number=-64", "has no place"},
+    {"= ringbuf_get(%ri) : f32[b=17]", "has no place"},
+    {"= ringbuf_get(%ri) : f32[p=4]{sum d}", "has no place"},
+    {"= ringbuf_get(%v) : f32[b=4]", "which is no ring buffer"},
+    {"= ringbuf_turn(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", NULL},
+    {"= ringbuf_turn(%v) : f32[b=4]", "which is no ring buffer"},
     /* maps of one operand */
     {"= neg(%x) : f32[a=3, b=4]", NULL},
     {"= neg(%r) : f32[p=4, q=6]{sum d}", NULL},

@@ -58,7 +58,7 @@ CHANGE(mesh_fewer, m->mesh.n = 2)
 
 CHANGE(store_null, m->stores.at[1] = NULL)
 CHANGE(store_index, m->stores.at[1]->index = 2)
-CHANGE(store_kind, m->stores.at[0]->kind = (DtStoreKind)(DT_STORE_RING + 1))
+CHANGE(store_kind, m->stores.at[0]->kind = (DtStoreKind)(DT_STORE_RINGBUF + 1))
 CHANGE(store_path, m->stores.at[0]->path = NULL)
 CHANGE(store_pattern, m->stores.at[0]->pattern = dt_intern("h.#.down.w"))
 CHANGE(store_loops, m->stores.at[0]->n_loops = 0)
@@ -194,13 +194,13 @@ CHANGE(comm_no_mesh, op(m, DT_OP_ALL_GATHER)->mesh = 0)
 CHANGE(comm_mesh_number, op(m, DT_OP_SHIFT)->mesh = 1 << 9)
 CHANGE(comm_mesh_extra, op(m, DT_OP_EXP)->mesh = 1)
 
-CHANGE(ring_store, m->stores.at[0]->kind = DT_STORE_RING)
-CHANGE(ring_twice, op(m, DT_OP_WHEN)->in[1] = op(m, DT_OP_RING)->out[0])
-CHANGE(ring_gone, op(m, DT_OP_RING_GET)->in[0] = op(m, DT_OP_WHEN)->out[0])
-CHANGE(ring_other, op(m, DT_OP_RING_TURN)->in[0] = op(m, DT_OP_TURN)->out[0])
-CHANGE(ring_place, op(m, DT_OP_RING_PUT)->number = 60)
-CHANGE(ring_end, op(m, DT_OP_RING_PUT)->number = 128)
-CHANGE(ring_number, op(m, DT_OP_RING_GET)->number = NAN)
+CHANGE(ring_store, m->stores.at[0]->kind = DT_STORE_RINGBUF)
+CHANGE(ring_twice, op(m, DT_OP_WHEN)->in[1] = op(m, DT_OP_RINGBUF)->out[0])
+CHANGE(ring_gone, op(m, DT_OP_RINGBUF_GET)->in[0] = op(m, DT_OP_WHEN)->out[0])
+CHANGE(ring_other, op(m, DT_OP_RINGBUF_TURN)->in[0] = op(m, DT_OP_TURN)->out[0])
+CHANGE(ring_place, op(m, DT_OP_RINGBUF_PUT)->number = 60)
+CHANGE(ring_end, op(m, DT_OP_RINGBUF_PUT)->number = 128)
+CHANGE(ring_number, op(m, DT_OP_RINGBUF_GET)->number = NAN)
 CHANGE(when_range, op(m, DT_OP_WHEN)->ranges->n = 3)
 CHANGE(when_before, op(m, DT_OP_WHEN)->ranges->lo = -1)
 CHANGE(when_never, op(m, DT_OP_WHEN)->ranges->n = 0)
@@ -369,10 +369,10 @@ static const struct {
     ROW(comm_no_mesh, "names no mesh axes"),
     ROW(comm_mesh_number, "do not exist"),
     ROW(comm_mesh_extra, "`exp` has mesh axes"),
-    ROW(ring_store, "is a ring, or has the type of one"),
-    ROW(ring_twice, "a ring that has gone on"),
-    ROW(ring_gone, "a ring that has gone on"),
-    ROW(ring_other, "which is no ring"),
+    ROW(ring_store, "is a ring buffer, or has the type of one"),
+    ROW(ring_twice, "a ring buffer that has gone on"),
+    ROW(ring_gone, "a ring buffer that has gone on"),
+    ROW(ring_other, "which is no ring buffer"),
     ROW(ring_place, "has no place in a slot"),
     ROW(ring_end, "has no place in a slot"),
     ROW(ring_number, "has no place in a slot"),

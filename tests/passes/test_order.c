@@ -73,9 +73,9 @@ ParameterizedTest(Layout *layout, order, layouts)
     dt_irtext_print(module, &again);
     cr_expect_str_eq(again.at, o.text.at);
     for (uint32_t i = 0; i < module->stores.n; i++)
-        rings += module->stores.at[i]->kind == DT_STORE_RING;
+        rings += module->stores.at[i]->kind == DT_STORE_RINGBUF;
     cr_expect_eq(rings, layout->rings, "%s: %u rings are handed on", layout->name, rings);
-    cr_expect(strstr(o.text.at, "ring_put") && !strstr(o.text.at, "ahead="), "%s", o.text.at);
+    cr_expect(strstr(o.text.at, "ringbuf_put") && !strstr(o.text.at, "ahead="), "%s", o.text.at);
     cr_expect_str_eq(judge(&o, module), "");
     dt_text_free(&again);
     dt_text_free(&o.text);
@@ -99,12 +99,12 @@ static bool change_op(DtOp *op, uint32_t number)
         if (op->ranges->n == 0) /* or at another time */
             op->ranges->n = 1, op->ranges->lo += 1;
         return true;
-    case DT_OP_RING_GET:
-    case DT_OP_RING_PUT:
+    case DT_OP_RINGBUF_GET:
+    case DT_OP_RINGBUF_PUT:
         op->number += number == 0 ? DT_RING_ALIGN : -DT_RING_ALIGN;
         return number < 2;
-    case DT_OP_RING_TURN:
-        op->kind = DT_OP_RING; /* nothing is in it any more */
+    case DT_OP_RINGBUF_TURN:
+        op->kind = DT_OP_RINGBUF; /* nothing is in it any more */
         return number == 0;
     default: return false;
     }

@@ -167,7 +167,7 @@ static bool squat(uint32_t guard, const DtPlanArg *to)
     const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
     const DtPlanArg *arg = &plan.args[inst->first_arg], old = *arg;
     if (plan.schedule[begin].reg != 0 || at >= end || inst->n_args == 0 || arg->kind != DT_ARG_ADDRESS ||
-        !arg->written || arg->arena != to->arena || arg->reg[DT_PLAN_REG_RING])
+        !arg->written || arg->arena != to->arena || arg->reg[DT_PLAN_REG_RINGBUF])
         return false;
     for (uint32_t i = begin; i < end; i++) {
         const DtPlanBody *each = &plan.bodies[plan.schedule[i].body];
@@ -203,7 +203,7 @@ static bool ring(void)
     DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, at);
     if (item->kind == DT_SCHED_CALL)
         return call_other(item);
-    if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING && below(4) == 0)
+    if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RINGBUF && below(4) == 0)
         switch (below(3)) {
         case 0: return --item->count > 0;
         case 1: item->first += below(2) ? 1 : -1; return true;
@@ -221,7 +221,7 @@ static bool ring(void)
     case 0: item->first += below(2) ? 1 : -1; return true;
     case 1: return item->count -= below(2) ? 1 : -1, item->count > 0;
     case 2: return item->body -= below(2) ? 1 : -1u, item->body > 0;
-    case 3: return change(&to->reg[DT_PLAN_REG_RING]);
+    case 3: return change(&to->reg[DT_PLAN_REG_RINGBUF]);
     case 4: from->base += from->bytes * (below(2) ? 1 : -1); return true;
     case 5: return change(&from->reg[1]);
     case 6: return squat(at, to);

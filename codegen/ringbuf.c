@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings and conditions (pass `order`) as schedules. A ring is one piece of memory, wherever it is handed; that it
- * turns is a register that counts its slots, so one ring at a time does. `when` is a WHEN item over the register that
- * its counter is, in front of what its function becomes; values behind it are where they were. */
+/* Rings and conditions (pass `order`) as schedules. A ring buffer is one piece of memory, wherever it is handed; that
+ * it turns is a register that counts its slots, so one ring buffer at a time does. `when` is a WHEN item over the
+ * register that its counter is, in front of what its function becomes; values behind it are where they were. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
@@ -30,7 +30,7 @@ static const DtOp *maker_of(const DtScope **scope, const DtValue *value)
     return value->op;
 }
 
-bool dt_ring_is_counter(const DtScope *scope, const DtValue *value)
+bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value)
 {
     const DtOp *op = value->type == dt_type_scalar(DT_I32) ? maker_of(&scope, value) : NULL;
     return op && op->kind == DT_OP_TURN;
@@ -87,27 +87,27 @@ static void emit_at(DtEmit *e, const DtOp *op)
     dt_place_set(e, op->out[0], place);
 }
 
-/* ---- rings ---- */
+/* ---- ring buffers ---- */
 
 /* Of a value in the front slot. */
-static DtPlace slot_of(DtEmit *e, const DtValue *ring, const DtPlace *memory, double byte, const DtType *type)
+static DtPlace slot_of(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type)
 {
     DtPlace place = dt_place_dense(e, type, memory->view.buffer);
     place.view.offset = (int64_t)byte / (int64_t)dt_dtype_size(type->dtype);
-    place.reg[DT_PLAN_REG_RING] = ring->type->axes[ring->type->rank - 1].extent;
+    place.reg[DT_PLAN_REG_RINGBUF] = ringbuf->type->axes[ringbuf->type->rank - 1].extent;
     return place;
 }
 
 /* front = 0, or front + 1 */
-static void push_front(DtEmit *e, const DtType *ring, bool begins)
+static void push_front(DtEmit *e, const DtType *ringbuf, bool begins)
 {
-    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RING, .count = (int32_t)ring->axes[0].extent};
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RINGBUF, .count = (int32_t)ringbuf->axes[0].extent};
     if (!begins)
-        item.body = DT_PLAN_REG_RING, item.step = item.first = 1;
+        item.body = DT_PLAN_REG_RINGBUF, item.step = item.first = 1;
     push_item(e, item);
 }
 
-DtPlace dt_ring_memory(DtEmit *e, const DtType *type)
+DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type)
 {
     const uint32_t buffer = dt_place_buffer(e, "gathered ahead", dt_place_bytes(e, type));
     if (e->micro_loop) /* there in all micro-batches */
@@ -115,21 +115,21 @@ DtPlace dt_ring_memory(DtEmit *e, const DtType *type)
     return dt_place_dense(e, type, buffer);
 }
 
-void dt_ring_claim(DtEmit *e)
+void dt_ringbuf_claim(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->kind != DT_OP_RING_PUT || e->scope->wanted[op->in[1]->id])
+        if (op->kind != DT_OP_RINGBUF_PUT || e->scope->wanted[op->in[1]->id])
             continue;
-        const DtValue *ring = op->in[0];
-        while (ring->op && ring->op->n_in && dt_type_is_ring(ring->op->in[0]->type))
-            ring = ring->op->in[0];
-        const DtPlace *memory = dt_place_find(e, ring);
+        const DtValue *ringbuf = op->in[0];
+        while (ringbuf->op && ringbuf->op->n_in && dt_type_is_ringbuf(ringbuf->op->in[0]->type))
+            ringbuf = ringbuf->op->in[0];
+        const DtPlace *memory = dt_place_find(e, ringbuf);
         if (!memory)
             continue; /* it is made here: what is put there is copied */
         DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
-        *wanted = (DtWanted){.set = true, .place = slot_of(e, ring, memory, op->number, op->in[1]->type)};
+        *wanted = (DtWanted){.set = true, .place = slot_of(e, ringbuf, memory, op->number, op->in[1]->type)};
         e->scope->wanted[op->in[1]->id] = wanted;
     }
 }
@@ -150,7 +150,7 @@ static void emit_when(DtEmit *e, const DtOp *op)
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, op->func, NULL, outer->path);
     inner->op = op;
     for (uint32_t i = first; i < op->n_in; i++)
-        if (!dt_ring_is_counter(outer, op->in[i]))
+        if (!dt_ringbuf_is_counter(outer, op->in[i]))
             inner->places[op->func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
     if (op->ranges)
         push_when(e, op->ranges, counter_of(outer, op->in[0]));
@@ -173,22 +173,22 @@ static void emit_when(DtEmit *e, const DtOp *op)
         dt_place_set(e, op->out[i], *dt_place_find(e, op->in[first + i]));
 }
 
-bool dt_ring_emit(DtEmit *e, const DtOp *op)
+bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
 {
     switch (op->kind) {
     case DT_OP_TURN: return true;
     case DT_OP_AT: emit_at(e, op); return true;
     case DT_OP_WHEN: emit_when(e, op); return true;
-    case DT_OP_RING_PUT: emit_put(e, op); return true;
-    case DT_OP_RING:
-        dt_place_set(e, op->out[0], op->n_in ? *dt_emit_require(e, op->in[0]) : dt_ring_memory(e, op->out[0]->type));
+    case DT_OP_RINGBUF_PUT: emit_put(e, op); return true;
+    case DT_OP_RINGBUF:
+        dt_place_set(e, op->out[0], op->n_in ? *dt_emit_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]->type));
         push_front(e, op->out[0]->type, true);
         return true;
-    case DT_OP_RING_TURN:
+    case DT_OP_RINGBUF_TURN:
         dt_place_set(e, op->out[0], *dt_emit_require(e, op->in[0]));
         push_front(e, op->out[0]->type, false);
         return true;
-    case DT_OP_RING_GET: {
+    case DT_OP_RINGBUF_GET: {
         const DtPlace memory = *dt_emit_require(e, op->in[0]);
         dt_place_set(e, op->out[0], slot_of(e, op->in[0], &memory, op->number, op->out[0]->type));
         return true;

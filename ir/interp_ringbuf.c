@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: what runs under a condition, elements that a counter says, and rings. A ring's tensor has its front slot
- * first; an element of a value lies at the first of its bytes. What was never put there is NaN. */
+/* Interpreter: what runs under a condition, elements that a counter says, and ring buffers. A ring buffer's tensor has
+ * its front slot first; an element of a value lies at the first of its bytes. What was never put there is NaN. */
 #include "ir/interp_eval.h"
 
 #include <math.h>
@@ -37,19 +37,19 @@ void dt_eval_at(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor 
     memcpy(out[0]->at, in[0]->at + element * n, sizeof(double) * (size_t)n);
 }
 
-/* ---- rings ---- */
+/* ---- ring buffers ---- */
 
-static int64_t slots_of(const DtType *ring) { return ring->axes[0].extent; }
-static int64_t bytes_of(const DtType *ring) { return dt_type_elements(ring) / slots_of(ring); }
+static int64_t slots_of(const DtType *ringbuf) { return ringbuf->axes[0].extent; }
+static int64_t bytes_of(const DtType *ringbuf) { return dt_type_elements(ringbuf) / slots_of(ringbuf); }
 
-void dt_eval_ring(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
+void dt_eval_ringbuf(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     (void)interp, (void)op, (void)in;
     for (int64_t i = 0; i < dt_type_elements(out[0]->type); i++)
         out[0]->at[i] = NAN;
 }
 
-void dt_eval_ring_put(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
+void dt_eval_ringbuf_put(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     (void)interp;
     const int64_t size = (int64_t)dt_dtype_size(in[1]->type->dtype), n = dt_type_elements(in[1]->type);
@@ -59,7 +59,7 @@ void dt_eval_ring_put(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtT
         to[i] = i % size ? NAN : in[1]->at[i / size];
 }
 
-void dt_eval_ring_get(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
+void dt_eval_ringbuf_get(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     (void)interp;
     const int64_t size = (int64_t)dt_dtype_size(out[0]->type->dtype);
@@ -68,7 +68,7 @@ void dt_eval_ring_get(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtT
         out[0]->at[i] = from[i * size];
 }
 
-void dt_eval_ring_turn(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
+void dt_eval_ringbuf_turn(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     (void)interp, (void)op;
     const int64_t bytes = bytes_of(in[0]->type), rest = bytes * (slots_of(in[0]->type) - 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of what says when something runs (when, turn, at), and of rings, in which it stays until it is read. */
+/* Shape rules of what says when something runs (when, turn, at), and of ring buffers, in which it stays until it is
+ * read. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -91,28 +92,29 @@ bool dt_shape_when(DtShape *s)
     return check_elements(s, func);
 }
 
-/* ---- rings ---- */
+/* ---- ring buffers ---- */
 
 static bool takes_ring(DtShape *s)
 {
     const DtType *type = s->op->in[0]->type;
-    if (dt_type_is_ring(type))
+    if (dt_type_is_ringbuf(type))
         return true;
-    return dt_shape_fail(s, "`%s` of %s, which is no ring", dt_op_info[s->op->kind].text, dt_shape_text(s, type));
+    return dt_shape_fail(s, "`%s` of %s, which is no ring buffer", dt_op_info[s->op->kind].text,
+                         dt_shape_text(s, type));
 }
 
-bool dt_shape_ring(DtShape *s)
+bool dt_shape_ringbuf(DtShape *s)
 {
     const DtType *wish = dt_shape_wish(s, 0);
     if (s->op->n_in > 1 || (s->op->n_in == 1 && !takes_ring(s)))
-        return s->op->n_in == 1 ? false : dt_shape_fail(s, "`ring` takes one ring, or nothing");
-    if (s->op->n_in == 0 && (!wish || !dt_type_is_ring(wish)))
-        return dt_shape_fail(s, "`ring` makes no %s", wish ? dt_shape_text(s, wish) : "tensor");
+        return s->op->n_in == 1 ? false : dt_shape_fail(s, "`ringbuf` takes one ring buffer, or nothing");
+    if (s->op->n_in == 0 && (!wish || !dt_type_is_ringbuf(wish)))
+        return dt_shape_fail(s, "`ringbuf` makes no %s", wish ? dt_shape_text(s, wish) : "tensor");
     s->out[0] = s->op->n_in ? s->op->in[0]->type : wish;
     return true;
 }
 
-bool dt_shape_ring_turn(DtShape *s)
+bool dt_shape_ringbuf_turn(DtShape *s)
 {
     s->out[0] = s->op->in[0]->type;
     return takes_ring(s);
@@ -121,36 +123,36 @@ bool dt_shape_ring_turn(DtShape *s)
 /* Whether a slot has the value's local bytes from byte `number` on. */
 static bool fits(DtShape *s, const DtType *value)
 {
-    const DtType *ring = s->op->in[0]->type;
+    const DtType *ringbuf = s->op->in[0]->type;
     const DtMesh none = {.n = 0};
     const double first = s->op->number;
     uint16_t wants = 0, has = 0;
     int64_t bytes = dt_type_local_elements(value, s->mesh ? s->mesh : &none);
-    for (uint32_t i = 0; i < ring->rank; i++)
-        has |= dt_shape_split_bits(&ring->axes[i]);
+    for (uint32_t i = 0; i < ringbuf->rank; i++)
+        has |= dt_shape_split_bits(&ringbuf->axes[i]);
     for (uint32_t i = 0; i < value->rank; i++)
         wants |= dt_shape_split_bits(&value->axes[i]);
     if (bytes < 0 || __builtin_mul_overflow(bytes, (int64_t)dt_dtype_size(value->dtype), &bytes))
         bytes = INT64_MAX;
-    const int64_t slot = ring->axes[ring->rank - 1].extent;
+    const int64_t slot = ringbuf->axes[ringbuf->rank - 1].extent;
     const bool inside = first >= 0 && first <= (double)slot && first == (double)(int64_t)first &&
                         (int64_t)first % DT_RING_ALIGN == 0 && bytes <= slot - (int64_t)first;
-    if (value->partial || dt_type_is_ring(value) || (wants & ~has) || !inside)
+    if (value->partial || dt_type_is_ringbuf(value) || (wants & ~has) || !inside)
         return dt_shape_fail(s, "%s has no place in a slot of %s from byte %.17g on", dt_shape_text(s, value),
-                             dt_shape_text(s, ring), first);
+                             dt_shape_text(s, ringbuf), first);
     return true;
 }
 
-bool dt_shape_ring_put(DtShape *s)
+bool dt_shape_ringbuf_put(DtShape *s)
 {
     s->out[0] = s->op->in[0]->type;
     return takes_ring(s) && fits(s, s->op->in[1]->type);
 }
 
-bool dt_shape_ring_get(DtShape *s)
+bool dt_shape_ringbuf_get(DtShape *s)
 {
     s->out[0] = dt_shape_wish(s, 0);
     if (!s->out[0])
-        return dt_shape_fail(s, "`ring_get` needs a result type");
+        return dt_shape_fail(s, "`ringbuf_get` needs a result type");
     return takes_ring(s) && fits(s, s->out[0]);
 }

@@ -231,6 +231,15 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     return true;
 }
 
+/* One number for each bucket of the stack, or one for all. */
+static bool is_factor(const CertType *type, const CertType *bucket)
+{
+    bool is = true;
+    for (uint32_t a = 0; a < type->rank; a++)
+        is = is && is_iterations(bucket, type->axes[a].name);
+    return is;
+}
+
 bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out)
 {
     const CertNode *first = NULL;
@@ -241,7 +250,7 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
         bool same = !node || !first || node->n_in == first->n_in;
         for (uint32_t k = 0; node && first && same && k < node->n_in; k += 2)
             same = node->in[k] == first->in[k];
-        if (!same || (!node && in[i].type->rank))
+        if (!same || (!node && !is_factor(in[i].type, op->types[index])))
             return dt_certfunc_fail(state, op, "`%s` of a bucket and something else", op->kind);
         first = node ? node : first;
     }

@@ -13,6 +13,9 @@
  *   their moments                       f32[e, f], f32[f]             @bucket0 f32[@bucket=N/data]
  *   update                              one per parameter             reduce_scatter, one per bucket, all_gather
  *
+ * A parameter whose elements the update does not treat one by one (its norm, its rows, a product of matrices) has a
+ * bucket of its own, so that it can be gathered where it is needed whole.
+ *
  * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums, loops, pipeline stage),
  * in the order in which backward completes their gradients, up to `bucket` bytes of parameters (25 MiB by default).
  * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
@@ -37,7 +40,7 @@ typedef struct Member {
     uint64_t key;            /* of everything that members of a bucket share */
     uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
     uint16_t pending;
-    bool usable, odd;        /* odd: the update does to it what a bucket cannot take part in */
+    bool usable, alone;      /* alone: the update does not work on it element by element: a bucket of its own */
 } Member;
 
 typedef struct Zero {
@@ -54,6 +57,16 @@ int dt_zero_level(DtStoreKind kind)
     return kind == DT_STORE_PARAM ? 3 : kind == DT_STORE_GRAD ? 2 : 1;
 }
 
+bool dt_zero_lie_alike(const DtType *a, const DtType *b)
+{
+    bool alike = a->rank == b->rank;
+    for (uint32_t i = 0; alike && i < a->rank; i++)
+        alike = a->axes[i].name == b->axes[i].name && a->axes[i].extent == b->axes[i].extent &&
+                a->axes[i].n_split == b->axes[i].n_split &&
+                memcmp(a->axes[i].split, b->axes[i].split, a->axes[i].n_split * sizeof a->axes[i].split[0]) == 0;
+    return alike;
+}
+
 /* Does the entry read gradients? */
 static bool applies(const DtFunc *func)
 {
@@ -68,13 +81,20 @@ static bool applies(const DtFunc *func)
 static void mix(uint64_t *key, const void *bytes, size_t n) { *key = dt_hash_bytes(bytes, n, *key); }
 static void mix_number(uint64_t *key, uint64_t number) { mix(key, &number, sizeof number); }
 
+/* Whether the store's elements lie as the parameter's do. A state may have some of the parameter's axes only: that
+ * stays as it is. */
+static bool lies_alike(const DtStore *store)
+{
+    return dt_zero_lie_alike(store->type, store->of->type);
+}
+
 /* The parameter that a store belongs to, NULL if it is none that is trained. */
 static DtStore *owner_of(const DtStore *store)
 {
     if (store->kind == DT_STORE_PARAM)
         return (DtStore *)(uintptr_t)store;
     bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED &&
-                   store->kind != DT_STORE_CHANNEL;
+                   store->kind != DT_STORE_CHANNEL && lies_alike(store);
     return belongs ? store->of : NULL;
 }
 
@@ -96,8 +116,8 @@ static void link_stores(Zero *z)
 static void mix_op(Member *m, const DtOp *op, uint32_t operand)
 {
     DtOpClass class = dt_op_info[op->kind].op_class;
-    m->odd = m->odd || !(class == DT_CLASS_MAP || op->kind == DT_OP_ALL_REDUCE ||
-                              (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
+    m->alone = m->alone || !(class == DT_CLASS_MAP || op->kind == DT_OP_ALL_REDUCE ||
+                             (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
     const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
     mix(&m->key, words, sizeof words);
     mix(&m->key, &op->number, sizeof op->number);
@@ -106,16 +126,34 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
 /* What stands beside a member's tensors in an op: a number, or one scalar for all members. */
 static void mix_other(Member *m, const DtValue *other)
 {
-    m->odd = m->odd || other->type->rank > 0;
+    m->alone = m->alone || other->type->rank > 0;
     const bool is_number = other->op && other->op->kind == DT_OP_CONST;
     mix_number(&m->key, is_number ? 0 : 1 + (uint64_t)other->id);
     if (is_number)
         mix(&m->key, &other->op->number, sizeof other->op->number);
 }
 
+/* A sum of one parameter's elements is added up with those of others, as for the norm, or the update does something
+ * else with it. sums: by value, whose sum it is; several: of more than one. */
+static void read_sums(const DtOp *op, Member *several, Member **sums)
+{
+    const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE;
+    Member *of = NULL;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        Member *m = sums[op->in[k]->id];
+        if (!m)
+            continue;
+        m->alone = m->alone || !adds;
+        of = of && m != of ? several : m;
+    }
+    if (adds)
+        sums[op->out[0]->id] = of;
+}
+
 /* What the update does with each parameter's tensors, as part of its key. */
 static void read_update(Zero *z, const DtFunc *func)
 {
+    Member several = {0}, **sums = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
     /* By value: a tensor of this parameter. */
     Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
     /* Its number among the values that are made of the parameter's tensors. */
@@ -139,6 +177,9 @@ static void read_update(Zero *z, const DtFunc *func)
                     mix_other(m, op->in[other]);
             owner = op->kind == DT_OP_REDUCE ? NULL : m;
         }
+        read_sums(op, &several, sums);
+        if (op->kind == DT_OP_REDUCE && of[op->in[0]->id])
+            sums[op->out[0]->id] = of[op->in[0]->id];
         for (uint32_t k = 0; owner && k < op->n_out; k++) {
             of[op->out[k]->id] = owner;
             number[op->out[k]->id] = ++made[owner - z->members];
@@ -210,6 +251,15 @@ static int by_path(const void *a, const void *b)
     if (x->path != y->path)
         return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* What the update does not do element by element has a bucket of its own. */
+static void part_alone(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (z->members[i].store && z->members[i].alone)
+            mix_number(&z->members[i].key, i);
 }
 
 /* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages add up hold the
@@ -434,9 +484,9 @@ static bool check_members(const Zero *z)
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const Member *m = &z->members[i];
         bool many = m->store && __builtin_popcount(splits_of(m->store->type)) > DT_MAX_SPLIT;
-        if (m->store && m->store->type->rank > 0 && (m->odd || many))
-            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of parameter `%s`, which %s,", m->store->path,
-                                              many ? "so many mesh axes split" : "the update treats in another way"));
+        if (m->store && m->store->type->rank > 0 && many)
+            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which so many mesh axes split,",
+                                              m->store->path));
     }
     return true;
 }
@@ -557,6 +607,7 @@ static void make_buckets(Zero *z)
         if (applies(module->entries.at[i].func))
             read_update(z, module->entries.at[i].func);
     mix_stores(z);
+    part_alone(z);
     part_shared(z);
     if (!check_members(z))
         return;

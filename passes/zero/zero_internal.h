@@ -35,6 +35,8 @@ typedef struct DtBuckets {
 /* zero.c */
 int dt_zero_level(DtStoreKind kind);   /* 1, 2 or 3: which level splits stores of this kind */
 
+bool dt_zero_lie_alike(const DtType *a, const DtType *b); /* the same axes, split alike */
+
 /* zero_move.c: a bucket whose flat axis the first `from` of its mesh axes split, so that the first `to` split it:
  * gathered, cut, or, where a sum is pending, reduced and cut. why: the reason that collectives give. */
 DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to, const char *why);

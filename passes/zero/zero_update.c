@@ -10,7 +10,15 @@
  *                                                %m' = add(mul(%m, 0.9), mul(%g, 0.1)), %p' of shard[data](%p) likewise
  *                                                result all_gather[data](%p')    levels 1 and 2
  *
- * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains. */
+ * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains.
+ *
+ * What is not done element by element has its parameter whole: the only member of its bucket is gathered there, once a
+ * value, and every rank computes the same. Where a whole tensor that lies as the parameter does meets runs, it is cut:
+ *
+ *   %x = dot[b](%m', %m')       =>   %q = unpack(all_gather[data](%m')) , %x = dot[b](%q, %q)
+ *   %p' = sub(%p, %y)                %p' = sub(%p, shard[data](pack(%y)))
+ *
+ * A sum over all of a run whose padding is zero needs no gather: its ranks add up. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/bug.h"
@@ -19,11 +27,16 @@
 
 typedef enum Shape { PLAIN, RUN, ABSENT } Shape;
 
+/* What the padding of a run holds. */
+typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
+
 /* What a value of the old entry became. */
 typedef struct Now {
     Shape shape;
     DtValue *value;   /* NULL if absent */
     DtBucket *bucket; /* of a run */
+    Fill fill;        /* of a run */
+    DtValue *other;   /* a run gathered, a whole tensor cut; NULL: not yet */
 } Now;
 
 typedef struct Update {
@@ -66,7 +79,101 @@ static Now source(Update *u, const DtOp *op)
     x->name = store->path;
     x = dt_zero_move(&u->b, bucket, x, bucket->n_split[dt_zero_level(store->kind)], bucket->n_mesh,
                      dt_intern("gradients of `zero`"));
-    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket};
+    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket, .fill = ZERO};
+}
+
+/* ---- runs and whole tensors ---- */
+
+/* The member as the old entry had it, at a value that became a run. */
+static DtValue *whole(Update *u, const DtValue *old)
+{
+    Now *now = &u->now[old->id];
+    if (now->shape != RUN)
+        return now->value;
+    const DtBucket *bucket = now->bucket;
+    if (!now->other) {
+        const char *why = dt_intern("needed whole by the optimizer");
+        DtValue *x = dt_zero_move(&u->b, bucket, now->value, bucket->n_mesh, 0, why);
+        now->other = dt_graph_unpack(&u->b, bucket->n_loops, x, 0, dt_type_with_dtype(old->type, x->type->dtype));
+    }
+    return now->other;
+}
+
+/* A rank's run of a whole tensor that lies as the bucket's member. */
+static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
+{
+    Now *now = &u->now[old->id];
+    const char *axes[DT_MAX_RANK];
+    if (now->shape == RUN)
+        return now->value;
+    for (uint32_t i = 0; i < bucket->n_loops; i++)
+        axes[i] = old->type->axes[i].name;
+    if (!now->other) {
+        DtValue *x = complete(u, now->value);
+        x = dt_graph_pack(&u->b, bucket->n_loops, axes, 1, &x, bucket->extent);
+        now->other = dt_zero_move(&u->b, bucket, x, 0, bucket->n_mesh, dt_intern("updated by `zero`"));
+    }
+    return now->other;
+}
+
+/* One number for each iteration of the bucket's loops, or for all. */
+static bool is_factor(const DtBucket *bucket, const DtType *type)
+{
+    const DtType *member = bucket->members.at[0]->type;
+    bool is = type->rank <= bucket->n_loops;
+    for (uint32_t i = 0; is && i < type->rank; i++) {
+        const int32_t at = dt_type_find(member, type->axes[i].name);
+        is = at >= 0 && (uint32_t)at < bucket->n_loops;
+    }
+    return is;
+}
+
+/* Can the op, one of whose operands is a run, be done on runs? */
+static bool is_on_runs(const Update *u, const DtOp *op, const DtBucket *bucket)
+{
+    const DtType *member = bucket->members.at[0]->type;
+    const Now *first = &u->now[op->in[0]->id];
+    if (op->kind == DT_OP_REDUCE)
+        return op->reduce == DT_REDUCE_SUM && !op->out[0]->type->rank && first->fill == ZERO;
+    bool can = dt_op_info[op->kind].op_class == DT_CLASS_MAP;
+    for (uint32_t i = 0; can && i < op->n_in; i++) {
+        const DtType *type = op->in[i]->type;
+        can = u->now[op->in[i]->id].shape == RUN || is_factor(bucket, type) || dt_zero_lie_alike(type, member);
+    }
+    return can;
+}
+
+static bool is_above_zero(const DtValue *x) { return x->op && x->op->kind == DT_OP_CONST && x->op->number > 0; }
+
+/* The padding of a run that the op makes, of what its operands have there. A number has none, unless it is known. */
+static Fill fill_of(const Update *u, const DtOp *op)
+{
+    Fill fill[DT_UPDATE_OPERANDS] = {ANYTHING};
+    bool zero = true, runs = true;
+    if (op->n_in > DT_COUNT(fill))
+        return ANYTHING;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const Now *now = &u->now[op->in[i]->id];
+        const bool is_whole = now->shape != RUN && op->in[i]->type->rank > 0;
+        fill[i] = now->shape == RUN ? now->fill : is_whole ? ZERO : ANYTHING;
+        runs = runs && (now->shape == RUN || is_whole);
+        zero = zero && (fill[i] == ZERO || (now->shape != RUN && !is_whole));
+    }
+    switch (op->kind) {
+    case DT_OP_MUL: return zero ? ZERO : ANYTHING;
+    case DT_OP_DIV: return fill[0] == ZERO && fill[1] == POSITIVE ? ZERO : ANYTHING;
+    case DT_OP_WHERE:
+        if (fill[0] == ZERO)
+            return fill[2];
+        return fill[1] == fill[2] ? fill[1] : ANYTHING;
+    case DT_OP_ADD:
+        for (uint32_t i = 0; op->n_in == 2 && i < 2; i++)
+            if (fill[i] == ZERO && is_above_zero(op->in[1 - i]))
+                return POSITIVE;
+        break;
+    default: break;
+    }
+    return zero && runs && dt_op_keeps_zero(op) ? ZERO : ANYTHING;
 }
 
 /* ---- ops ---- */
@@ -118,6 +225,17 @@ static void copy_comm(Update *u, const DtOp *op)
     set_all(u, op, now);
 }
 
+/* An op that needs a bucket's member whole: as it was. */
+static void copy_whole(Update *u, const DtOp *op)
+{
+    DtValue **in = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = whole(u, op->in[i]);
+    DtOp *copy = dt_graph_copy(&u->b, op, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        u->now[op->out[i]->id] = (Now){.shape = PLAIN, .value = copy->out[i]};
+}
+
 /* The op on what its operands became; a reduction of a run is over all of its axes. */
 static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
 {
@@ -126,8 +244,12 @@ static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
     const DtType **types = DT_NEW_ARRAY(u->z->arena, const DtType *, op->n_out + 1);
     const char *axes[DT_MAX_RANK];
     DtOp draft = *op;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = u->now[op->in[i]->id].value;
+    const bool makes_run = bucket && op->kind != DT_OP_REDUCE;
+    const Fill fill = makes_run ? fill_of(u, op) : ANYTHING;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const bool is_cut = makes_run && bucket->members.n == 1 && !is_factor(bucket, op->in[i]->type);
+        in[i] = is_cut ? run(u, op->in[i], bucket) : u->now[op->in[i]->id].value;
+    }
     for (uint32_t i = 0; i < op->n_out; i++)
         wish[i] = op->out[i]->type;
     if (bucket && op->kind == DT_OP_REDUCE) {
@@ -145,11 +267,13 @@ static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
         for (uint32_t i = 0; i < op->n_in; i++)
             in[i] = complete(u, in[i]);
     DtOp *copy = dt_graph_copy(&u->b, &draft, in);
-    bool runs = bucket && op->kind != DT_OP_REDUCE;
     for (uint32_t i = 0; i < op->n_out; i++) {
-        if (runs)
+        if (makes_run)
             copy->out[i]->name = NULL;
-        u->now[op->out[i]->id] = (Now){runs ? RUN : PLAIN, copy->out[i], runs ? bucket : NULL};
+        u->now[op->out[i]->id] = (Now){.shape = makes_run ? RUN : PLAIN,
+                                       .value = copy->out[i],
+                                       .bucket = makes_run ? bucket : NULL,
+                                       .fill = fill};
     }
 }
 
@@ -171,8 +295,12 @@ static void rewrite_op(Update *u, const DtOp *op)
         if (in->shape == RUN)
             bucket = in->bucket;
     }
+    const bool is_tensor = op->n_in && op->in[0]->type->rank > 0;
     if (absent)
         skip(u, op);
+    else if (bucket ? bucket->members.n == 1 && !is_on_runs(u, op, bucket)
+                    : is_tensor && dt_op_info[op->kind].op_class == DT_CLASS_COMM)
+        copy_whole(u, op);
     else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
         copy_comm(u, op);
     else
@@ -197,6 +325,12 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
         Now now = u->now[func->results.at[i]->id];
         if (now.shape == ABSENT)
             continue;
+        DtBucket *bucket = result.store && u->z->of[result.store->index] ? u->z->of[result.store->index] : NULL;
+        if (now.shape == PLAIN && bucket) {
+            now = (Now){.shape = RUN, .value = run(u, func->results.at[i], bucket), .bucket = bucket};
+        } else if (now.shape == RUN && !bucket) {
+            now = (Now){.shape = PLAIN, .value = whole(u, func->results.at[i])};
+        }
         if (now.shape == RUN) {
             u->b.span = result.store->span;
             uint32_t level = (uint32_t)dt_zero_level(result.store->kind);

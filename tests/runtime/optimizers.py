@@ -20,8 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "optimizers.dsl")
 STEPS = 20
 OF_LOSS, OF_CHANGE = 2.0**-18, 2.0**-12
-LAYOUTS = {"groups": "dp z1 z2 z3 rows pipe", "whole": "dp tensor wide cut", "factored": "dp tensor wide cut",
-           "orthogonal": "dp tensor wide cut"}
+LAYOUTS = {"groups": "dp z2 z3 rows pipe", "whole": "tensor wide z1 pipe", "factored": "dp wide z2 rows cut",
+           "orthogonal": "tensor rows z3 pipe"}
 failures = []
 
 

@@ -20,6 +20,8 @@ typedef struct Match {
 
 enum { STEPS = 1 << 20 };
 
+static const char any_kind[] = "any";
+
 /* ---- what a loop carries ---- */
 
 static int64_t start_of(const CertCarried *loop) { return loop->reverse ? loop->first + loop->count : loop->first; }
@@ -67,8 +69,45 @@ CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t c
 
 /* ---- taking apart ---- */
 
+static bool is_view(const CertNode *x)
+{
+    return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
+}
+
+/* What the serial program makes of x as s of its operand i; NULL: it does not, or adds up terms in another dtype. */
+static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
+{
+    CertNode *in[3], parts = *s;
+    if (!dt_certstep_is_known(state, x) || s->n_in > DT_COUNT(in) || x->shape != s->in[i]->shape ||
+        x->shape->dtype != s->shape->dtype)
+        return NULL;
+    memcpy(in, s->in, s->n_in * sizeof in[0]);
+    in[i] = x;
+    parts.in = in;
+    CertNode *node = dt_certnode_find(state->nodes, &parts);
+    return node && dt_certstep_is_known(state, node) ? node : NULL;
+}
+
+/* s without its operand i: what all ops are alike that differ in it. One that adds up in another dtype stays what it
+ * is. */
+static CertNode *without(CertState *state, CertNode *s, uint32_t i)
+{
+    CertNode *in[3], parts = *s;
+    if (s->n_in > DT_COUNT(in) || s->in[i]->kind == any_kind || s->in[i]->shape->dtype != s->shape->dtype)
+        return s;
+    memcpy(in, s->in, s->n_in * sizeof in[0]);
+    in[i] = dt_certnode_leaf(state->nodes, any_kind, "", s->in[i]->shape, 0);
+    parts.in = in;
+    return dt_certnode_make(state->nodes, parts);
+}
+
 CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x)
 {
+    CertNode *serial = serial_term(state, s, i, x);
+    if (serial)
+        return serial;
+    if (!is_view(s))
+        s = without(state, s, i);
     CertNode *in[2] = {s, x},
              parts = {.kind = dt_certkind_term, .attributes = "", .shape = s->shape, .n_in = 2, .in = in, .index = i};
     if (dt_cert_is(s->kind, "relabel") || dt_cert_is(s->kind, "expand")) {
@@ -90,11 +129,6 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x)
         *x = dt_certnode_make(state->nodes, any);
     }
     return dt_certnode_make(state->nodes, parts);
-}
-
-static bool is_view(const CertNode *x)
-{
-    return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
 }
 
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
@@ -213,8 +247,15 @@ static bool is_some_of(const CertNode *x, const CertNode *want)
 {
     if (same_but_range(x, want))
         return true;
-    if (x->kind == dt_certkind_term)
-        return x->in[0] == want && (x->in[1] == want->in[x->index] || is_some_of(x->in[1], want->in[x->index]));
+    if (x->kind == dt_certkind_term) {
+        const CertNode *s = x->in[0];
+        bool same = s->kind == want->kind && s->attributes == want->attributes && s->shape == want->shape &&
+                    s->n_in == want->n_in && s->index == want->index && !s->hi && !want->hi;
+        for (uint32_t i = 0; same && i < s->n_in; i++)
+            same = i == x->index ? x->in[1] == want->in[i] || is_some_of(x->in[1], want->in[i])
+                                 : s->in[i] == want->in[i];
+        return same;
+    }
     return is_view(x) && is_view(want) && x->kind == want->kind && x->attributes == want->attributes &&
            x->shape == want->shape && is_some_of(x->in[0], want->in[0]);
 }

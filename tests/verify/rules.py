@@ -61,6 +61,22 @@ LINEAR = [  # holds, an op of a sum, its type, the op of the terms; {0} is the o
     (True, "where(%8, %7, {0})", "f32[b=4, e=3]", "", "c"),
     (False, "where(%8, {0}, %z.2)", "f32[b=4, e=3]", "", "c"),
 ]
+# Of several ops that are alike but for one operand, and a term that the serial program has, too.
+B, E = "f32[b=4, e=3]", "f32[e=3]"
+TERMS = [  # holds, ops of the serial program, its results, ops of the other one, its results; %7 is the first
+    (True, ["mul(%z.2, %c.5)", "add(%a.4, %c.5)", "mul(%z.2, %8)"], [7, 9], ["mul(%z.2, %c.5)", "mul(%z.2, %a.4)", "add(%8, %7)"], [7, 9]),
+    (False, ["mul(%z.2, %c.5)", "add(%a.4, %c.5)", "mul(%z.2, %8)"], [7, 9], ["mul(%z.2, %c.5)", "mul(%z.2, %a.4)", "add(%8, %8)"], [7, 9]),
+    (False, ["mul(%z.2, %c.5)", "add(%a.4, %c.5)", "mul(%z.2, %8)"], [7, 9], ["mul(%z.2, %c.5)", "mul(%x.0, %a.4)", "add(%8, %7)"], [7, 9]),
+    (True, ["add(%a.4, %c.5)", "reduce[b](%7)", "add(%a.4, %y.1)", "reduce[b](%9)"], [8, 10],
+     ["reduce[b](%a.4)", "reduce[b](%c.5)", "add(%7, %8)", "reduce[b](%y.1)", "add(%10, %7)"], [9, 11]),
+    (False, ["add(%a.4, %c.5)", "reduce[b](%7)", "add(%a.4, %y.1)", "reduce[b](%9)"], [8, 10],
+     ["reduce[b](%a.4)", "reduce[b](%c.5)", "add(%7, %8)", "reduce[b](%y.1)", "add(%10, %7)"], [11, 9]),
+    (False, ["add(%a.4, %c.5)", "reduce[b](%7)", "add(%a.4, %y.1)", "reduce[b](%9)"], [8, 10],
+     ["reduce[b](%a.4)", "reduce[b](%c.5)", "add(%7, %8)", "reduce[b](%y.1)", "add(%10, %8)"], [9, 11]),
+    (True, ["mul(%z.2, %a.4)", "mul(%z.2, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %c.5)", "mul(%z.2, %7)"], [8]),
+    (False, ["mul(%z.2, %a.4)", "mul(%z.2, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %a.4)", "mul(%z.2, %7)"], [8]),
+    (False, ["mul(%z.2, %a.4)", "mul(%x.0, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %c.5)", "mul(%z.2, %7)"], [8]),
+]
 MANY = list(range(300))
 LONG_SUMS = [  # holds, the terms of the serial program's sum, of the other's
     (True, MANY, MANY[::-1]),
@@ -514,6 +530,16 @@ def sums(row):
     return head + whole + tail.format(10), head + apart + tail.format(last)
 
 
+def terms(ops, results):
+    lines, axes = [], {}
+    for n, op in enumerate(ops):
+        operand = re.search(r"%(\d+)[,)]", op)
+        axes[7 + n] = E if "reduce" in op or (operand and axes[int(operand.group(1))] == E) else B
+        lines.append("  %%%d = %s : %s @1:1-2\n" % (7 + n, op, axes[7 + n]))
+    return "func predict : entry @1:1-2 {\n" + PARTS + "".join(lines) + "  return %s\n}\nentry predict : predict {\n%s}\n" % (
+        ", ".join("%%%d" % n for n in results), "".join("  result name=y%d\n" % n for n, _ in enumerate(results)))
+
+
 def long_sum(terms, halves):
     """A sum that adds one term after the other, or halves of halves, of a chain of sines."""
     lines = ["func predict : entry @1:1-2 {", "  %x.0 = input() : f32[b=4] text=x @1:1-2"]
@@ -696,6 +722,11 @@ def main(prover):
             if (verdict == "holds") != row[0] or (refused is not None) == row[0]:
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
+        for row in TERMS:
+            verdict = prove(prover, folder, terms(*row[1:3]), terms(*row[3:5]))
+            if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
+                failed += 1
+                print("FAIL %s for %s: %s" % ("; ".join(row[3]), "; ".join(row[1]), verdict))
         for row in HALOS:
             verdict = prove(prover, folder, *halos(row))
             if (verdict == "holds") != row[0]:
@@ -759,7 +790,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + STATES + ROUNDS + CROSSINGS) + 4 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + STATES + ROUNDS + CROSSINGS) + 4 - failed, failed))
     return 1 if failed else 0
 
 

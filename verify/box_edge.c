@@ -458,12 +458,28 @@ static bool stays(const CertOp *op)
     return false;
 }
 
+/* Whether f goes faster than positions do: what follows the first position of a block does not follow it there. */
+static bool skips(const Edges *e, const Form *f)
+{
+    bool skips = false;
+    for (uint32_t i = 0; i < f->n; i++)
+        skips = skips || (e->vars.at[f->term[i].var]->made == POSITION && llabs(f->term[i].by) > 1);
+    return skips;
+}
+
 /* What a lookup finds is anything, and where it looks is decided by whether that is outside, or of another block. */
 static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
 {
     for (uint32_t i = 1; i < op->n_in; i++)
-        for (uint32_t k = 0; k < in[i]->n; k++)
-            cross(e, &in[i]->form[k], NESTED);
+        for (uint32_t k = 0; k < in[i]->n; k++) {
+            const Form *f = &in[i]->form[k],
+                       where = i <= op->n_axes ? of_var(position_var(e, op->axes[i - 1])) : constant(0);
+            cross(e, f, NESTED);
+            if (skips(e, f)) {
+                look_at_all(e, f);
+                look_at_all(e, &where);
+            }
+        }
     return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
 }
 

@@ -52,6 +52,17 @@ ROWS = [
      ["expand(%0) : f32[s=4096]", "const() : i32[] number=0", "scatter_add[w; s](%1, %2) : f32[w=1]",
       "relabel(%3) : f32[] relabel(w -> )"],
      ["const() : f32[] number=2", "mul(%0, %1) : f32[]"]),
+    # lookups that go faster than positions
+    ("every second one", True, "u", "f32[w=64]", "",
+     ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
+     ["iota[w]() : i32[w=64]", "add(%1, %1) : i32[w=64]", "gather[s](%0, %2) : f32[w=64]"]),
+    ("every second one, and the one behind", False, "u", "f32[w=64]", "",
+     ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
+     ["iota[w]() : i32[w=64]", "add(%1, %1) : i32[w=64]", "const() : i32[] number=1", "add(%2, %3) : i32[w=64]",
+      "gather[s](%0, %4) : f32[w=64]"]),
+    ("every third one for every second", False, "u", "f32[w=64]", "",
+     ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
+     ["iota[w]() : i32[w=64]", "const() : i32[] number=3", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"]),
     # S2: undefined on one side
     ("undefined where it is not, everywhere", False, "x", "f32[s=4096]", "",
      ["neg(%0) : f32[s=4096]"],

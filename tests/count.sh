@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks count.awk on a log with every kind of test, and on one without any.
+# Checks count.awk on a log with every kind of test, and on one without any; said.awk on one that failed.
 set -eu
 cd "$(dirname "$0")"
 
@@ -39,3 +39,17 @@ if printf 'no test here\n' | awk -f count.awk >/dev/null; then
     exit 1
 fi
 echo 'count.awk: every kind of test counted'
+got=$({
+    log good 'exit status 0' 'fine'
+    log bad 'exit status 1' 'one\ntwo\nthree'
+    log last 'killed by signal 11 SIGSEGV' ''
+    printf 'Ok: 1\n'
+} | awk -v lines=2 -f said.awk)
+want='---- bad (exit status 1) said last:
+     two
+     three
+---- last (killed by signal 11 SIGSEGV) said last:'
+if [ "$got" != "$want" ]; then
+    printf 'said.awk printed:\n%s\nwanted:\n%s\n' "$got" "$want"
+    exit 1
+fi

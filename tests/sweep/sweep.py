@@ -95,20 +95,25 @@ def run(dtc, folder, number, text, options):
 def prove(dtc, rows):
     """Compiles every row; whether what is equal compiles, its kernels too, and what is refused does not."""
     def compile_row(row):
-        number, _, factors, verdict = row
+        try:
+            return compile_or_refuse(*row)
+        except subprocess.TimeoutExpired as late:
+            return False, str(late)
+
+    def compile_or_refuse(number, _, factors, verdict):
         options = plan.options(factors)
         exit_code, said = make_plan(dtc, folder, number, plan.layout(factors, ROOT), options)
         if exit_code == 0 and number % READ == 0:
             said = refused_c(dtc, folder, number, options)
             return verdict == "equal" and not said, said
-        return exit_code == (0 if verdict == "equal" else 3), said
+        return exit_code == (0 if verdict == "equal" else 3), "exit code %d: %s" % (exit_code, said)
 
     bad = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         for row, (good, said) in zip(rows, pool.map(compile_row, rows)):
             if not good:
                 bad += 1
-                print("%03d %s, expected %s: %s" % (row[0], plan.name(row[2]), row[3], said[:400]))
+                print("%03d %s, expected %s: %s" % (row[0], plan.name(row[2]), row[3], said[:2000]))
     print("%d passed, %d failed" % (len(rows) - bad, bad))
     return bad == 0
 

@@ -4,6 +4,7 @@
 
 #include "base/page.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,17 +24,7 @@ struct DtArena {
     size_t used, peak;
 };
 
-enum { FIRST = 16384, LARGE = 4 << 20 };
-
-/* Large blocks come in large pages where the system has them: most of the time that new memory costs goes into single
- * pages. It is a hint, and may fail. */
-static void prefer_large_pages(Block *block, size_t size)
-{
-    uintptr_t first = dt_page_up((uintptr_t)block);
-    uintptr_t end = ((uintptr_t)block + sizeof *block + size) & ~(uintptr_t)(dt_page_bytes() - 1);
-    if (size >= LARGE)
-        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
-}
+enum { FIRST = 16384, SMALL = 256 << 10, LARGE = 2 << 20 };
 
 void dt_arena_exhausted(size_t bytes)
 {
@@ -41,14 +32,41 @@ void dt_arena_exhausted(size_t bytes)
     exit(1);
 }
 
+/* From SMALL on a block is whole large pages, if the system has them (it is a hint, and may fail): single pages cost
+ * more than what is done with them. */
+static bool is_mapped(size_t size) { return sizeof(Block) + size >= SMALL; }
+
+static size_t mapped_bytes(size_t size) { return (sizeof(Block) + size + LARGE - 1) / LARGE * LARGE; }
+
+static Block *map_block(size_t size)
+{
+    const size_t bytes = mapped_bytes(size), all = bytes + LARGE;
+    char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    const size_t before = -(uintptr_t)at % LARGE;
+    if (before)
+        munmap(at, before);
+    munmap(at + before + bytes, all - before - bytes);
+    (void)madvise(at + before, bytes, MADV_HUGEPAGE);
+    return (Block *)(void *)(at + before);
+}
+
 static Block *block_new(size_t size)
 {
-    Block *block = calloc(1, sizeof(Block) + size);
+    Block *block = is_mapped(size) ? map_block(size) : calloc(1, sizeof(Block) + size);
     if (!block)
         dt_arena_exhausted(size);
-    prefer_large_pages(block, size);
-    block->size = size;
+    block->size = is_mapped(size) ? mapped_bytes(size) - sizeof(Block) : size;
     return block;
+}
+
+static void block_free(Block *block)
+{
+    if (is_mapped(block->size))
+        munmap(block, mapped_bytes(block->size));
+    else
+        free(block);
 }
 
 /* A block for at least `need` bytes: of those that are spare the smallest that has as many as are wanted, or else the
@@ -85,7 +103,7 @@ static void free_blocks(Block *block)
 {
     for (Block *next; block; block = next) {
         next = block->next;
-        free(block);
+        block_free(block);
     }
 }
 

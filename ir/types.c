@@ -122,6 +122,14 @@ static void grow_table(void)
     table.n_slots = n_slots;
 }
 
+static _Noreturn void broken(const char *problem, DtDtype dtype, uint32_t rank, const DtAxis *axes)
+{
+    DtText text = {0};
+    for (uint32_t i = 0; i < rank && i < DT_MAX_RANK; i++)
+        dt_text_printf(&text, " %s=%lld", axes[i].name ? axes[i].name : "?", (long long)axes[i].extent);
+    DT_BUG("broken type: %s\n  dtype %d, axes%s", problem, (int)dtype, text.at ? text.at : "");
+}
+
 /* Looks up a type whose bytes are canonical (unused fields and padding are zero). */
 static const DtType *intern(const DtType *type)
 {
@@ -133,6 +141,9 @@ static const DtType *intern(const DtType *type)
         if (other->rank == type->rank && memcmp(other, type, bytes) == 0)
             return other;
     }
+    for (uint32_t i = 0; i < type->rank; i++) /* a name that is not interned is found in no type */
+        if (dt_intern(type->axes[i].name) != type->axes[i].name)
+            broken("the name of an axis is not interned", type->dtype, type->rank, type->axes);
     if (!table.arena)
         table.arena = dt_arena_new();
     DtType *copy = dt_arena_alloc(table.arena, bytes);
@@ -140,14 +151,6 @@ static const DtType *intern(const DtType *type)
     table.slots[at] = copy;
     table.n++;
     return copy;
-}
-
-static _Noreturn void broken(const char *problem, DtDtype dtype, uint32_t rank, const DtAxis *axes)
-{
-    DtText text = {0};
-    for (uint32_t i = 0; i < rank && i < DT_MAX_RANK; i++)
-        dt_text_printf(&text, " %s=%lld", axes[i].name ? axes[i].name : "?", (long long)axes[i].extent);
-    DT_BUG("broken type: %s\n  dtype %d, axes%s", problem, (int)dtype, text.at ? text.at : "");
 }
 
 /* Axis names must be interned; aborts if dt_type_check finds a problem. Splits beyond n_split,
@@ -169,10 +172,6 @@ const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uin
     type->partial = partial;
     type->pending = partial ? (uint8_t)pending : 0;
     for (uint32_t i = 0; i < rank; i++) {
-#ifndef NDEBUG
-        if (dt_intern(axes[i].name) != axes[i].name)
-            broken("the name of an axis is not interned", dtype, rank, axes);
-#endif
         DtAxis *axis = (DtAxis *)(key.bytes + sizeof(DtType)) + i;
         axis->name = axes[i].name;
         axis->extent = axes[i].extent;

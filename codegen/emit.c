@@ -618,7 +618,7 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
         emit_loop(e, op, at);
     } else if (op->kind == DT_OP_PACK) {
         dt_bucket_pack(e, op);
-    } else if (dt_exchange_emit(e, op, at)) {
+    } else if (dt_concat_emit(e, op) || dt_exchange_emit(e, op, at)) {
         return;
     } else if (emit_view(e, op)) {
         return;
@@ -648,6 +648,7 @@ static void emit_ops(DtEmit *e, uint32_t from)
     e->scope->reads = NULL;
     dt_bucket_claim(e);
     dt_ringbuf_claim(e);
+    dt_concat_claim(e);
     for (uint32_t i = from; i < func->ops.n; i++)
         dt_emit_op(e, func->ops.at[i], i);
 }

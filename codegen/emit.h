@@ -7,6 +7,7 @@
  *   layout.c  in which order the axes of temporaries lie
  *   emit.c    ops to instructions, loops
  *   bucket.c  what lies in buckets
+ *   concat.c  what is joined
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
  *   attend.c  attention in tiles
@@ -222,6 +223,11 @@ uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in 
 DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
 void dt_bucket_claim(DtEmit *e);
 void dt_bucket_pack(DtEmit *e, const DtOp *op);
+
+/* concat.c: before a function is emitted, what its concats join gets its wish; then what of one is not there yet, false
+ * if op is none that was claimed. */
+void dt_concat_claim(DtEmit *e);
+bool dt_concat_emit(DtEmit *e, const DtOp *op);
 
 /* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
  * emitted, if the function has another shape. */

@@ -129,6 +129,23 @@ static void fold_order(DtEmit *e, const DtOp *op, Order *ret_order)
             add(ret_order, in.axis[i]);
 }
 
+/* Parts of a concat whose axes are merged next lie so that this is a view: (two, half) in [half, two]. */
+static void concat_order(const DtFunc *func, const DtValue *value, Order *ret_order)
+{
+    const DtOp *reader = NULL;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_RELABEL && func->ops.at[i]->in[0] == value)
+            reader = func->ops.at[i];
+    for (uint32_t d = 0; reader && d < value->type->rank; d++) {
+        for (uint32_t i = 0; i < reader->n_relabels; i++)
+            for (uint32_t k = 0; k < reader->relabels[i].n_from; k++)
+                if (reader->relabels[i].from[k] == value->type->axes[d].name)
+                    for (uint32_t n = 0; n < reader->relabels[i].n_from; n++)
+                        add(ret_order, reader->relabels[i].from[n]);
+        add(ret_order, value->type->axes[d].name);
+    }
+}
+
 enum { SHORT = 16 };
 
 static bool is_folded(const DtFunc *func, const DtValue *value)
@@ -239,6 +256,8 @@ DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
         window_order(e, op, value, &order);
     else if (op->kind == DT_OP_DOT && value->type->rank > 2)
         dot_order(e, op, &order);
+    else if (op->kind == DT_OP_CONCAT)
+        concat_order(e->scope->func, value, &order);
     else if (op->kind == DT_OP_FOLD)
         fold_order(e, op, &order);
     else

@@ -78,7 +78,7 @@ bool dt_place_same(const DtPlace *a, const DtPlace *b)
         memcmp(a->reg, b->reg, sizeof a->reg) != 0 || memcmp(a->coord, b->coord, sizeof a->coord) != 0)
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
-        if (x->axis[d] != y->axis[d] || x->stride[d] != y->stride[d])
+        if (x->axis[d] != y->axis[d] || (x->stride[d] != y->stride[d] && (x->extent[d] > 1 || y->extent[d] > 1)))
             return false;
     return true;
 }

@@ -466,6 +466,60 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     }
 }
 
+/* Whether all parts of a concat lie in `whole`, each behind the one before it along the axis. */
+static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanPlace *whole)
+{
+    PlanFinds part;
+    int64_t before = 0;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        PlanPlace want = *whole, own;
+        bool is_there = false;
+        dt_certplan_dense(walk, dt_certplan_type(frame, op->in[k]), &own);
+        want.base += before * want.stride[axis] * want.size;
+        want.extent[axis] = own.extent[axis];
+        before += own.extent[axis];
+        dt_certplan_spans(&want);
+        dt_certplan_find(walk, frame, op->in[k], &want, &part);
+        for (uint32_t i = 0; !is_there && i < part.n; i++) {
+            is_there = !part.at[i].added && !part.at[i].summed && dt_certplan_alike(&part.at[i].place, &want);
+            if (is_there)
+                dt_certplan_log(walk, part.at[i].stamp);
+        }
+        if (!is_there)
+            return false;
+    }
+    return before == whole->extent[axis];
+}
+
+/* Joined values are one. Of a first part of one element, the second says the stride of the axis. */
+static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at, PlanFinds *found)
+{
+    PlanFinds first, second = {.n = 0};
+    PlanPlace shape;
+    dt_certplan_dense(walk, op->types[0], &shape);
+    const int axis = dt_certplan_axis(&shape, op->axes[0]);
+    dt_certplan_find(walk, frame, op->in[0], at, &first);
+    if (axis < 0 || first.n == 0)
+        return;
+    for (uint32_t i = 0; i < first.n; i++) {
+        PlanFound whole = first.at[i];
+        if (whole.place.rank != shape.rank || whole.added || whole.summed)
+            continue;
+        const bool is_one = whole.place.extent[axis] == 1 && op->n_in > 1;
+        const uint32_t n = is_one ? dt_certplan_find(walk, frame, op->in[1], NULL, &second) : 1;
+        whole.place.extent[axis] = shape.extent[axis];
+        for (uint32_t k = 0; k < n; k++) {
+            const int64_t away = is_one ? second.at[k].place.base - whole.place.base : 0;
+            if (is_one && (away <= 0 || away % whole.place.size))
+                continue;
+            if (is_one)
+                whole.place.stride[axis] = away / whole.place.size;
+            if (dt_certplan_spans(&whole.place) && has_parts(walk, frame, op, (uint32_t)axis, &whole.place))
+                *another(walk, found) = whole;
+        }
+    }
+}
+
 static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
 {
     const PlanRegion *region = op->store >= 0 ? walk->of_store[op->store] : walk->inputs;
@@ -549,6 +603,8 @@ static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, 
         find_source(walk, op, found);
     } else if (strcmp(op->kind, "pack") == 0) {
         find_pack(walk, frame, op, at, found);
+    } else if (strcmp(op->kind, "concat") == 0) {
+        find_concat(walk, frame, op, at, found);
     } else if (view) {
         uint32_t n = found->n, from = n;
         find_all(walk, frame, op->in[0], moves ? NULL : at, found);

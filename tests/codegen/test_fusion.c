@@ -575,6 +575,66 @@ Test(fusion, gradients_of_a_convolution_share_memory)
     bench_free(t);
 }
 
+/* ---- what is joined ---- */
+
+static uint32_t kernels_named(const DtPlanBuilder *plan, const char *kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->kernels.n; i++)
+        n += strcmp(plan->strings.at + plan->kernels.at[i].name, kind) == 0;
+    return n;
+}
+
+/* Halves that one kernel makes of each other, as those of a rotary embedding, merged in another order than they lie in;
+ * a product beside a kernel's result, along the outer, a middle and the last axis: all written where they belong. */
+Test(fusion, parts_are_written_in_place)
+{
+    Bench *t = bench_new();
+    DtValue *a = bench_random(t, type_of(DT_F32, "s=5 h=16"), 1), *b = bench_random(t, type_of(DT_F32, "s=5 h=16"), 2);
+    const DtRelabel one = {.n_to = 1, .to = {name("two")}, .to_extent = {1}};
+    const DtRelabel merge = {.n_from = 2, .n_to = 1, .from = {name("two"), name("h")}, .to = {name("head")},
+                             .to_extent = {32}};
+    DtValue *halves[2] = {mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, a, b)),
+                          mod8(&t->b, dt_graph_binary(&t->b, DT_OP_ADD, a, b))};
+    for (uint32_t i = 0; i < 2; i++)
+        halves[i] = dt_graph_relabel(&t->b, halves[i], 1, &one, type_of(DT_F32, "s=5 h=16 two=1"));
+    DtValue *pair = dt_graph_concat(&t->b, name("two"), 2, halves);
+    bench_out(t, dt_graph_relabel(&t->b, pair, 1, &merge, type_of(DT_F32, "s=5 head=32")), 0);
+    static const char *const axes[] = {"s", "h", "w"};
+    for (uint32_t i = 0; i < DT_COUNT(axes); i++) {
+        DtValue *x = bench_random(t, type_of(DT_F32, "s=5 h=16 e=4"), 3 + (int)i),
+                *w = bench_random(t, type_of(DT_F32, "e=4 w=8"), 6 + (int)i),
+                *y = bench_random(t, type_of(DT_F32, "s=5 h=16 w=8"), 9 + (int)i);
+        DtValue *parts[2] = {dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL),
+                             mod8(&t->b, dt_graph_binary(&t->b, DT_OP_MUL, y, y))};
+        DtValue *both = dt_graph_concat(&t->b, name(axes[i]), 2, parts);
+        DtValue *v = bench_random(t, type_of(DT_F32, "w=8 o=3"), 12);
+        bench_out(t, i < 2 ? dt_graph_dot(&t->b, both, v, AXES(name("w")), DT_F32, NULL) : both, 0);
+    }
+    bench_check(t);
+    const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
+    const DtPlanBuilder *plan = bench_plan(t, &options);
+    static const char *const copies[] = {"concat", "expand", "relabel"};
+    for (uint32_t i = 0; i < DT_COUNT(copies); i++)
+        cr_expect_eq(kernels_named(plan, copies[i]), 0, "a kernel `%s`", copies[i]);
+    bench_free(t);
+}
+
+/* Inputs, what is a result too, and what is joined twice. */
+Test(fusion, parts_that_others_read_are_copied)
+{
+    Bench *t = bench_new();
+    DtValue *x = bench_random(t, type_of(DT_F32, "s=5 h=16"), 1);
+    DtValue *y = mod8(&t->b, dt_graph_binary(&t->b, DT_OP_ADD, x, x));
+    DtValue *z = mod8(&t->b, dt_graph_binary(&t->b, DT_OP_MUL, x, x));
+    DtValue *parts[4] = {y, x, z, y};
+    bench_out(t, dt_graph_concat(&t->b, name("h"), 4, parts), 0);
+    bench_out(t, y, 0);
+    bench_out(t, dt_graph_concat(&t->b, name("s"), 2, (DtValue *[]){x, x}), 0);
+    bench_check(t);
+    bench_free(t);
+}
+
 /* ---- rows with gaps ---- */
 
 static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)

@@ -72,10 +72,28 @@ static bool offset(void)
     return arg && (arg->base += steps[below(8)], true);
 }
 
+/* Whether the argument is one of several results: nobody may need it (what attention saves, in `eval`). */
+static bool is_one_of_several(const DtPlanArg *changed)
+{
+    const DtPlanArg *arg = plan.args + (changed - RECORD(args, DtPlanArg, 0));
+    for (uint32_t i = 0; i < plan.n_insts; i++) {
+        const DtPlanInst *inst = &plan.insts[i];
+        uint32_t n = 0;
+        if (arg < plan.args + inst->first_arg || arg >= plan.args + inst->first_arg + inst->n_args)
+            continue;
+        for (uint32_t k = 0; k < inst->n_args; k++)
+            n += plan.args[inst->first_arg + k].written;
+        return n > 1;
+    }
+    return false;
+}
+
 static bool reuse(void)
 {
     DtPlanArg *arg = any_arg(DT_ARG_ADDRESS), *other = any_arg(DT_ARG_ADDRESS);
     if (!arg || !arg->written || !other || other->arena != arg->arena || other->base == arg->base)
+        return false;
+    if (is_one_of_several(arg))
         return false;
     arg->base = other->base;
     return true;

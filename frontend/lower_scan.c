@@ -101,6 +101,33 @@ static bool find_axis(Scan *s, const DtStmt *stmt)
     return s->extent > 0;
 }
 
+/* Whether all that v has of the axis is of its length. */
+static bool is_as_long(const Scan *s, const DtVal *v)
+{
+    const int64_t extent =
+        v->kind == DT_VAL_TENSOR ? dt_type_extent(v->tensor.value->type, s->axis) : -1;
+    bool is = extent < 0 || extent == s->extent;
+    for (uint32_t i = 0; v->kind == DT_VAL_TUPLE && i < v->tuple.n; i++)
+        is = is && is_as_long(s, &v->tuple.at[i]);
+    return is;
+}
+
+/* Blocks of arguments are those of results. */
+static bool check_extents(Scan *s, const DtStmt *stmt)
+{
+    const DtDef *def = s->l->now->def;
+    bool is = true;
+    for (uint32_t i = 0; i < s->n_results; i++)
+        is = is && is_as_long(s, &s->results[i]);
+    for (uint32_t i = 0; i < def->formals.n; i++)
+        is = is && is_as_long(s, &s->bound[i].val);
+    if (!is)
+        dt_report_error(s->l, E0221, stmt->span,
+                        "arguments and results of `%s` have different extents of `%s`",
+                        def->name.text, s->axis);
+    return is;
+}
+
 static bool find_length(Scan *s, const DtStmt *stmt)
 {
     s->blocks = dt_intern_printf("%s" DT_BLOCKS, s->axis);
@@ -550,8 +577,8 @@ bool dt_scan_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_
                  .n_results = n_results};
     scan.types = DT_NEW_ARRAY(l->arena, const DtType *, n_results + 1);
     const DtStmt *stmt = kept.clauses[DT_CLAUSE_STREAM];
-    bool ok =
-        check_clauses(l) && find_axis(&scan, stmt) && find_length(&scan, stmt) && set_aside(&scan);
+    bool ok = check_clauses(l) && find_axis(&scan, stmt) && check_extents(&scan, stmt) &&
+              find_length(&scan, stmt) && set_aside(&scan);
     if (ok) {
         name_blocks(&scan);
         ok = lower(&scan);

@@ -243,10 +243,17 @@ fn long[t](x[..., t]) -> [...] {
   return sum[t](x)
   stream[t = 2] { return sum[t](x) }
 }
+axis c
+fn uneven[t](x[batch, t], y[batch, t]) -> [batch, t] {
+  return x * sum[t](y)
+  scan[t = 2] { return sum[t](y) }
+  emit(h) { return x * h }
+}
 model m(x[batch, n]) -> [batch, n] {
   param w[batch, n] = ones
   y = x * w
   a = unordered[n](y) + finished[n](y) + stated[n](y) + unbegun[n](y) + summed[n](y) + short[n](y) + parted[n](y)
-  return a + named[n](y) + lost[n](y) + drawn[n](y) + alone[n](y) + long[n](y)
+  return a + named[n](y) + lost[n](y) + drawn[n](y) + alone[n](y) + long[n](y) +
+         uneven[c](y[n -> c], y[n -> c][c = 0 .. 3])[c -> n]
 }
 train { x[batch, n] = synthetic(0, 1); loss = sum[batch, n](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

@@ -7,12 +7,23 @@
 # peak memory of a process, with all that it loads.
 #
 #   bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]        PYTHON=python with torch (default python3)
+#
+# bench/linear_vs_pytorch.sh sets another program, its peer, and what the peer's --scan does.
 set -eu
 build=${1:?usage: bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]} rounds=${2:-3}
 [ $# -gt 1 ] && shift 2 || shift 1
 [ $# -gt 0 ] || set -- 256 512 1024 2048
 here=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
+peer=${PEER:-$here/bench/peer_mamba_step.py} scan=${SCAN:-scan of all positions}
+compile() { # POSITIONS
+    if [ -n "${PROGRAM:-}" ]; then
+        "$build/dtc" "$PROGRAM" -D seq="$1" --parallel none -o "$out/1.plan" 2>/dev/null
+    else
+        "$build/dtc" "$here/examples/mamba.dsl" -D batch=4 -D seq="$1" -D layers=2 -D embed=64 -D vocab=256 \
+            --data=synthetic --parallel none -o "$out/1.plan" 2>/dev/null
+    fi
+}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 ninja -C "$build" dtc dtrun >/dev/null
@@ -31,10 +42,10 @@ ours() { # PLAN FILE
         awk '$1 > 2 { print $2 * 1000 }' >"$out/steps"
     median "$out/steps" >>"$2"
 }
-peer() { # FILE ARGS...
+theirs() { # FILE ARGS...
     file=$1
     shift
-    "$python" "$out/peak.py" "$file.peak" "$python" "$here/bench/peer_mamba_step.py" "$@" >>"$file" 2>"$out/err" ||
+    "$python" "$out/peak.py" "$file.peak" "$python" "$peer" "$@" >>"$file" 2>"$out/err" ||
         tail -n 1 "$out/err" >&2
 }
 row() { # POSITIONS NAME FILE
@@ -48,17 +59,16 @@ row() { # POSITIONS NAME FILE
 echo "| positions | one core | ms | to dtrun | grown | peak MiB |"
 echo "|---|---|---|---|---|---|"
 for seq; do
-    "$build/dtc" "$here/examples/mamba.dsl" -D batch=4 -D seq="$seq" -D layers=2 -D embed=64 -D vocab=256 \
-        --data=synthetic --parallel none -o "$out/1.plan" 2>/dev/null
+    compile "$seq"
     for round in $(seq "$rounds"); do
         ours "$out/1.plan" "$out/ours"
-        peer "$out/loop" --seq "$seq"
-        peer "$out/scan" --seq "$seq" --scan
-        peer "$out/compiled" --seq "$seq" --scan --compile
+        theirs "$out/loop" --seq "$seq"
+        theirs "$out/scan" --seq "$seq" --scan
+        theirs "$out/compiled" --seq "$seq" --scan --compile
     done
     row "$seq" "dtrun, 1 rank" "$out/ours"
     row "$seq" "PyTorch, loop over positions" "$out/loop"
-    row "$seq" "PyTorch, scan of all positions" "$out/scan"
+    row "$seq" "PyTorch, $scan" "$out/scan"
     row "$seq" "PyTorch, that with \`torch.compile\`" "$out/compiled"
     for file in ours loop scan compiled; do
         rm -f "$out/$file" "$out/$file.peak"

@@ -137,13 +137,15 @@ static void mix_other(Member *m, const DtValue *other)
  * else with it. sums: by value, whose sum it is; several: of more than one. */
 static void read_sums(const DtOp *op, Member *several, Member **sums)
 {
+    const char *name = op->kind == DT_OP_SQRT ? op->out[0]->name : NULL;
     const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE;
+    const bool is_norm = name && strncmp(name, DT_NORM_NAME, strlen(DT_NORM_NAME)) == 0; /* perhaps of one parameter */
     Member *of = NULL;
     for (uint32_t k = 0; k < op->n_in; k++) {
         Member *m = sums[op->in[k]->id];
         if (!m)
             continue;
-        m->alone = m->alone || !adds;
+        m->alone = m->alone || !(adds || is_norm);
         of = of && m != of ? several : m;
     }
     if (adds)
@@ -487,6 +489,9 @@ static bool check_members(const Zero *z)
         if (m->store && m->store->type->rank > 0 && many)
             return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which so many mesh axes split,",
                                               m->store->path));
+        if (m->store && m->store->type->rank > 0 && m->alone && module->padded.n)
+            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which the update needs whole, in a "
+                                              "program with padded axes,", m->store->path));
     }
     return true;
 }

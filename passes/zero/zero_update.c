@@ -134,7 +134,8 @@ static bool is_on_runs(const Update *u, const DtOp *op, const DtBucket *bucket)
     const DtType *member = bucket->members.at[0]->type;
     const Now *first = &u->now[op->in[0]->id];
     if (op->kind == DT_OP_REDUCE)
-        return op->reduce == DT_REDUCE_SUM && !op->out[0]->type->rank && first->fill == ZERO;
+        return op->reduce == DT_REDUCE_SUM && !op->out[0]->type->rank && first->fill == ZERO &&
+               op->in[0]->op->kind == DT_OP_MUL; /* whose padding the certificate knows to be zero */
     bool can = dt_op_info[op->kind].op_class == DT_CLASS_MAP;
     for (uint32_t i = 0; can && i < op->n_in; i++) {
         const DtType *type = op->in[i]->type;

@@ -14,7 +14,9 @@ model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
   repeat h in layers { x = block(x) }
   return heat * (x @embed wte)
 }
-fn softened(p[...], g[...], lr) -> [...] {
+fn softened[all](p[..., all], g[..., all], lr) -> [..., all] {
+  state drift[...] = zeros                             # a number for each layer, of sums that meet no others
+  drift = 0.5 * drift + sum[all](g)
   grad_norm = sqrt(g * g + 0.01)                       # nobody's business
   return p - lr * g / grad_norm
 }
@@ -23,8 +25,8 @@ train groups {
   loss = mean[batch, seq](xent[vocab](m(tokens), labels))
   optimizer = adamw(lr = warmup_cosine(0.01, warmup = 5, total = 20), decay = 0.1, decay_if = rank >= 2, clip = 1.0)
   tables = sgd(lr = 0.1, momentum = 0.9, params = ("wte", "heat"), own_norm = true, clip = 0.5)
-  shifts = lion(lr = 1e-3, params = "*.b0")
-  gains = softened(lr = 0.1, params = "*.n.*")
+  shifts = lion(lr = 1e-3, params = "*.down.b0")
+  gains = softened(lr = 0.1, params = ("*.n.*", "*.up.b0"))
   steps = 20
 }
 train whole {

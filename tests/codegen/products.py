@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Products of the examples are products of a library: products.py DTC. No contraction is printed as loops, and in each of
+its matrices a product has neighbours in memory along rows or columns."""
+import concurrent.futures
+import glob
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Waves and sides of a clock's hands: the sum goes over both, the weights have them the other way round.
+APART = {"diffusion.dsl": 1}
+
+
+def check(dtc, path):
+    name = os.path.basename(path)
+    more = ["-D", "batch=64"] if name == "gpt_1t.dsl" else []
+    done = subprocess.run([dtc, path, "--parallel", "none", "--data=synthetic", "--no-kernels", "--emit=plan"] + more,
+                          capture_output=True, text=True)
+    if done.returncode:
+        return ["%s: %s" % (name, done.stderr[-300:])]
+    wrong = ["%s: %s" % (name, line) for line in re.findall(r'^KERN .*name="dot.*', done.stdout, re.M)]
+    apart = []
+    for line in re.findall("^GEMM .*", done.stdout, re.M):
+        number = {key: int(value) for key, value in re.findall(r"(\w+)=(-?\d+)\b", line)}
+        for rows, columns, matrix in (("m", "k", "a"), ("k", "n", "b"), ("m", "n", "c")):
+            if min(number[rows], number[columns]) > 1 and 1 not in (number[matrix + "_row"], number[matrix + "_col"]):
+                apart.append("%s: %s" % (name, line))
+    return wrong + (apart if len(apart) > APART.get(name, 0) else [])
+
+
+def main(dtc):
+    dtc, wrong = os.path.abspath(dtc), []
+    paths = sorted(glob.glob(os.path.join(ROOT, "examples", "*.dsl")))
+    paths = [path for path in paths if "train {" in open(path).read()]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for found in pool.map(lambda path: check(dtc, path), paths):
+            wrong += found
+            print("".join(text + "\n" for text in found), end="")
+    failed = len({text.split(":")[0] for text in wrong})
+    print("%d passed, %d failed, 0 skipped" % (len(paths) - failed, failed))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

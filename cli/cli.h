@@ -74,7 +74,7 @@ int dt_cli_build(DtCli *cli, const char *path);
 struct DtCertCounts;
 /* cmd_prove.c: what was proved of a layout, as lines. */
 /* " (in FILE:LINE)" of the span that ends a certificate's message, if it has one; else "". */
-const char *dt_cli_place(const DtCli *cli, const char *message);
+const char *dt_cli_position(const DtCli *cli, const char *message);
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
 /* Whether the plan of a program, just compiled, means what cli->against does. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);

@@ -154,7 +154,7 @@ static bool is_same(const DtCli *cli, const DtLogicalTexts *have, const char *se
     if (!p.good)
         run_deep(&p, prove_same);
     if (!p.good && p.said.at)
-        other(cli, dt_arena_printf(cli->arena, "%s%s", p.said.at, dt_cli_place(cli, p.said.at)));
+        other(cli, dt_arena_printf(cli->arena, "%s%s", p.said.at, dt_cli_position(cli, p.said.at)));
     dt_text_free(&p.said);
     return p.good;
 }

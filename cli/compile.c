@@ -104,7 +104,7 @@ static int check_pass_names(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
-const char *dt_cli_place(const DtCli *cli, const char *message)
+const char *dt_cli_position(const DtCli *cli, const char *message)
 {
     DtSpan span;
     uint32_t line, column;
@@ -164,7 +164,7 @@ static int certify(DtCli *cli, Proof *proof)
                                    "`%s` does not compute in parts what it returns: look at its `stream`, `merge`, "
                                    "`finish` and `gradient`",
                                    proof->ring);
-        code = dt_cli_fail(DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_place(cli, why));
+        code = dt_cli_fail(DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_position(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
         dt_cli_say_proved(&proof->counts, &text);
@@ -220,7 +220,7 @@ static int check_forms(DtCli *cli, const DtModule *module)
             code = dt_cli_fail(DT_EXIT_FAILED,
                                "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
                                "`neutral` and `emit`: %s%s",
-                               dt_graph_source_name(func), text_of(&said), dt_cli_place(cli, text_of(&said)));
+                               dt_graph_source_name(func), text_of(&said), dt_cli_position(cli, text_of(&said)));
         dt_text_free(&said);
     }
     dt_text_free(&text);

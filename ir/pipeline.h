@@ -33,7 +33,7 @@
  *    first_step later (DtLoop, DtStore) on each, slots are as many as depths[] says, a CHANNEL store
  *    receives `of` where the stage before is of another class, and `within` from a stage of its
  *    own. An entry is that of the piece with the same place among the pieces of each stage.
- *    dt_pipeline_expand makes one store and one entry per stage of them.
+ *    dt_pipeline_unfold makes one store and one entry per stage of them.
  *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores
  *    of its parameters hold those iterations only: DtStore.first of DtStore.whole.
  *
@@ -140,9 +140,9 @@ static inline int64_t dt_pipeline_depth(const DtStore *store, int64_t stage)
     return store->depths ? store->depths[stage - store->stage] : store->depth;
 }
 
-/* One store and one entry per stage for every class (pipeline_expand.c). Nothing of the module is left
+/* One store and one entry per stage for every class (pipeline_unfold.c). Nothing of the module is left
  * that has `more`. */
-void dt_pipeline_expand(DtModule *module);
+void dt_pipeline_unfold(DtModule *module);
 
 /* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its
  * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */

@@ -63,9 +63,9 @@ bool dt_pass_is_last(const DtPass *pass);
  * float results that depend on them. Returns bwd, NULL if no result depends on a float input. */
 DtFunc *dt_differentiate_func(DtFunc *func);
 
-/* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of
+/* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see wgrad.c. is_weight[i]: the cotangent of
  * input i of the primal belongs to bwd_w. */
-void dt_split_func(DtFunc *bwd, const bool *is_weight);
+void dt_wgrad_func(DtFunc *bwd, const bool *is_weight);
 
 /* Whether library.def has it: it is differentiated as a whole. */
 bool dt_library_is_whole(const DtFunc *func);

@@ -35,7 +35,7 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *
     dt_passes_run(program->module, &context, after_pass, NULL);
     if (dt_diag_errors(diags))
         return NULL;
-    dt_pipeline_expand(program->module);
+    dt_pipeline_unfold(program->module);
     dt_verify_require(program->module, "writing out classes of stages");
     return program;
 }

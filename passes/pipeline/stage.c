@@ -106,7 +106,7 @@ static bool cut_entry(DtStager *s, const DtEntryPoint *entry)
 {
     DtExpanded expanded;
     DtAssigned assigned;
-    return dt_stage_expand(s, entry, &expanded) && dt_stage_assign(s, &expanded, &assigned) &&
+    return dt_stage_ranges(s, entry, &expanded) && dt_stage_assign(s, &expanded, &assigned) &&
            dt_stage_build(s, entry->kind, &expanded, &assigned);
 }
 

@@ -2,7 +2,7 @@
 /* What the files of the stage pass share. An entry of the program goes through three forms:
  *
  *   the entry                  one function; a named loop is one op
- *   expanded (stage_expand.c)  the same, every named loop cut into one op per range of its iterations
+ *   expanded (stage_ranges.c)  the same, every named loop cut into one op per range of its iterations
  *   parts (stage_build.c)      per piece one function for F and one for B, values between them in stores
  *
  * stage_cut.c decides where the cuts are, stage_class.c which stages are equal (from then on a class of
@@ -91,7 +91,7 @@ DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const D
  * classes. */
 void dt_stage_settle_classes(DtStager *s);
 
-/* ---- stage_expand.c ---- */
+/* ---- stage_ranges.c ---- */
 
 typedef struct DtExpandedResult {
     DtValue *value;
@@ -111,7 +111,7 @@ typedef struct DtExpanded {
 /* Sets loop_of of what the named loops of an entry read range by range. Before any entry is cut: one may have a
  * gradient for a parameter that only another reads, and all cut it alike. */
 void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry);
-bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
+bool dt_stage_ranges(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
 /* A constant 0 of any shape and dtype. */
 bool dt_stage_is_zero(const DtValue *value);
 /* A copy of op whose results have `axis` with this extent instead of `from`. */

@@ -7,7 +7,7 @@
  *   of a piece before it     comes with F, piece by piece: a CHANNEL store on each stage on the way
  *   of a piece behind it     comes with B in the same way
  *
- * Two neighbours on one stage share the store. Where the schedule runs W, B is split (split.c):
+ * Two neighbours on one stage share the store. Where the schedule runs W, B is cut in two (wgrad.c):
  * what crosses becomes a SAVED store, arguments cross where they are. Then arguments become `param`
  * ops, the schedule is filled in, and with it how many micro-batches every store has to hold at
  * once. */
@@ -170,7 +170,7 @@ static DtValue *read_param(Build *w, const DtValue *value)
                                        w->s->loops.at[w->s->loop_of[from->index]].label);
         dt_diag_help(diag, "name another loop in the `pipeline` line");
     }
-    /* stage_expand.c has made the copies with some iterations */
+    /* stage_ranges.c has made the copies with some iterations */
     return argument(w, value, value->type,
                     is_cut ? from : dt_stage_copy(w->s, from, dt_stage_of(w->s, w->piece), 0));
 }
@@ -369,7 +369,7 @@ static void finish_split(Build *w, uint32_t piece)
             early_to[n_early++] = part->results.at[i].to;
     }
     bwd->primal = primal;
-    dt_split_func(bwd, late);
+    dt_wgrad_func(bwd, late);
     DtFunc *x = primal->bwd_x, *weights = primal->bwd_w;
     const uint32_t n_cross = x->results.n - n_early;
     DtEntryResult *results = DT_NEW_ARRAY(arena_of(w), DtEntryResult, x->results.n + 1);

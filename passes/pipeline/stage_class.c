@@ -6,8 +6,8 @@
  *
  * The pass cuts the program as if each class were one stage with the pieces of its first stage, so
  * that its work and what it makes do not grow with the number of stages. What differs within a
- * class is the number of the first iteration, and how many slots there are; dt_pipeline_expand
- * (ir/pipeline_expand.c) says it stage by stage.
+ * class is the number of the first iteration, and how many slots there are; dt_pipeline_unfold
+ * (ir/pipeline_unfold.c) says it stage by stage.
  *
  * Stages can be of one class if each of their pieces is a range of one loop and nothing else,
  * equally long on all. That is decided beforehand. Whether they are equal shows while they are

@@ -261,7 +261,7 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry)
     const uint32_t n = s->pipeline->n_pieces;
     ItemList items = {0};
     uint32_t *first = DT_NEW_ARRAY(s->arena, uint32_t, n + 1);
-    if (s->line->n_named_cuts) { /* stage_expand.c goes by the paths */
+    if (s->line->n_named_cuts) { /* stage_ranges.c goes by the paths */
         s->segment_piece = DT_NEW_ARRAY(s->arena, uint32_t, 1);
         return true;
     }

@@ -135,7 +135,7 @@ Test(pipeline, classes_are_written_out)
 {
     DtArena *arena = dt_arena_new();
     DtModule *module = read_module(arena, four_stages);
-    dt_pipeline_expand(module);
+    dt_pipeline_unfold(module);
     dt_verify_require(module, "writing out classes");
     char *text = module_text(module);
     static const char *const lines[] = {

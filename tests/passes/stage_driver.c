@@ -75,7 +75,7 @@ Staged *stage_program(const Layout *layout)
     Staged *p = new_program(layout);
     p->whole = compile(p, false, false);
     p->cut = compile(p, true, false);
-    dt_pipeline_expand(p->cut);
+    dt_pipeline_unfold(p->cut);
     expect_valid(p->cut);
     if (dt_diag_errors(p->diags))
         p->cut = NULL;

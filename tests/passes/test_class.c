@@ -230,7 +230,7 @@ Test(class, written_out_is_stage_by_stage, .timeout = 120)
         cr_expect_eq(has_classes(p->cut), rows[i].classes, "%s %s p=%u v=%u m=%lld has%s classes",
                      layout->path, layout->schedule, layout->stages, layout->chunks,
                      (long long)layout->micro, rows[i].classes ? " no" : "");
-        dt_pipeline_expand(p->cut);
+        dt_pipeline_unfold(p->cut);
         expect_valid(p->cut);
         char *want = sorted_text(p->whole), *got = sorted_text(p->cut);
         compare(layout, want, got);
@@ -253,8 +253,8 @@ Test(class, round_trip)
     cr_assert(read);
     dt_irtext_print(read, &again);
     compare(layout, text.at, again.at);
-    dt_pipeline_expand(p->cut);
-    dt_pipeline_expand(read);
+    dt_pipeline_unfold(p->cut);
+    dt_pipeline_unfold(read);
     text.len = again.len = 0;
     dt_irtext_print(p->cut, &text);
     dt_irtext_print(read, &again);

@@ -84,8 +84,8 @@ Test(golden, split)
     c->module->funcs.n = 0;
     DtFunc *bwd = dt_differentiate_func(dense(c));
     dt_inline_calls(bwd, NULL);
-    dt_split_func(bwd, (bool[]){false, true, true});
-    compare_module("split", c->module);
+    dt_wgrad_func(bwd, (bool[]){false, true, true});
+    compare_module("wgrad", c->module);
     check_free(c);
 }
 

@@ -49,7 +49,7 @@ static Ordered order(const char *name)
 static const char *judge(Ordered *o, DtModule *module)
 {
     DtJudgement judgement;
-    dt_pipeline_expand(module);
+    dt_pipeline_unfold(module);
     o->c.placed = module;
     const bool equal = dt_judge_compare(&o->c, &judgement);
     const char *said = equal ? "" : dt_arena_strndup(o->arena, judgement.problem.at, judgement.problem.len);

@@ -105,7 +105,7 @@ static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
     backward_operands(bwd, in, forward, seeds, operands);
     dt_interp_run(&run->interp, bwd, operands, whole);
     dt_inline_calls(bwd, NULL);
-    dt_split_func(bwd, is_weight);
+    dt_wgrad_func(bwd, is_weight);
     DtTensor **x = DT_NEW_ARRAY(arena, DtTensor *, func->bwd_x->results.n + 1);
     DtTensor **w = DT_NEW_ARRAY(arena, DtTensor *, func->bwd_w->results.n + 1);
     dt_interp_run(&run->interp, func->bwd_x, operands, x);

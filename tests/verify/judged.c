@@ -23,7 +23,7 @@ static int judge(DtArena *arena, const DtJudgeCase *serial, const char *text, si
     if (!module)
         return BROKEN;
     dt_pass_expand(module, &(DtPassContext){0}); /* the texts are those before it */
-    dt_pipeline_expand(module);
+    dt_pipeline_unfold(module);
     c.placed = module;
     return dt_judge_compare(&c, &judgement) ? EQUAL : DIFFERS;
 }

@@ -202,7 +202,7 @@ BUGS = [
      "known->out[0]->type == op->out[0]->type && strcmp(known->text, op->text) == 0)",
      "known->out[0]->type == op->out[0]->type)", ["remat", "kept"], "certificate"),
     # ---- stage ----
-    ("a stage counts its iterations from 0", "passes/pipeline/stage_expand.c",
+    ("a stage counts its iterations from 0", "passes/pipeline/stage_ranges.c",
      "loop.first += cut->lo[piece];", "loop.first += 0;", ["padded stages", "stages"], "certificate"),
     ("a tied parameter's gradient of another stage is lost", "passes/pipeline/stage_update.c",
      "    if (!(stages & (stages - 1)))\n        return value;",

@@ -255,7 +255,7 @@ static bool has_classes(const DtModule *module)
     return false;
 }
 
-void dt_pipeline_expand(DtModule *module)
+void dt_pipeline_unfold(DtModule *module)
 {
     if (!module->pipeline || !has_classes(module))
         return;

@@ -43,7 +43,7 @@ static void check_split(Check *c, const bool *is_weight)
     backward_operands(bwd, c->in, forward, seeds, operands);
     dt_interp_run(&c->interp, bwd, operands, whole);
     dt_inline_calls(bwd, NULL);
-    dt_split_func(bwd, is_weight);
+    dt_wgrad_func(bwd, is_weight);
     expect_valid(c->module);
     const DtFunc *bwd_x = c->func->bwd_x, *bwd_w = c->func->bwd_w;
     cr_assert(bwd_x != NULL && bwd_w != NULL);

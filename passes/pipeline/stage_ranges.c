@@ -395,7 +395,7 @@ void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry)
     }
 }
 
-bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded)
+bool dt_stage_ranges(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded)
 {
     DtFunc *func = entry->func;
     dt_graph_renumber(func);

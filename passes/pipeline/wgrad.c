@@ -352,7 +352,7 @@ static DtFunc *build(Slice *s, int half, const char *name)
     return func;
 }
 
-void dt_split_func(DtFunc *bwd, const bool *is_weight)
+void dt_wgrad_func(DtFunc *bwd, const bool *is_weight)
 {
     DtArena *arena = bwd->module->arena;
     bool *early = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1),

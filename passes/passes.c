@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of passes and of library functions that are differentiated as a whole. */
+/* The table of passes. */
 #include "passes/passes.h"
 
 #include <string.h>
@@ -10,20 +10,6 @@ const DtPass dt_passes[] = {
 };
 #undef DT_PASS
 const uint32_t dt_n_passes = DT_COUNT(dt_passes);
-
-#define DT_LIBRARY(NAME) NAME,
-static const char *const library[] = {
-#include "passes/grad/library.def"
-};
-#undef DT_LIBRARY
-
-bool dt_library_is_whole(const DtFunc *func)
-{
-    for (uint32_t i = 0; func->library != NULL && i < DT_COUNT(library); i++)
-        if (strcmp(library[i], func->library) == 0)
-            return true;
-    return false;
-}
 
 const DtPass *dt_passes_find(const char *name)
 {

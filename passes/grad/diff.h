@@ -128,6 +128,8 @@ DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
+DtCell *dt_diff_cell(DtReverse *r, DtValue *primal); /* a new one, of a value of the function */
+DtValue *dt_diff_placeholder(DtReverse *r, DtCell *cell);
 
 /* NULL: no derivative. */
 DtVjpRun *dt_diff_handler(DtOpKind kind);

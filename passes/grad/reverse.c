@@ -26,53 +26,6 @@ static DtVjpRun *const handlers[DT_OP_COUNT] = {
 
 DtVjpRun *dt_diff_handler(DtOpKind kind) { return handlers[kind]; }
 
-/* ---- helpers of the handlers ---- */
-
-DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type)
-{
-    DtValue *zero = dt_graph_constant(b, type->dtype, 0);
-    return type->rank == 0 ? zero : dt_graph_expand(b, zero, type);
-}
-
-static DtValue *placeholder(DtReverse *r, DtCell *cell)
-{
-    if (cell->placeholder == NULL) {
-        cell->placeholder = dt_graph_arg(r->bwd, cell->primal->type, cell->primal->name);
-        DT_PUSH(r->diff->arena, r->placeholders, cell);
-    }
-    return cell->placeholder;
-}
-
-static DtValue *value_of_primal(DtVjp *v, const DtValue *primal)
-{
-    return placeholder(v->reverse, cell_of(v->reverse, primal));
-}
-DtValue *dt_diff_in(DtVjp *v, uint32_t i) { return value_of_primal(v, v->op->in[i]); }
-DtValue *dt_diff_out(DtVjp *v, uint32_t i) { return value_of_primal(v, v->op->out[i]); }
-
-static DtCell *new_cell(DtReverse *r, DtValue *primal)
-{
-    DtCell *cell = DT_NEW(r->diff->arena, DtCell);
-    cell->primal = primal;
-    DT_PUSH(r->diff->arena, r->cells, cell);
-    return cell;
-}
-
-DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k)
-{
-    DtReverse *r = v->reverse;
-    DtExtra *key = DT_NEW(r->diff->arena, DtExtra);
-    *key = (DtExtra){v->op, k};
-    DtCell *cell = dt_map_find(&r->extras, (const char *)key, sizeof *key);
-    if (cell == NULL) {
-        DtValue *extra = DT_NEW(r->diff->arena, DtValue);
-        *extra = (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
-        cell = new_cell(r, extra);
-        dt_map_add(&r->extras, (const char *)key, sizeof *key, cell);
-    }
-    return placeholder(r, cell);
-}
-
 /* ---- one function ---- */
 
 static void add_cotangent(DtReverse *r, DtBuilder *b, DtCell *cell, DtValue *cotangent)
@@ -131,7 +84,7 @@ static void run_stated(DtReverse *r)
     }
     for (uint32_t i = 0; i < stated->captured.n; i++) {
         const DtValue *value = stated->captured.at[i];
-        in[n++] = placeholder(r, cell_of(r, value));
+        in[n++] = dt_diff_placeholder(r, cell_of(r, value));
         if (r->func->stream && value->op && dt_type_find(value->type, r->func->stream->axis) < 0)
             DT_PUSH(r->diff->arena, r->kept, value);
     }
@@ -177,7 +130,7 @@ static void make_cells(DtReverse *r)
 {
     const DtFunc *func = r->func;
     for (uint32_t i = 0; i < func->n_values; i++)
-        new_cell(r, NULL);
+        dt_diff_cell(r, NULL);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         cell_of(r, func->inputs.at[i])->primal = func->inputs.at[i];
     for (uint32_t i = 0; i < func->ops.n; i++)

@@ -24,19 +24,7 @@
 
 #include "base/intern.h"
 
-#include <stdarg.h>
 #include <string.h>
-
-DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *format, ...)
-{
-    char text[500];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    s->failed = true;
-    return dt_diag_report(s->diags, code, span.file ? span : s->line->span, "%s", text);
-}
 
 /* ---- the frame ---- */
 

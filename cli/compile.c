@@ -212,9 +212,10 @@ static int check_forms(DtCli *cli, const DtModule *module)
         DtText said = {0};
         if (!func->meant)
             continue;
-        if (dt_box_functions(cli->arena, text.at, func->name, func->meant->name, &said))
+        const DtBoxVerdict verdict = dt_box_functions(cli->arena, text.at, func->name, func->meant->name, &said);
+        if (verdict == DT_BOX_SAME)
             proved++;
-        else if (said.at && strstr(said.at, "too large"))
+        else if (verdict == DT_BOX_LARGE)
             say_too_large(cli, func, &last);
         else
             code = dt_cli_fail(DT_EXIT_FAILED,

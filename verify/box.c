@@ -20,6 +20,7 @@ struct DtBoxes {
     DtResidues r;
     DT_VEC(Proved) proved;
     DtBoxCounts counts;
+    bool large; /* the last one that was not proved is too large */
 };
 
 DtBoxes *dt_box_begin(DtArena *arena)
@@ -39,14 +40,31 @@ void dt_box_end(DtBoxes *boxes)
 
 DtBoxCounts dt_box_counts(const DtBoxes *boxes) { return boxes->counts; }
 
+static void say(Box *b, const CertOp *op, const char *before, const char *format, va_list args)
+{
+    dt_text_add(b->problem, before);
+    dt_text_vprintf(b->problem, format, args);
+    if (op)
+        dt_text_printf(b->problem, ": `%.*s`", (int)strcspn(op->at, "\n"), op->at);
+}
+
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    if (!b->problem->len)
+        say(b, op, "", format, args);
+    va_end(args);
+    return false;
+}
+
+bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
     if (!b->problem->len) {
-        dt_text_vprintf(b->problem, format, args);
-        if (op)
-            dt_text_printf(b->problem, ": `%.*s`", (int)strcspn(op->at, "\n"), op->at);
+        say(b, op, "it is too large to be checked: ", format, args);
+        b->large = true;
     }
     va_end(args);
     return false;
@@ -366,6 +384,7 @@ static bool prove(DtBoxes *boxes, const Side *sides, DtText *problem)
     const DtResidues all = boxes->r;
     *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem};
     const bool equal = begin(box, sides) && compare_draws(box, sides);
+    boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
     return equal;
 }
@@ -387,7 +406,8 @@ bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const
     return equal;
 }
 
-bool dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem)
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y,
+                              DtText *ret_problem)
 {
     CertProgram program = {0};
     DtBoxes *boxes = dt_box_begin(arena);
@@ -395,6 +415,7 @@ bool dt_box_functions(DtArena *arena, const char *text, const char *x, const cha
     const CertFunc *f = same ? dt_certtext_func(&program, x) : NULL, *g = same ? dt_certtext_func(&program, y) : NULL;
     same = same && ((f && g) || (dt_text_add(ret_problem, "a function is missing"), false)) &&
            dt_box_equal(boxes, &program, f, &program, g, ret_problem);
+    const bool large = boxes->large;
     dt_box_end(boxes);
-    return same;
+    return same ? DT_BOX_SAME : large ? DT_BOX_LARGE : DT_BOX_OTHER;
 }

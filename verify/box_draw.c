@@ -42,7 +42,7 @@ bool dt_boxdraw_begin(Box *b, const CertFunc *func)
         const bool looks = needed && lens->of == i && lens->position && lens->k;
         const int64_t n = looks ? lens->longest / lens->unit * lens->k : 0;
         if (n > MOST_INTEGERS)
-            return dt_box_fail(b, NULL, "it is too large to be checked: axis `%s`", lens->name);
+            return dt_box_large(b, NULL, "axis `%s`", lens->name);
         for (int64_t k = 0; k < n; k++)
             add_integer(b, dt_boxsmall_true(lens, k));
     }
@@ -60,7 +60,7 @@ bool dt_boxdraw_begin(Box *b, const CertFunc *func)
         for (int64_t k = -1; k <= 1; k++)
             add_integer(b, b->constants.at[i] + k);
     if (b->integers.n > MOST_INTEGERS)
-        return dt_box_fail(b, NULL, "it is too large to be checked: it works with too many positions and constants");
+        return dt_box_large(b, NULL, "it works with too many positions and constants");
     while (!is_prime(b->integers.n)) /* then no step through them leaves one out */
         add_integer(b, b->integers.at[b->integers.n / 2]);
     return true;
@@ -77,7 +77,7 @@ bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole)
     if (b->second)
         return dt_box_fail(b, NULL, "a number becomes an integer that does not become one on the other side");
     if (b->n_casts == MOST_CASTS)
-        return dt_box_fail(b, NULL, "it is too large to be checked: too many numbers become integers");
+        return dt_box_large(b, NULL, "too many numbers become integers");
     BoxCast *c = DT_NEW(b->scratch, BoxCast);
     const uint64_t n = b->n_casts++;
     *c = (BoxCast){x, b->integers.at[((b->number % 2 ? n / 2 : n) + b->number / 2) % b->integers.n], *slot};
@@ -200,5 +200,5 @@ bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32
     }
     *ret_wanted = (uint32_t)wanted;
     *ret_ties = b->compares ? 2 + (uint32_t)(b->r->n_known / fewest) : 0;
-    return wanted <= MOST_DRAWS || dt_box_fail(b, NULL, "it is too large to be checked: too many integers to be tried");
+    return wanted <= MOST_DRAWS || dt_box_large(b, NULL, "too many integers to be tried");
 }

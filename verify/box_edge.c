@@ -58,7 +58,7 @@ static uint32_t add_var(Edges *e, Var var)
 {
     Var *made = DT_NEW(e->b->scratch, Var);
     if (e->vars.n == MOST_VARS) {
-        dt_box_fail(e->b, NULL, "it is too large to be checked: too many integers");
+        dt_box_large(e->b, NULL, "too many integers");
         return 0;
     }
     *made = var;
@@ -156,7 +156,7 @@ static void add_edge(Edges *e, int64_t at)
         if (e->b->places.at[i] == at)
             return;
     if (e->b->places.n == MOST_EDGES)
-        dt_box_fail(e->b, NULL, "it is too large to be checked: too many constants that positions meet");
+        dt_box_large(e->b, NULL, "too many constants that positions meet");
     else
         DT_PUSH(e->b->arena, e->b->places, at);
 }

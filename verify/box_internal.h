@@ -60,6 +60,7 @@ typedef struct Box {
     DtArena *arena, *scratch; /* of the box; of the draw */
     DtResidues *r;
     DtText *problem;
+    bool large; /* the problem is that it would take too long */
     uint32_t n_mesh, ranks;
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
     BoxLens lenses[BOX_NAMES];
@@ -93,6 +94,8 @@ bool dt_box_has_flag(const CertOp *op, const char *flag);
 
 /* False, after a reason. */
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same where it would take too long. */
+bool dt_box_large(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- box_small.c ---- */
 

@@ -434,7 +434,7 @@ static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor 
         body->n_args != op->n_in + 1 || body->results.n != op->n_out || body->args.at[0]->rank || loop->count < 1)
         return dt_box_fail(b, op, "a loop of this form");
     if (loop->count > MOST_TURNS)
-        return dt_box_fail(b, op, "it is too large to be checked: a loop with more than %d iterations", MOST_TURNS);
+        return dt_box_large(b, op, "a loop with more than %d iterations", MOST_TURNS);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *have = in[i]->shape->type, *want = body->args.at[1 + i];
         if (i < kept ? !dt_boxrun_same_type(have, want) : !is_stacked(b, loop, have, want))

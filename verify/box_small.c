@@ -436,7 +436,7 @@ bool dt_boxsmall_afford(Box *b, int64_t n, int64_t terms)
 {
     int64_t all;
     if (__builtin_mul_overflow(n, terms, &all) || all > b->left / b->ranks)
-        return dt_box_fail(b, NULL, "it is too large to be checked: axes whose positions cannot be left out");
+        return dt_box_large(b, NULL, "axes whose positions cannot be left out");
     b->left -= all * b->ranks;
     return true;
 }

@@ -133,12 +133,19 @@ static void mix_other(Member *m, const DtValue *other)
         mix(&m->key, &other->op->number, sizeof other->op->number);
 }
 
+static bool is_zero(const DtValue *value)
+{
+    return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
+}
+
 /* A sum of one parameter's elements is added up with those of others, as for the norm, or the update does something
- * else with it. sums: by value, whose sum it is; several: of more than one. */
+ * else with it. What all ranks have one of them adds: where(iota == 0, sum, 0), summed over the ranks. sums: by value,
+ * whose sum it is; several: of more than one. */
 static void read_sums(const DtOp *op, Member *several, Member **sums)
 {
     const char *name = op->kind == DT_OP_SQRT ? op->out[0]->name : NULL;
-    const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE;
+    const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE ||
+                      (op->kind == DT_OP_WHERE && is_zero(op->in[2]));
     const bool is_norm = name && strncmp(name, DT_NORM_NAME, strlen(DT_NORM_NAME)) == 0; /* perhaps of one parameter */
     Member *of = NULL;
     for (uint32_t k = 0; k < op->n_in; k++) {

@@ -5,7 +5,7 @@
 
 #include <fnmatch.h>
 
-enum { NO_GROUP = UINT32_MAX };
+static const uint32_t NO_GROUP = UINT32_MAX;
 
 static bool is_called(const DtStore *store, const char *pattern)
 {

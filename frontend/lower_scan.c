@@ -130,7 +130,6 @@ static bool check_extents(Scan *s, const DtStmt *stmt)
 
 static bool find_length(Scan *s, const DtStmt *stmt)
 {
-    s->blocks = dt_intern_printf("%s" DT_BLOCKS, s->axis);
     s->length = LENGTH;
     if (stmt->value && !dt_expr_int(s->l, stmt->value, "the length of a block", &s->length))
         return false;
@@ -143,6 +142,9 @@ static bool find_length(Scan *s, const DtStmt *stmt)
         }
     s->count = s->extent > s->length ? s->extent / s->length : 0;
     s->rest = s->extent - s->count * s->length;
+    /* as long as this one's: others along the axis may have other blocks */
+    s->blocks = dt_intern_printf("%s.%lld" DT_BLOCKS, s->axis, (long long)s->length);
+    s->block = dt_intern_printf("%s.%lld.block", s->axis, (long long)s->length);
     return true;
 }
 
@@ -513,7 +515,6 @@ static void name_blocks(Scan *s)
     DtLower *l = s->l;
     DtActivation *now = l->now;
     DtAxisLists axes = {0};
-    s->block = dt_intern_printf("%s.block", s->axis);
     for (uint32_t i = 0; i < now->axes.n; i++) {
         DtAxisList list = {.span = now->axes.at[i].span};
         for (uint32_t k = 0; k < now->axes.at[i].names.n; k++) {

@@ -171,7 +171,8 @@ static void read_update(Zero *z, const DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         Member *owner = NULL;
-        if (op->kind == DT_OP_PARAM && owner_of(op->store)) {
+        /* a number is in no bucket: what is made of it belongs to whom it meets */
+        if (op->kind == DT_OP_PARAM && owner_of(op->store) && op->out[0]->type->rank > 0) {
             owner = &z->members[owner_of(op->store)->index];
             mix_number(&owner->key, (uint64_t)op->store->kind);
         }

@@ -20,13 +20,17 @@ for layout in none s z d; do
 done
 # 23 positions are 7 blocks and 2 positions; 2 are no block
 judge none -D seq=23; prints 'slice[seq]'
-judge d -D seq=2; lacks 'seq.blocks'
+judge d -D seq=2; lacks '.blocks'
+
+# Blocks of other lengths along the same axis are other axes.
+sed 's/scan\[t = 3\]/scan[t = 6]/' program.dsl >lengths.dsl
+run "$dtc" lengths.dsl --parallel z --no-kernels --verify; exits 0; prints 'equal to the serial program'
 
 # Ranks gather what blocks give, not the axis.
 "$dtc" program.dsl --parallel s --no-kernels --print-after=place >placed 2>&1
 grep 'all_gather' placed | grep -v 'text=result' >gathered
-holds grep 'seq.blocks=8' gathered
-run grep -v 'seq.blocks=8' gathered; exits 1
+holds grep 'seq.[0-9]*.blocks=8' gathered
+run grep -v 'seq.[0-9]*.blocks=8' gathered; exits 1
 
 # The same losses, by real ranks.
 train() { # layout: its losses

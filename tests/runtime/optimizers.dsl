@@ -44,7 +44,7 @@ train factored {
 train orthogonal {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
   loss = mean[batch, seq](xent[vocab](m(tokens), labels))
-  optimizer = muon(lr = 0.02, momentum = 0.9)
+  optimizer = muon(lr = 0.02, momentum = 0.9, clip = 1.0)
   rest = adamw(lr = 0.01, params = ("wte", "heat", "*.b0", "*.n.*"))
   steps = 20
 }

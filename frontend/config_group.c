@@ -70,6 +70,19 @@ static bool has_name(const DtTrainConfig *train, const char *name)
     return false;
 }
 
+/* Whether another entry, which is no group, gives a value this name: settings could not tell them apart. */
+static bool is_taken(const DtConfigHost *host, const DtItem *item, const char *name)
+{
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        const DtEntry *entry = item->entries.at[i];
+        for (uint32_t k = 0; !entry->is_directive && k < entry->targets.n; k++)
+            if (entry->targets.at[k].name.text && !strcmp(entry->targets.at[k].name.text, name) &&
+                !dt_configgroup_is(host, entry))
+                return true;
+    }
+    return false;
+}
+
 void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
                          DtOptimizerCalls *ret_calls)
 {
@@ -81,7 +94,8 @@ void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainCo
         const bool is_default = !strcmp(name.text, dt_config_keys[DT_KEY_TRAIN_optimizer].name);
         if (!is_default && !dt_configgroup_is(host, entry))
             continue;
-        if (!has_name(train, name.text))
+        const bool taken = !is_default && is_taken(host, item, name.text);
+        if (!taken && !has_name(train, name.text))
             add_group(host, name, entry->value, train, ret_calls);
         else if (!is_default) /* `optimizer` twice was reported with the other settings */
             dt_diag_report(host->diags, E0454, name.span, "`%s` is given twice", name.text);

@@ -17,3 +17,13 @@ train {
   steps = 10
   steps = 20
 }
+# ---- a group called like a value
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1)
+  z = sgd(lr = 0.2, params = "*")
+  steps = 10
+}

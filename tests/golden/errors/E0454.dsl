@@ -17,7 +17,7 @@ train {
   steps = 10
   steps = 20
 }
-# ---- a group called like a value
+# ---- group
 include "mini/model.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))

@@ -2,8 +2,6 @@
 /* A bump allocator over a list of blocks. Blocks grow with the arena, so that a compilation makes few. */
 #include "base/arena.h"
 
-#include "base/page.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

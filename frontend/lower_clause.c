@@ -130,6 +130,23 @@ bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType 
     return true;
 }
 
+DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type)
+{
+    const char *what = dt_arena_printf(l->arena, "what `%s` returns", stmt->name.text);
+    const bool is_float = dt_val_is_constant(v) ||
+                          (v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype));
+    DtValue *x = is_float ? dt_val_use(l, v, type->dtype) : NULL;
+    for (uint32_t i = 0; x && i < x->type->rank; i++)
+        if (dt_type_find(type, x->type->axes[i].name) < 0)
+            x = NULL;
+    if (!x) {
+        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s is %s", what, dt_report_type(l, v));
+        dt_diag_note(d, "wanted is a float of the axes %s", dt_report_axes(l, type, true));
+        return NULL;
+    }
+    return dt_clause_fits(l, what, x->type, type) ? dt_graph_fit(&frame->b, x, type) : NULL;
+}
+
 /* Whether each clause stands beside what it is about. */
 static bool are_whole(DtLower *l)
 {

@@ -506,6 +506,8 @@ bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wa
                    uint32_t *ret_n);
 /* Do axes that both have have one extent? */
 bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type);
+/* What the clause returns as a value of this type, in the frame; NULL after a diagnostic: it is none. */
+DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type);
 
 /* ---- lower_scalars.c ---- */
 

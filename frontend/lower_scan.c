@@ -299,28 +299,6 @@ static bool check_names(Scan *s, const DtStmt *stmt, uint32_t n)
     return false;
 }
 
-/* What a clause returns as a value of this type. */
-static DtValue *fitted(Scan *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
-                       const DtType *type)
-{
-    DtLower *l = s->l;
-    const char *what = dt_arena_printf(l->arena, "what `%s` returns", stmt->name.text);
-    const bool is_float =
-        dt_val_is_constant(v) ||
-        (v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype));
-    DtValue *x = is_float ? dt_val_use(l, v, type->dtype) : NULL;
-    for (uint32_t i = 0; x && i < x->type->rank; i++)
-        if (dt_type_find(type, x->type->axes[i].name) < 0)
-            x = NULL;
-    if (!x) {
-        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s is %s", what,
-                                    dt_report_type(l, v));
-        dt_diag_note(d, "wanted is a float of the axes %s", dt_report_axes(l, type, true));
-        return NULL;
-    }
-    return dt_clause_fits(l, what, x->type, type) ? dt_graph_fit(&frame->b, x, type) : NULL;
-}
-
 static const DtType *without(const DtType *type, const char *axis)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -382,7 +360,7 @@ static bool lower_neutral(Scan *s)
                                 &items, &n)))
         return false;
     for (uint32_t i = 0; i < s->n_parts; i++) {
-        s->prefix[i] = fitted(s, stmt ? stmt : s->clauses[DT_CLAUSE_EMIT], s->home,
+        s->prefix[i] = dt_clause_fitted(s->l, stmt ? stmt : s->clauses[DT_CLAUSE_EMIT], s->home,
                               stmt ? &items[i] : &zero, s->parts[i]);
         if (!s->prefix[i])
             return false;
@@ -411,7 +389,7 @@ static bool lower_merge(Scan *s, DtFrame *body, DtValue *const *before, DtValue 
     if (!dt_clause_run(s->l, stmt, "as many as a part has, in their order", s->n_parts, &items, &n))
         return false;
     for (uint32_t i = 0; i < s->n_parts; i++) {
-        DtValue *x = fitted(s, stmt, body, &items[i], s->parts[i]);
+        DtValue *x = dt_clause_fitted(s->l, stmt, body, &items[i], s->parts[i]);
         if (!x)
             return false;
         dt_graph_return(body->func, x);
@@ -486,7 +464,7 @@ static bool lower_emit(Scan *s, bool rest, DtValue **ret_results)
     for (uint32_t i = 0; i < n; i++) {
         if (!has_room(s, s->types[i]))
             return wrong(l, stmt, "with its blocks, a result has too many axes");
-        DtValue *x = fitted(s, stmt, s->home, &items[i], in_blocks(s, s->types[i], rest));
+        DtValue *x = dt_clause_fitted(l, stmt, s->home, &items[i], in_blocks(s, s->types[i], rest));
         if (!x)
             return false;
         const DtRelabel entry = {.n_from = 2,

@@ -112,26 +112,13 @@ static bool is_pointwise(const DtFunc *func)
     return true;
 }
 
-/* Item i of what a clause returns, as a value of this type. */
+/* Item i of what a clause returns, as a result of this type. */
 static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type)
 {
-    DtLower *l = s->l;
-    const char *what = dt_arena_printf(l->arena, "what `%s` returns", stmt->name.text);
-    const bool is_float = dt_val_is_constant(v) ||
-                          (v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype));
-    DtValue *x = is_float ? dt_val_use(l, v, type->dtype) : NULL;
-    for (uint32_t i = 0; x && i < x->type->rank; i++)
-        if (dt_type_find(type, x->type->axes[i].name) < 0)
-            x = NULL;
-    if (!x) {
-        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s is %s", what, dt_report_type(l, v));
-        dt_diag_note(d, "wanted is a float of the axes %s", dt_report_axes(l, type, true));
-        return false;
-    }
-    if (!dt_clause_fits(l, what, x->type, type))
-        return false;
-    dt_graph_return(frame->func, dt_graph_fit(&frame->b, x, type));
-    return true;
+    DtValue *x = dt_clause_fitted(s->l, stmt, frame, v, type);
+    if (x)
+        dt_graph_return(frame->func, x);
+    return x != NULL;
 }
 
 /* The clause's names are n of the parts, again and again. */

@@ -75,6 +75,17 @@ uint32_t dt_graph_number(const DtModule *module, const DtFunc *func)
     return number;
 }
 
+uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            n += func->ops.at[i]->in[k] == value;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        n += func->results.at[i] == value;
+    return n;
+}
+
 static _Noreturn void misuse(const DtFunc *func, const char *problem)
 {
     DT_BUG("in function `%s`: %s", func->name, problem);

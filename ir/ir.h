@@ -499,6 +499,7 @@ uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
 uint32_t dt_graph_number(const DtModule *module, const DtFunc *func); /* of a function that the module has */
+uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value); /* how often it reads it; results count */
 
 /* ---- entry points (entry.c) ---- */
 

@@ -25,18 +25,6 @@ typedef struct Widen {
     bool changed;
 } Widen;
 
-/* How often the value is read in its function, results of which count, too. */
-static uint32_t n_reads(const DtFunc *func, const DtValue *value)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            n += func->ops.at[i]->in[k] == value;
-    for (uint32_t i = 0; i < func->results.n; i++)
-        n += func->results.at[i] == value;
-    return n;
-}
-
 static bool is_narrow(const DtType *type)
 {
     return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) < dt_dtype_size(DT_F32);
@@ -76,7 +64,7 @@ static void reach(Widen *w, const DtValue *value)
 static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value)
 {
     const DtOp *op = value->op;
-    if (!op || !is_narrow(value->type) || n_reads(func, value) != 1)
+    if (!op || !is_narrow(value->type) || dt_graph_reads(func, value) != 1)
         return false;
     const bool *result = inner(w, op, value->index);
     return result ? *result
@@ -88,7 +76,7 @@ static bool is_cast_only(const Widen *w, uint32_t f, const DtOp *op, uint32_t in
 {
     const DtFunc *func = w->module->funcs.at[f];
     const DtValue *value = op->out[index];
-    if (n_reads(func, value) > 1)
+    if (dt_graph_reads(func, value) > 1)
         return false;
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)

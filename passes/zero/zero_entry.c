@@ -125,17 +125,6 @@ static bool is_sliced(const Scope *s, const DtValue *value)
 
 /* ---- gradients ---- */
 
-static uint32_t uses_of(const DtFunc *func, const DtValue *value)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            n += func->ops.at[i]->in[k] == value;
-    for (uint32_t i = 0; i < func->results.n; i++)
-        n += func->results.at[i] == value;
-    return n;
-}
-
 /* Do all values come stacked out of one loop, and go nowhere but into the bucket? */
 static bool of_one_loop(const Scope *s, const Job *job)
 {
@@ -144,7 +133,7 @@ static bool of_one_loop(const Scope *s, const Job *job)
         return false;
     for (uint32_t i = 0; i < job->bucket->members.n; i++)
         if (job->values[i]->op != loop || job->values[i]->index < loop->loop->n_carried ||
-            uses_of(s->from, job->values[i]) != 1)
+            dt_graph_reads(s->from, job->values[i]) != 1)
             return false;
     return true;
 }

@@ -429,7 +429,7 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
                         DtPlace *ret_places)
 {
     DtEmit *e = g->e;
-    DtScope *inner = dt_emit_scope(e, block, NULL, "");
+    DtScope *inner = dt_scope_new(e, block, NULL, "");
     inner->reg = e->scope->reg;
     for (uint32_t i = 0; i < g->func->n_values; i++)
         if (g->clone[i])
@@ -672,7 +672,7 @@ static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
         }
         if (!is_output(g, i))
             continue;
-        left.wanted[i] = left.at[i] = dt_emit_output(e, value, i, &left.adds[i]);
+        left.wanted[i] = left.at[i] = dt_output_write(e, value, i, &left.adds[i]);
         left.accumulates[i] = left.adds[i];
         left.flags[i] = left.adds[i] ? DT_NOTE_ADDS : 0;
         if (!sums(func->ops.at[i], g->s))
@@ -683,7 +683,7 @@ static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
         }
         left.flags[i] = left.accumulates[i] ? DT_NOTE_ADDS : DT_NOTE_ZEROED;
         if (!left.accumulates[i])
-            dt_emit_zero(e, &left.at[i]);
+            dt_inst_zero(e, &left.at[i]);
         left.accumulates[i] = true;
     }
     return left;
@@ -711,7 +711,7 @@ static void emit_tiles(Tiling *g)
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (is_output(g, i))
-            dt_emit_begin(e, &left.at[i]);
+            dt_place_begin(e, &left.at[i]);
     emit_blocks(g, rows, buffers, left.at, left.accumulates);
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});
@@ -719,11 +719,11 @@ static void emit_tiles(Tiling *g)
         DT_PUSH(e->arena, e->events,
                 ((DtEvent){.kind = DT_EVENT_END,
                            .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
-    dt_emit_extend(e, begin);
+    dt_place_extend(e, begin);
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == OUTPUT && left.at[i].view.dtype != left.wanted[i].view.dtype) {
             dt_place_set(e, func->ops.at[i]->out[0], left.at[i]);
-            dt_emit_copy(e, func->ops.at[i]->out[0], &left.wanted[i], left.adds[i]);
+            dt_copy_value(e, func->ops.at[i]->out[0], &left.wanted[i], left.adds[i]);
             dt_place_set(e, func->ops.at[i]->out[0], left.wanted[i]);
         }
 }
@@ -731,11 +731,11 @@ static void emit_tiles(Tiling *g)
 /* An operand of the products lies in memory before the loops, with a stride along every axis. */
 static void settle(Tiling *g, DtValue *value)
 {
-    DtPlace *place = dt_emit_require(g->e, value);
+    DtPlace *place = dt_copy_require(g->e, value);
     for (uint32_t d = 0; d < place->view.rank; d++)
         if (place->view.stride[d] == 0 && place->view.extent[d] > 1) {
             DtPlace dense = dt_place_temporary(g->e, value->type, value->name);
-            dt_emit_copy(g->e, value, &dense, false);
+            dt_copy_value(g->e, value, &dense, false);
             dt_place_set(g->e, value, dense);
             return;
         }
@@ -751,13 +751,13 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
         return false;
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!g->inlined[i])
-            scope->places[g->func->inputs.at[i]->id] = *dt_emit_require(e, call->in[i]);
+            scope->places[g->func->inputs.at[i]->id] = *dt_copy_require(e, call->in[i]);
     dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
     for (uint32_t i = 0; i < g->func->ops.n; i++) /* these come later than their place says */
         for (uint32_t j = 0; g->part[i] != BEFORE && j < g->func->ops.at[i]->n_in; j++)
             if (part_of_value(g, g->func->ops.at[i]->in[j]) == BEFORE)
-                dt_emit_keep(e, g->func->ops.at[i]->in[j]);
+                dt_scope_keep(e, g->func->ops.at[i]->in[j]);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == BEFORE)
             dt_emit_op(e, g->func->ops.at[i], i);
@@ -770,7 +770,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             if (g->part[i] != REGION)
                 settle(g, value);
             else if (!value->op || !dt_op_is_inline(value))
-                dt_emit_require(e, value);
+                dt_copy_require(e, value);
         }
     }
     emit_tiles(g);

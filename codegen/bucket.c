@@ -4,24 +4,6 @@
  * stores is zero where nothing is packed; of a temporary bucket the rest is zeroed. */
 #include "codegen/emit.h"
 
-/* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
- * those of the bucket. */
-DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset)
-{
-    DtPlace part = *bucket;
-    DtView *view = &part.view;
-    int64_t stride = bucket->view.stride[bucket->view.rank - 1];
-    view->offset += offset * stride;
-    view->rank = type->rank;
-    for (uint32_t i = type->rank; i-- > kept;) {
-        view->axis[i] = type->axes[i].name;
-        view->extent[i] = dt_type_local_extent(type, i, &e->module->mesh);
-        view->stride[i] = stride;
-        stride *= view->extent[i];
-    }
-    return part;
-}
-
 static int64_t length_of(const DtEmit *e, const DtType *type, uint32_t kept)
 {
     int64_t n = 1;
@@ -38,13 +20,13 @@ static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool acc
         const DtWanted **wanted = &e->scope->wanted[op->in[i]->id];
         DtWanted *part = DT_NEW(e->scratch, DtWanted);
         *part = (DtWanted){.set = true, .accumulate = accumulate, .packed = true,
-                           .place = dt_bucket_part(e, bucket, op->in[i]->type, op->n_axes, offset)};
+                           .place = dt_place_in_bucket(e, bucket, op->in[i]->type, op->n_axes, offset)};
         const DtPlace *at = wish ? NULL : dt_place_find(e, op->in[i]);
         bool done = at && dt_place_same(at, &part->place) && !*wanted;
         if (wish && !*wanted)
             *wanted = part;
         else if (!wish && !done)
-            dt_emit_copy(e, op->in[i], &part->place, accumulate);
+            dt_copy_value(e, op->in[i], &part->place, accumulate);
         offset += length_of(e, op->in[i]->type, op->n_axes);
     }
 }
@@ -59,7 +41,7 @@ void dt_bucket_claim(DtEmit *e)
         if (op->kind != DT_OP_PACK)
             continue;
         const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
-        bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_emit_uses(e, op->out[0]) == 0);
+        bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_scope_uses(e, op->out[0]) == 0);
         if (!direct && op->n_axes)
             continue;
         DtPlace bucket = direct ? wanted->place : dt_place_temporary(e, op->out[0]->type, op->out[0]->name);
@@ -78,7 +60,7 @@ static void zero_rest(DtEmit *e, const DtOp *op, const DtPlace *bucket)
     DtPlace rest = *bucket;
     rest.view.offset += used;
     rest.view.extent[rest.view.rank - 1] = extent - used;
-    dt_emit_zero(e, &rest);
+    dt_inst_zero(e, &rest);
 }
 
 void dt_bucket_pack(DtEmit *e, const DtOp *op)
@@ -88,7 +70,7 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op)
     DtPlace *claimed = dt_place_find(e, out);
     if (!claimed) {
         DtPlace bucket = dt_place_temporary(e, out->type, out->name);
-        dt_emit_zero(e, &bucket);
+        dt_inst_zero(e, &bucket);
         each_part(e, op, &bucket, false, false);
         dt_place_set(e, out, bucket);
         return;

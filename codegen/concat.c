@@ -62,7 +62,7 @@ static bool claim(DtEmit *e, const DtValue *value, const DtPlace *place, bool wi
 {
     const DtOp *by = value->op;
     DtPlace behind;
-    if (!by || dt_op_is_inline(value) || e->scope->wanted[value->id] || dt_emit_uses(e, value) != 1 ||
+    if (!by || dt_op_is_inline(value) || e->scope->wanted[value->id] || dt_scope_uses(e, value) != 1 ||
         is_result(e->scope->func, value))
         return false;
     if (by->kind == DT_OP_RELABEL)
@@ -123,7 +123,7 @@ bool dt_concat_emit(DtEmit *e, const DtOp *op)
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtPlace place = part_of(e, op, i, &whole), *at = dt_place_find(e, op->in[i]);
         if (!at || !dt_place_same(at, &place))
-            dt_emit_copy(e, op->in[i], &place, false);
+            dt_copy_value(e, op->in[i], &place, false);
     }
     if (*wanted && dt_place_same(&whole, &(*wanted)->place))
         *wanted = NULL;

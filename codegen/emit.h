@@ -5,6 +5,10 @@
  *   entry.c   arenas, stores, inputs, the entries
  *   place.c   where values lie: views, buffers, lifetimes
  *   layout.c  in which order the axes of temporaries lie
+ *   scope.c   functions being emitted: who reads what
+ *   output.c  where ops write
+ *   inst.c    instructions
+ *   copy.c    values to places
  *   emit.c    ops to instructions, loops
  *   bucket.c  what lies in buckets
  *   concat.c  what is joined
@@ -191,36 +195,47 @@ bool dt_place_apart(const DtPlace *a, const DtPlace *b); /* have no byte in comm
 /* The place of an axis op's result as a view of its operand's, if strides can say it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
+/* What a loop touches and was there before event `begin`, its first one, lives until its last one, the present. */
+void dt_place_extend(DtEmit *e, uint32_t begin);
+/* The buffer is written piece by piece inside the loop that the last event opened: it lives from there. */
+void dt_place_begin(DtEmit *e, const DtPlace *place);
+/* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
+ * those of the bucket. */
+DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
+
+/* inst.c */
+void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op);
+void dt_inst_zero(DtEmit *e, const DtPlace *place);
+uint32_t dt_inst_group(DtEmit *e, uint16_t mesh);            /* the plan's group for a set of mesh axes */
+/* Of some stages of the pipeline, whose mesh axis is in mesh; 0: of all. */
+uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
+
+/* scope.c */
+DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */
+/* Where the first n results of the scope's function are wanted, before it is emitted. */
+void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
+const DtValue *dt_scope_root(const DtValue *value);          /* the value whose memory it may share */
+/* In the present function: who reads value; the last op that reads its memory, as DtRead.last; how many operands are
+ * the value. keep: nothing of the function is written over it. */
+const DtRead *dt_scope_reads(DtEmit *e, const DtValue *value);
+uint32_t dt_scope_last_read(DtEmit *e, const DtValue *value);
+uint32_t dt_scope_uses(DtEmit *e, const DtValue *value);
+void dt_scope_keep(DtEmit *e, const DtValue *value);
+
+/* copy.c */
+DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
+void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
+/* Writes the first n results of the function where they are wanted and are not yet. inputs: before its ops, those
+ * that are inputs and are stacked, too. */
+void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
+void dt_copy_deliver_inputs(DtEmit *e, uint32_t n, const DtWanted *wanted);
 
 /* emit.c */
-DtPlace *dt_emit_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
-void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op);
-void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
-/* Where the first n results of the scope's function are wanted, before it is emitted. */
-void dt_emit_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
 void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results where wanted */
-uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh);       /* the plan's group for a set of mesh axes */
-/* Of some stages of the pipeline, whose mesh axis is in mesh; 0: of all. */
-uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
-/* Writes the first n results of the function where they are wanted and are not yet. */
-void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
-DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
-
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at);
-/* Where the op at position `at` may write value at once, else a temporary; it counts as written. */
-DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t at, bool *ret_accumulate);
-void dt_emit_zero(DtEmit *e, const DtPlace *place);
-/* The buffer is written piece by piece inside the loop that the last event opened: it lives from there. */
-void dt_emit_begin(DtEmit *e, const DtPlace *place);
-/* After a loop that began at event begin: what was there before lives until its end. */
-void dt_emit_extend(DtEmit *e, uint32_t begin);
 
-void dt_emit_keep(DtEmit *e, const DtValue *value); /* nothing of the present function is written over it */
-uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
-
-/* bucket.c: the place of a tensor in a bucket, from element `offset` on, the first `kept` axes being the bucket's;
- * wishes for what the function's packs join, before it is emitted; and what of a pack is not in its bucket yet. */
-DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
+/* bucket.c: wishes for what the function's packs join, before it is emitted; and what of a pack is not in its bucket
+ * yet. */
 void dt_bucket_claim(DtEmit *e);
 void dt_bucket_pack(DtEmit *e, const DtOp *op);
 
@@ -324,7 +339,7 @@ int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* i
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);
 
-/* launch.c: kernels, one text per distinct kernel */
+/* output.c */
 typedef struct DtOutput {
     DtValue *value;
     DtPlace place;
@@ -334,19 +349,24 @@ typedef struct DtOutput {
     bool reuses;           /* takes over the memory of a temporary that dies here */
     bool block;            /* a block of attention's output */
 } DtOutput;
+/* Where the op at position `at` may write value at once; a temporary if it cannot write where it is wanted. write: and
+ * there it counts as written. apart: although the op reads while it writes (loops, calls, products, collectives). */
+DtOutput dt_output_of(DtEmit *e, DtValue *value, uint32_t at);
+DtPlace dt_output_write(DtEmit *e, DtValue *value, uint32_t at, bool *ret_accumulate);
+DtOutput dt_output_apart(DtEmit *e, DtValue *value, uint32_t at);
+/* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
+void dt_output_refuse(DtEmit *e, DtOutput *output);
+/* A temporary that nothing has touched yet. */
+bool dt_output_is_fresh(const DtEmit *e, const DtOutput *output);
+/* A temporary of its own, read for the last time by the op at that position: its memory can take a result. */
+bool dt_output_dies(DtEmit *e, const DtValue *value, uint32_t at);
+/* Outputs of the op that nobody wants anywhere take the memory of operands that die. */
+void dt_output_reuse(DtEmit *e, const DtOp *op, uint32_t at, DtOutput *outputs, uint32_t n_outputs);
+
+/* launch.c: kernels, one text per distinct kernel */
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
-
-/* emit.c, on the outputs of an op. apart: where the op at position `at` may write value although it reads while it
- * writes: a loop, a call, a matrix product, a collective. */
-DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t at);
-/* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
-void dt_emit_refuse(DtEmit *e, DtOutput *output);
-/* A temporary that nothing has touched yet. */
-bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output);
-/* A temporary of its own, read for the last time by the op at that position: its memory can take a result. */
-bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t at);
 
 /* exchange.c: emits a collective; false if op is none. */
 bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at);

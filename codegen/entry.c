@@ -301,7 +301,7 @@ void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval)
         DtKInt base = {.kind = DT_KINT_BASES, .n = 1, .axis = {type->axes[0]}, .multiplier = {1}};
         args[n++] = dt_launch_integer(e, &base);
         args[n++] = (DtEArg){.kind = DT_ARG_INTEGER, .base = dt_type_local_extent(type, 0, &e->module->mesh)};
-        dt_emit_inst(e, DT_INST_READ, r, n, args, NULL);
+        dt_inst_add(e, DT_INST_READ, r, n, args, NULL);
     }
 }
 
@@ -413,11 +413,11 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
 
 void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
-    e->scope = dt_emit_scope(e, entry->func, NULL, "");
+    e->scope = dt_scope_new(e, entry->func, NULL, "");
     dt_note_entry(e, entry, wanted);
-    dt_emit_want(e->scope, entry->results.n, wanted);
+    dt_scope_want(e->scope, entry->results.n, wanted);
     dt_emit_func(e);
-    dt_emit_deliver(e, entry->results.n, wanted);
+    dt_copy_deliver(e, entry->results.n, wanted);
     e->scope = NULL;
     dt_arena_reset(e->scratch);
 }
@@ -436,7 +436,7 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
     dt_entry_wanted(e, entry, name, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)
-            dt_emit_zero(e, &wanted[i].place);
+            dt_inst_zero(e, &wanted[i].place);
     if (e->n_micro > 1) {
         DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->events, loop);
@@ -447,7 +447,7 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
     dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1) {
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
-        dt_emit_extend(e, e->micro_loop);
+        dt_place_extend(e, e->micro_loop);
         e->micro_loop = 0;
     }
     dt_entry_complete(e, entry, wanted);
@@ -481,7 +481,7 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
     dt_entry_wanted(e, entry, entry->name, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)
-            dt_emit_zero(e, &wanted[i].place);
+            dt_inst_zero(e, &wanted[i].place);
     dt_entry_body(e, entry, wanted);
     dt_entry_complete(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)

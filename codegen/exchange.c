@@ -183,8 +183,8 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 {
     DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
     bool in_place = dt_place_same(to, from);
-    uint32_t ranks = dt_emit_stage_group(e, mesh, op ? op->stages : 0);
-    dt_emit_inst(e, DT_INST_ALL_REDUCE, ranks, in_place ? 1 : 2, args, op);
+    uint32_t ranks = dt_inst_stage_group(e, mesh, op ? op->stages : 0);
+    dt_inst_add(e, DT_INST_ALL_REDUCE, ranks, in_place ? 1 : 2, args, op);
     set_inst(e, args[0].bytes / (int64_t)dt_dtype_size(to->view.dtype), to->view.dtype, reduce, 0);
     if (op)
         note_exchange(e, op, to, in_place);
@@ -194,20 +194,20 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 static DtPlace dense_copy(DtEmit *e, DtValue *value)
 {
     DtPlace copy = dt_place_temporary(e, value->type, value->name);
-    dt_emit_copy(e, value, &copy, false);
+    dt_copy_value(e, value, &copy, false);
     return copy;
 }
 
 static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtMesh *mesh = &e->module->mesh;
-    DtPlace from = *dt_emit_require(e, op->in[0]);
+    DtPlace from = *dt_copy_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, op->in[0]->type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_emit_apart(e, op->out[0], at);
+    DtOutput output = dt_output_apart(e, op->out[0], at);
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
-        dt_emit_refuse(e, &output);
-    if (dt_emit_is_fresh(e, &output) && dt_emit_dies(e, op->in[0], at))
+        dt_output_refuse(e, &output);
+    if (dt_output_is_fresh(e, &output) && dt_output_dies(e, op->in[0], at))
         output.place = from;
     dt_exchange_sum(e, &output.place, &from, op->mesh, (DtReduce)op->in[0]->type->pending, op);
     dt_place_set(e, output.value, output.place);
@@ -217,8 +217,8 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
-    DtPlace from = *dt_emit_require(e, op->in[0]);
-    DtOutput output = dt_emit_apart(e, op->out[0], at);
+    DtPlace from = *dt_copy_require(e, op->in[0]);
+    DtOutput output = dt_output_apart(e, op->out[0], at);
     DtPlanBlocks blocks;
     int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
     int64_t count = mine < theirs ? mine : theirs;
@@ -226,18 +226,18 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
         for (uint32_t m = 0; m < mesh->n; m++)
             count /= op->mesh >> m & 1 ? mesh->axes[m].size : 1;
     if (output.accumulate)
-        dt_emit_refuse(e, &output);
+        dt_output_refuse(e, &output);
     if (!blocks_of(e, op, &from.view, &output.place.view, true, &blocks)) {
         if (!dt_place_is_dense(&from, x, mesh))
             from = dense_copy(e, op->in[0]);
         if (!dt_place_is_dense(&output.place, y, mesh))
-            dt_emit_refuse(e, &output);
+            dt_output_refuse(e, &output);
         if (!blocks_of(e, op, &from.view, &output.place.view, false, &blocks))
             DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
     }
-    blocks.group = dt_emit_mesh_group(e, op->mesh);
+    blocks.group = dt_inst_group(e, op->mesh);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
-    dt_emit_inst(e, kind, blocks.group, 2, args, op);
+    dt_inst_add(e, kind, blocks.group, 2, args, op);
     uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? x->pending : DT_REDUCE_SUM;
     set_inst(e, count, y->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
     note_exchange(e, op, &output.place, false);
@@ -248,14 +248,14 @@ static void emit_shift(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *type = op->out[0]->type;
-    DtPlace from = *dt_emit_require(e, op->in[0]);
+    DtPlace from = *dt_copy_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_emit_apart(e, op->out[0], at);
+    DtOutput output = dt_output_apart(e, op->out[0], at);
     if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
-        dt_emit_refuse(e, &output);
+        dt_output_refuse(e, &output);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
-    dt_emit_inst(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_emit_mesh_group(e, op->mesh), 2, args, op);
+    dt_inst_add(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_inst_group(e, op->mesh), 2, args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
     note_exchange(e, op, &output.place, false);
     dt_place_set(e, output.value, output.place);

@@ -322,7 +322,7 @@ static bool straighten(DtEmit *e, const DtOp *op, const DtView *c, DtPlace place
             DtPlace copy = dt_place_temporary(e, op->in[i]->type, op->in[i]->name);
             best[i].buffer = copy.view.buffer;
             copy.view = best[i];
-            dt_emit_copy(e, op->in[i], &copy, false);
+            dt_copy_value(e, op->in[i], &copy, false);
             places[i] = copy;
         }
     return chosen && product(op, &places[0].view, &places[1].view, c, ret_gemm, ret_swapped);
@@ -330,7 +330,7 @@ static bool straighten(DtEmit *e, const DtOp *op, const DtView *c, DtPlace place
 
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
 {
-    DtPlace places[2] = {*dt_emit_require(e, op->in[0]), *dt_emit_require(e, op->in[1])};
+    DtPlace places[2] = {*dt_copy_require(e, op->in[0]), *dt_copy_require(e, op->in[1])};
     DtPlanGemm g;
     bool swapped;
     if (!product(op, &places[0].view, &places[1].view, &out->view, &g, &swapped) &&
@@ -339,7 +339,7 @@ bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate
     g.accumulate = accumulate;
     DtEArg args[3] = {dt_place_arg(e, &places[swapped], false),
                       dt_place_arg(e, &places[!swapped], false), dt_place_arg(e, out, true)};
-    dt_emit_inst(e, DT_INST_GEMM, descriptor(e, g), 3, args, op);
+    dt_inst_add(e, DT_INST_GEMM, descriptor(e, g), 3, args, op);
     dt_note_do(e, &op, 1);
     dt_note_read(e, op->in[swapped]);
     dt_note_read(e, op->in[!swapped]);

@@ -256,11 +256,11 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
         args[k->pointers.n + i] = dt_launch_integer(e, &k->ints.at[i]);
     if (k->form == DT_KFORM_SCATTER && !outputs[0].accumulate) {
         DtEArg target = dt_place_arg(e, &outputs[0].place, true);
-        dt_emit_inst(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
+        dt_inst_add(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
         e->events.at[e->events.n - 1].inst.count = target.bytes;
     }
     const uint32_t number = e->launched = e->like ? e->like - 1 : plan_kernel(e, k);
-    dt_emit_inst(e, DT_INST_KERNEL, number, n_args, args, ops[n_ops - 1]);
+    dt_inst_add(e, DT_INST_KERNEL, number, n_args, args, ops[n_ops - 1]);
     note_kernel(e, k, number, &input, outputs);
     return true;
 }
@@ -269,7 +269,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs)
 {
     const DtFunc *func = op->func;
-    DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
+    DtScope *outer = e->scope, *inner = dt_scope_new(e, func, NULL, outer->path);
     const DtOp **ops = DT_NEW_ARRAY(e->scratch, const DtOp *, func->ops.n);
     DtOutput *inside = DT_NEW_ARRAY(e->scratch, DtOutput, n_outputs);
     uint32_t n_ops = 0;

@@ -134,7 +134,7 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
     for (uint32_t i = 0; i < channel->stores.n; i++) {
         const DtStore *to = channel->stores.at[i], *store = sends ? dt_pipeline_source(channel, to) : to;
         DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends), {.kind = DT_ARG_INTEGER, .reg = {1}}};
-        dt_emit_inst(e, sends ? DT_INST_SEND : DT_INST_RECV, e->pipeline->channels[action->unit] + i, 2, args, NULL);
+        dt_inst_add(e, sends ? DT_INST_SEND : DT_INST_RECV, e->pipeline->channels[action->unit] + i, 2, args, NULL);
         DtEvent *event = &e->events.at[e->events.n - 1];
         event->inst.dtype = (uint16_t)store->type->dtype;
         event->inst.count = dt_type_local_elements(store->type, &e->module->mesh);
@@ -443,14 +443,14 @@ static void zero_results(DtEmit *e, const char *name, const Results *results)
 {
     for (uint32_t i = 0; i < results->wanted.n; i++)
         if (results->wanted.at[i].accumulate)
-            dt_emit_zero(e, &results->wanted.at[i].place);
+            dt_inst_zero(e, &results->wanted.at[i].place);
     for (uint32_t i = 0; i < e->pipeline->named.n; i++) {
         const Named *named = &e->pipeline->named.at[i];
         bool here = strcmp(named->entry, name) != 0 || named->type->rank;
         for (uint32_t k = 0; k < results->wanted.n; k++)
             here = here || dt_place_same(&results->wanted.at[k].place, &named->place);
         if (!here)
-            dt_emit_zero(e, &named->place);
+            dt_inst_zero(e, &named->place);
     }
 }
 

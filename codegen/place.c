@@ -28,6 +28,28 @@ void dt_place_touch(DtEmit *e, uint32_t number)
     buffer->last = e->events.n;
 }
 
+/* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it
+ * again. */
+void dt_place_extend(DtEmit *e, uint32_t begin)
+{
+    for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {
+        DtBuffer *buffer = &e->buffers.at[i];
+        if (buffer->first != UINT32_MAX && buffer->first < begin && buffer->last >= begin)
+            buffer->last = e->events.n - 1;
+    }
+}
+
+/* Stacked results are written slice by slice inside: they begin with the loop. */
+void dt_place_begin(DtEmit *e, const DtPlace *place)
+{
+    DtBuffer *buffer = &e->buffers.at[place->view.buffer];
+    uint32_t position = e->events.n - 1;
+    if (buffer->first == UINT32_MAX || buffer->first > position)
+        buffer->first = position;
+    if (buffer->first == position && buffer->last < position)
+        buffer->last = position;
+}
+
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes)
 {
     DtBuffer buffer = {.name = name, .bytes = bytes, .fixed = true, .arena = arena, .first = UINT32_MAX};
@@ -212,6 +234,24 @@ static bool shard_view(const DtEmit *e, const DtOp *op, DtPlace *place)
     return n <= DT_PLAN_COORDS;
 }
 
+/* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
+ * those of the bucket. */
+DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset)
+{
+    DtPlace part = *bucket;
+    DtView *view = &part.view;
+    int64_t stride = bucket->view.stride[bucket->view.rank - 1];
+    view->offset += offset * stride;
+    view->rank = type->rank;
+    for (uint32_t i = type->rank; i-- > kept;) {
+        view->axis[i] = type->axes[i].name;
+        view->extent[i] = dt_type_local_extent(type, i, &e->module->mesh);
+        view->stride[i] = stride;
+        stride *= view->extent[i];
+    }
+    return part;
+}
+
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place)
 {
     *ret_place = *in;
@@ -222,7 +262,7 @@ bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret
     case DT_OP_RELABEL: return relabel_view(e, op, &in->view, out);
     case DT_OP_SHARD: return shard_view(e, op, ret_place);
     case DT_OP_UNPACK:
-        *ret_place = dt_bucket_part(e, in, op->out[0]->type, op->n_axes, (int64_t)op->number);
+        *ret_place = dt_place_in_bucket(e, in, op->out[0]->type, op->n_axes, (int64_t)op->number);
         return true;
     case DT_OP_SLICE:
         for (uint32_t i = 0; i < op->n_axes; i++) {

@@ -64,7 +64,7 @@ static void push_when(DtEmit *e, const DtRange *range, Counter counter)
 static void emit_at(DtEmit *e, const DtOp *op)
 {
     const DtRange *range = op->ranges;
-    DtPlace place = *dt_emit_require(e, op->in[0]);
+    DtPlace place = *dt_copy_require(e, op->in[0]);
     DtView *view = &place.view;
     uint32_t d = 0;
     while (d < view->rank && view->axis[d] != op->axes[0])
@@ -136,9 +136,9 @@ void dt_ringbuf_claim(DtEmit *e)
 
 static void emit_put(DtEmit *e, const DtOp *op)
 {
-    const DtPlace memory = *dt_emit_require(e, op->in[0]);
+    const DtPlace memory = *dt_copy_require(e, op->in[0]);
     const DtPlace slot = slot_of(e, op->in[0], &memory, op->number, op->in[1]->type);
-    dt_emit_copy(e, op->in[1], &slot, false); /* nothing, if it was written there */
+    dt_copy_value(e, op->in[1], &slot, false); /* nothing, if it was written there */
     dt_place_set(e, op->out[0], memory);
 }
 
@@ -147,11 +147,11 @@ static void emit_put(DtEmit *e, const DtOp *op)
 static void emit_when(DtEmit *e, const DtOp *op)
 {
     const uint32_t first = op->ranges ? 1 : 0;
-    DtScope *outer = e->scope, *inner = dt_emit_scope(e, op->func, NULL, outer->path);
+    DtScope *outer = e->scope, *inner = dt_scope_new(e, op->func, NULL, outer->path);
     inner->op = op;
     for (uint32_t i = first; i < op->n_in; i++)
         if (!dt_ringbuf_is_counter(outer, op->in[i]))
-            inner->places[op->func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
+            inner->places[op->func->inputs.at[i]->id] = *dt_copy_require(e, op->in[i]);
     if (op->ranges)
         push_when(e, op->ranges, counter_of(outer, op->in[0]));
     if (op->of)
@@ -181,15 +181,15 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_WHEN: emit_when(e, op); return true;
     case DT_OP_RINGBUF_PUT: emit_put(e, op); return true;
     case DT_OP_RINGBUF:
-        dt_place_set(e, op->out[0], op->n_in ? *dt_emit_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]->type));
+        dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]->type));
         push_front(e, op->out[0]->type, true);
         return true;
     case DT_OP_RINGBUF_TURN:
-        dt_place_set(e, op->out[0], *dt_emit_require(e, op->in[0]));
+        dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         push_front(e, op->out[0]->type, false);
         return true;
     case DT_OP_RINGBUF_GET: {
-        const DtPlace memory = *dt_emit_require(e, op->in[0]);
+        const DtPlace memory = *dt_copy_require(e, op->in[0]);
         dt_place_set(e, op->out[0], slot_of(e, op->in[0], &memory, op->number, op->out[0]->type));
         return true;
     }

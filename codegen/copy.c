@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values to places: copies in any order of axes, what is computed only when somebody reads it from memory, and results
+ * that are not yet where they are wanted. */
+#include "codegen/emit.h"
+
+#include "base/bug.h"
+
+/* To a place that shares memory with where the value lies, in another order: through memory of its own. */
+static void copy_through(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
+{
+    const DtPlace before = *dt_place_find(e, value),
+                  between = dt_place_temporary(e, value->type, value->name);
+    dt_copy_value(e, value, &between, false);
+    dt_place_set(e, value, between);
+    dt_copy_value(e, value, to, accumulate);
+    dt_place_set(e, value, before);
+}
+
+/* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. A value that lies in
+ * a wider dtype than its own is rounded on the way. */
+void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
+{
+    DtPlace *from = dt_place_find(e, value);
+    if (from && dt_place_same(from, to) && !accumulate)
+        return;
+    bool wide = from && from->view.dtype != value->type->dtype; /* sums kept in f32 */
+    if (from && !accumulate && !wide && dt_place_is_dense(from, value->type, &e->module->mesh) &&
+        dt_place_is_dense(to, value->type, &e->module->mesh)) {
+        DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
+        dt_inst_add(e, DT_INST_COPY, 0, 2, args, dt_op_made(value)->op);
+        e->events.at[e->events.n - 1].inst.count = args[0].bytes;
+        dt_note_do(e, NULL, 0);
+        dt_note_write(e, value, to, 0);
+        dt_note_read(e, value);
+        return;
+    }
+    if (!from && !dt_op_is_inline(value) && value->op)
+        DT_BUG("value %u of `%s` was never computed", value->id, e->scope->func->name);
+    DtOp *op = DT_NEW(e->arena, DtOp);
+    DtValue *copy = DT_NEW(e->arena, DtValue);
+    *copy = (DtValue){.type = value->type, .op = op, .name = value->name};
+    *op = (DtOp){.kind = wide ? DT_OP_CAST : DT_OP_EXPAND,
+                 .n_in = 1,
+                 .n_out = 1,
+                 .in = DT_NEW(e->arena, DtValue *),
+                 .out = DT_NEW(e->arena, DtValue *)};
+    op->in[0] = value;
+    op->out[0] = copy;
+    if (wide) {
+        op->in[0] = DT_NEW(e->arena, DtValue);
+        *op->in[0] = *value; /* the same id: found in the same place */
+        op->in[0]->type = dt_type_with_dtype(value->type, from->view.dtype);
+    }
+    if (value->op)
+        op->span = dt_op_made(value)->op->span, op->path = dt_op_made(value)->op->path;
+    DtOutput output = {.value = copy, .place = *to, .accumulate = accumulate};
+    const DtOp *ops[1] = {op};
+    e->copied = value;
+    const bool done = dt_launch_kernel(e, ops, 1, &output, 1);
+    e->copied = NULL;
+    if (!done)
+        copy_through(e, value, to, accumulate);
+}
+
+DtPlace *dt_copy_require(DtEmit *e, DtValue *value)
+{
+    DtPlace *place = dt_place_find(e, value);
+    if (place)
+        return place;
+    DtPlace to = dt_place_temporary(e, value->type, value->name);
+    dt_copy_value(e, value, &to, false);
+    dt_place_set(e, value, to);
+    return dt_place_find(e, value);
+}
+
+/* ---- results ---- */
+
+static bool is_delivered(DtEmit *e, const DtValue *value, const DtWanted *wanted)
+{
+    const DtPlace *place = dt_place_find(e, value);
+    return place && dt_place_same(place, &wanted->place) &&
+           (!wanted->accumulate || !e->scope->wanted[value->id]);
+}
+
+static void deliver_one(DtEmit *e, DtValue *value, const DtWanted *wanted, const DtPlace *staged)
+{
+    if (is_delivered(e, value, wanted))
+        return;
+    if (!staged->set) {
+        dt_copy_value(e, value, &wanted->place, wanted->accumulate);
+        return;
+    }
+    DtPlace kept = *dt_place_find(e, value);
+    dt_place_set(e, value, *staged);
+    dt_copy_value(e, value, &wanted->place, false);
+    dt_place_set(e, value, kept);
+}
+
+/* Writes every result that is not where it is wanted yet: those that overwrite a carried input come last,
+ * since the others may be that input. A result that is another carried input goes through a temporary
+ * first, since that input's memory may be overwritten by a result before it. */
+void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
+{
+    const DtFunc *func = e->scope->func;
+    DtPlace *staged = DT_NEW_ARRAY(e->scratch, DtPlace, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        DtValue *value = func->results.at[i];
+        const DtValue *root = dt_scope_root(value);
+        const bool is_early = !wanted[i].set || (e->scope->early && e->scope->early[i]);
+        if (!is_early && wanted[i].old && !root->op && root != wanted[i].old &&
+            !is_delivered(e, value, &wanted[i])) {
+            staged[i] = dt_place_temporary(e, value->type, value->name);
+            dt_copy_value(e, value, &staged[i], false);
+        }
+    }
+    for (int overwrites = 0; overwrites < 2; overwrites++)
+        for (uint32_t i = 0; i < n; i++)
+            if (wanted[i].set && (wanted[i].old != NULL) == overwrites &&
+                !(e->scope->early && e->scope->early[i]))
+                deliver_one(e, func->results.at[i], &wanted[i], &staged[i]);
+}
+
+/* Of an iteration: inputs that are also stacked, so that what is carried may be written in their place. */
+void dt_copy_deliver_inputs(DtEmit *e, uint32_t n, const DtWanted *wanted)
+{
+    const DtFunc *func = e->scope->func;
+    e->scope->early = DT_NEW_ARRAY(e->scratch, bool, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (wanted[i].set && !wanted[i].old && !func->results.at[i]->op &&
+            dt_place_find(e, func->results.at[i])) {
+            dt_copy_value(e, func->results.at[i], &wanted[i].place, wanted[i].accumulate);
+            e->scope->early[i] = true;
+        }
+}

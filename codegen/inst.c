@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions into the stream, and the groups of ranks that they name. */
+#include "codegen/emit.h"
+
+#include "ir/pipeline.h"
+
+void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args,
+                 const DtOp *op)
+{
+    DtEvent event = {
+        .kind = DT_EVENT_INST,
+        .inst = {
+            .kind = (uint16_t)kind, .ref = ref, .n_args = (uint16_t)n, .first_arg = e->args.n}};
+    if (op) {
+        event.span = op->span;
+        event.path = op->path;
+        event.text = op->text ? op->text : dt_op_info[op->kind].text;
+    }
+    event.inst.n_args += (uint16_t)e->n_guards;
+    event.inst.guards = (uint8_t)e->n_guards;
+    event.share = e->n_guards ? e->share : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        DT_PUSH(e->arena, e->args, args[i]);
+        if (args[i].kind == DT_ARG_ADDRESS)
+            dt_place_touch(e, args[i].buffer);
+    }
+    for (uint32_t i = 0; i < e->n_guards; i++)
+        DT_PUSH(e->arena, e->args, e->guards[i]);
+    DT_PUSH(e->arena, e->events, event);
+}
+
+void dt_inst_zero(DtEmit *e, const DtPlace *place)
+{
+    DtEArg arg = dt_place_arg(e, place, true);
+    dt_inst_add(e, DT_INST_ZERO, 0, 1, &arg, NULL);
+    e->events.at[e->events.n - 1].inst.count = arg.bytes;
+}
+
+uint32_t dt_inst_group(DtEmit *e, uint16_t mesh) { return dt_inst_stage_group(e, mesh, 0); }
+
+uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
+{
+    const DtMesh *m = &e->module->mesh;
+    uint32_t first = dt_emit_first_device(m);
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    if (pipeline && stages == UINT64_MAX >> (64 - pipeline->n_stages))
+        stages = 0; /* all of them */
+    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .stages = stages};
+    for (uint32_t i = first; i < m->n; i++)
+        if (mesh >> i & 1)
+            group.size *= pipeline && i == pipeline->mesh && stages
+                              ? (uint32_t)__builtin_popcountll(stages)
+                              : (uint32_t)m->axes[i].size;
+    for (uint32_t i = 0; i < e->plan->groups.n; i++)
+        if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == stages)
+            return i;
+    DT_PUSH(e->plan->arena, e->plan->groups, group);
+    return e->plan->groups.n - 1;
+}

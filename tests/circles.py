@@ -23,18 +23,19 @@ KNOWN = {  # folder: sizes of its circles of more than MOST files, largest first
 
 
 def symbols(build):
-    defined, needed = {}, {}
+    defined, needed, names = {}, {}, {}
     for path in sorted(glob.glob(os.path.join(build, "*", "lib*.a.p", "*.o"))):
         name = os.path.relpath(path, build).split(os.sep)
-        name = name[0] + "/" + name[-1][:-2]
-        lines = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines()
-        needed[name] = set()
-        for line in lines:
-            *_, kind, symbol = line.split()
-            if kind == "U":
-                needed[name].add(symbol)
-            elif kind in "TDBRVW":
-                defined[symbol] = name
+        names[path] = name[0] + "/" + name[-1][:-2]
+        needed[names[path]] = set()
+    lines = subprocess.run(["nm", "-A"] + list(names), capture_output=True, text=True, check=True).stdout.splitlines()
+    for line in lines if names else []:
+        path, line = line.split(":", 1)
+        *_, kind, symbol = line.split()
+        if kind == "U":
+            needed[names[path]].add(symbol)
+        elif kind in "TDBRVW":
+            defined[symbol] = names[path]
     return {name: {defined[s] for s in wants if s in defined} - {name} for name, wants in needed.items()}
 
 

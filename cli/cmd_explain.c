@@ -59,7 +59,7 @@ static int unknown_word(DtArena *arena, const char *word)
     for (int i = 0; i < DT_DIAG_COUNT; i++)
         names[i] = dt_diag_name((DtDiagCode)i);
     uint32_t n = DT_DIAG_COUNT + dt_configexplain_names(names + DT_DIAG_COUNT, 64);
-    n += dt_library_names(arena, dt_cli_library(arena), names + n, 64);
+    n += dt_library_names(arena, dt_cli_library(arena), "training.dsl", names + n, 64);
     const char *nearest = dt_text_nearest(word, names, n);
     if (nearest)
         return dt_cli_fail(DT_EXIT_USAGE, "nothing is known about %s; did you mean %s?", word,

@@ -80,9 +80,10 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
 /* The manual of one block, directive or configuration function (`train`, `shard`, `adamw`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
-/* The same of the functions in training.dsl of the library in folder: schedules. Names are interned. */
+/* The same of the functions in training.dsl of the library in folder: optimizers, schedules. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
-uint32_t dt_library_names(DtArena *arena, const char *folder, const char **ret_names, uint32_t cap);
+/* What a file of the library defines ("training.dsl", "std.dsl"). Names are interned; at most cap of them. */
+uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap);
 /* All names that it takes. */
 uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manual of functions that are written in the language: the comment above a definition and its head, as they stand
- * in training.dsl of the library. */
+/* What files of the library define, as their text says it: names, and the manual of functions that are written in the
+ * language, which is the comment above a definition and its head in training.dsl. */
 #include "frontend/config.h"
 
 #include "base/file.h"
@@ -10,13 +10,13 @@
 
 enum { MAX_LIBRARY = 1 << 20 };
 
-static char *read_library(DtArena *arena, const char *folder)
+static char *read_library(DtArena *arena, const char *folder, const char *file)
 {
     char *text = NULL;
     size_t len;
     if (!folder)
         return NULL;
-    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/training.dsl", folder), MAX_LIBRARY, &text, &len);
+    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/%s", folder, file), MAX_LIBRARY, &text, &len);
     return dt_status_ok(&status) ? text : NULL;
 }
 
@@ -26,13 +26,12 @@ static const char *next_line(const char *at)
     return end ? end + 1 : at + strlen(at);
 }
 
-/* `fn name(`: the name's length, 0: the line begins no definition. */
+/* `fn name(`, `layer name[`: the name's length, 0: the line begins no definition. */
 static size_t definition(const char *line, const char **ret_name)
 {
-    if (strncmp(line, "fn ", 3) != 0)
-        return 0;
-    *ret_name = line + 3;
-    return strcspn(*ret_name, "[(");
+    const size_t word = strncmp(line, "fn ", 3) == 0 ? 3 : strncmp(line, "layer ", 6) == 0 ? 6 : 0;
+    *ret_name = line + word;
+    return word ? strcspn(*ret_name, "[(") : 0;
 }
 
 static void print(const char *comment, const char *line, const char *name, size_t len, DtText *text)
@@ -50,7 +49,7 @@ static void print(const char *comment, const char *line, const char *name, size_
 
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text)
 {
-    const char *at = read_library(arena, folder), *comment = NULL, *name = NULL;
+    const char *at = read_library(arena, folder, "training.dsl"), *comment = NULL, *name = NULL;
     bool found = false;
     for (; at && *at; at = next_line(at)) {
         const size_t len = definition(at, &name);
@@ -68,11 +67,11 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
     return found;
 }
 
-uint32_t dt_library_names(DtArena *arena, const char *folder, const char **ret_names, uint32_t cap)
+uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap)
 {
     uint32_t n = 0;
     const char *name = NULL;
-    for (const char *at = read_library(arena, folder); at && *at && n < cap; at = next_line(at)) {
+    for (const char *at = read_library(arena, folder, file); at && *at && n < cap; at = next_line(at)) {
         const size_t len = definition(at, &name);
         if (len)
             ret_names[n++] = dt_intern_n(name, len);

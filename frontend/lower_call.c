@@ -46,7 +46,7 @@ static DtVal function_val(DtLower *l, const DtFunction *function)
 
 static DtVal unknown_function(DtLower *l, const DtExpr *expr)
 {
-    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + dt_n_builtins + 1);
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + dt_n_builtins + 1), *library[128];
     size_t n = 0;
     for (uint32_t i = 0; i < l->globals.n; i++) {
         if (l->globals.at[i]->kind == DT_GLOBAL_DEF)
@@ -56,16 +56,15 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
         names[n++] = dt_builtins[i].name;
     DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`",
                                 expr->name.text);
-    dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
-    static const char *const standard[] = {"relu",      "silu",    "gelu", "gelu_tanh", "mean",
-                                           "lse",       "softmax", "xent", "attend",    "linear",
-                                           "layernorm", "rmsnorm", "conv", "maxpool",
-                                           "log1p", "sigmoid", "softplus", "round", "batchnorm", "ghostnorm",
-                                           "groupnorm", "conv1d", "avgpool", "avgpool_to"};
-    for (size_t i = 0; i < DT_COUNT(standard); i++) {
-        if (!strcmp(standard[i], expr->name.text))
-            dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
-    }
+    const uint32_t n_library =
+        dt_library_names(l->arena, l->options->library, "std.dsl", library, DT_COUNT(library));
+    bool in_library = false;
+    for (uint32_t i = 0; i < n_library; i++)
+        in_library |= library[i] == expr->name.text;
+    if (in_library)
+        dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
+    else
+        dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
     return dt_val_error();
 }
 

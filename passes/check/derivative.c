@@ -337,6 +337,13 @@ static bool check_value(Reference *r, const DtStore *store, const char *name, in
     r->j->out->updated++;
     if (difference <= tolerance)
         return true;
+    if (!isfinite(want)) {
+        r->j->out->not_finite = true;
+        return dt_judge_problem(r->j, "step %u: the formulas of the optimizer leave %g in %s%s, which proves nothing%s",
+                                r->j->step, want, store ? dt_judge_describe(r->j->arena, store) : name,
+                                store ? dt_judge_coordinates(r->j->arena, store->type, element) : "",
+                                store ? dt_judge_line(r->j, store->span) : "");
+    }
     r->j->out->not_serial = true;
     return dt_judge_problem(r->j,
                             "step %u: the update leaves %.17g in %s%s, and the formulas of the optimizer say %.17g%s",

@@ -491,6 +491,10 @@ printf '%s\n' 'dim batch = 4, wide = 4' 'model net(x[batch, wide]) -> [batch, wi
     'train {' '  x[batch, wide] = synthetic(0, 1)' '  loss = sum[batch, wide](net(x))' '  optimizer = sgd(lr = 0.01)' \
     '  steps = 2' '}' >infinite.dsl
 run infinite.dsl --parallel none --verify --no-kernels; exits 1; prints 'not compared'; says 'not finite'
+printf '%s\n' 'include "std.dsl"' 'dim batch = 4, wide = 4' 'fn own(p[...], g[...]) -> [...] { return p - g / (g - g) }' \
+    'model net(x[batch, wide]) -> [batch, wide] { param w[wide] = ones; return x * w }' 'train {' '  x[batch, wide] = synthetic(0, 1)' \
+    '  loss = mean[batch, wide](net(x))' '  optimizer = own()' '  steps = 2' '}' >update.dsl
+run update.dsl --verify --no-kernels; exits 1; prints 'not compared'; says 'the formulas of the optimizer leave'
 # The proof goes as deep as the program is long, in a thread, whatever its stack would be.
 awk 'BEGIN { print "include \"std.dsl\"\ndim batch = 4, embed = 4, layers = 2"
     print "model m(x[batch, embed]) -> [batch, embed] {\n  param w[embed] = normal(0.5)\n  x = x * w\n  repeat h in layers {"

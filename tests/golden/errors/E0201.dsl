@@ -62,6 +62,9 @@ dim batch = 4, seq = 8, embed = 16
 model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   return relu(x)
 }
+# ---- not_included
+dim batch = 4, wide = 8
+model m(x[batch, wide]) -> [batch] { return mean[wide](x) }
 # ---- rank
 include "std.dsl"
 dim batch = 4, seq = 8, embed = 16

@@ -87,11 +87,20 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     }
 }
 
+/* Its first result that the final program knows: a loop may give back nothing before it but a ring buffer. */
+static const DtValue *name_of(const DtOp *op)
+{
+    uint32_t k = 0;
+    while (k + 1 < op->n_out && !dt_op_made(op->out[k])->final)
+        k++;
+    return dt_op_made(op->out[k])->final ? op->out[k] : op->out[0];
+}
+
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op)
 {
     word(e, kind);
     if (op)
-        word(e, number_of(e, op->out[0]));
+        word(e, number_of(e, name_of(op)));
 }
 
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number)

@@ -16,6 +16,7 @@ parallelism and in a pipeline. What is checked:
   - `prefetch` changes no bit of losses and norms and no byte of traffic; before the first loop of the first micro-batch k
     iterations are gathered, and in every iteration the one k behind it before anything is computed: behind the forward
     loop comes the backward loop, behind that the next micro-batch's forward loop; k + 1 slots for all and not more.
+  - So it is where a loop of gradients made apart gathers and carries nothing else (zero_apart.dsl).
   - IR after the pass: tests/golden/passes/zero1.txt, zero2.txt, zero3.txt; schedules with `prefetch`: zero_ahead.txt,
     zero_pieces.txt (--bless writes them).
 """
@@ -208,6 +209,16 @@ def check_goldens(dtc, bless):
         check_golden(name, re.sub(r" @\d+:\d+-\d+|    # .*", "", said), bless)
 
 
+def check_apart(dtc, dtrun):
+    runs = {}
+    for name in "serial", "plain", "ahead":
+        run([dtc, os.path.join(HERE, "zero_apart.dsl"), "--parallel", name, "-o", "apart.plan"])
+        run([dtrun, "apart.plan", "--log", "alone_%s.jsonl" % name])
+        runs[name] = read_log("alone_%s.jsonl" % name)
+    compare_runs("zero_apart", runs["plain"][0], runs["serial"][0])
+    check(runs["ahead"] == runs["plain"], "zero_apart: `prefetch` changes losses, norms or traffic")
+
+
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     program = os.path.join(HERE, "zero.dsl")
@@ -234,6 +245,7 @@ def main():
                 check_memory(int(name[1]), run([dtc, "dump", name + ".plan"]))
                 check_traffic(int(name[1]), runs[name][1])
         check_pieces(dtc, dtrun, program)
+        check_apart(dtc, dtrun)
         for saved, resumed in ("z3", "z0"), ("z0", "z1"), ("z1", "hybrid"), ("tensor", "z3"), ("z2", "pipe"):
             half = "half_%s_%s" % (saved, resumed)
             run([dtrun, saved + ".plan", "--steps", str(SAVED), "--save", half])

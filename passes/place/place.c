@@ -309,19 +309,23 @@ static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
     return dt_placeconvert_to(s, value, type);
 }
 
-/* What a loop takes apart is whole along the loop's axis: iterations run one after the other, on every rank. False
- * after a diagnostic. */
+/* What a loop takes apart is whole along the loop's axis: iterations run one after the other, on every rank. So is a
+ * sum that is completed for it, whatever its axis was made of. */
+static const DtType *in_order(DtPlaceScope *s, const DtType *type)
+{
+    for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
+        if (dt_placerule_state(type, m) == 0 && !(s->p->time >> m & 1))
+            type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
+    return type;
+}
+
+/* False after a diagnostic. */
 static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
 {
-    const DtType *type = (*value)->type;
-    for (uint32_t m = 0; m < s->p->module->mesh.n; m++) {
-        if (dt_placerule_state(type, m) != 0)
-            continue;
-        if (s->p->time >> m & 1)
+    for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
+        if (s->p->time >> m & 1 && dt_placerule_state((*value)->type, m) == 0)
             return dt_placechoose_refuse_samples(s->p, op);
-        type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
-    }
-    *value = dt_placeconvert_to(s, *value, type);
+    *value = dt_placeconvert_to(s, *value, in_order(s, (*value)->type));
     return true;
 }
 
@@ -344,8 +348,11 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
         uint16_t keep = i < loop->n_carried && waits[i] ? UINT16_MAX : p->time;
         if (i >= loop->n_carried && i < loop->n_carried + loop->n_invariant)
             in[i] = unsplit(s, in[i], rule);
-        if (i >= loop->n_carried + loop->n_invariant && !put_in_order(s, op, &in[i]))
-            return NULL;
+        if (i >= loop->n_carried + loop->n_invariant) {
+            if (!put_in_order(s, op, &in[i]))
+                return NULL;
+            rule = in_order(s, rule);
+        }
         if (i < loop->n_carried || in[i]->type->partial & (uint16_t)~keep)
             in[i] = dt_placeconvert_to(s, in[i], settled(s, in[i], rule, keep));
         types[1 + i] = i < loop->n_carried + loop->n_invariant

@@ -34,28 +34,42 @@ typedef struct Access {
 } Access;
 typedef DT_VEC(Access) Accesses;
 
-/* The values of the registers that items between two set; false: they set others than loops and the ring do. */
-static bool spans_of(const PlanWalk *walk, const PlanAgain *again, int64_t *ret_lo, int64_t *ret_hi)
+/* Values of registers, where an instruction stands. */
+typedef struct Spans {
+    int64_t lo[DT_PLAN_REGS], hi[DT_PLAN_REGS];
+} Spans;
+
+/* At the loop, whose items are between `at` and `end`; the ring's is of all of them. False: they set others than loops
+ * and the ring do. */
+static bool spans_of(const PlanWalk *walk, const PlanAgain *again, Spans *ret_spans)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
-        ret_lo[r] = ret_hi[r] = walk->count[r] ? 0 : walk->reg[r];
+        ret_spans->lo[r] = ret_spans->hi[r] = walk->count[r] ? 0 : walk->reg[r];
     for (uint32_t i = again->at + 1; i < again->end; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];
-        if (again->reg != 0 && item->kind != DT_SCHED_RUN && item->kind != DT_SCHED_LOOP && item->kind != DT_SCHED_END)
-            return false; /* what is gathered ahead is of iterations by their numbers */
-        const int64_t last = item->first + (int64_t)item->step * (item->count - 1);
         const bool loops = item->kind == DT_SCHED_LOOP, sets = item->kind == DT_SCHED_SET;
+        if (again->reg != 0 && item->kind != DT_SCHED_RUN && !loops && item->kind != DT_SCHED_END)
+            return false; /* what is gathered ahead is of iterations by their numbers */
         if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RINGBUF))
             return false;
-        if (!loops && !sets)
+        if (!sets)
             continue;
-        const int64_t lo = sets || last > 0 ? 0 : last,
-                      hi = sets ? item->count - 1 : last > item->first ? last : item->first;
-        ret_lo[item->reg] = lo < ret_lo[item->reg] ? lo : ret_lo[item->reg];
-        ret_hi[item->reg] = hi > ret_hi[item->reg] ? hi : ret_hi[item->reg];
+        int64_t *lo = &ret_spans->lo[item->reg], *hi = &ret_spans->hi[item->reg];
+        *lo = *lo > 0 ? 0 : *lo;
+        *hi = *hi < item->count - 1 ? item->count - 1 : *hi;
     }
     return true;
 }
+
+/* The register of a loop has its values inside of it, and is zero behind it: other loops may have it, too. */
+static void enter(Spans *spans, const DtPlanSchedule *loop)
+{
+    const int64_t last = loop->first + (int64_t)loop->step * (loop->count - 1);
+    spans->lo[loop->reg] = last < loop->first ? last : loop->first;
+    spans->hi[loop->reg] = last < loop->first ? loop->first : last;
+}
+
+static void leave(Spans *spans, const DtPlanSchedule *loop) { spans->lo[loop->reg] = spans->hi[loop->reg] = 0; }
 
 /* a b, added to *to; terms of all iterations together stay far within 64 bits. */
 static void add_product(Access *access, int64_t a, int64_t b, int64_t *to)
@@ -73,9 +87,9 @@ static void add_reach(Access *access, int64_t a, int64_t b, int64_t *below, int6
     add_product(access, a, b, (a < 0) != (b < 0) ? below : above);
 }
 
-static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPlanArg *arg, const int64_t *lo,
-                        const int64_t *hi)
+static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPlanArg *arg, const Spans *spans)
 {
+    const int64_t *lo = spans->lo, *hi = spans->hi;
     Access access = {.arg = arg, .written = arg->written};
     int64_t all = 0; /* that it moves, in all iterations */
     add_product(&access, arg->base, 1, &access.lo);
@@ -104,16 +118,25 @@ static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPl
 static bool list_accesses(PlanWalk *walk, const PlanAgain *again, Accesses *ret_all)
 {
     const DtPlan *plan = walk->plan;
-    int64_t lo[DT_PLAN_REGS], hi[DT_PLAN_REGS];
-    bool near = spans_of(walk, again, lo, hi);
+    const DtPlanSchedule *open[DT_PLAN_REGS];
+    uint32_t n_open = 0;
+    Spans spans;
+    bool near = spans_of(walk, again, &spans);
     for (uint32_t i = again->at + 1; near && i < again->end; i++) {
-        const DtPlanBody *body = plan->schedule[i].kind == DT_SCHED_RUN ? &plan->bodies[plan->schedule[i].body] : NULL;
+        const DtPlanSchedule *item = &plan->schedule[i];
+        if (item->kind == DT_SCHED_LOOP && n_open == DT_PLAN_REGS)
+            return false;
+        if (item->kind == DT_SCHED_LOOP)
+            enter(&spans, open[n_open++] = item);
+        if (item->kind == DT_SCHED_END)
+            leave(&spans, open[--n_open]);
+        const DtPlanBody *body = item->kind == DT_SCHED_RUN ? &plan->bodies[item->body] : NULL;
         for (uint32_t k = 0; near && body && k < body->n_insts; k++) {
             const DtPlanInst *inst = &plan->insts[body->first_inst + k];
             for (uint32_t a = 0; near && a < inst->n_args; a++) {
                 if (plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)
                     continue;
-                const Access access = access_of(walk, again, &plan->args[inst->first_arg + a], lo, hi);
+                const Access access = access_of(walk, again, &plan->args[inst->first_arg + a], &spans);
                 near = !access.far && ret_all->n < MOST_ACCESSES;
                 if (near)
                     DT_PUSH(walk->arena, *ret_all, access);

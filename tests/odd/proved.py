@@ -108,7 +108,7 @@ def show(odd, what, verdict, said):
 
 
 def minimise(odd, number):
-    """As ranks.minimise, by what dtc says."""
+    """As ranks.minimise, by what dtc says; layout 0 is the serial program, as in refused.txt."""
 
     def judge(folder, run):
         try:
@@ -123,6 +123,7 @@ def minimise(odd, number):
         return verdict_of(odd.dtc, path, (["--parallel", "odd"] if block else []) + list(options))
 
     ranks.Case.run, odd.judge = run, judge
+    odd.layouts = [([], 1)] + odd.layouts
     ranks.minimise(odd, number)
 
 

@@ -354,7 +354,7 @@ def minimise(odd, number):
     def verdict(text, kept):
         odd.program.text = text
         with tempfile.TemporaryDirectory(prefix="odd-") as folder:
-            block = layouts.text(kept, ranks)
+            block = layouts.text(kept, ranks) if kept else ""
             return odd.judge(folder, lambda case: case.run("layout", block))[0]
 
     text, goal = odd.program.text, verdict(odd.program.text, lines)
@@ -376,7 +376,7 @@ def minimise(odd, number):
                     break
     odd.program.text = text
     print(goal, odd.precision)
-    print(odd.text(SEEDS[0]) + layouts.text(lines, ranks))
+    print(odd.text(SEEDS[0]) + (layouts.text(lines, ranks) if lines else ""))
 
 
 def main(arguments):

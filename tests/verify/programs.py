@@ -107,7 +107,8 @@ OWN = ["outer_number", "aux_from_zero", "state_scaled", "state_again", "unused_l
        "padded_first", "frozen_layers", "unread_loop", "forward_again", "padded_lines", "running_sum", "zero_noise",
        "draws", "layers", "ghost", "metrics", "frozen_paths", "ring_lines", "padded_halo", "state_split",
        "sequences", "both_ways", "drawing_fns", "carried_groups", "carried_positions", "unread_params",
-       "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only"]
+       "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
+       "loops_beside", "sum_in_loop"]
 
 
 def ranks(layout):

@@ -265,6 +265,7 @@ typedef struct Goes {
 static CertNode *part_of(void *data, CertNode *node)
 {
     const Stack *s = data;
+    node = dt_certrange_whole(node, &s->loop);
     if (node->kind == dt_certkind_stack && node->attributes == s->context)
         return node->in[0];
     const CertShape *shape = dt_certnode_resized(s->state->nodes, node->shape, s->loop.axis, 0);

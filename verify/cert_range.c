@@ -124,12 +124,23 @@ static CertNode *range_of(void *data, CertNode *node)
     return dt_certnode_of(r->state->nodes, range_kind, r->attributes, shape, node);
 }
 
+static const char *iterations(const char *loop, int64_t lo, int64_t hi)
+{
+    return dt_intern_printf("%s %lld..%lld", loop, (long long)lo, (long long)hi);
+}
+
+CertNode *dt_certrange_whole(CertNode *node, const CertLoop *loop)
+{
+    const bool is = node->kind == range_kind && loop->first == 0 &&
+                    node->attributes == iterations(loop->axis, 0, loop->count);
+    return is ? node->in[0] : node;
+}
+
 void dt_certrange_fix(CertState *state, CertValue *value)
 {
     int64_t lo, hi;
     if (dt_certrange_some(state, value, &lo, &hi)) {
-        Range data = {state, value->loop, NULL, hi - lo};
-        data.attributes = dt_intern_printf("%s %lld..%lld", value->loop, (long long)lo, (long long)hi);
+        Range data = {state, value->loop, iterations(value->loop, lo, hi), hi - lo};
         value->node = dt_certpack_each(state, value->node, range_of, &data);
     }
     value->loop = NULL;

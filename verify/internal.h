@@ -421,6 +421,8 @@ const CertShape *dt_certrange_all(CertState *state, const CertType *type, const 
 bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value);
 /* value, some iterations of its node, as a node of its own. */
 void dt_certrange_fix(CertState *state, CertValue *value);
+/* Of a range that is all iterations of a loop, what it is a range of: both have the same part in each of them. */
+CertNode *dt_certrange_whole(CertNode *node, const CertLoop *loop);
 /* Which iterations of its node value covers along its loop's axis; false: all. */
 bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo, int64_t *ret_hi);
 /* Whether op is a sum: of a range of iterations it is a part of that of all. */

@@ -66,3 +66,4 @@ cluster c { gpus = 4; gpu = "cpu" }
 parallel s on c { mesh t = 4; shard seq on t }
 parallel z on c { mesh t = 4; shard seq on t (order = zigzag) }
 parallel d on c { mesh d = 2, t = 2; shard batch on d; shard seq on t; zero 2 on d }
+parallel r on c { mesh d = 4; shard batch on d; remat h }

@@ -15,12 +15,14 @@ judge() { # layout, -D ...
     run "$dtc" program.dsl --parallel "$layout" "$@" --no-kernels --verify --print-after=place
     exits 0; prints 'equal to the serial program'; prints 'functions compute what they return'
 }
-for layout in none s z d; do
+for layout in none s z d r; do
     judge $layout
 done
 # 23 positions are 7 blocks and 2 positions; 2 are no block
 judge none -D seq=23; prints 'slice[seq]'
 judge d -D seq=2; lacks '.blocks'
+# and what is computed again goes along both
+judge r -D seq=23
 
 # Blocks of other lengths along the same axis are other axes.
 sed 's/scan\[t = 3\]/scan[t = 6]/' program.dsl >lengths.dsl

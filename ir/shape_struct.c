@@ -52,11 +52,15 @@ static bool travels(const DtShape *s, const DtType *x, const DtType *wanted)
 }
 
 /* A result with the ring's axis that is pending over all of the ring comes home: complete, in the blocks that the
- * travelling operands have. */
+ * travelling operands have. One that all of the ring have alike is cut into these. */
 static const DtType *home(const DtShape *s, const DtType *type, const DtAxis *block)
 {
     int t = dt_type_find(type, block->name);
-    if (t < 0 || (type->partial & s->op->mesh) != s->op->mesh)
+    uint16_t used = type->partial;
+    for (uint32_t d = 0; d < type->rank; d++)
+        used |= dt_shape_split_bits(&type->axes[d]);
+    const bool alike = !(used & s->op->mesh) && t >= 0 && !type->axes[t].n_split;
+    if (t < 0 || ((type->partial & s->op->mesh) != s->op->mesh && !alike))
         return type;
     DtAxis axes[DT_MAX_RANK];
     memcpy(axes, type->axes, type->rank * sizeof axes[0]);

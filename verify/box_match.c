@@ -266,6 +266,13 @@ static void note(Frame *f, uint32_t number, const CertOp *final)
 
 static bool match_funcs(Match *m, const CertFunc *placed, const CertFunc *final);
 
+/* Whether it is a ring call, which alone have axes, of a function that says how it streams: a loop says nothing. */
+static bool is_stream(const Frame *f, const CertOp *op)
+{
+    const CertFunc *func = op->n_axes ? dt_certtext_func(&f->m->placed, op->func) : NULL;
+    return func && !(func->ops.n == 1 && func->ops.at[0]->loop);
+}
+
 static bool match_call(Frame *f, const CertOp *call)
 {
     const bool *positional = f->positional = f->positional ? f->positional : find_positional(f);
@@ -285,7 +292,7 @@ static bool match_call(Frame *f, const CertOp *call)
             continue;
         tried++;
         if (!said.len)
-            f->m->ring = op->n_axes > 0 ? op->func : NULL; /* only ring calls have axes */
+            f->m->ring = is_stream(f, op) ? op->func : NULL;
         if (!said.len)
             dt_text_printf(&said, "`%s` does not do what is meant by `%.*s`: %s", call->func,
                            (int)strcspn(op->at, "\n"), op->at, f->m->problem->at);

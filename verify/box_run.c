@@ -393,8 +393,8 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
         const CertType *made = out[i]->shape->type;
         if (dt_boxrun_same_type(made, op->types[i]))
             continue;
-        const bool reduces = ring && (made->partial & op->mesh) == op->mesh;
-        if (!reduces || !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], op->mesh, true)))
+        const bool reduces = made->partial & op->mesh; /* else each of the ring has it, and takes its block */
+        if (!ring || !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], reduces ? op->mesh : 0, reduces)))
             return dt_box_fail(b, op, "a result that lies otherwise than the function makes it");
     }
     return true;

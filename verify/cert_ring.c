@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ring calls: `call[a](...) mesh={m n}`. Operands that have axis a in blocks over all of the mesh axes, where the
  * function takes it whole, count as gathered; results that have a and are pending over all of them in the
- * function count as reduced and scattered into the same blocks. Neither changes what a value is, so
- * the function's nodes stand.
+ * function count as reduced and scattered into the same blocks, and those that are alike on all of them as cut into
+ * these. None of it changes what a value is, so the function's nodes stand.
  *
  * That the blocks which travel add up to this (pass `expand`, behind what is read here) is one of
  * the rules that the certificate takes as given: the merge of a streaming softmax. The interpreter
@@ -63,6 +63,16 @@ static CertType with_axis(const CertOp *op, const CertType *type, const CertAxis
     return copy;
 }
 
+/* The mesh axes that split a value or over which it is pending. */
+static uint16_t bits_of(const CertType *type)
+{
+    uint16_t bits = type->partial;
+    for (uint32_t d = 0; d < type->rank; d++)
+        for (uint32_t s = 0; s < type->axes[d].n; s++)
+            bits |= (uint16_t)(1u << type->axes[d].split[s]);
+    return bits;
+}
+
 static bool takes(const CertOp *op, const CertType *have, const CertType *want)
 {
     const CertAxis *block = ring_axis(op, have), *whole = ring_axis(op, want);
@@ -91,9 +101,10 @@ bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue
     const CertAxis *block = blocks_of(state, op, in), *axis = block ? ring_axis(op, made) : NULL;
     if (!block)
         return false;
-    if (!axis || (made->partial & op->mesh) != op->mesh)
+    const bool alike = axis && !axis->n && !(bits_of(made) & op->mesh);
+    if (!axis || ((made->partial & op->mesh) != op->mesh && !alike))
         return same(made, have);
-    if (axis->n || axis->extent != block->extent || !dt_cert_is(made->pending, "sum"))
+    if (axis->n || axis->extent != block->extent || (!alike && !dt_cert_is(made->pending, "sum")))
         return false;
     CertType home = with_axis(op, made, block);
     home.partial &= (uint16_t)~op->mesh;

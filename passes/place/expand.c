@@ -2,8 +2,8 @@
 /* Expansion.
  *
  * Purpose: what a program means and what ranks do is one thing for most ops. For ring calls
- * (ring.h) and ops along an axis in zigzag order (zigzag.h) it is two; here each becomes a call of
- * a function that says what ranks do, for the back end and the interpreter of all ranks.
+ * (ring.h), relays among them (relay.h), and ops along an axis in zigzag order (zigzag.h) it is two; here each becomes
+ * a call of a function that says what ranks do, for the back end and the interpreter of all ranks.
  *
  *     %o = call[kseq](%q, %k, %v) func=attend.2 mesh={context}
  *     %t = shard(%x) : i32[batch, seq/context~] mesh={context}
@@ -21,6 +21,7 @@
  * needs to know the order of a split. Breaks: nothing. */
 #include "passes/passes.h"
 
+#include "passes/place/relay.h"
 #include "passes/place/ring.h"
 #include "passes/place/zigzag.h"
 
@@ -180,8 +181,8 @@ static bool expand(DtModule *module, Is *is, Make *make)
 bool dt_pass_expand(DtModule *module, const DtPassContext *context)
 {
     (void)context;
-    bool any =
-        expand(module, dt_ring_is, dt_ring_expand); /* the first two look at how masks are made */
+    bool any = expand(module, dt_relay_is, dt_relay_expand);
+    any = expand(module, dt_ring_is, dt_ring_expand) || any; /* the first two look at how masks are made */
     any = expand(module, lifts, lift_positions) || any;
     any = expand(module, dt_zigzag_is, make_zigzag) || any;
     for (uint32_t i = 0; i < module->funcs.n; i++) { /* parts were for rings */

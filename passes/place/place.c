@@ -60,6 +60,7 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
             w->uses[func->ops.at[i]->in[k]->id]++;
     for (uint32_t i = 0; i < func->results.n; i++)
         w->uses[func->results.at[i]->id]++;
+    w->s.uses = w->uses;
     for (uint32_t i = 0; i < func->inputs.n; i++)
         w->map[func->inputs.at[i]->id] =
             i < func->n_args ? dt_graph_arg_like(copy, types[i], func->inputs.at[i])
@@ -341,14 +342,15 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
     for (uint32_t i = 0; i < op->func->results.n; i++)
         waits[i] = i < loop->n_carried || s->lazy[op->out[i]->id];
     const bool *lazy = what_waits(op, waits, arena);
+    const uint16_t relay = dt_placerelay_find(s, op, in);
     types[0] = op->func->inputs.at[0]->type;
     s->why = "input of the loop";
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtType *rule = dt_placeconvert_rule(s, in[i]);
-        uint16_t keep = i < loop->n_carried && waits[i] ? UINT16_MAX : p->time;
+        uint16_t keep = i < loop->n_carried && waits[i] ? (uint16_t)~relay : p->time;
         if (i >= loop->n_carried && i < loop->n_carried + loop->n_invariant)
             in[i] = unsplit(s, in[i], rule);
-        if (i >= loop->n_carried + loop->n_invariant) {
+        if (i >= loop->n_carried + loop->n_invariant && !relay) {
             if (!put_in_order(s, op, &in[i]))
                 return NULL;
             rule = in_order(s, rule);
@@ -372,7 +374,7 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
         return NULL;
     for (uint32_t i = 0; i < loop->n_carried; i++)
         in[i] = dt_placeconvert_to(s, in[i], types[1 + i]);
-    return dt_graph_loop(&s->b, body, *loop, in);
+    return relay ? dt_placerelay_make(s, op, body, relay, in) : dt_graph_loop(&s->b, body, *loop, in);
 }
 
 static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)

@@ -350,8 +350,7 @@ static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
     return true;
 }
 
-/* Whether the axis is one of blocks: their parts are all that ranks tell each other, which the function asks for. */
-static bool are_parts(const char *axis)
+bool dt_placeconvert_are_parts(const char *axis)
 {
     const size_t n = strlen(axis), end = strlen(DT_BLOCKS);
     return n > end && !strcmp(axis + n - end, DT_BLOCKS);
@@ -363,7 +362,8 @@ static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
     DtPlacer *p = s->p;
     for (uint32_t m = 0; m < p->module->mesh.n && !p->lazy; m++) {
         int d = step->mesh >> m & 1 ? dt_placerule_state(x->type, m) : -1;
-        if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m) || are_parts(x->type->axes[d].name) ||
+        if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m) ||
+            dt_placeconvert_are_parts(x->type->axes[d].name) ||
             !is_inherited(x, x->type->axes[d].name, m))
             continue;
         const char *axis = x->type->axes[d].name, *mesh = p->module->mesh.axes[m].name;

@@ -7,6 +7,7 @@
  *   place_choose.c   what an op wants of its operands
  *   place_convert.c  from one placement of a value to another
  *   place_ring.c     calls of attention whose keys travel
+ *   place_relay.c    loops over blocks that ranks share
  *   place_halo.c     windows over a split axis
  *   place_lint.c     what the lines cost without need */
 #ifndef DT_PASSES_PLACE_INTERNAL_H
@@ -84,6 +85,7 @@ typedef struct DtPlaceScope {
     DtBuilder b;
     DT_VEC(DtPlaceInfo) info; /* by id of the new values */
     const bool *lazy;         /* by id of the old values */
+    const uint32_t *uses;     /* the same: how often they are read */
     const char *place;        /* labels of the loops around, "" outside */
     const char *why;          /* what the next conversion is for */
     const DtOp *op;           /* being placed */
@@ -177,7 +179,18 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
 /* A lint for each line with `ring` by which no call is one. */
 void dt_placering_check_used(const DtPlacer *p);
 
+/* ---- place_relay.c ---- */
+
+/* The mesh axes over which the loop is to be a relay, 0: none; then what is stacked is put into the ranks' blocks. */
+uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in);
+/* The loop as a relay over mesh; its results are those of op, but for what nobody reads. */
+DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh, DtValue *const *in);
+
 /* ---- place_convert.c ---- */
+
+/* Whether the axis is one of a scan's blocks: their parts are all that ranks tell each other, which the function asks
+ * for. */
+bool dt_placeconvert_are_parts(const char *axis);
 
 DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);
 /* The name that the first operand of an op, an expansion or a renaming say, has for an axis of the result; NULL: a new

@@ -4,16 +4,15 @@
  *
  *   %o = call[kseq](%q, %k, %v, %mask) : f32[batch, seq/context, ...] func=attend.2 mesh={context}
  *
- * with %k : [batch, kseq/context, ...] where attend.2 takes [batch, kseq, ...]. By its meaning such
- * a call gathers, over its mesh axes, the operands that have its axis in blocks where the
- * function takes it whole; calls the function; and reduces and scatters what results have that axis
- * and are pending over all of the mesh axes, in the same blocks. What ranks do is another thing with
- * the same result: the blocks travel from neighbour to neighbour, each rank meets one after the other,
- * and the parts that they leave are merged. Over several mesh axes all their ranks are one ring, in the order of the
- * mesh, so that most steps are over its fastest links; in which order the mesh axes split keys or
- * queries does not matter. The pass `expand` puts these ops in the place of the call. (After Liu et
- * al., "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is that of Milakov
- * and Gimelshein, "Online normalizer calculation for softmax", 2018.) */
+ * with %k : [batch, kseq/context, ...] where attend.2 takes [batch, kseq, ...]. By its meaning such a call gathers,
+ * over its mesh axes, the operands that have its axis in blocks where the function takes it whole; calls the
+ * function; and reduces and scatters what results have that axis and are pending over all of the mesh axes, in the
+ * same blocks, or that all ranks have alike. What ranks do is another thing with the same result: the blocks travel
+ * from neighbour to neighbour, each rank meets one after the other, and the parts that they leave are merged. Over
+ * several mesh axes all their ranks are one ring, in the order of the mesh, so that most steps are over its fastest
+ * links; in which order the mesh axes split keys or queries does not matter. The pass `expand` puts these ops in the
+ * place of the call. (After Liu et al., "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is
+ * that of Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) */
 #ifndef DT_PASSES_RING_H
 #define DT_PASSES_RING_H
 

@@ -67,3 +67,6 @@ parallel s on c { mesh t = 4; shard seq on t }
 parallel z on c { mesh t = 4; shard seq on t (order = zigzag) }
 parallel d on c { mesh d = 2, t = 2; shard batch on d; shard seq on t; zero 2 on d }
 parallel r on c { mesh d = 4; shard batch on d; remat h }
+parallel a on c { mesh a = 2, b = 2; shard seq on a, b }
+parallel w on c { mesh a = 2, b = 2; shard seq on b, a }
+parallel m on c { mesh d = 2, t = 2; shard batch on d; shard seq on t; micro batch = 2; zero 3 on d }

@@ -15,7 +15,7 @@ judge() { # layout, -D ...
     run "$dtc" program.dsl --parallel "$layout" "$@" --no-kernels --verify --print-after=place
     exits 0; prints 'equal to the serial program'; prints 'functions compute what they return'
 }
-for layout in none s z d r; do
+for layout in none s z d r a w m; do
     judge $layout
 done
 # 23 positions are 7 blocks and 2 positions; 2 are no block
@@ -24,15 +24,44 @@ judge d -D seq=2; lacks '.blocks'
 # and what is computed again goes along both
 judge r -D seq=23
 
+# Other merges go from rank to rank, too; in 16 bits as well.
+cp "$(dirname "$program")/scan_merges.dsl" merges.dsl
+sed 's/^  steps = 3/  precision = mixed(compute = bf16, params = bf16, master = f32, grads = f32)\n  steps = 3/' merges.dsl >rounded.dsl
+for file in merges rounded; do
+    run "$dtc" $file.dsl --parallel s --no-kernels --verify --print-after=place
+    exits 0; prints 'equal to the serial program'
+    for name in rec decay most; do
+        holds grep -q "func=$name.blocks.relay mesh={t}" out
+    done
+    for name in rec decay; do
+        holds grep -q "func=$name.blocks.bwd.step.relay mesh={t}" out
+    done
+done
+
 # Blocks of other lengths along the same axis are other axes.
 sed 's/scan\[t = 3\]/scan[t = 6]/' program.dsl >lengths.dsl
 run "$dtc" lengths.dsl --parallel z --no-kernels --verify; exits 0; prints 'equal to the serial program'
 
-# Ranks gather what blocks give, not the axis.
-"$dtc" program.dsl --parallel s --no-kernels --print-after=place >placed 2>&1
-grep 'all_gather' placed | grep -v 'text=result' >gathered
-holds grep 'seq.[0-9]*.blocks=8' gathered
-run grep -v 'seq.[0-9]*.blocks=8' gathered; exits 1
+# What ranks tell each other along the axis is what stands before them: one part a rank, not what all blocks give.
+crosses() { # layout: lines of the traffic along the axis
+    "$dtc" program.dsl --parallel "$1" --no-kernels --report -o crossing >/dev/null 2>&1
+    grep -E 'prefixes along|input of the loop' crossing >crossed
+}
+for layout in s d a m; do
+    crosses $layout
+    what="what crosses in $layout: $(cat crossed)"
+    holds test "$(grep -c 'all_gather .*prefixes along `seq.3.blocks`' crossed)" -eq 1 # what only adds up: totals
+    holds grep -q ' shift  .*prefixes along' crossed                                   # else from rank to rank,
+    holds grep -q ' shift_back .*prefixes along' crossed                               # and for gradients backwards
+    run grep 'input of the loop' crossed; exits 1
+done
+# Where ranks do not have blocks in the order in which they hand on, or one block each, parts are gathered.
+for layout in z w; do
+    crosses $layout
+    run grep 'prefixes along' crossed; exits 1
+done
+"$dtc" program.dsl --parallel s -D seq=12 --no-kernels --report -o crossing >/dev/null 2>&1
+run grep 'prefixes along' crossing; exits 1
 
 # The same losses, by real ranks.
 train() { # layout: its losses
@@ -41,7 +70,7 @@ train() { # layout: its losses
 }
 train none >losses
 holds test "$(wc -l <losses)" -eq 3
-for layout in s z d; do
+for layout in s z d a m; do
     train $layout >other
     what="losses of $layout: $(tr '\n' ' ' <losses) and $(tr '\n' ' ' <other)"
     holds sh -c 'paste losses other | awk "{ n++; d = \$1 - \$2; if (d < 0) d = -d; if (d > 1e-5 * \$1) exit 1 } END { if (n != 3) exit 1 }"'

@@ -276,6 +276,8 @@ static bool choose_places(Box *b, BoxLens *lens)
     for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit are its first place */
         for (int64_t d = -1; d <= 1 && b->places.at[i] % lens->unit; d++)
             add_place(lens, b->places.at[i] + d);
+    for (int64_t i = 0; lens->unit <= least && i < lens->unit; i++) /* all: chance would often leave one out */
+        add_place(lens, i);
     const int64_t wanted = lens->k < least ? least : lens->k + 1; /* at random, one at least */
     for (int64_t i = 0; i < LEAST_PLACES && lens->k < wanted; i++)
         add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(lens->unit + i)) >> 1));

@@ -85,6 +85,8 @@ typedef struct DtRead {
     uint32_t n;            /* reads by ops */
     uint32_t last;         /* position of the last op that reads its memory, also through views; UINT32_MAX: a result
                             * does */
+    uint32_t held;         /* of the last `done` of what was started on it; 0: none was */
+    uint32_t done;         /* of its own `done`; 0: it has none */
     bool is_result;
 } DtRead;
 
@@ -132,6 +134,18 @@ typedef struct DtOrigin {
     const DtAxis *axis;
 } DtOrigin;
 
+/* What was started and is not done: the value that it makes, as the present functions call it. */
+typedef struct DtFlight {
+    const DtValue *started;
+    uint32_t event;        /* number */
+    uint32_t to, from;     /* buffers */
+} DtFlight;
+
+/* Events of the gathers that slots of ring buffers wait for: number `gather` of each slot. */
+typedef struct DtRingEvents {
+    uint32_t gather, slots, first;
+} DtRingEvents;
+
 typedef struct DtEmit {
     const DtProgram *program;
     const DtModule *module;
@@ -172,6 +186,9 @@ typedef struct DtEmit {
     uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
     uint32_t launched;                 /* the same of the last launch */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
+    DT_VEC(DtFlight) flights;          /* exchange.c */
+    DT_VEC(DtRingEvents) ring_events;
+    DT_VEC(bool) events_taken;         /* by number */
     DtScope *scope;
 } DtEmit;
 
@@ -221,6 +238,7 @@ const DtRead *dt_scope_reads(DtEmit *e, const DtValue *value);
 uint32_t dt_scope_last_read(DtEmit *e, const DtValue *value);
 uint32_t dt_scope_uses(DtEmit *e, const DtValue *value);
 void dt_scope_keep(DtEmit *e, const DtValue *value);
+DtOp *dt_scope_done(DtEmit *e, const DtOp *start);           /* the `done` of what it starts; NULL: it is elsewhere */
 
 /* copy.c */
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
@@ -368,7 +386,7 @@ void dt_output_reuse(DtEmit *e, const DtOp *op, uint32_t at, DtOutput *outputs, 
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
-/* exchange.c: emits a collective; false if op is none. */
+/* exchange.c: emits a collective, or a `done`; false if op is none. */
 bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all, shift to one instruction each.
+/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all, shift to one instruction each; and the waits for
+ * those that are only started.
  *
  * An exchange moves blocks. Along each axis a block is as long as the shorter of operand and result; mesh axes
  * that the operand's type has and the result's lacks say where a member's block goes in the result, the others
@@ -160,6 +161,121 @@ static uint32_t record_of(DtEmit *e, DtPlanBlocks blocks, int64_t count, bool on
     return e->plan->blocks.n;
 }
 
+/* ---- what is started ----
+ *
+ * The instruction of a collective that is started names an event, and `done` becomes the WAIT for it. Between the two
+ * what it reads and where it writes lives on, and neither is written: buffers are touched by the WAIT, too, and emit.c
+ * does not give away memory that is still read (DtRead.held).
+ *
+ * An event is a number that is free again once it was waited for. Gathers into ring buffers have one for each slot,
+ * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. */
+
+static uint32_t take_events(DtEmit *e, uint32_t n)
+{
+    uint32_t first = 0, run = 0;
+    for (uint32_t i = 0; run < n; i++) {
+        if (i == e->events_taken.n)
+            DT_PUSH(e->arena, e->events_taken, false);
+        run = e->events_taken.at[i] ? 0 : run + 1;
+        first = run == 1 ? i : first;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        e->events_taken.at[first + i] = true;
+    DtPlanMeta *meta = &e->plan->meta.at[0];
+    meta->events = meta->events > first + n ? meta->events : first + n;
+    if (meta->events > DT_PLAN_MAX_EVENTS)
+        DT_BUG("%u events", meta->events);
+    return first;
+}
+
+static uint32_t slots_of(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
+
+/* Of gather number `gather` of a slot, in slot 0. */
+static uint32_t ring_event(DtEmit *e, uint32_t gather, uint32_t slots)
+{
+    for (uint32_t i = 0; i < e->ring_events.n; i++)
+        if (e->ring_events.at[i].gather == gather && e->ring_events.at[i].slots == slots)
+            return e->ring_events.at[i].first;
+    const uint32_t first = take_events(e, slots);
+    DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){gather, slots, first}));
+    return first;
+}
+
+/* How many ops of its kind come before it: an iteration takes out in the order in which what it reads was put in. */
+static uint32_t place_among(const DtFunc *func, const DtOp *op)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; func->ops.at[i] != op; i++)
+        n += func->ops.at[i]->kind == op->kind;
+    return n;
+}
+
+static const DtOp *put_of(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_RINGBUF_PUT && func->ops.at[i]->in[1] == value)
+            return func->ops.at[i];
+    DT_BUG("`%s` is started and nobody waits for it", dt_op_info[value->op->kind].text);
+}
+
+static void set_event(DtEmit *e, uint32_t event, uint32_t step)
+{
+    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
+    inst->event = 1 + event;
+    inst->event_step = step;
+}
+
+static DtValue *event_result(DtEmit *e, const DtOp *op)
+{
+    const DtOp *done = op->starts ? dt_scope_done(e, op) : NULL;
+    return done ? done->out[0] : op->out[0];
+}
+
+static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPlace *from)
+{
+    const DtOp *done = op->starts ? dt_scope_done(e, op) : NULL;
+    if (!op->starts)
+        return;
+    if (done) {
+        const DtFlight flight = {op->out[0], take_events(e, 1), to->view.buffer, from->view.buffer};
+        set_event(e, flight.event, 0);
+        DT_PUSH(e->arena, e->flights, flight);
+        dt_place_set(e, op->out[0], *to);
+        return;
+    }
+    const DtOp *put = put_of(e->scope->func, op->out[0]);
+    if (e->buffers.at[from->view.buffer].fixed) /* else it may be gone when the slot is read */
+        set_event(e, ring_event(e, place_among(e->scope->func, put), slots_of(put->out[0]->type)), 1);
+}
+
+static void push_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
+{
+    dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, done);
+    set_event(e, event, step);
+}
+
+static void emit_done(DtEmit *e, const DtOp *op)
+{
+    const DtOp *maker = op->in[0]->op;
+    if (maker->kind == DT_OP_RINGBUF_GET) {
+        push_wait(e, op, ring_event(e, place_among(e->scope->func, maker), slots_of(maker->in[0]->type)), 1);
+        dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
+        return;
+    }
+    for (uint32_t i = 0; i < e->flights.n; i++) {
+        const DtFlight flight = e->flights.at[i];
+        if (flight.started != op->in[0])
+            continue;
+        dt_place_touch(e, flight.to);
+        dt_place_touch(e, flight.from);
+        push_wait(e, op, flight.event, 0);
+        e->events_taken.at[flight.event] = false;
+        e->flights.at[i] = e->flights.at[--e->flights.n];
+        return;
+    }
+    DT_BUG("`done` of what was not started");
+}
+
 /* ---- instructions ---- */
 
 static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, uint32_t blocks)
@@ -204,12 +320,13 @@ static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t at)
     DtPlace from = *dt_copy_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, op->in[0]->type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_output_apart(e, op->out[0], at);
+    DtOutput output = dt_output_apart(e, event_result(e, op), at);
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
         dt_output_refuse(e, &output);
     if (dt_output_is_fresh(e, &output) && dt_output_dies(e, op->in[0], at))
         output.place = from;
     dt_exchange_sum(e, &output.place, &from, op->mesh, (DtReduce)op->in[0]->type->pending, op);
+    start_event(e, op, &output.place, &from);
     dt_place_set(e, output.value, output.place);
 }
 
@@ -218,7 +335,7 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     DtPlace from = *dt_copy_require(e, op->in[0]);
-    DtOutput output = dt_output_apart(e, op->out[0], at);
+    DtOutput output = dt_output_apart(e, event_result(e, op), at);
     DtPlanBlocks blocks;
     int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
     int64_t count = mine < theirs ? mine : theirs;
@@ -241,6 +358,7 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? x->pending : DT_REDUCE_SUM;
     set_inst(e, count, y->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
     note_exchange(e, op, &output.place, false);
+    start_event(e, op, &output.place, &from);
     dt_place_set(e, output.value, output.place);
 }
 
@@ -251,13 +369,14 @@ static void emit_shift(DtEmit *e, const DtOp *op, uint32_t at)
     DtPlace from = *dt_copy_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_output_apart(e, op->out[0], at);
+    DtOutput output = dt_output_apart(e, event_result(e, op), at);
     if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
         dt_output_refuse(e, &output);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
     dt_inst_add(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_inst_group(e, op->mesh), 2, args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
     note_exchange(e, op, &output.place, false);
+    start_event(e, op, &output.place, &from);
     dt_place_set(e, output.value, output.place);
 }
 
@@ -269,6 +388,7 @@ bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at)
     case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER, at); return true;
     case DT_OP_SHIFT: emit_shift(e, op, at); return true;
     case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL, at); return true;
+    case DT_OP_DONE: emit_done(e, op); return true;
     default: return false;
     }
 }

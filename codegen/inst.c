@@ -45,7 +45,7 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     if (pipeline && stages == UINT64_MAX >> (64 - pipeline->n_stages))
         stages = 0; /* all of them */
-    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .stages = stages};
+    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .queue = 1, .stages = stages};
     for (uint32_t i = first; i < m->n; i++)
         if (mesh >> i & 1)
             group.size *= pipeline && i == pipeline->mesh && stages
@@ -54,6 +54,14 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
     for (uint32_t i = 0; i < e->plan->groups.n; i++)
         if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == stages)
             return i;
+    for (uint32_t i = 0; i < e->plan->groups.n; i++) { /* a queue for each set of mesh axes */
+        const DtPlanGroup *other = &e->plan->groups.at[i];
+        if (other->mask == group.mask) {
+            group.queue = other->queue;
+            break;
+        }
+        group.queue = other->queue < group.queue ? group.queue : other->queue + 1;
+    }
     DT_PUSH(e->plan->arena, e->plan->groups, group);
     return e->plan->groups.n - 1;
 }

@@ -71,8 +71,9 @@ bool dt_output_dies(DtEmit *e, const DtValue *value, uint32_t at)
     const DtPlace *place = dt_place_find(e, value);
     if (!place || !value->op || e->buffers.at[place->view.buffer].fixed)
         return false;
-    return is_whole(e, value, place) && dt_scope_root(value) == value &&
-           dt_scope_last_read(e, value) == at;
+    const DtRead *read = dt_scope_reads(e, value);
+    const bool held = read->held > at && !(e->scope->func->ops.at[at]->starts && read->n == 1);
+    return is_whole(e, value, place) && dt_scope_root(value) == value && read->last == at && !held;
 }
 
 bool dt_output_is_fresh(const DtEmit *e, const DtOutput *output)

@@ -80,7 +80,7 @@ static void add_attributes(Key *key, const DtOp *op)
 {
     const uint32_t numbers[] = {op->kind,   op->n_in,    op->n_out, op->n_relabels,
                                 op->reduce, op->reverse, op->mesh,  op->recomputed,
-                                op->ahead};
+                                op->ahead,  op->starts};
     ADD(key, numbers);
     ADD(key, op->span);
     ADD(key, op->path);

@@ -32,9 +32,10 @@ void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
 
 /* ---- who reads what ---- */
 
+/* What is done is the only one that reads what was started. */
 static bool is_view(const DtOp *op)
 {
-    return dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1;
+    return dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1 && op->kind != DT_OP_DONE;
 }
 
 /* The value whose memory value may share. */
@@ -58,6 +59,11 @@ const DtRead *dt_scope_reads(DtEmit *e, const DtValue *value)
             const DtValue *in = func->ops.at[i]->in[j];
             reads[in->id].n++;
             reads[dt_scope_root(in)->id].last = i;
+            if (func->ops.at[i]->kind != DT_OP_DONE)
+                continue;
+            reads[in->id].done = i;
+            if (in->op->starts) /* until then it reads */
+                reads[dt_scope_root(in->op->in[0])->id].held = i;
         }
     for (uint32_t i = 0; i < func->results.n; i++) {
         if (scope->early && scope->early[i])
@@ -68,11 +74,18 @@ const DtRead *dt_scope_reads(DtEmit *e, const DtValue *value)
     return &reads[value->id];
 }
 
-/* Position of the last op that reads the memory of value; UINT32_MAX if a result of the function is that
- * memory. */
+/* Position of the last op that reads the memory of value, or up to which what was started does; UINT32_MAX if a result
+ * of the function is that memory. */
 uint32_t dt_scope_last_read(DtEmit *e, const DtValue *value)
 {
-    return dt_scope_reads(e, value)->last;
+    const DtRead *read = dt_scope_reads(e, value);
+    return read->last > read->held ? read->last : read->held;
+}
+
+DtOp *dt_scope_done(DtEmit *e, const DtOp *start)
+{
+    const uint32_t done = dt_scope_reads(e, start->out[0])->done;
+    return done ? e->scope->func->ops.at[done] : NULL;
 }
 
 void dt_scope_keep(DtEmit *e, const DtValue *value)

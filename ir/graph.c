@@ -571,6 +571,13 @@ DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf)
 
 DtValue *dt_graph_turn(DtBuilder *b) { return make_one(b, &(DtOp){.kind = DT_OP_TURN}, 0, NULL, NULL); }
 
+DtValue *dt_graph_done(DtBuilder *b, DtValue *started)
+{
+    DtValue *value = make_one(b, &(DtOp){.kind = DT_OP_DONE}, 1, &started, NULL);
+    value->name = started->name, value->means = started->means, value->final = started->final;
+    return value;
+}
+
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step)
 {
     const char *axis = x->type->rank ? x->type->axes[0].name : NULL;

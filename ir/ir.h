@@ -250,6 +250,7 @@ struct DtOp {
     DtLoop *loop;
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
+    bool starts;            /* communication: goes on beside the ops behind it, until the `done` of its result */
     uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
     DtAheadOf *of;          /* when: whose gathers its function does; NULL: nobody's */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
@@ -479,6 +480,7 @@ DtValue *dt_graph_ringbuf_put(DtBuilder *b, DtValue *ringbuf, DtValue *value, in
 DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, const DtType *type);
 DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf);
 DtValue *dt_graph_turn(DtBuilder *b);
+DtValue *dt_graph_done(DtBuilder *b, DtValue *started); /* with its name and numbers */
 /* Element lo + step x index of the leading axis; index NULL: lo. */
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of

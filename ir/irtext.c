@@ -20,6 +20,7 @@
  *
  * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
  * .. or a list in parentheses; communication means what its operand does where it says nothing else.
+ * `start` in front of communication: it goes on beside what follows, until the `done` of its result.
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
@@ -390,7 +391,7 @@ static void print_op(Printer *p, const DtOp *op)
         print_values(p, op->out, op->n_out);
     else
         dt_text_add(p->text, "()");
-    dt_text_add(p->text, " = ");
+    dt_text_add(p->text, op->starts ? " = start " : " = ");
     dt_text_add(p->text, (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
     if (op->n_axes || op->n_axes2) {
         dt_text_add(p->text, "[");

@@ -291,6 +291,7 @@ static bool parse_results(DtIrReader *p, DtOp *op, DtIrValues *ret_values)
 static bool parse_kind(DtIrReader *p, DtOp *op)
 {
     const DtOpInfo *info = NULL;
+    op->starts = dt_irlex_take_word(&p->lex, "start");
     if (p->lex.token == DT_IR_NAME && !p->lex.quoted)
         info = dt_map_find(&p->kinds, p->lex.name, strlen(p->lex.name));
     if (!info)

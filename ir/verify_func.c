@@ -238,6 +238,54 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
     }
 }
 
+/* ---- what is started ---- */
+
+static bool is_started(const DtValue *value) { return value->op && value->op->starts; }
+
+/* What is on its way is read by one `done`, or put into a ring buffer; what lies in one may be. */
+static bool may_take(const DtOp *op, uint32_t operand)
+{
+    const DtValue *in = op->in[operand];
+    const bool kept = in->op && in->op->kind == DT_OP_RINGBUF_GET;
+    return is_started(in) ? op->kind == DT_OP_DONE || (op->kind == DT_OP_RINGBUF_PUT && operand == 1)
+                          : op->kind != DT_OP_DONE || kept;
+}
+
+static bool any_starts(const DtFunc *func)
+{
+    bool any = false;
+    for (uint32_t i = 0; !any && i < func->ops.n; i++)
+        any = func->ops.at[i] && (func->ops.at[i]->starts || func->ops.at[i]->kind == DT_OP_DONE);
+    return any;
+}
+
+static void check_starts(DtVerify *v, const DtFunc *func)
+{
+    uint32_t *taken = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; op && op->in && k < op->n_in; k++) {
+            const DtValue *in = op->in[k];
+            if (!in || in->id >= func->n_values)
+                continue;
+            taken[in->id]++;
+            if (!may_take(op, k))
+                dt_verify_fail(v, op->span, is_started(in) ? "`%s` reads what is not done"
+                                                           : "`%s` of what was not started", dt_op_info[op->kind].text);
+        }
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (is_started(func->results.at[i]))
+            dt_verify_fail(v, func->span, "result %u is not done", i);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op && op->starts && op->n_out == 1 && op->out && op->out[0] && op->out[0]->id < func->n_values &&
+            taken[op->out[0]->id] != 1)
+            dt_verify_fail(v, op->span, "`%s` is started and done %u times", dt_op_info[op->kind].text,
+                           taken[op->out[0]->id]);
+    }
+}
+
 void dt_verify_body(DtVerify *v, const DtFunc *func)
 {
     v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
@@ -250,6 +298,8 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
         ringbufs = (dt_verify_op(v, func->ops.at[i]) && has_ringbuf(func->ops.at[i])) || ringbufs;
     if (ringbufs)
         check_ringbufs(v, func);
+    if (any_starts(func))
+        check_starts(v, func);
     for (uint32_t i = 0; i < func->results.n; i++) {
         const DtValue *value = func->results.at[i];
         if (value->id >= func->n_values || v->values[value->id] != value)

@@ -25,7 +25,8 @@ enum {
     STAGES = 4096,
     GRADIENTS = 8192,
     AHEAD = 16384,
-    OF = 32768
+    OF = 32768,
+    STARTS = 65536
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
@@ -58,11 +59,11 @@ static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_RINGBUF_GET] = NUMBER,
     [DT_OP_PACK] = AXES,
     [DT_OP_UNPACK] = AXES | NUMBER,
-    [DT_OP_ALL_GATHER] = MESH | TEXT | AHEAD,
-    [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE | GRADIENTS,
-    [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES | GRADIENTS,
-    [DT_OP_ALL_TO_ALL] = MESH | TEXT,
-    [DT_OP_SHIFT] = MESH | TEXT | REVERSE,
+    [DT_OP_ALL_GATHER] = MESH | TEXT | AHEAD | STARTS,
+    [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE | GRADIENTS | STARTS,
+    [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES | GRADIENTS | STARTS,
+    [DT_OP_ALL_TO_ALL] = MESH | TEXT | STARTS,
+    [DT_OP_SHIFT] = MESH | TEXT | REVERSE | STARTS,
     [DT_OP_SHARD] = MESH | TEXT,
 };
 
@@ -73,7 +74,8 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "a store",  "a function",
                                               "a loop",   "mesh axes",
                                               "pipeline stages", "gradients",
-                                              "iterations that it is ahead", "a loop that it gathers for"};
+                                              "iterations that it is ahead", "a loop that it gathers for",
+                                              "a start"};
 
 static uint32_t present(const DtOp *op)
 {
@@ -94,7 +96,8 @@ static uint32_t present(const DtOp *op)
                         op->stages != 0,
                         op->gradients,
                         op->ahead != 0,
-                        op->of};
+                        op->of,
+                        op->starts};
     unsigned bits = 0;
     for (unsigned i = 0; i < DT_COUNT(has); i++)
         bits |= has[i] ? 1u << i : 0;

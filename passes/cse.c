@@ -76,7 +76,7 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
             return false;
     return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
            a->reduce == b->reduce && a->reverse == b->reverse && a->gradients == b->gradients &&
-           a->ahead == b->ahead &&
+           a->ahead == b->ahead && a->starts == b->starts &&
            a->store == b->store && a->func == b->func && a->mesh == b->mesh &&
            a->stages == b->stages && (a->kind == DT_OP_CALL || same_text(a->text, b->text));
 }

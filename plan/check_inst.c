@@ -335,6 +335,30 @@ static bool check_guards(const CheckInst *at)
     return true;
 }
 
+/* Its event is one of the plan's in each slot; a start is in a queue of its own. */
+static bool check_event(const CheckInst *at)
+{
+    const DtPlan *plan = at->check->plan;
+    const DtPlanInst *inst = at->inst;
+    const bool collective = inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK;
+    if (inst->event == 0)
+        return (inst->event_step == 0 && inst->kind != DT_INST_WAIT) ||
+               dt_check_fail(at->check, "INST", at->index, "names no event");
+    if (!collective && inst->kind != DT_INST_WAIT)
+        return dt_check_fail(at->check, "INST", at->index, "has an event, but is no collective");
+    if (collective && inst->ref < plan->n_groups && plan->groups[inst->ref].queue == 0)
+        return dt_check_fail(at->check, "INST", at->index, "is started in queue 0");
+    if (inst->event_step && at->hull->unset >> DT_PLAN_REG_RINGBUF & 1)
+        return dt_check_fail(at->check, "INST", at->index, "register %d has no value", DT_PLAN_REG_RINGBUF);
+    const CheckRange *slots = &at->hull->reg[DT_PLAN_REG_RINGBUF];
+    CheckWide range = {inst->event, inst->event};
+    if (inst->event_step)
+        add_term(&range, inst->event_step, slots->lo, slots->hi);
+    return (range.lo >= 1 && range.hi <= plan->meta->events) ||
+           dt_check_fail(at->check, "INST", at->index, "events %lld to %lld of %u", (long long)range.lo - 1,
+                         (long long)range.hi - 1, plan->meta->events);
+}
+
 bool dt_check_inst(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -345,12 +369,10 @@ bool dt_check_inst(const CheckInst *at)
     if (inst->span != 0 && inst->span >= plan->n_spans)
         return dt_check_fail(at->check, "INST", at->index, "span %u of %u", inst->span,
                              plan->n_spans);
-    if (inst->seconds < 0)
-        return dt_check_fail(at->check, "INST", at->index, "takes negative time");
     if (inst->blocks > 0 && inst->kind != DT_INST_ALL_GATHER &&
         inst->kind != DT_INST_REDUCE_SCATTER && inst->kind != DT_INST_ALL_TO_ALL)
         return dt_check_fail(at->check, "INST", at->index, "only exchanges have blocks");
-    if (!check_guards(at))
+    if (!check_guards(at) || !check_event(at))
         return false;
     switch (inst->kind) {
     case DT_INST_KERNEL: return check_kernel(at);
@@ -360,6 +382,7 @@ bool dt_check_inst(const CheckInst *at)
     case DT_INST_READ: return check_read(at);
     case DT_INST_SEND:
     case DT_INST_RECV: return check_message(at);
+    case DT_INST_WAIT: return wants(at, 0, at->inst->ref, 1);
     default: return check_collective(at);
     }
 }

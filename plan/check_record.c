@@ -46,6 +46,8 @@ static bool check_meta(Check *check)
     if (meta->n_ranks != ranks)
         return dt_check_fail(check, "META", 0, "%u ranks, but the mesh has %lld", meta->n_ranks,
                              (long long)ranks);
+    if (meta->events > DT_PLAN_MAX_EVENTS)
+        return dt_check_fail(check, "META", 0, "%u events", meta->events);
     if (meta->eval_rest > 1)
         return dt_check_fail(check, "META", 0, "eval_rest is %u", meta->eval_rest);
     if (meta->n_micro == 0)
@@ -77,6 +79,11 @@ static bool check_groups(Check *check)
         if (group->size != ranks)
             return dt_check_fail(check, "GRUP", i, "axes %x do not make %u ranks", group->mask,
                                  group->size);
+        if (group->queue > plan->n_groups)
+            return dt_check_fail(check, "GRUP", i, "queue %u of %u", group->queue, plan->n_groups);
+        for (uint32_t k = 0; k < i; k++)
+            if (plan->groups[k].mask == group->mask && plan->groups[k].queue != group->queue)
+                return dt_check_fail(check, "GRUP", i, "axes %x are in two queues", group->mask);
     }
     return true;
 }

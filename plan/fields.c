@@ -22,7 +22,7 @@ static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {
     "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
-    "reduce_scatter", "all_to_all", "shift", "shift_back", "send", "recv"};
+    "reduce_scatter", "all_to_all", "shift", "shift_back", "send", "recv", "wait"};
 static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end", "call", "set", "when"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};

@@ -25,10 +25,10 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 10, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 11, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
-       DT_PLAN_NONE = -1 };
+       DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -57,7 +57,8 @@ typedef struct DtPlanMeta {
     DtPlanStr model, source, compiler, target; /* "gpt2", "gpt2.dsl", "dtc 0.1.0", "cpu-v4" */
     DtPlanStr source_folder;  /* folder of the .dsl file relative to the plan's folder, or absolute */
     uint32_t eval_rest;       /* 1: the loss is a sum over samples: those behind the last whole batch count too */
-    uint32_t pipeline, reserved; /* 1 + number of the mesh axis whose coordinate is the stage; 0: one stage */
+    uint32_t pipeline;        /* 1 + number of the mesh axis whose coordinate is the stage; 0: one stage */
+    uint32_t events;          /* that instructions name */
     uint32_t n_ranks, n_micro;
     uint64_t source_digest;
     uint64_t seed;
@@ -76,7 +77,8 @@ typedef struct DtPlanSetting { DtPlanStr name; uint32_t is_whole; double value; 
 typedef struct DtPlanMeshAxis { DtPlanStr name; uint32_t size; } DtPlanMeshAxis;
 
 /* GRUP: the ranks that differ only in the mesh axes of mask. stages: bits of the stages that belong to it, if
- * mask has the pipeline's axis; 0: all of them. */
+ * mask has the pipeline's axis; 0: all of them. queue: of its collectives; groups of equal masks share one. All else is
+ * in queue 0. */
 typedef struct DtPlanGroup { uint32_t mask, size, queue, reserved; uint64_t stages; } DtPlanGroup;
 
 /* CHAN: values that travel from one stage to another, to the rank whose other coordinates are equal. It holds
@@ -182,7 +184,12 @@ typedef struct DtPlanArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtPlanArg;
 
-/* INST. args: see each kind. A kernel, product, copy or zeroing may have guards: it runs where none of them is
+/* INST. An instruction begins when those before it have ended, but for a collective with an event: it is only started,
+ * goes on in the queue of its group, behind what was started there before, and has ended for sure once a WAIT for that
+ * event has. What a rank does in the order of its instructions, without queues, is the same: nothing touches what is on
+ * its way, which the certificate proves.
+ *
+ * args: see each kind. A kernel, product, copy or zeroing may have guards: it runs where none of them is
  * negative. */
 typedef enum DtPlanInstKind {
     DT_INST_KERNEL,         /* ref: kernel; n_pointers addresses, then n_integers integers */
@@ -197,6 +204,7 @@ typedef enum DtPlanInstKind {
     DT_INST_SHIFT,          /* ref: group; to, from; count elements, of the member before; member 0: of the last */
     DT_INST_SHIFT_BACK,     /* the same, of the member behind; the last: of member 0 */
     DT_INST_SEND, DT_INST_RECV, /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
+    DT_INST_WAIT,           /* until what was started under its event has ended; nothing, if nothing was */
     DT_INST_KINDS
 } DtPlanInstKind;
 typedef struct DtPlanInst {
@@ -206,7 +214,8 @@ typedef struct DtPlanInst {
     uint32_t first_arg, ref, span;
     uint32_t blocks;        /* 1 + BLOK record; 0: blocks of count elements lie one after the other in member order */
     int64_t count;
-    double seconds;         /* predicted; 0: not known */
+    uint32_t event;         /* collectives: 1 + number of the event, 0: it is not only started; WAIT: 1 + the event */
+    uint32_t event_step;    /* that number grows so much from slot to slot of a ring buffer */
 } DtPlanInst;
 
 /* BODY: instructions in order. */

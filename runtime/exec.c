@@ -123,6 +123,7 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
     case DT_INST_READ: return run_read(exec, inst);
     case DT_INST_SEND:
     case DT_INST_RECV: return run_message(exec, inst);
+    case DT_INST_WAIT: return true; /* what was started has ended */
     default: return run_collective(exec, inst);
     }
 }

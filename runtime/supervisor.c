@@ -83,7 +83,8 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_SHIFT] = "shift",
     [DT_INST_SHIFT_BACK] = "shift back",
     [DT_INST_SEND] = "send",
-    [DT_INST_RECV] = "receive"};
+    [DT_INST_RECV] = "receive",
+    [DT_INST_WAIT] = "wait"};
 
 /* before, then a string of the plan, which may be anything. */
 static void add_name(DtText *text, const char *before, const DtPlan *plan, DtPlanStr name)

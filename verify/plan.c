@@ -313,7 +313,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->back = NULL;
     walk->frames = NULL;
     walk->n_frames = walk->most_frames = 0;
-    walk->entries.n = walk->written.n = walk->events.n = 0;
+    walk->entries.n = walk->written.n = walk->events.n = walk->flights.n = 0;
     walk->depth = walk->actions = walk->guard = walk->watched = 0;
     walk->tiles.open = false;
     walk->memo = NULL;

@@ -303,6 +303,34 @@ static bool adds(const PlanWalk *walk, const Access *access, uint64_t first)
     return false;
 }
 
+/* Where an access of iteration t writes in iterations t + 1 .. to. */
+static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, int64_t to)
+{
+    const int64_t next = access->step, last = access->step * (to - t);
+    PlanPlace hull;
+    dt_certplan_arg(walk, access->arg, &hull); /* on what it depends */
+    hull.base = access->lo + (next < last ? next : last);
+    hull.bytes = access->hi + (next < last ? last : next) - hull.base;
+    return hull;
+}
+
+/* Whether nothing that is on its way moves with the iterations, or lies where those that would be left out write. */
+static bool passes_by(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to)
+{
+    Accesses all = {0};
+    bool passes = !walk->flights.n || list_accesses(walk, again, &all);
+    for (uint32_t f = 0; passes && f < walk->flights.n; f++) {
+        const PlanFlight *flight = &walk->flights.at[f];
+        passes = flight->stamp < again->begin || again->reg >= DT_PLAN_ARG_REGS || !flight->arg->reg[again->reg];
+        for (uint32_t i = 0; passes && i < all.n; i++) {
+            const PlanPlace hull = hull_of(walk, &all.at[i], t, to);
+            passes = !all.at[i].written || all.at[i].step == 0 ||
+                     (!dt_certplan_meets(walk, &flight->to, &hull) && !dt_certplan_meets(walk, &flight->from, &hull));
+        }
+    }
+    return passes;
+}
+
 /* What iterations t + 1 .. to may have written over is gone, but for what those from `first` on wrote. What does not
  * move has done so already. */
 static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to, uint64_t first)
@@ -314,11 +342,7 @@ static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_
         const Access *access = &all.at[i];
         if (!access->written || access->step == 0 || adds(walk, access, first))
             continue;
-        const int64_t next = access->step, last = access->step * (to - t);
-        PlanPlace hull;
-        dt_certplan_arg(walk, access->arg, &hull); /* on what it depends */
-        hull.base = access->lo + (next < last ? next : last);
-        hull.bytes = access->hi + (next < last ? last : next) - hull.base;
+        const PlanPlace hull = hull_of(walk, access, t, to);
         dt_certplan_spoil_old(walk, &hull, first);
         dt_certplan_wrote(walk, &hull);
     }
@@ -389,7 +413,7 @@ int64_t dt_certplan_again(PlanWalk *walk, PlanAgain *again, int64_t t)
     for (uint32_t period = 1; period <= longest && 2 * (int64_t)period <= t; period++) {
         const int64_t last = repeats(walk, again, t, period) ? last_of(walk, again, t - 2 * period + 1, t) : -1,
                       away = last > t ? (last - t) / period * period : 0;
-        if (away == 0)
+        if (away == 0 || !passes_by(walk, again, t, t + away))
             continue;
         const uint64_t first = again->clocks.at[t - period + 1];
         spoil_hull(walk, again, t, t + away, first);

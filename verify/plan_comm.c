@@ -160,3 +160,67 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
     return rows[row].blocks ? exchanges(walk, op, inst, to, from)
                             : moves_all(walk, op, inst, to, from);
 }
+
+/* ---- what is on its way ----
+ *
+ * A collective that was only started may run at any time up to the WAIT for its event. So until then nothing is written
+ * where it reads or writes, and its result is no value that could be read: however queues run, ranks compute what they
+ * do in the order of the instructions. */
+
+static uint64_t event_of(const PlanWalk *walk, const DtPlanInst *inst)
+{
+    return inst->event + (uint64_t)inst->event_step * (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF];
+}
+
+bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, uint32_t value, const PlanPlace *to,
+                       const DtPlanArg *arg, const PlanPlace *from)
+{
+    const PlanFlight flight = {event_of(walk, inst), walk->frame, value, *to, *from, arg, ++walk->clock};
+    if (walk->tiles.open)
+        return dt_certplan_fail(walk, "a collective is started in a block of attention");
+    for (uint32_t i = 0; i < walk->flights.n; i++)
+        if (walk->flights.at[i].event == flight.event)
+            return dt_certplan_fail(walk, "event %llu is still waited for", (unsigned long long)flight.event - 1);
+    DT_PUSH(walk->arena, walk->flights, flight);
+    return true;
+}
+
+bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
+{
+    if (walk->tiles.open || walk->guard)
+        return dt_certplan_fail(walk, "a wait is out of place");
+    for (uint32_t i = 0; i < walk->flights.n; i++) {
+        const PlanFlight flight = walk->flights.at[i];
+        if (flight.event != event_of(walk, inst))
+            continue;
+        walk->flights.at[i] = walk->flights.at[--walk->flights.n];
+        dt_certplan_log(walk, flight.stamp);
+        dt_certplan_define(walk, flight.frame, flight.value, &flight.to, false)->arg = flight.arg;
+        return true;
+    }
+    dt_certplan_log(walk, 0);
+    return true;
+}
+
+bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
+{
+    for (uint32_t i = 0; i < walk->flights.n; i++) {
+        const PlanFlight *flight = &walk->flights.at[i];
+        const bool to = dt_certplan_meets(walk, &flight->to, written);
+        if (to || dt_certplan_meets(walk, &flight->from, written))
+            return dt_certplan_fail(walk, "what is written meets the %s of value %u (%s), which is not done",
+                                    to ? "result" : "operand", flight->value,
+                                    flight->frame->maker[flight->value] ? flight->frame->maker[flight->value]->kind
+                                                                        : "input");
+    }
+    return true;
+}
+
+bool dt_certplan_landed(PlanWalk *walk)
+{
+    if (walk->flights.n == 0)
+        return true;
+    const PlanFlight *flight = &walk->flights.at[0];
+    const CertOp *op = flight->frame->maker[flight->value];
+    return dt_certplan_fail(walk, "value %u (%s) is started and not done", flight->value, op ? op->kind : "input");
+}

@@ -89,7 +89,9 @@ static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t
 
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
 {
-    if (!ahead)
+    if (ahead)
+        dt_certplan_is_still(walk, written);
+    else
         dt_certplan_wrote(walk, written);
     spoil(walk, written, ahead, UINT64_MAX);
 }
@@ -443,9 +445,12 @@ static bool apply(PlanWalk *walk, const Doing *doing)
             dt_certplan_wrote(walk, &write->place);
         else
             dt_certplan_spoil(walk, &write->place, false);
-        dt_certplan_define(walk, walk->frame, write->value, &write->place, adds)->arg = write->arg;
+        if (!doing->inst->event)
+            dt_certplan_define(walk, walk->frame, write->value, &write->place, adds)->arg = write->arg;
+        else if (!dt_certplan_start(walk, doing->inst, write->value, &write->place, write->arg, &doing->first))
+            return false;
     }
-    return true;
+    return !walk->problem->len;
 }
 
 /* ---- by kind ---- */
@@ -588,6 +593,8 @@ static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
     if (walk->back ? kind != DT_NOTE_DO || inst->guards : walk->guard)
         return dt_certplan_fail(walk, "what a guard lets run is no gather ahead");
+    if (inst->event && kind != DT_NOTE_DO)
+        return dt_certplan_fail(walk, "a sum over ranks is started, but not waited for");
     switch (kind) {
     case DT_NOTE_DO: return do_inst(walk, inst);
     case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
@@ -637,6 +644,7 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     switch (inst->kind) {
     case DT_INST_ZERO: return zero(walk, inst);
     case DT_INST_READ: return dt_certplan_read(walk, inst);
+    case DT_INST_WAIT: return dt_certplan_wait(walk, inst);
     default: break;
     }
     DtNoteKind kind = dt_certplan_note(walk);

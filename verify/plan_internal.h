@@ -177,6 +177,16 @@ typedef struct PlanAgain {
     int64_t from, to;             /* iterations from .. to - 1 were left out; the one that was `from` is `to` now */
 } PlanAgain;
 
+/* A collective that was started: its event, what it makes, where, of what is there, and when. */
+typedef struct PlanFlight {
+    uint64_t event;
+    PlanFrame *frame;
+    uint32_t value;
+    PlanPlace to, from;
+    const DtPlanArg *arg; /* of `to` */
+    uint64_t stamp;
+} PlanFlight;
+
 /* The note, in an entry of the plan, of which something was found. */
 typedef struct PlanKnown {
     const uint8_t *note;
@@ -220,6 +230,7 @@ struct PlanWalk {
     DT_VEC(PlanEvent) events;    /* in them */
     uint64_t opened;             /* when the outermost loop over blocks was */
     DT_VEC(PlanHole *) holes;    /* made in it */
+    DT_VEC(PlanFlight) flights;
     PlanKnown *kernels;          /* by instruction */
     PlanWatched *loops;          /* by item */
     uint64_t budget;             /* instructions that may still be done */
@@ -422,6 +433,14 @@ static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
 {
     return walk->first_device ? (uint32_t)walk->program->size[0] : 1;
 }
+
+/* plan_comm.c, on what is started */
+/* The collective, whose operand is at `from`, makes the value of the present function at `to`; then the WAIT for it. */
+bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, uint32_t value, const PlanPlace *to,
+                       const DtPlanArg *arg, const PlanPlace *from);
+bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written); /* false: something is on its way there */
+bool dt_certplan_landed(PlanWalk *walk);                             /* all that was started is done */
 
 /* plan_comm.c: whether the instruction does the op between these places. */
 bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,

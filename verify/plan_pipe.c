@@ -351,7 +351,7 @@ static bool meets(const PlanRange *written, uint32_t n, PlanRange at)
 
 void dt_certplan_wrote(PlanWalk *walk, const PlanPlace *place)
 {
-    if (!pipelined(walk) || place->arena >= DT_ARENA_KINDS)
+    if (!dt_certplan_is_still(walk, place) || !pipelined(walk) || place->arena >= DT_ARENA_KINDS)
         return;
     const PlanRange now = range_of(walk, place);
     for (uint32_t i = 0; i < walk->written.n; i++) {

@@ -610,6 +610,6 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
     dt_certplan_note(walk);
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "the blocks of attention have no end");
-    return !walk->problem->len &&
+    return !walk->problem->len && dt_certplan_landed(walk) &&
            (walk->note == walk->end || dt_certplan_fail(walk, "a note has no instruction"));
 }

@@ -24,6 +24,8 @@
  * gathers are done in the first micro-batch alone, and the last loop goes on with the first one, but for the last
  * micro-batch. In a pipeline the entries of pieces hand it to each other (order_pieces.c). Never across the update.
  *
+ * Then exchanges are started and done (order_start.c).
+ *
  * Requires: values by their numbers (fuse). Establishes: no gather says `ahead`. Breaks: numbers of values; each says
  * which one it had (DtValue.final). */
 #include "passes/lower/order.h"
@@ -43,11 +45,13 @@ static void number_values(DtFunc *func)
         }
 }
 
-static bool any_ahead(const DtModule *module)
+static bool is_ordered(const DtOp *op) { return dt_op_info[op->kind].op_class == DT_CLASS_COMM; }
+
+static bool has_any(const DtModule *module, bool (*is)(const DtOp *op))
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++)
-            if (dt_order_is_ahead(module->funcs.at[i]->ops.at[k]))
+            if (is(module->funcs.at[i]->ops.at[k]))
                 return true;
     return false;
 }
@@ -77,16 +81,10 @@ static void write_entry(DtModule *module, DtEntryPoint *entry, int64_t n_micro)
     DT_PUSH(module->arena, entry->results, ((DtEntryResult){.store = store}));
 }
 
-bool dt_pass_order(DtModule *module, const DtPassContext *context)
+static void write_gathers(DtModule *module)
 {
     const bool times = module->mesh.n && module->mesh.axes[0].is_time;
     const uint32_t n = module->funcs.n;
-    (void)context;
-    if (!any_ahead(module))
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)
-            number_values(module->funcs.at[i]);
     bool *done = DT_NEW_ARRAY(module->arena, bool, module->entries.n + 1);
     if (module->pipeline)
         dt_order_pieces(module, done);
@@ -98,5 +96,18 @@ bool dt_pass_order(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < n; i++)
         write_plain(module->funcs.at[i]);
     dt_inline_drop(module);
+}
+
+bool dt_pass_order(DtModule *module, const DtPassContext *context)
+{
+    (void)context;
+    if (!has_any(module, is_ordered))
+        return false;
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)
+            number_values(module->funcs.at[i]);
+    if (has_any(module, dt_order_is_ahead))
+        write_gathers(module);
+    dt_order_starts(module);
     return true;
 }

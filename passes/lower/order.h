@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
- * do, order_pieces.c what the pieces of a pipeline do for each other, order.c is the pass. */
+ * do, order_pieces.c what the pieces of a pipeline do for each other, order_start.c what goes on beside
+ * other work; order.c is the pass. */
 #ifndef DT_PASSES_ORDER_H
 #define DT_PASSES_ORDER_H
 
@@ -61,5 +62,10 @@ DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map);
 /* The entries of pieces, in as many forms as the actions of their stages need. done: by entry, that nothing is left to
  * be done. */
 void dt_order_pieces(DtModule *module, bool *done);
+
+/* ---- order_start.c ---- */
+
+/* Exchanges of all functions are started where their operands are made and done where their results are read. */
+void dt_order_starts(DtModule *module);
 
 #endif

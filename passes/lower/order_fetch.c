@@ -58,8 +58,17 @@ static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, Dt
     return operand;
 }
 
-/* (counter,) ring buffer, operands -> ring buffer */
-static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn)
+/* Whether another gather reads it. */
+static bool is_gathered_on(const DtFunc *body, const DtValue *value)
+{
+    for (uint32_t i = 0; i < body->ops.n; i++)
+        if (dt_order_is_ahead(body->ops.at[i]) && body->ops.at[i]->in[0] == value)
+            return true;
+    return false;
+}
+
+/* (counter,) ring buffer, operands -> ring buffer. starts: gathers go on until the iteration reads the slot. */
+static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bool starts)
 {
     const DtFunc *body = of->body;
     DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.fetch", body->name), DT_FUNC_BRANCH);
@@ -85,6 +94,7 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn)
         copy->ahead = 0;
         if (!dt_order_is_kept(body, op->out[0]))
             continue;
+        copy->starts = starts && !is_gathered_on(body, op->out[0]);
         ringbuf = dt_graph_ringbuf_put(&b, ringbuf, copy->out[0], byte);
         byte += bytes_in_slot(w, op->out[0]);
     }
@@ -129,7 +139,7 @@ static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, 
         DT_PUSH(w->module->arena, in, ringbuf);
         for (uint32_t i = 0; i < operands->n; i++)
             DT_PUSH(w->module->arena, in, operands->at[i]);
-        ringbuf = dt_graph_when(b, make_branch(w, of, (Turn){false, j}), NULL, &whose, in.at)->out[0];
+        ringbuf = dt_graph_when(b, make_branch(w, of, (Turn){false, j}, true), NULL, &whose, in.at)->out[0];
         ringbuf = dt_graph_ringbuf_turn(b, ringbuf);
     }
     return ringbuf;
@@ -300,11 +310,11 @@ static void write_fetches(Writer *w, Body *body)
     body->turn = dt_graph_turn(&body->b);
     body->turn->name = dt_intern("turn");
     inner_operands(w, body, body->of, &operands);
-    write_when(w, &body->b, body->turn, &body->ringbuf, &operands, make_branch(w, body->of, (Turn){true, k}),
+    write_when(w, &body->b, body->turn, &body->ringbuf, &operands, make_branch(w, body->of, (Turn){true, k}, true),
                (DtRange){.lo = 0, .n = n - k}, &own);
     if (body->next) {
         const DtRange range = {.lo = n - k, .n = k};
-        DtFunc *branch = make_branch(w, body->next, (Turn){true, k - n});
+        DtFunc *branch = make_branch(w, body->next, (Turn){true, k - n}, !body->whose.piece);
         inner_operands(w, body, body->next, &next);
         if (w->micro && body->of == &body->chain->loops.at[body->chain->loops.n - 1])
             write_next_micro(w, body, branch, range, &next);

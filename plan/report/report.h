@@ -44,6 +44,7 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
 /* What travels on a group or channel in one step and its update. */
 typedef struct DtReportTraffic {
     int64_t runs;    /* operations of one rank */
+    int64_t beside;  /* of these, so many are started and waited for later */
     double received; /* bytes, by all ranks */
 } DtReportTraffic;
 void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReportTraffic *ret_channels);

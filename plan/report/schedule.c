@@ -16,6 +16,10 @@ static void indent(DtText *text, uint32_t depth)
 static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
 {
     dt_text_add(text, dt_kinds_inst(inst->kind));
+    if (inst->event)
+        dt_text_printf(text, inst->kind == DT_INST_WAIT ? " for event %u" : " started as event %u", inst->event - 1);
+    if (inst->event_step)
+        dt_text_printf(text, " + %u r%u", inst->event_step, DT_PLAN_REG_RINGBUF);
     if (inst->kind == DT_INST_KERNEL) {
         dt_text_printf(text, " %s", dt_plan_str(plan, plan->kernels[inst->ref].name));
     } else if (inst->kind == DT_INST_GEMM) {

@@ -21,6 +21,7 @@ static void add_to_sums(void *context, const DtPlanInst *inst, int64_t runs, dou
     if (dt_report_is_collective(inst)) {
         DtReportTraffic *sum = &sums->groups[inst->ref];
         sum->runs += runs;
+        sum->beside += inst->event ? runs : 0;
         sum->received += (double)runs * ranks * dt_report_members(sums->plan, inst) /
                          sums->plan->groups[inst->ref].size;
     } else if (inst->kind == DT_INST_RECV) {
@@ -146,7 +147,10 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         dt_text_printf(text, "  %8lld x  %12s  over ", (long long)groups[g].runs,
                        dt_text_bytes(buf, groups[g].received / plan->meta->n_ranks));
         add_mesh_axes(plan, g, text);
-        dt_text_printf(text, ", groups of %u\n", plan->groups[g].size);
+        dt_text_printf(text, ", groups of %u", plan->groups[g].size);
+        if (groups[g].beside)
+            dt_text_printf(text, ", %lld x beside other work", (long long)groups[g].beside);
+        dt_text_add(text, "\n");
     }
     if (rows.n)
         dt_text_printf(text, "\ncollectives of a step, received by one rank%s\n", *stages ? " of each stage" : "");
@@ -183,9 +187,10 @@ json_t *dt_traffic_json(const DtPlan *plan)
     Rows rows = collectives_of(plan);
     dt_report_traffic(plan, groups, groups + plan->n_groups);
     for (uint32_t g = 0; g < plan->n_groups; g++)
-        json_array_append_new(by_group, json_pack("{s:o, s:i, s:I, s:f}", "axes", json_axes(plan, g), "ranks",
-                                                  (int)plan->groups[g].size, "runs", (json_int_t)groups[g].runs,
-                                                  "received", groups[g].received));
+        json_array_append_new(by_group, json_pack("{s:o, s:i, s:i, s:I, s:I, s:f}", "axes", json_axes(plan, g), "ranks",
+                                                  (int)plan->groups[g].size, "queue", (int)plan->groups[g].queue,
+                                                  "runs", (json_int_t)groups[g].runs, "beside",
+                                                  (json_int_t)groups[g].beside, "received", groups[g].received));
     for (uint32_t c = 0; c < plan->n_channels; c++) {
         const DtReportTraffic *sum = &groups[plan->n_groups + c];
         json_array_append_new(by_channel, json_pack("{s:I, s:f}", "runs", (json_int_t)sum->runs,

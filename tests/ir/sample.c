@@ -149,7 +149,9 @@ static void add_communication(DtBuilder *b)
     DtValue *x = dt_graph_source(b, DT_OP_INPUT, splits, "x", NULL);
     DtValue *gathered = dt_graph_comm(b, DT_OP_ALL_GATHER, x, 1 << DATA, wholes);
     dt_graph_comm(b, DT_OP_ALL_TO_ALL, x, 1 << DATA, sample_type(DT_F32, 2, moved));
-    dt_graph_comm(b, DT_OP_SHIFT, x, 1 << DATA, splits);
+    DtValue *started = dt_graph_comm(b, DT_OP_SHIFT, x, 1 << DATA, splits);
+    started->op->starts = true;
+    dt_graph_done(b, started);
     const char *a = dt_intern("a");
     DtAxis rest[] = {sample_axis("b", 6)}, cut[] = {sample_split("b", 6, DATA)};
     DtValue *part = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1, &a);

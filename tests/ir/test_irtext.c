@@ -69,7 +69,7 @@ Test(irtext, says_everything)
         " : f32[a=4, b=6] number=6 @2",
         "write 1 = %",
         "arg %\"7 w\\\"\\\\\\x0a\".3 : f32[a=3]",
-        "%13, %14 = loop(%10, %12, %11) : f32[a=3, b=4], f32[layers=2, a=3] func=block",
+        "%14, %15 = loop(%11, %13, %12) : f32[a=3, b=4], f32[layers=2, a=3] func=block",
         " text=h func=\"layer one\"",
         "func user : fn fused=kernel {\n",
         "func fused : kernel {\n",
@@ -120,7 +120,9 @@ Test(irtext, hand_written)
     dt_arena_free(arena);
 }
 
-/* Rings and conditions that no pass would write. */
+#define HANDLE "mesh t=2\nfunc f : fn { arg %a : f32[x=4]{sum t} %s = start all_reduce(%a) : f32[x=4] mesh={t} "
+
+/* Rings, conditions and starts that no pass would write. */
 Test(irtext, hostile_rings)
 {
     static const struct {
@@ -148,6 +150,15 @@ Test(irtext, hostile_rings)
          "a ring buffer that has gone on"},
         {"func f : fn { %a = rng() : f32[x=4] text=s %b = ringbuf_put(%a, %a) : f32[x=4] return %b }",
          "which is no ring buffer"},
+        {HANDLE "%b = exp(%s) : f32[x=4] %c = done(%s) : f32[x=4] return %b, %c }",
+         "`exp` reads what is not done"},
+        {HANDLE "%c = done(%s) : f32[x=4] %d = done(%s) : f32[x=4] return %c, %d }",
+         "is started and done 2 times"},
+        {HANDLE "return %a }", "is started and done 0 times"},
+        {HANDLE "return %s }", "result 0 is not done"},
+        {HANDLE "%c = done(%a) : f32[x=4]{sum t} %d = done(%s) : f32[x=4] return %d }",
+         "`done` of what was not started"},
+        {"func f : fn { arg %a : f32[x=4] %b = start exp(%a) : f32[x=4] return %b }", "`exp` has a start"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         DtArena *arena = dt_arena_new();

@@ -40,7 +40,8 @@ static const char args[] =
     "  arg %kt : f32[q=6/t]\n  arg %kw : f32[q=6]\n  arg %kz : f32[q=8/d~]\n"
     "  arg %pp : f32[p=4/d.t]\n  arg %kk : f32[q=8/d.t]\n  arg %ks : f32[q=8/t.d]\n  arg %kzz : f32[q=8/t.d~]\n"
     "  arg %kx : f32[q=8/d]\n  arg %t : i32[]\n  arg %ri : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
-    "  arg %rd : u8[\"@ringbuf\"=2, \"@on.d\"=2/d, \"@slot\"=64]\n";
+    "  arg %rd : u8[\"@ringbuf\"=2, \"@on.d\"=2/d, \"@slot\"=64]\n"
+    "  %rg = ringbuf_get(%ri) : f32[b=4]\n";
 
 static const struct {
     const char *line, *reason;
@@ -112,6 +113,8 @@ static const struct {
     {"= ringbuf_get(%ri) : f32[p=4]{sum d}", "has no place"},
     {"= ringbuf_get(%v) : f32[b=4]", "which is no ring buffer"},
     {"= ringbuf_turn(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", NULL},
+    {"= done(%rg) : f32[b=4]", NULL},
+    {"= done(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "`done` of a ring buffer"},
     {"= ringbuf_turn(%v) : f32[b=4]", "which is no ring buffer"},
     /* maps of one operand */
     {"= neg(%x) : f32[a=3, b=4]", NULL},

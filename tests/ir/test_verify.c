@@ -201,6 +201,10 @@ CHANGE(ring_other, op(m, DT_OP_RINGBUF_TURN)->in[0] = op(m, DT_OP_TURN)->out[0])
 CHANGE(ring_place, op(m, DT_OP_RINGBUF_PUT)->number = 60)
 CHANGE(ring_end, op(m, DT_OP_RINGBUF_PUT)->number = 128)
 CHANGE(ring_number, op(m, DT_OP_RINGBUF_GET)->number = NAN)
+CHANGE(start_twice, op(m, DT_OP_DONE)->in[0] = op(m, DT_OP_SHIFT)->in[0])
+CHANGE(start_never, op(m, DT_OP_SHIFT)->starts = false)
+CHANGE(start_early, op(m, DT_OP_SHARD)->in[0] = op(m, DT_OP_SHIFT)->out[0])
+CHANGE(start_extra, op(m, DT_OP_SHARD)->starts = true)
 CHANGE(when_range, op(m, DT_OP_WHEN)->ranges->n = 3)
 CHANGE(when_before, op(m, DT_OP_WHEN)->ranges->lo = -1)
 CHANGE(when_never, op(m, DT_OP_WHEN)->ranges->n = 0)
@@ -374,6 +378,10 @@ static const struct {
     ROW(ring_gone, "a ring buffer that has gone on"),
     ROW(ring_other, "which is no ring buffer"),
     ROW(ring_place, "has no place in a slot"),
+    ROW(start_twice, "`shift` is started and done 0 times"),
+    ROW(start_never, "`done` of what was not started"),
+    ROW(start_early, "`shard` reads what is not done"),
+    ROW(start_extra, "`shard` has a start"),
     ROW(ring_end, "has no place in a slot"),
     ROW(ring_number, "has no place in a slot"),
     ROW(when_range, "takes no element"),

@@ -237,6 +237,10 @@ Test(golden, fuse)
  * the first one gathers for the second. */
 Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPassContext){0}); }
 
+/* What is handed on goes on beside all that an iteration does; a sum begins where its term is made, and a view of it
+ * waits for its reader; a gather that is read at once is no start. */
+Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0}); }
+
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }
 

@@ -23,6 +23,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                .compiler = STR("dtc 0.1.0"),
                .target = STR("cpu-v3"),
                .pipeline = 3,
+               .events = 2,
                .n_ranks = 8,
                .n_micro = 2,
                .source_digest = 0xabcdef,
@@ -41,7 +42,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     ADD(mesh, {.name = STR("data"), .size = 2});
     ADD(mesh, {.name = STR("tensor"), .size = 2});
     ADD(mesh, {.name = STR("pipe"), .size = 2});
-    ADD(groups, {.mask = 1, .size = 2});
+    ADD(groups, {.mask = 1, .size = 2, .queue = 2});
     ADD(groups, {.mask = 3, .size = 4, .queue = 1});
     ADD(groups, {.mask = 4, .size = 1, .stages = 1});
     ADD(channels, {.name = STR("h.x"), .from = 0, .to = 1, .slots = 2, .bytes = 64, .span = 1});
@@ -184,11 +185,12 @@ static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
          AT(ACTS, 12288, 64, .reg = {0, 0, 0, 0, 0, 512}), NUMBER(0, .reg = {1}));
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 8, .ref = 2),
          AT(ACTS, 0, 32, .written = 1));
-    ADD(bodies, {.name = STR("recv"), .first_inst = 15, .n_insts = 1});
+    ADD(bodies, {.name = STR("recv"), .first_inst = 15, .n_insts = 2});
     INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 16),
          AT(ACTS, 11000, 64, .reg = {0, 0, 0, 0, 0, 512}, .coord_axis = {2}, .coord = {200},
             .written = 1),
          NUMBER(0, .reg = {1}));
+    add_inst(arena, b, (DtPlanInst){.kind = DT_INST_WAIT, .event = 1, .event_step = 1}, NULL, 0);
     for (uint32_t stage = 0; stage < 2; stage++) {
         uint32_t first = b->schedule.n;
         ADD(schedule, {.kind = DT_SCHED_RUN, .body = 2 + stage});
@@ -211,7 +213,7 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
     INST(SET(.kind = DT_INST_READ, .count = 0), AT(INPUTS, 0, 128, .written = 1),
          AT(INPUTS, 512, 128, .written = 1), NUMBER(0, .reg = {4}, .coord_axis = {0}, .coord = {8}),
          NUMBER(4));
-    INST(SET(.kind = DT_INST_GEMM, .seconds = 0.001), AT(ACTS, 0, 512),
+    INST(SET(.kind = DT_INST_GEMM), AT(ACTS, 0, 512),
          AT(PARAMS, 0, 128, .reg = {0, 128}),
          AT(ACTS, 1024, 256, .reg = {2048, 256}, .written = 1));
     INST(SET(.kind = DT_INST_KERNEL), AT(ACTS, 1024, 256, .reg = {2048, 256}),
@@ -235,7 +237,7 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 32));
     INST(SET(.kind = DT_INST_SHIFT, .dtype = DT_PLAN_F32, .count = 8),
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 32));
-    INST(SET(.kind = DT_INST_SHIFT_BACK, .dtype = DT_PLAN_F32, .count = 8),
+    INST(SET(.kind = DT_INST_SHIFT_BACK, .dtype = DT_PLAN_F32, .count = 8, .event = 1),
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 32));
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 0, .step = 1, .count = 2});
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 1, .first = 1, .step = -1, .count = 2});

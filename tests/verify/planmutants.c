@@ -292,7 +292,8 @@ static bool drop(void)
 {
     uint32_t at = below(plan.n_insts), b;
     const DtPlanBody *body = body_of(at, &b);
-    bool silent = plan.insts[at].kind == DT_INST_ZERO || plan.insts[at].kind == DT_INST_READ;
+    bool silent = plan.insts[at].kind == DT_INST_ZERO || plan.insts[at].kind == DT_INST_READ ||
+                  plan.insts[at].kind == DT_INST_WAIT;
     if (!body || body->n_insts < 2 || (!silent && !has_note(at)))
         return false;
     uint32_t last = body->first_inst + body->n_insts - 1;
@@ -767,6 +768,7 @@ static bool hoist(void)
 
 static bool record(void) { return mutant_of_record(&plan, bytes, copy, below); }
 static bool code(void) { return mutant_of_code(&plan, bytes, copy, below); }
+static bool start(void) { return mutant_of_start(&plan, bytes, copy, below); }
 static bool text(void) { return mutant_of_text(&plan, bytes, copy, below); }
 
 static const MutantKind kinds[] =
@@ -806,6 +808,7 @@ static const MutantKind kinds[] =
              {"ring", ring},
              {"record", record},
              {"code", code},
+             {"start", start},
              {"text", text}};
 
 /* Whether the certificate proves the plan. All iterations are run of what it proves, and of some that it does not: the

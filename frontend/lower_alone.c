@@ -4,7 +4,8 @@
  * argument without axes is a number or a tensor. A definition may want more than is known of it here: that a size is
  * a multiple of 32, that `...` holds `batch`. So several such calls are tried, of which one without errors is enough.
  * Where each has some, those that all of them have, and that no size or argument can mend, are the definition's own;
- * if there are none, a lint says that it was not checked, and why. */
+ * if there are none, a lint says that it was not checked, and why. An `fn` that has states, or asks for `rank`, is an
+ * optimizer or helps one: it is called as one, for parameters of several ranks. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -24,6 +25,7 @@ typedef struct Try {
     Rest rest;   /* `...`: a new axis, nothing, or the dims of the file */
     Roles roles; /* axis parameters: dims, unless an argument has them; all axes; all dims */
     Bare bare;   /* arguments without axes or default: 3, 5, ...; 1; f32[]; f32 with all axes in sight */
+    int64_t rank; /* of the parameter that it updates as an optimizer; 0: it is no optimizer */
     uint32_t n_extents;
     DtAxisLists axes;
     DtAxisNames sight;
@@ -213,7 +215,8 @@ static bool bare_argument(DtLower *l, Try *t, const DtFormal *formal, DtBuilder 
 static void call(DtLower *l, Try *t, bool training)
 {
     const DtDef *def = t->def;
-    DtFrame *frame = dt_frame_new(l, NULL, "predict", DT_FUNC_ENTRY, def->span);
+    DtFrame *frame = dt_frame_new(l, NULL, "predict", t->rank ? DT_FUNC_LAYER : DT_FUNC_ENTRY, def->span);
+    frame->is_rule = t->rank && dt_optimizer_may_be(def);
     DtScope scope = {.frame = frame};
     DtActivation train = {.scope = &scope, .frame = frame};
     DtActivation inside = {.caller = &train, .def = def, .scope = &scope, .frame = frame, .axes = t->axes};
@@ -235,7 +238,8 @@ static void call(DtLower *l, Try *t, bool training)
         ok &= type != NULL;
         if (!type)
             continue;
-        DtValue *value = dt_graph_source(&frame->b, DT_OP_INPUT, type, formal->name.text, NULL);
+        DtValue *value = t->rank ? dt_frame_arg(l, frame, type, formal->name.text)
+                                 : dt_graph_source(&frame->b, DT_OP_INPUT, type, formal->name.text, NULL);
         bound[i] = (DtBound){.val = dt_val_of(l, value, false), .given = true};
     }
     l->now = &train;
@@ -248,8 +252,10 @@ static void call(DtLower *l, Try *t, bool training)
         ok = !dt_val_is_error(&made);
         instance = made.instance;
     }
+    l->rank = t->rank ? &t->rank : NULL;
     if (ok)
         dt_memo_call(l, &function, instance, nowhere, bound);
+    l->rank = NULL;
     l->now = NULL;
 }
 
@@ -350,7 +356,8 @@ static uint32_t take(DtLower *l, const DtDef *def, const char *made_up, const Dt
 static void check_other_sizes(DtLower *l, const Try *good)
 {
     for (Sizes sizes = 0; sizes < SIZES_COUNT && !l->gave_up; sizes++) {
-        Try t = {.def = good->def, .sizes = sizes, .rest = good->rest, .roles = good->roles, .bare = good->bare};
+        Try t = {.def = good->def, .sizes = sizes, .rest = good->rest, .roles = good->roles, .bare = good->bare,
+                 .rank = good->rank};
         DtDiags *aside = dt_diag_aside(l->diags);
         bool ok = sizes == good->sizes || try_call(l, &t, aside);
         bool own = !ok;
@@ -362,35 +369,55 @@ static void check_other_sizes(DtLower *l, const Try *good)
     }
 }
 
-static void check(DtLower *l, const DtDef *def)
+/* What the tries of a definition had, so far. */
+typedef struct Tries {
+    DtDiags *common, *first; /* errors of all that are not impossible; those of the first */
+    const char *made_up;     /* by the first */
+} Tries;
+
+/* All that differ, until one has no errors. */
+static bool try_all(DtLower *l, const DtDef *def, int64_t rank, Tries *tries)
 {
-    DtDiags *common = NULL, *first = NULL;
-    const char *made_up = "";
     for (uint32_t i = 0; i < SIZES_COUNT * REST_COUNT * ROLES_COUNT * BARE_COUNT && !l->gave_up; i++) {
         Try t = {.def = def,
                  .bare = (Bare)(i % BARE_COUNT),
                  .roles = (Roles)(i / BARE_COUNT % ROLES_COUNT),
                  .rest = (Rest)(i / (BARE_COUNT * ROLES_COUNT) % REST_COUNT),
-                 .sizes = (Sizes)(i / (BARE_COUNT * ROLES_COUNT * REST_COUNT))};
+                 .sizes = (Sizes)(i / (BARE_COUNT * ROLES_COUNT * REST_COUNT)),
+                 .rank = rank};
         if (!makes_sense(&t))
             continue;
         DtDiags *aside = dt_diag_aside(l->diags);
         bool good = try_call(l, &t, aside);
-        if (!first)
-            made_up = dt_arena_strndup(l->arena, t.text.at ? t.text.at : "", t.text.len);
+        if (!tries->first)
+            tries->made_up = dt_arena_strndup(l->arena, t.text.at ? t.text.at : "", t.text.len);
         dt_text_free(&t.text);
         if (good) {
             check_other_sizes(l, &t);
-            return;
+            return true;
         }
-        first = first ? first : aside;
+        tries->first = tries->first ? tries->first : aside;
         if (is_impossible(&t, aside) && !l->gave_up)
             continue;
-        common = common && !l->gave_up ? dt_diag_common(common, aside) : aside;
+        tries->common = tries->common && !l->gave_up ? dt_diag_common(tries->common, aside) : aside;
     }
-    uint32_t taken = common ? take(l, def, made_up, common) : 0;
+    return false;
+}
+
+static void check(DtLower *l, const DtDef *def)
+{
+    static const int64_t ranks[] = {2, 1, 3};
+    Tries tries = {.made_up = ""};
+    if (try_all(l, def, 0, &tries))
+        return;
+    bool updates = def->kind == DT_DEF_FN && tries.first &&
+                   (dt_diag_has(tries.first, E0209) || dt_diag_has(tries.first, E0201));
+    for (size_t i = 0; updates && i < DT_COUNT(ranks); i++)
+        if (try_all(l, def, ranks[i], &tries))
+            return;
+    uint32_t taken = tries.common ? take(l, def, tries.made_up, tries.common) : 0;
     if (!taken)
-        not_checked(l, def, made_up, first);
+        not_checked(l, def, tries.made_up, tries.first);
 }
 
 void dt_alone_check(DtLower *l)

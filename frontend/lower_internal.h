@@ -543,6 +543,8 @@ const uint32_t *dt_groups_find(DtLower *l);
 void dt_optimizer_lower(DtLower *l);
 /* Whether expr is a call of an optimizer; context: the DtLower. */
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
+/* Whether an optimizer may be what is defined: an `fn` of a parameter and its gradient. */
+bool dt_optimizer_may_be(const DtDef *def);
 /* Whether who calls the optimizer gives this argument. */
 bool dt_optimizer_is_setting(const DtFormal *formal);
 

@@ -43,7 +43,7 @@ bool dt_optimizer_is_setting(const DtFormal *formal)
     return !formal->type.has_axes && !dt_scalars_fill(formal) && !is_norm(formal);
 }
 
-static bool is_optimizer(const DtDef *def)
+bool dt_optimizer_may_be(const DtDef *def)
 {
     return def->kind == DT_DEF_FN && def->formals.n >= 2 && def->formals.at[0].type.has_axes &&
            def->formals.at[1].type.has_axes;
@@ -63,7 +63,7 @@ bool dt_optimizer_is_call(void *context, const DtExpr *expr)
     bool has_rate = false;
     for (uint32_t i = 0; def && i < def->formals.n; i++)
         has_rate = has_rate || (def->formals.at[i].name.text && !strcmp(def->formals.at[i].name.text, "lr"));
-    return has_rate && is_optimizer(def);
+    return has_rate && dt_optimizer_may_be(def);
 }
 
 /* ---- what is called ---- */
@@ -72,7 +72,7 @@ static const DtDef *callee(DtLower *l, const DtExpr *expr)
 {
     const DtExpr *call = dt_report_bare(expr);
     const DtDef *def = definition(l, call);
-    if (def && is_optimizer(def))
+    if (def && dt_optimizer_may_be(def))
         return def;
     const char *name = call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME ? call->a->name.text : NULL;
     DtSpan span = name ? call->a->span : expr->span;
@@ -83,7 +83,7 @@ static const DtDef *callee(DtLower *l, const DtExpr *expr)
     const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
     size_t n = 0;
     for (uint32_t i = 0; i < l->globals.n; i++)
-        if (l->globals.at[i]->kind == DT_GLOBAL_DEF && is_optimizer(l->globals.at[i]->def))
+        if (l->globals.at[i]->kind == DT_GLOBAL_DEF && dt_optimizer_may_be(l->globals.at[i]->def))
             names[n++] = l->globals.at[i]->name;
     if (name)
         dt_report_nearest(l, d, span, name, names, n);

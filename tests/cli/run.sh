@@ -441,6 +441,31 @@ run "$root/tests/passes/programs/twice.dsl" --print-after=inline --parallel none
 run "$root/tests/passes/programs/twice.dsl" --print-after=cse --parallel none; exits 0; prints 'stacked_out=4'
 holds sh -c '! grep -q stacked_out=6 out'
 
+# ---- optimizers in a file of their own: nothing calls them ----
+cat >optimizers.dsl <<'END'
+fn heavy(p[...], g[...], updates, lr, beta = 0.9) -> [...] {
+  state m[...] = zeros
+  next = beta * m + (1 - beta) * g
+  m = next
+  return if rank >= 2 then p - lr * next / (1 - beta ** updates) else p - lr * flat(g)
+}
+fn flat(g[...]) -> [...] { return if rank == 1 then g else refuse("a vector is wanted") }
+fn rows_only[rows, cols](p[..., rows, cols], g[..., rows, cols], lr) -> [..., rows, cols] {
+  state r[..., rows] = zeros
+  now = 0.9 * r + 0.1 * sum[cols](g * g)
+  r = now
+  return p - lr * g * rsqrt(now + 1e-8)
+}
+END
+run optimizers.dsl --check; exits 0; silent err
+run "$root/lib/training.dsl" --check; exits 0; holds sh -c '! grep -q error err'
+printf 'fn f(x[...]) -> [...] { return x }\n' | cat - optimizers.dsl program.dsl >all.dsl
+run all.dsl --check --parallel two; exits 0; holds sh -c '! grep -q error err'
+sed 's/beta \* m +/beta * mm +/' optimizers.dsl >faulty_optimizers.dsl
+run faulty_optimizers.dsl --check; exits 3; says 'there is no value `mm`'; holds sh -c '! grep -q E0209 err'
+printf 'fn kept[a](x[..., a]) -> [..., a] { state s[a] = zeros; s = x; return x }\n' >kept.dsl
+run kept.dsl --check; exits 3; says 'error[E0209]'
+
 # ---- precision ----
 for precision in 'grads = bf16' 'reduce = bf16' 'loss_scale = 128' 'loss_scale = dynamic' 'params = bf16' 'params = bf16, master = f32'; do
     run sums.dsl --no-kernels -o third --parallel two --set "train.precision=mixed($precision)"

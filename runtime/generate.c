@@ -17,6 +17,7 @@
 
 typedef struct Generator {
     DtRank *rank;
+    const DtPlan *plan;
     const DtPlanInput *input;   /* token ids, [batch, seq] */
     const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
     int64_t window, vocab;
@@ -27,9 +28,9 @@ typedef struct Generator {
     bool bytes;      /* tokens are bytes of text */
 } Generator;
 
-static bool find_input(Generator *g)
+static DtStatus find_input(Generator *g)
 {
-    const DtPlan *plan = g->rank->plan;
+    const DtPlan *plan = g->plan;
     for (uint32_t i = 0; i < plan->n_readers && g->input == NULL; i++)
         if (!plan->readers[i].is_eval) {
             uint32_t source = plan->readers[i].source;
@@ -37,25 +38,25 @@ static bool find_input(Generator *g)
             g->bytes = source == DT_PLAN_TEXT || source == DT_PLAN_SYNTHETIC;
         }
     if (g->input == NULL || g->input->n_axes != 2 || g->input->dtype != DT_PLAN_I32)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+        return dt_status_fail(DT_EXIT_USAGE,
                             "--generate needs a model whose first input is i32[batch, seq]");
     const DtPlanAxis *axis = &plan->axes[g->input->first_axis + 1];
     if (axis->local != axis->extent)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+        return dt_status_fail(DT_EXIT_USAGE,
                             "--generate needs axis `%s` whole on each rank; this plan splits it",
                             dt_plan_str(plan, axis->name));
     g->window = axis->local;
-    return true;
+    return DT_OK;
 }
 
 /* The prediction has the input's two axes and one more. */
-static bool find_output(Generator *g)
+static DtStatus find_output(Generator *g)
 {
-    const DtPlan *plan = g->rank->plan;
+    const DtPlan *plan = g->plan;
     const DtPlanAxis *in = plan->axes + g->input->first_axis;
     g->output = dt_exec_metric(plan, "predict", NULL);
     if (g->output == NULL || g->output->n_axes != 3 || g->output->dtype != DT_PLAN_F32)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+        return dt_status_fail(DT_EXIT_USAGE,
                             "--generate needs a model whose result is f32[batch, seq, vocab]");
     const DtPlanAxis *out = plan->axes + g->output->first_axis;
     int64_t stride = 1;
@@ -68,16 +69,16 @@ static bool find_output(Generator *g)
             g->vocab = out[a].extent;
             g->vocab_stride = stride;
             if (out[a].local < out[a].extent)
-                return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                return dt_status_fail(DT_EXIT_USAGE,
                                     "--generate needs axis `%s` whole on each rank; this plan "
                                     "splits it",
                                     name);
         }
     }
     if (g->vocab == 0 || g->position_stride == 0)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+        return dt_status_fail(DT_EXIT_USAGE,
                             "--generate needs a model whose result is f32[batch, seq, vocab]");
-    return true;
+    return DT_OK;
 }
 
 static void push_token(Generator *g, int64_t token)
@@ -89,31 +90,52 @@ static void push_token(Generator *g, int64_t token)
 
 /* Bytes of the prompt, or for other tokenisations decimal numbers. An empty prompt begins with a
  * newline. */
-static bool read_prompt(Generator *g, const char *prompt)
+static DtStatus read_prompt(Generator *g, const char *prompt)
 {
     if (g->bytes) {
         for (const char *at = prompt[0] ? prompt : "\n"; *at; at++) {
             if ((unsigned char)*at >= g->vocab)
-                return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                return dt_status_fail(DT_EXIT_USAGE,
                                     "byte %d of the prompt is outside the vocabulary of %lld",
                                     (unsigned char)*at, (long long)g->vocab);
             push_token(g, (unsigned char)*at);
         }
-        return true;
+        return DT_OK;
     }
     for (const char *at = prompt; *at;) {
         char *end;
         errno = 0;
         long long token = strtoll(at, &end, 10);
         if (end == at || errno || token < 0 || token >= g->vocab)
-            return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+            return dt_status_fail(DT_EXIT_USAGE,
                                 "the model was trained on token numbers: write the prompt as "
                                 "numbers below %lld, separated by spaces",
                                 (long long)g->vocab);
         push_token(g, token);
         for (at = end; *at == ' ' || *at == ','; at++) {}
     }
-    return g->n_tokens > 0 || dt_rank_fail(g->rank, DT_EXIT_USAGE, "the prompt is empty");
+    return g->n_tokens > 0 ? DT_OK : dt_status_fail(DT_EXIT_USAGE, "the prompt is empty");
+}
+
+/* What is asked, of this plan. */
+static DtStatus read_question(Generator *g, DtArena *memory, const char *prompt)
+{
+    DtStatus status = find_input(g);
+    if (dt_status_ok(&status))
+        status = find_output(g);
+    if (!dt_status_ok(&status))
+        return status;
+    g->tokens = DT_NEW_ARRAY(memory, int64_t, g->window);
+    return read_prompt(g, prompt);
+}
+
+DtStatus dt_generate_check(const DtPlan *plan, const char *prompt)
+{
+    DtArena *memory = dt_arena_new();
+    Generator g = {.plan = plan};
+    DtStatus status = read_question(&g, memory, prompt);
+    dt_arena_free(memory);
+    return status;
 }
 
 static void write_input(const Generator *g)
@@ -183,15 +205,13 @@ static bool show(const Generator *g, int64_t token)
 bool dt_generate_text(DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
-    Generator g = {.rank = rank};
+    Generator g = {.rank = rank, .plan = rank->plan};
     if (!dt_exec_has(rank, "predict"))
         return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no entry `predict`");
-    if (!find_input(&g) || !find_output(&g))
-        return false;
-    g.tokens = DT_NEW_ARRAY(rank->memory, int64_t, g.window);
+    DtStatus status = read_question(&g, rank->memory, options->generate);
+    if (!dt_status_ok(&status))
+        return dt_rank_fail(rank, status.code, "%s", status.message);
     g.weights = DT_NEW_ARRAY(rank->memory, double, g.vocab);
-    if (!read_prompt(&g, options->generate))
-        return false;
     bool writes = rank->rank == 0;
     rank->evaluates = true;
     if (writes)

@@ -58,9 +58,6 @@ static DtStatus hold_folder(const DtRunOptions *options, DtOutputs *outputs)
     const char *folder = dt_outputs_folder(options);
     if (folder == NULL)
         return DT_OK;
-    const bool may_lack = options->or_start || options->restarts > 0;
-    if (options->resume && (!may_lack || dt_checkpoint_is_name(options->resume)) && access(options->resume, F_OK) != 0)
-        return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", options->resume, strerror(errno));
     DtStatus status = dt_file_make_folder(folder);
     if (dt_status_ok(&status))
         status = dt_file_lock(folder, &outputs->fds[DT_OUTPUT_FOLDER]);

@@ -7,6 +7,10 @@
 
 #include "base/file.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader)
 {
     if (options->generate)
@@ -37,10 +41,37 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
     return status;
 }
 
+/* What an evaluation or a text needs of the plan. */
+static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
+{
+    bool held_out = false;
+    for (uint32_t i = 0; i < plan->n_readers; i++)
+        held_out |= plan->readers[i].is_eval;
+    if (options->eval && (!held_out || !dt_exec_metric(plan, "eval", "loss")))
+        return dt_status_fail(DT_EXIT_USAGE, "--eval: the plan has no held-out data: write "
+                                             "`eval = every(200, data = ...)` in `train`");
+    return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;
+}
+
+/* The folder of --resume can be read; where a run may begin without a checkpoint it may be absent. */
+static DtStatus check_resumed(const DtRunOptions *options)
+{
+    const bool may_lack = options->or_start || options->restarts > 0;
+    DIR *folder = options->resume ? opendir(options->resume) : NULL;
+    if (!options->resume || folder || (errno == ENOENT && may_lack && !dt_checkpoint_is_name(options->resume))) {
+        if (folder)
+            closedir(folder);
+        return DT_OK;
+    }
+    return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", options->resume, strerror(errno));
+}
+
 static DtStatus check_outputs(const DtRunOptions *options)
 {
+    const bool trains = !options->eval && !options->generate;
     const struct { const char *option, *path; bool folder; } outputs[] = {
         {"--save", options->save, true},
+        {"--resume", trains && !options->save ? options->resume : NULL, true},
         {"--log", options->log, false},
         {"--trace", options->trace, false},
     };
@@ -55,6 +86,10 @@ static DtStatus check_outputs(const DtRunOptions *options)
 DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
     DtStatus status = check_names(options);
+    if (dt_status_ok(&status))
+        status = check_question(options, plan);
+    if (dt_status_ok(&status))
+        status = check_resumed(options);
     if (dt_status_ok(&status))
         status = check_data(options, plan, meta, ret_notes);
     return dt_status_ok(&status) ? check_outputs(options) : status;

@@ -101,7 +101,8 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const 
                           int64_t updates, double loss_scale);
 
 /* ready.c: what a user can have got wrong, looked at before any rank starts: names of devices and communicators,
- * data, folders and files to be written. meta: with the settings. ret_notes: lines that are worth to be read. */
+ * data, folders to be read, folders and files to be written, prompts. meta: with the settings. ret_notes: lines that
+ * are worth to be read. */
 DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
 /* Whether a run with these options and numbers uses the reader. */
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
@@ -439,6 +440,8 @@ void dt_supervisor_bind(int shared_fd);
 
 /* generate.c: entry "predict" over and over; text to stdout. */
 bool dt_generate_text(DtRank *rank);
+/* Whether the plan can write on from this prompt. */
+DtStatus dt_generate_check(const DtPlan *plan, const char *prompt);
 
 /* progress.c */
 typedef struct DtProgress {

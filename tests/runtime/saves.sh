@@ -90,6 +90,23 @@ run small.plan -q --resume empty --restarts 1 --steps 3; exits 0; holds test -e 
 run small.plan -q --resume gone/step-00000010 --or-start --steps 3; exits 5; holds test ! -e gone
 run small.plan --resume empty --eval --or-start; exits 2; says '--or-start belongs to --resume and training'
 run small.plan -q --or-start; exits 2
+# what a user got wrong is found before any rank starts, and is said by no rank's name
+unblamed() { exits "$1"; says "$2"; spares 'rank'; }
+run small.plan --resume absent/step-00000009 --eval; unblamed 5 'cannot open the folder absent/step-00000009'
+run small.plan --resume small.dsl --steps 3; unblamed 5 'cannot open the folder small.dsl: Not a directory'
+run small.plan --resume small.dsl --generate 1; unblamed 5 'cannot open the folder small.dsl: Not a directory'
+"$dtc" small.dsl --set train.eval.interval=1 -D vocab=60 --data=synthetic --parallel d2 -o narrow.plan 2>err
+run narrow.plan --generate 'z'; unblamed 2 'byte 122 of the prompt is outside the vocabulary of 60'
+other() { setpriv --reuid=65534 --clear-groups timeout 60 "$@"; }
+if [ "$(id -u)" -eq 0 ] && other test -x "$dtrun"; then # root may read and write anywhere
+    chmod 755 "$work"; chmod -R a+rX absent; chmod a+r small.plan numbers.txt
+    what='dtrun --resume, a folder that cannot be written'
+    other "$dtrun" "$work/small.plan" -q --resume absent --steps 9 >out 2>err; code=$?
+    unblamed 5 '--resume cannot write to absent: Permission denied'
+    chmod 700 absent; what='dtrun --resume, a folder that cannot be read'
+    other "$dtrun" "$work/small.plan" --resume absent --eval >out 2>err; code=$?
+    unblamed 5 'cannot open the folder absent: Permission denied'
+fi
 # all that is there is damaged: that is not the same as nothing
 printf 'x' | dd of=empty/step-00000003/manifest.json bs=1 seek=40 conv=notrunc 2>/dev/null
 run small.plan -q --resume empty --or-start --steps 3; exits 5; says 'empty/step-00000003/manifest.json is damaged'
@@ -168,6 +185,7 @@ for layout in none data both; do
     run steep.plan -q --resume steep/step-00000011; exits 1; says 'the gradient norm of step 12 is infinite'
     holds test "$(count steep)" -eq 2
 done
+run steep.plan --eval; exits 2; says '--eval: the plan has no held-out data'; spares 'rank'
 run steep.plan -q --steps 12; exits 1; says 'the gradient norm of step 12 is infinite'
 # with a loss scale that adapts, steps are skipped before the run ends: what the last that was not began with stays
 what='dtc steep.dsl, loss_scale = dynamic'

@@ -339,15 +339,11 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
 void dt_entry_update(DtEmit *e, const DtEntryPoint *entry);
 void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer);
 
-/* same.c: appends what the instructions of an entry depend on: equal bytes, equal instructions. */
-void dt_same_key(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, DtText *ret_key);
-
 /* slots.c: the slots of one stage in one run */
 typedef struct DtSlots {
     int64_t depth[DT_PLAN_N_SLOTS]; /* of each group; 0: there is none */
     int64_t bytes[DT_PLAN_N_SLOTS]; /* of one slot */
     int64_t single;                 /* bytes of what has one slot */
-    uint64_t hash;                  /* of their places: stages of a class where it is equal do the same */
 } DtSlots;
 void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots);
 
@@ -409,10 +405,6 @@ bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c);
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
-/* As what multiple of the stage the number of the loop's first iteration is written: in a class its step, 0 for a loop
- * that is not cut; else its count, so that stages that hold equally many iterations one after the other share the
- * instruction. */
-int64_t dt_launch_step(const DtEmit *e, const DtLoop *loop);
 
 /* finish.c */
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);

@@ -107,7 +107,10 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
     return arg;
 }
 
-int64_t dt_launch_step(const DtEmit *e, const DtLoop *loop)
+/* As what multiple of the stage the number of the loop's first iteration is written: in a class its step, 0 for a loop
+ * that is not cut; else its count, so that stages that hold equally many iterations one after the other share the
+ * instruction. */
+static int64_t first_step(const DtEmit *e, const DtLoop *loop)
 {
     if (!e->module->pipeline || loop->axis[0] == '@') /* the compiler's own: not cut into stages */
         return 0;
@@ -117,7 +120,7 @@ int64_t dt_launch_step(const DtEmit *e, const DtLoop *loop)
 /* Adds the number of the loop's first iteration. */
 static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
 {
-    const int64_t step = dt_launch_step(e, loop);
+    const int64_t step = first_step(e, loop);
     arg->base += stride * loop->first;
     if (step == 0)
         return;

@@ -34,13 +34,6 @@ typedef struct Emitted {
     double flops;        /* of a step, all ranks */
 } Emitted;
 
-/* How an entry of the module was emitted for the last stage that had it, which may be of its class. */
-typedef struct Repeated {
-    int32_t entry;
-    uint64_t slot_hash;
-    uint32_t emitted; /* number */
-} Repeated;
-
 typedef DT_VEC(const DtStore *) Stores;
 
 /* All results of the stage's pieces in a run, each place once, as if one function made them: what begins at zero, and
@@ -62,7 +55,6 @@ struct DtPipelineEmit {
     Stores *stores;      /* of each stage, in their order, but those with slots */
     DtWanted *wanted;      /* by result of the entry that is looked at */
     int64_t class_bytes[DT_EMIT_ARENAS]; /* of the stores of the class */
-    DT_VEC(Repeated) repeated;
     Results results;       /* of the run that is emitted */
 };
 
@@ -303,39 +295,47 @@ static DtWanted *wanted_of(DtEmit *e, const DtEntryPoint *entry, const char *nam
     return e->pipeline->wanted;
 }
 
-/* Whether the entry has results that get their places when it is emitted. */
-static bool has_own_places(const DtEntryPoint *entry)
+static void add_place(DtEmit *e, const DtPlace *place, DtText *key)
 {
-    for (uint32_t i = 0; i < entry->results.n; i++)
-        if (!entry->results.at[i].store)
-            return true;
-    return false;
+    const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
+    DtPlace copy = *place;
+    copy.view.buffer = buffer->arena;
+    dt_text_add_n(key, (const char *)&copy, sizeof copy);
+    dt_text_add_n(key, (const char *)&buffer->offset, sizeof buffer->offset);
 }
 
-/* What was emitted for the stage in front, if this one is of its class and its slots lie alike: all else of a class
- * does. */
-static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run)
+/* Where stores and inputs lie that the function reads. */
+static void add_sources(DtEmit *e, const DtFunc *func, DtText *key)
 {
-    const int32_t number = (int32_t)(entry - e->module->entries.at);
-    for (uint32_t i = e->pipeline->repeated.n; entry->more && !has_own_places(entry) && i-- > 0;) {
-        const Repeated *repeated = &e->pipeline->repeated.at[i];
-        if (repeated->entry == number)
-            return run && repeated->slot_hash != e->pipeline->slots.hash ? NULL
-                                                                         : &e->pipeline->emitted.at[repeated->emitted];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->store)
+            add_place(e, &e->stores[op->store->index], key);
+        for (uint32_t k = 0; op->kind == DT_OP_INPUT && k < e->inputs.n; k++)
+            if (e->inputs.at[k].name == op->text)
+                add_place(e, &e->inputs.at[k].place, key);
+        if (op->func)
+            add_sources(e, op->func, key);
     }
-    return NULL;
 }
 
+/* What was emitted for a stage in front that has the same entry and all that it reads and leaves in the same places; or
+ * a new record. */
 static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const char *of, bool *ret_found)
 {
+    const DtWanted *wanted = wanted_of(e, entry, of);
+    const uint64_t number = (uint64_t)(entry - e->module->entries.at);
     DtText key = {0};
     dt_text_add(&key, of);
-    dt_same_key(e, entry, wanted_of(e, entry, of), &key);
-    Emitted *emitted = find_emitted(e, &key, ret_found);
-    Repeated repeated = {(int32_t)(entry - e->module->entries.at), e->pipeline->slots.hash,
-                         (uint32_t)(emitted - e->pipeline->emitted.at)};
-    DT_PUSH(e->arena, e->pipeline->repeated, repeated);
-    return emitted;
+    dt_text_add_n(&key, (const char *)&number, sizeof number);
+    add_sources(e, entry->func, &key);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const uint32_t numbers[] = {wanted[i].set, wanted[i].accumulate, wanted[i].old != NULL};
+        dt_text_add_n(&key, (const char *)numbers, sizeof numbers);
+        if (wanted[i].set)
+            add_place(e, &wanted[i].place, &key);
+    }
+    return find_emitted(e, &key, ret_found);
 }
 
 static void set_class(DtEmit *e, const DtEntryPoint *entry)
@@ -350,10 +350,8 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
 {
     const char *of = run ? plan_name(run) : "update";
     set_class(e, entry);
-    Emitted *emitted = same_as_before(e, entry, run);
-    bool found = emitted != NULL;
-    if (!found)
-        emitted = equal_entry(e, entry, of, &found);
+    bool found;
+    Emitted *emitted = equal_entry(e, entry, of, &found);
     int64_t activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
     double *flops = &e->plan->meta.at[0].flops, before = *flops;
     if (found) {

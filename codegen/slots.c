@@ -8,7 +8,6 @@
  * depth, and stages that do the same work share their bodies. Runs ("grad", "eval", "predict") lie over one another. */
 #include "codegen/emit.h"
 
-#include "base/hash.h"
 #include "ir/pipeline.h"
 
 /* In the order in which they are met. */
@@ -83,20 +82,6 @@ static void choose_depths(const DtEmit *e, const Stores *stores, DtSlots *slots)
     }
 }
 
-/* Stages of a class whose slots lie alike do the same. */
-static uint64_t hash_of(const DtEmit *e, const Stores *stores)
-{
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < stores->n; i++) {
-        const DtPlace *place = &e->stores[stores->at[i]->index];
-        const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
-        const int64_t words[] = {stores->at[i]->index, buffer->arena, buffer->offset,
-                                 place->reg[DT_PLAN_REG_SLOTS], place->reg[DT_PLAN_REG_SLOTS + 1]};
-        hash = dt_hash_bytes(words, sizeof words, hash);
-    }
-    return hash;
-}
-
 void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots)
 {
     DtSlots *slots = ret_slots;
@@ -125,7 +110,6 @@ void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots)
         place->reg[DT_PLAN_REG_SLOTS + group] = slots->bytes[group];
         e->buffers.at[place->view.buffer].offset += group == 0 ? slots->single : 0;
     }
-    slots->hash = hash_of(e, &stores);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
         int64_t bytes = slots->depth[g] * slots->bytes[g] + (g == 0 ? slots->single : 0);
         if (bytes > e->arena_bytes[DT_ARENA_KINDS + g])

@@ -221,9 +221,9 @@ BUGS = [
      "each->bucket_offset = bucket->extent;", "each->bucket_offset = bucket->extent + (bucket->members.n > 1);",
      ["zero 3", "pipeline"], "certificate"),
     ("parameters with and without decay share a bucket", "passes/zero/zero.c",
-     "    const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};",
-     "    const uint64_t words[] = {0, 0, op->mesh, op->stages, (uint64_t)op->reduce};\n"
-     "    if (op->kind != DT_OP_REDUCE && op->kind != DT_OP_WHERE)\n        return;",
+     "                if (!of[op->in[other]->id])\n                    mix_other(m, op->in[other]);\n",
+     "                if (!of[op->in[other]->id])\n                    mix_other(m, op->in[other]);\n"
+     "            m->key = 0;\n",
      ["zero 3", "ahead", "pipeline"], "certificate"),
     ("the norm leaves out a bucket's other tensors", "passes/zero/zero_update.c",
      "        if (in->shape == PLAIN && chooses(op->kind) && op->in[i]->type->rank == 0)\n            now = *in;",

@@ -82,6 +82,9 @@ int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);
 
+/* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
+int dt_cli_check_forms(DtCli *cli, struct DtModule *module);
+
 /* compile.c: from a checked program to what was asked for. */
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
 void dt_cli_list_passes(DtText *ret_text);

@@ -15,7 +15,6 @@
 #include "passes/pipeline/schedule.h"
 #include "plan/read.h"
 #include "plan/report/report.h"
-#include "verify/box.h"
 #include "verify/file.h"
 
 #include <pthread.h>
@@ -182,57 +181,6 @@ static void free_proof(Proof *proof)
     dt_text_free(&proof->final);
     dt_text_free(&proof->said);
     free(proof->ring);
-}
-
-/* What is not compared is said, once for all calls, and goes on: with shorter axes it may be. */
-static void say_too_large(const DtCli *cli, const DtFunc *func, DtSpan *last)
-{
-    if (func->span.file == last->file && func->span.lo == last->lo)
-        return;
-    *last = func->span;
-    DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
-                               "that `%s` computes in blocks what it returns is too large to be proved",
-                               dt_graph_source_name(func));
-    dt_diag_help(d, "compile it once with shorter axes (`-D`): that is proved");
-}
-
-/* Functions that compute another form of what they mean: the forms are proved equal before anything else is done. */
-static int check_forms(DtCli *cli, const DtModule *module)
-{
-    DtText text = {0};
-    DtSpan last = {0};
-    uint32_t n = 0, proved = 0;
-    int code = DT_EXIT_OK;
-    for (uint32_t i = 0; i < module->funcs.n; i++)
-        n += module->funcs.at[i]->meant != NULL;
-    if (n)
-        dt_irtext_print(module, &text);
-    for (uint32_t i = 0; code == DT_EXIT_OK && i < module->funcs.n; i++) {
-        const DtFunc *func = module->funcs.at[i];
-        DtText said = {0};
-        if (!func->meant)
-            continue;
-        const DtBoxVerdict verdict = dt_box_functions(cli->arena, text.at, func->name, func->meant->name, &said);
-        if (verdict == DT_BOX_SAME)
-            proved++;
-        else if (verdict == DT_BOX_LARGE)
-            say_too_large(cli, func, &last);
-        else
-            code = dt_cli_fail(DT_EXIT_FAILED,
-                               "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
-                               "`neutral` and `emit`: %s%s",
-                               dt_graph_source_name(func), text_of(&said), dt_cli_position(cli, text_of(&said)));
-        dt_text_free(&said);
-    }
-    dt_text_free(&text);
-    if (proved && code == DT_EXIT_OK && cli->verify) {
-        DtText line = {0};
-        dt_text_printf(&line, "proved: in blocks %u function%s what %s\n", proved,
-                       proved == 1 ? " computes" : "s compute", proved == 1 ? "it returns" : "they return");
-        code = dt_cli_print(&line);
-        dt_text_free(&line);
-    }
-    return code;
 }
 
 static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
@@ -480,7 +428,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         return code;
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
-    code = check_forms(cli, program->module);
+    code = dt_cli_check_forms(cli, program->module);
     if (code != DT_EXIT_OK)
         return code;
     code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What functions say of themselves behind their `return`, beside what they return: evaluated before anything else is
+ * done. What a function computes in blocks is to be what it returns, else it is refused; how the parts of a stream
+ * merge is to obey the laws that rings rest on, else a lint says so: on one rank nothing is merged, and a ring whose
+ * parts do not come to what the function returns is refused. */
+#include "cli/cli.h"
+
+#include "base/intern.h"
+#include "ir/ir.h"
+#include "verify/box.h"
+
+enum { MOST_PARTS = 16 }; /* values of a part */
+
+static const char *text_of(const DtText *text) { return text->at ? text->at : ""; }
+
+static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y.lo; }
+
+/* ---- blocks ---- */
+
+/* What is not compared is said, once for all calls, and goes on: with shorter axes it may be. */
+static void say_too_large(const DtCli *cli, const DtFunc *func, DtSpan *last)
+{
+    if (same_span(func->span, *last))
+        return;
+    *last = func->span;
+    DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
+                               "that `%s` computes in blocks what it returns is too large to be proved",
+                               dt_graph_source_name(func));
+    dt_diag_help(d, "compile it once with shorter axes (`-D`): that is proved");
+}
+
+/* Functions that compute another form of what they mean: the forms are proved equal before anything else is done. */
+static int check_blocks(DtCli *cli, const DtModule *module)
+{
+    DtText text = {0};
+    DtSpan last = {0};
+    uint32_t n = 0, proved = 0;
+    int code = DT_EXIT_OK;
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        n += module->funcs.at[i]->meant != NULL;
+    if (n)
+        dt_irtext_print(module, &text);
+    for (uint32_t i = 0; code == DT_EXIT_OK && i < module->funcs.n; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        DtText said = {0};
+        if (!func->meant)
+            continue;
+        const DtBoxVerdict verdict = dt_box_functions(cli->arena, text.at, func->name, func->meant->name, &said);
+        if (verdict == DT_BOX_SAME)
+            proved++;
+        else if (verdict == DT_BOX_LARGE)
+            say_too_large(cli, func, &last);
+        else
+            code = dt_cli_fail(DT_EXIT_FAILED,
+                               "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
+                               "`neutral` and `emit`: %s%s",
+                               dt_graph_source_name(func), text_of(&said), dt_cli_position(cli, text_of(&said)));
+        dt_text_free(&said);
+    }
+    dt_text_free(&text);
+    if (proved && code == DT_EXIT_OK && cli->verify) {
+        DtText line = {0};
+        dt_text_printf(&line, "proved: in blocks %u function%s what %s\n", proved,
+                       proved == 1 ? " computes" : "s compute", proved == 1 ? "it returns" : "they return");
+        code = dt_cli_print(&line);
+        dt_text_free(&line);
+    }
+    return code;
+}
+
+/* ---- merges ---- */
+
+/* A module's functions while a law of one of them is looked at. */
+typedef struct Law {
+    const DtFunc *merge;
+    DtBuilder b;
+    uint32_t n; /* values of a part */
+} Law;
+
+/* A new function that merges blocks; ret_blocks: n_blocks x the values of a part. */
+static Law begin_law(const DtFunc *merge, const char *side, uint32_t n_blocks, DtValue **ret_blocks)
+{
+    DtFunc *func = dt_graph_func(merge->module, dt_intern_printf("%s.%s", merge->name, side), DT_FUNC_FN);
+    Law law = {.merge = merge, .b = {.func = func}, .n = merge->inputs.n / 2};
+    for (uint32_t i = 0; i < n_blocks * law.n; i++)
+        ret_blocks[i] = dt_graph_arg(func, merge->inputs.at[i % law.n]->type, NULL);
+    return law;
+}
+
+static DtValue *const *merge(Law *law, DtValue *const *x, DtValue *const *y)
+{
+    DtValue *in[2 * MOST_PARTS];
+    for (uint32_t i = 0; i < law->n; i++) {
+        in[i] = x[i];
+        in[law->n + i] = y[i];
+    }
+    return dt_graph_call(&law->b, (DtFunc *)(uintptr_t)law->merge, NULL, in)->out;
+}
+
+static const DtFunc *end_law(const Law *law, DtValue *const *part)
+{
+    for (uint32_t i = 0; i < law->n; i++)
+        dt_graph_return(law->b.func, part[i]);
+    return law->b.func;
+}
+
+/* Three blocks: the first two are merged first, or the last two. */
+static const DtFunc *of_three(const DtFunc *func, bool first)
+{
+    DtValue *x[3 * MOST_PARTS];
+    Law law = begin_law(func, first ? "first" : "last", 3, x);
+    DtValue *const *two = first ? merge(&law, x, x + law.n) : merge(&law, x + law.n, x + 2 * law.n);
+    return end_law(&law, first ? merge(&law, two, x + 2 * law.n) : merge(&law, x, two));
+}
+
+static const DtFunc *of_two(const DtFunc *func, bool turned)
+{
+    DtValue *x[2 * MOST_PARTS];
+    Law law = begin_law(func, turned ? "turned" : "plain", 2, x);
+    return end_law(&law, turned ? merge(&law, x + law.n, x) : merge(&law, x, x + law.n));
+}
+
+/* The text of func and of what it calls. */
+static void print_with_calls(const DtFunc *func, bool *printed, DtText *text)
+{
+    const uint32_t number = dt_graph_number(func->module, func);
+    if (printed[number])
+        return;
+    printed[number] = true;
+    dt_irtext_print_func(func, text);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->func)
+            print_with_calls(func->ops.at[i]->func, printed, text);
+}
+
+static bool do_the_same(DtCli *cli, const DtFunc *x, const DtFunc *y, DtText *ret_said)
+{
+    DtText text = {0};
+    bool *printed = DT_NEW_ARRAY(cli->arena, bool, x->module->funcs.n + 1);
+    print_with_calls(x, printed, &text);
+    print_with_calls(y, printed, &text);
+    const DtBoxVerdict verdict = dt_box_functions(cli->arena, text.at, x->name, y->name, ret_said);
+    dt_text_free(&text);
+    return verdict != DT_BOX_OTHER;
+}
+
+static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char *help, const DtText *said)
+{
+    DtDiag *d = dt_diag_report(cli->diags, L0209, func->stream->merge->span, "the `merge` of `%s` %s",
+                               dt_graph_source_name(func), law);
+    dt_diag_note(d, "evaluated with parts by chance: %s", text_of(said));
+    dt_diag_help(d, "%s", help);
+}
+
+/* What a ring asks of a merge: that blocks may be put together in any order; of a `scan`, two that adjoin. */
+static void check_merge(DtCli *cli, const DtFunc *func)
+{
+    DtText said = {0};
+    const DtFunc *merge = func->stream->merge;
+    if (merge->inputs.n > 2 * MOST_PARTS)
+        return;
+    if (!do_the_same(cli, of_three(merge, true), of_three(merge, false), &said))
+        say_law(cli, func, "depends on which of three blocks are merged first",
+                "what two blocks give together is what one block would give that is both", &said);
+    else if (!func->stream->is_ordered && !do_the_same(cli, of_two(merge, false), of_two(merge, true), &said))
+        say_law(cli, func, "depends on which of two blocks comes first",
+                "a ring merges blocks in whatever order they come; if they are to stay in theirs, this is a `scan`, "
+                "not a `stream`", &said);
+    dt_text_free(&said);
+}
+
+/* The merges that functions state, once for all calls. */
+static void check_merges(DtCli *cli, DtModule *module)
+{
+    const uint32_t n_funcs = module->funcs.n;
+    DtSpan last = {0};
+    for (uint32_t i = 0; i < n_funcs; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        const DtFunc *merge = func->stream ? func->stream->merge : NULL;
+        if (!merge || func->library || same_span(merge->span, last))
+            continue;
+        last = merge->span;
+        check_merge(cli, func);
+        module->funcs.n = n_funcs;
+    }
+}
+
+int dt_cli_check_forms(DtCli *cli, DtModule *module)
+{
+    check_merges(cli, module);
+    return check_blocks(cli, module);
+}

@@ -129,6 +129,20 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
     return index;
 }
 
+/* Layers of instances of layers: a few lines can make 2^30. */
+static bool may_add_param(DtLower *l, const DtFrame *frame, DtSpan span)
+{
+    if (frame->params.n < DT_LOWER_PARAMS)
+        return true;
+    if (!l->gave_up) {
+        DtDiag *d = dt_report_error(l, E0219, span, "the program grows too large here");
+        dt_diag_note(d, "instances make more than %d parameters and states of it; a loop over a dim has one of each",
+                     DT_LOWER_PARAMS);
+    }
+    l->gave_up = true;
+    return false;
+}
+
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner)
 {
@@ -137,6 +151,8 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
     const int32_t index = (int32_t)number_of(&frame->param_at, formal.path) - 1;
     if (index >= 0)
         return same_param(l, &frame->params.at[index], index, &formal, type, owner);
+    if (!may_add_param(l, frame, owner ? owner->span : formal.span))
+        return -1;
     DtFrameParam param = {.formal = formal, .owner = owner};
     if (frame->is_entry) {
         param.store = dt_lower_store(l, &formal, type);

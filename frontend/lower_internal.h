@@ -50,6 +50,7 @@ enum {
     DT_LOWER_CALLS = 64,      /* calls inside calls */
     DT_LOWER_DEPTH = 1000,    /* expressions inside expressions, through calls */
     DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
+    DT_LOWER_PARAMS = 1 << 16, /* parameters and states of a layer, with those of all instances in it */
     DT_LOWER_INCLUDES = 64    /* includes inside includes */
 };
 

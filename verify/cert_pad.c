@@ -30,11 +30,22 @@ static CertFill operand(const CertValue *x, uint32_t k)
                                                 : CERT_ANYTHING;
 }
 
+/* Whether a value has padding of axis k: a bucket, if a tensor in it has. */
+static bool has_padding(const CertState *state, const CertValue *x, uint32_t k)
+{
+    bool has = x->type->padded >> k & 1;
+    for (uint32_t i = 1; dt_certpack_is(x->node) && i < x->node->n_in; i += 2) {
+        const CertShape *shape = x->node->in[i]->shape;
+        has = has || !shape ||
+              dt_certnode_extent(shape, state->program->padded[k].name) == state->program->padded[k].logical;
+    }
+    return has;
+}
+
 bool dt_certpad_is_zero(const CertState *state, const CertValue *x)
 {
-    bool bucket = dt_certpack_is(x->node);
     for (uint32_t k = 0; k < state->program->n_padded; k++)
-        if ((bucket || (x->type->padded >> k & 1)) && x->fill[k] != CERT_ZERO)
+        if (has_padding(state, x, k) && x->fill[k] != CERT_ZERO)
             return false;
     return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11), the only source
- * of random numbers. Counter words: element index (low, high), step, iteration of the enclosing loops
- * (row-major). Key: dt_hash_text(path of the site, seed). The generated kernels contain the same code. */
+ * of random numbers. Counter words: number of the call (low, high), step, iteration of the enclosing loops (row-major).
+ * Key: dt_hash_text(path of the site, seed). Draws of a step take four elements from a call, initialisers and the rest
+ * one. The generated kernels contain the same code. */
 #ifndef DT_BASE_PHILOX_H
 #define DT_BASE_PHILOX_H
 
@@ -10,9 +11,9 @@
 
 typedef struct DtPhilox { uint32_t word[4]; } DtPhilox;
 
-static inline DtPhilox dt_philox(uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+static inline DtPhilox dt_philox(uint64_t key, uint64_t call, uint32_t step, uint32_t iteration)
 {
-    uint32_t c0 = (uint32_t)element, c1 = (uint32_t)(element >> 32), c2 = step, c3 = iteration;
+    uint32_t c0 = (uint32_t)call, c1 = (uint32_t)(call >> 32), c2 = step, c3 = iteration;
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
@@ -28,7 +29,15 @@ static inline DtPhilox dt_philox(uint64_t key, uint64_t element, uint32_t step, 
 }
 
 /* [0, 1), a multiple of 2^-24: exact in f32. */
-static inline double dt_philox_uniform(DtPhilox r) { return (double)(r.word[0] >> 8) * 0x1p-24; }
+static inline double dt_philox_unit(uint32_t word) { return (double)(word >> 8) * 0x1p-24; }
+static inline double dt_philox_uniform(DtPhilox r) { return dt_philox_unit(r.word[0]); }
+
+/* Element `element` of draws that take per_call (1 .. 4) elements from a call. */
+static inline double dt_philox_draw(uint64_t key, uint64_t element, uint32_t per_call, uint32_t step,
+                                    uint32_t iteration)
+{
+    return dt_philox_unit(dt_philox(key, element / per_call, step, iteration).word[element % per_call]);
+}
 
 /* Standard normal by Box and Muller from words 0 and 1. */
 static inline double dt_philox_normal(DtPhilox r)

@@ -67,6 +67,7 @@ typedef struct DtKNode {
     uint32_t step, iteration;        /* RNG: integer arguments */
     uint32_t more[4], n_more;        /* RNG: further terms of the first element */
     uint64_t key;                    /* RNG */
+    uint32_t draws;                  /* RNG: elements that a call of the generator gives: 1, 4 */
     int64_t coef[DT_MAX_RANK];       /* per space axis: IOTA and RNG the index, LOAD the elements */
     uint32_t pointer;                /* LOAD */
     int64_t offset;                  /* LOAD: elements */

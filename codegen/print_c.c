@@ -75,7 +75,7 @@ void dt_print_c_close(DtPrintC *c, uint32_t n)
 }
 
 /* "off + 768 * i0 + i2" */
-static const char *affine(DtPrintC *c, int64_t base, const int64_t *coef)
+const char *dt_print_c_affine(DtPrintC *c, int64_t base, const int64_t *coef)
 {
     DtText text = {0};
     if (base != 0)
@@ -117,17 +117,17 @@ static const char *index_line(DtPrintC *c, uint32_t k, uint32_t d, const DtKInde
             line(c, "const int64_t %s = n%u;", name, index->node);
     } else if (index->div && index->exact) {
         line(c, "const int64_t %s_ = %s, %s = dt_div(%s_, %lld);", name,
-             affine(c, index->base, index->coef), name, name, (long long)index->div);
+             dt_print_c_affine(c, index->base, index->coef), name, name, (long long)index->div);
         guard = dt_arena_printf(c->arena, "%s * %lld == %s_", name, (long long)index->div, name);
     } else if (index->div || index->mod) {
-        const char *inner = affine(c, index->base, index->coef);
+        const char *inner = dt_print_c_affine(c, index->base, index->coef);
         if (index->div)
             inner = dt_arena_printf(c->arena, "(%s) / %lld", inner, (long long)index->div);
         if (index->mod)
             inner = dt_arena_printf(c->arena, "(%s) %% %lld", inner, (long long)index->mod);
         line(c, "const int64_t %s = %s;", name, inner);
     } else {
-        line(c, "const int64_t %s = %s;", name, affine(c, index->base, index->coef));
+        line(c, "const int64_t %s = %s;", name, dt_print_c_affine(c, index->base, index->coef));
     }
     if (!index->guard)
         return guard;
@@ -138,7 +138,7 @@ static const char *index_line(DtPrintC *c, uint32_t k, uint32_t d, const DtKInde
 static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
 {
     const char *guard = NULL;
-    const char *address = affine(c, node->offset, node->coef);
+    const char *address = dt_print_c_affine(c, node->offset, node->coef);
     for (uint32_t d = 0; d < node->n_index; d++) {
         const char *g = index_line(c, k, d, &node->index[d]);
         if (g)
@@ -165,18 +165,13 @@ void dt_print_c_node(DtPrintC *c, uint32_t k)
     const DtKNode *node = &c->k->nodes.at[k];
     const char *type = register_type(node->dtype);
     const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
-    for (uint32_t i = 0; i < node->n_more; i++)
-        base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
     switch (node->kind) {
     case DT_KNODE_CONST:
         line(c, "const %s n%u = %s;", type, k, c_number(c, node->dtype, node->number));
         break;
-    case DT_KNODE_IOTA: line(c, "const int n%u = (int)(%s%s);", k, base, affine(c, 0, node->coef)); break;
+    case DT_KNODE_IOTA: line(c, "const int n%u = (int)(%s%s);", k, base, dt_print_c_affine(c, 0, node->coef)); break;
     case DT_KNODE_INT: line(c, "const int n%u = (int)q[%u];", k, node->integer); break;
-    case DT_KNODE_RNG:
-        line(c, "const float n%u = dt_uniform(0x%llxull, (uint64_t)(%s%s), (uint32_t)q[%u], (uint32_t)q[%u]);", k,
-             (unsigned long long)node->key, base, affine(c, 0, node->coef), node->step, node->iteration);
-        break;
+    case DT_KNODE_RNG: dt_print_c_draw(c, k); break;
     case DT_KNODE_LOAD: load_lines(c, k, node); break;
     case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, dt_print_c_map(c, node)); break;
     case DT_KNODE_REDUCE: break; /* defined where its lanes are combined */
@@ -186,7 +181,7 @@ void dt_print_c_node(DtPrintC *c, uint32_t k)
 void dt_print_c_store(DtPrintC *c, const DtKStore *store)
 {
     DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
-    const char *at = affine(c, store->offset, store->stride);
+    const char *at = dt_print_c_affine(c, store->offset, store->stride);
     if (dtype == DT_F16 || dtype == DT_BF16) {
         const char *name = dtype == DT_F16 ? "f16" : "bf16";
         if (store->accumulate)
@@ -196,7 +191,7 @@ void dt_print_c_store(DtPrintC *c, const DtKStore *store)
             line(c, "p%u[%s] = dt_to_%s(n%u);", store->pointer, at, name, store->node);
         return;
     }
-    line(c, "p%u[%s] %s n%u;", store->pointer, affine(c, store->offset, store->stride),
+    line(c, "p%u[%s] %s n%u;", store->pointer, dt_print_c_affine(c, store->offset, store->stride),
          store->accumulate ? "+=" : "=", store->node);
 }
 
@@ -304,7 +299,7 @@ static const char *late_element(DtPrintC *c, int64_t *ret_n)
     *ret_n = 1;
     for (uint32_t a = c->k->n_axes; a-- > c->k->n_outer; *ret_n *= c->k->extent[a])
         stride[a] = *ret_n;
-    return affine(c, 0, stride);
+    return dt_print_c_affine(c, 0, stride);
 }
 
 static void open_row(DtPrintC *c)
@@ -338,6 +333,7 @@ static void late_end(DtPrintC *c)
     const char *at = late_element(c, &n);
     memset(c->defined, 0, c->k->nodes.n * sizeof c->defined[0]);
     memset(c->kept, 0, c->k->nodes.n * sizeof c->kept[0]); /* rows that were kept are gone */
+    dt_print_c_draws_end(c, 0);
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (is_late_sum(c, k)) {
@@ -383,10 +379,8 @@ static bool stores_at(const DtPrintC *c, uint32_t s, uint32_t phase, uint32_t in
     return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s);
 }
 
-/* What one point of the space does in a phase: reductions take part, stores are made. */
-static void point(DtPrintC *c, uint32_t phase, uint32_t inner, bool lanes)
+static void need_point(DtPrintC *c, uint32_t phase, uint32_t inner)
 {
-    int64_t n;
     forget(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (reduces_at(c, k, phase) || adds_at(c, k, phase))
@@ -394,6 +388,13 @@ static void point(DtPrintC *c, uint32_t phase, uint32_t inner, bool lanes)
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, inner))
             need(c, c->k->stores.at[s].node);
+}
+
+/* What one point of the space does in a phase: reductions take part, stores are made. */
+static void point(DtPrintC *c, uint32_t phase, uint32_t inner, bool lanes)
+{
+    int64_t n;
+    need_point(c, phase, inner);
     define(c, UINT32_MAX, false);
     for (uint32_t k = 0; lanes && k < c->k->nodes.n; k++)
         if (reduces_at(c, k, phase))
@@ -406,43 +407,53 @@ static void point(DtPrintC *c, uint32_t phase, uint32_t inner, bool lanes)
             dt_print_c_store(c, &c->k->stores.at[s]);
 }
 
-static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint32_t inner, bool reduces, uint32_t lanes)
+/* n points of the row, from that one on. */
+static void row_lanes(DtPrintC *c, uint32_t phase, uint32_t inner, bool reduces, const char *first, uint32_t n)
 {
-    uint32_t last = c->k->n_axes - 1;
-    long long n = (long long)c->k->extent[last];
-    for (uint32_t a = first_inner; a < last; a++)
+    const uint32_t last = c->k->n_axes - 1;
+    dt_print_c_draws_lanes(c, first, n);
+    line(c, "DT_LANES");
+    line(c, "for (int l = 0; l < %u; l++) {", n);
+    c->depth++;
+    line(c, "const int64_t i%u = %s + l; /* %s */", last, first, c->k->axis[last]);
+    point(c, phase, inner, reduces);
+    dt_print_c_close(c, 1);
+}
+
+/* most: lanes of reductions. */
+static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint32_t inner, bool reduces, uint32_t most)
+{
+    const uint32_t last = c->k->n_axes - 1, lanes = reduces ? most : DT_PRINT_LANES;
+    const long long n = (long long)c->k->extent[last], rest = n % lanes;
+    need_point(c, phase, inner);
+    const bool whole = !reduces && !dt_print_c_draws_along(c);
+    for (uint32_t a = first_inner; a < last; a++) {
         dt_print_c_open_loop(c, a);
+        dt_print_c_draws_axis(c, a, NULL, true);
+    }
     c->narrow = n <= UNROLLED;
-    if (!reduces) {
+    if (whole) {
         line(c, "DT_LANES");
         dt_print_c_open_loop(c, last);
         point(c, phase, inner, false);
         dt_print_c_close(c, 1);
-    } else {
-        if (n >= lanes) {
-            line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, last), lanes);
-            c->depth++;
-            line(c, "DT_LANES");
-            line(c, "for (int l = 0; l < %u; l++) {", lanes);
-            c->depth++;
-            line(c, "const int64_t i%u = j + l; /* %s */", last, c->k->axis[last]);
-            point(c, phase, inner, true);
-            dt_print_c_close(c, 2);
-        }
-        if (n % lanes) {
-            line(c, "DT_LANES");
-            line(c, "for (int l = 0; l < %lld; l++) {", n % lanes);
-            c->depth++;
-            if (c->trips[last])
-                line(c, "const int64_t i%u = e%u - %lld + l;", last, last, n % lanes);
-            else
-                line(c, "const int64_t i%u = %lld + l;", last, n - n % lanes);
-            c->narrow = n % lanes <= UNROLLED;
-            point(c, phase, inner, true);
-            dt_print_c_close(c, 1);
-        }
+    }
+    if (!whole && n >= lanes) {
+        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, last), lanes);
+        c->depth++;
+        row_lanes(c, phase, inner, reduces, "j", lanes);
+        dt_print_c_close(c, 1);
+    }
+    if (!whole && rest) {
+        need_point(c, phase, inner);
+        c->narrow = rest <= UNROLLED;
+        row_lanes(c, phase, inner, reduces,
+                  c->trips[last] ? dt_arena_printf(c->arena, "e%u - %lld", last, rest)
+                                 : dt_arena_printf(c->arena, "%lld", n - rest),
+                  (uint32_t)rest);
     }
     dt_print_c_close(c, last - first_inner);
+    dt_print_c_draws_end(c, first_inner);
 }
 
 /* Marks what node k needs at all phases up to its own, noting in which phases a dear node is used. */
@@ -476,7 +487,8 @@ static void choose_kept(DtPrintC *c, uint32_t first_inner, uint32_t inner)
         if ((c->store_axes[s] & inner) && !is_late_store(c, s))
             uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
     for (uint32_t k = 0; k < n; k++)
-        if (dt_print_c_is_dear(&c->k->nodes.at[k]) && (c->k->nodes.at[k].axes & inner) && first[k] < last[k]) {
+        if (dt_print_c_is_dear(&c->k->nodes.at[k]) && !dt_print_c_is_across(c, k) &&
+            (c->k->nodes.at[k].axes & inner) && first[k] < last[k]) {
             c->kept[k] = DT_PRINT_KEEP;
             c->keep_phase[k] = first[k];
             line(c, "%s c%u[%lld];", register_type(c->k->nodes.at[k].dtype), k, (long long)c->k->extent[first_inner]);
@@ -517,8 +529,10 @@ static void print_row(DtPrintC *c)
     uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
     if (has_late(c))
         late_begin(c);
-    for (uint32_t a = 0; a < first_inner; a++)
+    for (uint32_t a = 0; a < first_inner; a++) {
         dt_print_c_open_loop(c, a);
+        dt_print_c_draws_axis(c, a, NULL, false);
+    }
     choose_kept(c, first_inner, inner);
     for (uint32_t phase = 0; phase <= c->last_phase; phase++) {
         bool reduces;
@@ -552,25 +566,32 @@ static void column_lanes(DtPrintC *c, uint32_t v, const char *width)
     line(c, "const int64_t i%u = j + l; /* %s */", v, c->k->axis[v]);
 }
 
-static void column_chunk(DtPrintC *c, uint32_t v, const char *width, uint32_t lanes)
+static void column_chunk(DtPrintC *c, uint32_t v, uint32_t lanes)
 {
     const DtKernel *k = c->k;
+    const char *width = dt_arena_printf(c->arena, "%u", lanes);
     c->narrow = lanes <= UNROLLED;
     lanes_begin(c, 0, lanes);
-    for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+    need_point(c, 0, 0);
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
         dt_print_c_open_loop(c, a);
+        dt_print_c_draws_axis(c, a, width, true);
+    }
+    dt_print_c_draws_lanes(c, "j", lanes);
     column_lanes(c, v, width);
     point(c, 0, 0, true);
     dt_print_c_close(c, 1 + k->n_axes - k->n_outer);
+    dt_print_c_draws_end(c, v);
+    forget(c);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        need(c, k->stores.at[s].node);
+    dt_print_c_draws_lanes(c, "j", lanes);
     column_lanes(c, v, width);
     for (uint32_t n = 0; n < k->nodes.n; n++)
         if (reduces_at(c, n, 0)) {
             line(c, "const %s n%u = s%u[l];", register_type(k->nodes.at[n].dtype), n, n);
             c->defined[n] = true;
         }
-    forget(c);
-    for (uint32_t s = 0; s < k->stores.n; s++)
-        need(c, k->stores.at[s].node);
     define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < k->stores.n; s++)
         dt_print_c_store(c, &k->stores.at[s]);
@@ -578,6 +599,7 @@ static void column_chunk(DtPrintC *c, uint32_t v, const char *width, uint32_t la
         if (reduces_at(c, n, 0))
             c->defined[n] = false;
     dt_print_c_close(c, 1);
+    dt_print_c_draws_end(c, v);
 }
 
 static void print_column(DtPrintC *c)
@@ -585,13 +607,13 @@ static void print_column(DtPrintC *c)
     const DtKernel *k = c->k;
     uint32_t v = k->n_outer - 1;
     long long n = (long long)k->extent[v];
-    uint32_t lanes = 64;
+    const uint32_t lanes = DT_PRINT_LANES;
     for (uint32_t a = 0; a < v; a++)
         dt_print_c_open_loop(c, a);
     if (n >= lanes) {
         line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, v), lanes);
         c->depth++;
-        column_chunk(c, v, dt_arena_printf(c->arena, "%u", lanes), lanes);
+        column_chunk(c, v, lanes);
         dt_print_c_close(c, 1);
     }
     if (n % lanes) {
@@ -601,7 +623,7 @@ static void print_column(DtPrintC *c)
             line(c, "const int64_t j = e%u - %lld;", v, n % lanes);
         else
             line(c, "const int64_t j = %lld;", n - n % lanes);
-        column_chunk(c, v, dt_arena_printf(c->arena, "%lld", n % lanes), (uint32_t)(n % lanes));
+        column_chunk(c, v, (uint32_t)(n % lanes));
         dt_print_c_close(c, 1);
     }
     dt_print_c_close(c, v);
@@ -612,16 +634,18 @@ static void print_column(DtPrintC *c)
 /* A check of machine code (base/hostcc.c) runs it with dt_most = SHORT. A kernel with more than FULL points
  * takes from dt_trips how often its longest loops run, in steps of LANES along the axis that is vectorised,
  * which keeps what the compiler knows of the rest; so what is checked is the code that will run. */
-enum { FULL = 1 << 16, LANES = 64, SHORT = 2 };
+enum { FULL = 1 << 16, LANES = DT_PRINT_LANES, SHORT = 2 };
 
-static int64_t vector_axis(const DtKernel *k)
+int64_t dt_print_c_vector_axis(const DtKernel *k)
 {
     return k->form == DT_KFORM_ROW ? (int64_t)k->n_axes - 1 : k->form == DT_KFORM_COLUMN ? (int64_t)k->n_outer - 1 : -1;
 }
 
 static int64_t trips_of(const DtKernel *k, uint32_t axis)
 {
-    return axis == vector_axis(k) ? k->extent[axis] / LANES : k->extent[axis] > UNROLLED ? k->extent[axis] : 0;
+    if (axis == dt_print_c_vector_axis(k))
+        return k->extent[axis] / LANES;
+    return k->extent[axis] > UNROLLED ? k->extent[axis] : 0;
 }
 
 static void choose_trips(DtPrintC *c)
@@ -651,7 +675,7 @@ static void trips_lines(DtPrintC *c)
         const long long trips = (long long)trips_of(k, a), rest = k->extent[a] % LANES;
         if (!c->trips[a])
             continue;
-        if (a != vector_axis(k))
+        if (a != dt_print_c_vector_axis(k))
             line(c, "const int64_t e%u = dt_trips(%lld); /* %s */", a, trips, k->axis[a]);
         else if (rest)
             line(c, "const int64_t e%u = %d * dt_trips(%lld) + %lld; /* %s */", a, LANES, trips, rest, k->axis[a]);
@@ -721,6 +745,8 @@ size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *r
     c->needed = flags(c);
     c->defined = flags(c);
     c->live = flags(c);
+    c->drawn = flags(c);
+    c->draw_axis = dt_arena_alloc(c->arena, kernel->nodes.n + 1);
     c->kept = dt_arena_alloc(c->arena, kernel->nodes.n + 1);
     c->keep_phase = dt_arena_alloc(c->arena, kernel->nodes.n + 1);
     c->store_axes = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
@@ -737,6 +763,7 @@ size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *r
     choose_trips(c);
     size_t body = head(c, diags);
     trips_lines(c);
+    dt_print_c_draws_begin(c);
     switch (kernel->form) {
     case DT_KFORM_ROW: print_row(c); break;
     case DT_KFORM_COLUMN: print_column(c); break;

@@ -100,10 +100,20 @@ static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
 }
 
 /* Uniform in 0 .. 1, 1 excluded, f32. */
+static DtValue *draw(DtLower *l, const DtType *type, const char *site)
+{
+    DtTrainConfig *train = l->program->train;
+    DtValue *x = dt_graph_rng(&l->now->frame->b, type, site);
+    if (train && train->draws_one)
+        x->op->number = 0;
+    if (train)
+        train->draws = dt_op_draws(x->op);
+    return x;
+}
+
 static DtValue *uniform_draw(DtLower *l, const DtBuiltinCall *c, const DtType *type)
 {
-    DtFrame *frame = l->now->frame;
-    return dt_graph_rng(&frame->b, type, dt_frame_site(l, frame, c->builtin->name));
+    return draw(l, type, dt_frame_site(l, l->now->frame, c->builtin->name));
 }
 
 /* Of constants or tensors; the second also of nothing, which is `otherwise`. */
@@ -214,7 +224,7 @@ DtVal dt_builtin_dropout(DtLower *l, DtBuiltinCall *c)
         return c->val[0];
     DtValue *x = dt_val_tensor(l, &c->val[0]);
     DtDtype dtype = x->type->dtype;
-    DtValue *uniform = dt_graph_rng(&frame->b, dt_type_with_dtype(x->type, DT_F32), site);
+    DtValue *uniform = draw(l, dt_type_with_dtype(x->type, DT_F32), site);
     DtValue *kept =
         dt_graph_binary(&frame->b, DT_OP_LE, dt_graph_constant(&frame->b, DT_F32, p), uniform);
     DtValue *scaled =

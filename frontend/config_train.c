@@ -298,6 +298,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     read_sources(host, item, train);
     train->steps = v.at[DT_KEY_TRAIN_steps].whole;
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
+    train->draws_one = v.at[DT_KEY_TRAIN_draws].word && !strcmp(v.at[DT_KEY_TRAIN_draws].word, "one");
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts: made of the checked blocks alone, so that the certificate can hold against them what the back end wrote:
  *
- *   META seed=1 steps=1000 batch=16 tokens=1024 eval_rest=1 eval_every=500 eval_steps=50 save_every=500 save_keep=2
+ *   META seed=1 steps=1000 batch=16 tokens=1024 draws=4 eval_rest=1 eval_every=500 eval_steps=50 save_every=500 ..
  *   SETT name="lr.base" is_whole=0 value=0.002
  *   SCAL name="@lr" formula="mul(lr.base, ...)"
  *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 n_inputs=2 from=0 to=0.9 ...
@@ -52,6 +52,7 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     integer(text, "steps", train->steps);
     integer(text, "batch", first ? first->axes[0].extent : 0);
     integer(text, "tokens", first ? dt_type_elements(first) : 0);
+    integer(text, "draws", train->draws);
     integer(text, "eval_rest", train->eval_rest);
     integer(text, "eval_every", train->eval_every);
     integer(text, "eval_steps", train->eval_steps);

@@ -101,6 +101,8 @@ typedef struct DtTrainConfig {
     DtPatterns frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
+    bool draws_one;                      /* `draws = one`: an element of a draw takes a call, not a quarter of it */
+    uint32_t draws;                      /* elements that draws take from a call; 0: nothing draws */
     bool eval_rest;                      /* samples behind the last whole batch count: dt_samples_add_up */
     int64_t save_every, save_keep;       /* 0: only at the end; keep 0: all */
     DtSpan span;

@@ -60,6 +60,8 @@ typedef struct DtPlanMeta {
     uint32_t pipeline;        /* 1 + number of the mesh axis whose coordinate is the stage; 0: one stage */
     uint32_t events;          /* that instructions name */
     uint32_t n_ranks, n_micro;
+    uint32_t draws;           /* elements of a random draw that a call of the generator gives: 1, 4; 0: no draws */
+    uint32_t reserved;
     uint64_t source_digest;
     uint64_t seed;
     int64_t steps;

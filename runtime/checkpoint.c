@@ -283,6 +283,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .samples = steps * rank->meta.batch,
                            .batch = rank->meta.batch,
                            .seed = rank->meta.seed,
+                           .draws = rank->meta.draws,
                            .scale = rank->scale,
                            .plan = plan->digest,
                            .model = dt_plan_str(plan, plan->meta->model),

@@ -25,6 +25,7 @@ typedef struct DtManifest {
                                  * newest has the highest */
     int64_t samples, batch; /* data read so far: where the next step begins */
     uint64_t seed, plan;    /* plan: digest */
+    int64_t draws;          /* of the plan: DtPlanMeta */
     DtScale scale;          /* updates; factor, good and skipped if the scale adapts */
     const char *model, *compiler;
     DtManifestFile files[DT_SAVED_FILES];

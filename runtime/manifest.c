@@ -73,6 +73,8 @@ static json_t *manifest_json(const DtManifest *m)
                      (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
                      (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
                      m->compiler, "plan", hex(m->plan), "files", files);
+    if (root && m->draws != 1) /* what manifests said before there were two rules */
+        json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
     if (root && m->scale.is_dynamic)
         json_object_set_new(root, "loss_scale",
                             json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor, "good",
@@ -173,6 +175,14 @@ static bool read_scale(const json_t *root, DtScale *ret_scale)
     return dt_scale_is_valid(ret_scale);
 }
 
+/* 1 where nothing is said. */
+static bool read_draws(const json_t *root, int64_t *ret_draws)
+{
+    *ret_draws = 1;
+    return !json_object_get(root, "draws") ||
+           (read_count(root, "draws", ret_draws) && (*ret_draws <= 1 || *ret_draws == 4));
+}
+
 static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
 {
     uint64_t said, digest;
@@ -184,7 +194,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
                 read_scale(root, &m->scale) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) &&
-                read_hex(json_object_get(root, "plan"), &m->plan) &&
+                read_draws(root, &m->draws) && read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);
     for (int f = 0; f < DT_SAVED_FILES && good; f++)

@@ -158,6 +158,10 @@ static void note_changes(const DtRank *rank, const DtManifest *manifest)
     if (rank->rank == 0 && (manifest->seed != rank->meta.seed || manifest->batch != rank->meta.batch))
         note("%s was trained with another %s: the data goes on in another order", rank->shared->chosen,
              manifest->seed != rank->meta.seed ? "seed" : "batch size");
+    const bool differ = rank->meta.draws && manifest->draws && manifest->draws != rank->meta.draws;
+    if (rank->rank == 0 && differ)
+        note("%s was trained with other random draws (dropout and the like) than this plan has: `draws = %s` in the "
+             "train block keeps those", rank->shared->chosen, manifest->draws == 1 ? "one" : "four");
 }
 
 /* One attempt at the checkpoint that was chosen. False after a failure that ends the run. */

@@ -335,8 +335,10 @@ static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
     const char *site = dt_intern_printf("%s%s%s", b->path, *b->path ? "." : "", op->text);
-    const uint64_t key = dt_residue_mix(dt_residue_function(b->r, site, dt_residue_whole(0), dt_residue_whole(0)).p,
-                                        b->iteration);
+    const DtResidue drawn = dt_residue_function(b->r, site, dt_residue_whole(0), dt_residue_whole(0));
+    uint64_t rule; /* how elements are numbers of a call */
+    memcpy(&rule, &op->number, sizeof rule);
+    const uint64_t key = dt_residue_mix(dt_residue_mix(drawn.p, rule), b->iteration);
     if (!shape->is_float)
         return dt_box_fail(b, op, "random integers");
     for (uint32_t rank = 0; rank < b->ranks; rank++)

@@ -251,10 +251,11 @@ DT_INLINE float dt_pow(float x, float y)
     return x < 0.0f || x != x || y != y ? __builtin_nanf("") : r;
 }
 
-/* Philox-4x32-10, first word, as a multiple of 2^-24 in [0, 1). */
-DT_INLINE float dt_uniform(uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+/* Philox-4x32-10: the four words of a call. */
+typedef struct dt_words { uint32_t a, b, c, d; } dt_words;
+DT_INLINE dt_words dt_philox(uint64_t key, uint64_t call, uint32_t step, uint32_t iteration)
 {
-    uint32_t c0 = (uint32_t)element, c1 = (uint32_t)(element >> 32), c2 = step, c3 = iteration;
+    uint32_t c0 = (uint32_t)call, c1 = (uint32_t)(call >> 32), c2 = step, c3 = iteration;
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
@@ -262,7 +263,29 @@ DT_INLINE float dt_uniform(uint64_t key, uint64_t element, uint32_t step, uint32
         c1 = (uint32_t)p1, c3 = (uint32_t)p0, c0 = n0, c2 = n2;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    return (float)(c0 >> 8) * 0x1p-24f;
+    return (dt_words){c0, c1, c2, c3};
+}
+
+/* A word as a multiple of 2^-24 in [0, 1). */
+DT_INLINE float dt_unit(uint32_t word) { return (float)(int)(word >> 8) * 0x1p-24f; }
+
+/* An element of a draw of which a call gives one, or four. */
+DT_INLINE float dt_draw_1(uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+{
+    return dt_unit(dt_philox(key, element, step, iteration).a);
+}
+DT_INLINE float dt_draw_4(uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+{
+    const dt_words w = dt_philox(key, element >> 2, step, iteration);
+    const uint32_t low = element & 1 ? w.b : w.a, high = element & 1 ? w.d : w.c;
+    return dt_unit(element & 2 ? high : low);
+}
+
+/* All four elements of the call that gives this one, so far apart. */
+DT_INLINE void dt_draw(float *to, int64_t apart, uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+{
+    const dt_words w = dt_philox(key, element >> 2, step, iteration);
+    to[0] = dt_unit(w.a), to[apart] = dt_unit(w.b), to[2 * apart] = dt_unit(w.c), to[3 * apart] = dt_unit(w.d);
 }
 
 /* Order of top-k: larger first, NaN before all, equal ones by index. */

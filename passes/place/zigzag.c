@@ -241,6 +241,7 @@ static DtValue *source(Zigzag *z, const DtOp *op)
         if (type->axes[d].n_split && type->axes[d].zigzag)
             plain = whole(plain, d);
     DtValue *x = dt_graph_rng(&z->b, plain, op->text);
+    x->op->number = op->number;
     for (uint32_t d = 0; d < type->rank; d++)
         if (type->axes[d].n_split && type->axes[d].zigzag)
             x = own_part(z, x, with_axis(x->type, d, type->axes[d]), d);

@@ -66,6 +66,7 @@ field() { # reason, a record's first words, field, value
 for name in steps batch tokens parameters eval_every eval_steps save_every save_keep; do
     field "META record has $name" META $name 9
 done
+field 'META record has draws' META draws 1
 field 'random numbers' META seed 8
 field 'SETT record has value' 'SETT name="lr.base"' value 0.2
 field 'SETT record has is_whole' 'SETT name="lr.base"' is_whole 1

@@ -58,11 +58,25 @@ void sweep_rows(const float *xs, const float *ys, float *out, int64_t n)
     }
 }
 
-/* First word of Philox, per element. */
-void sweep_uniform(const float *xs, const float *ys, float *out, int64_t n)
+/* Draws, element by element: a call for each, one for four; the four of a call. */
+void sweep_draw_1(const float *xs, const float *ys, float *out, int64_t n)
 {
     (void)xs, (void)ys;
     DT_LANES
     for (int64_t i = 0; i < n; i++)
-        out[i] = dt_uniform(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13));
+        out[i] = dt_draw_1(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13));
+}
+void sweep_draw_4(const float *xs, const float *ys, float *out, int64_t n)
+{
+    (void)xs, (void)ys;
+    DT_LANES
+    for (int64_t i = 0; i < n; i++)
+        out[i] = dt_draw_4(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13));
+}
+void sweep_draw(const float *xs, const float *ys, float *out, int64_t n)
+{
+    (void)xs, (void)ys;
+    DT_LANES
+    for (int64_t i = 0; i < n / 4; i++)
+        dt_draw(out + i, n / 4, 0x123456789abcdefull, (uint64_t)i * 0x40004ull, 7, (uint32_t)(i % 13));
 }

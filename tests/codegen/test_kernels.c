@@ -174,6 +174,27 @@ Test(kernels, sources)
     bench_free(t);
 }
 
+/* One call gives four elements where they are neighbours along the lanes or across them (a step along other axes a
+ * multiple of four), with ends that cut a call; where they are neither, and where each has its own. */
+Test(kernels, draws)
+{
+    static const char *const types[] = {"c=3 b=150",   "c=3 b=128", "b=8 a=70",       "b=6 c=3 a=65",
+                                        "b=9 a=40",    "b=4 a=20 c=5", "c=8 b=12 a=100", "b=2 a=2 d=1 c=17"};
+    Bench *t = bench_new();
+    for (uint32_t i = 0; i < DT_COUNT(types); i++)
+        for (int order = 0; order < 2; order++) {
+            const DtType *type = reordered(type_of(DT_F32, types[i]), order);
+            DtValue *x = dt_graph_rng(&t->b, type, "dropout#0"), *one = dt_graph_rng(&t->b, type, "dropout#0");
+            one->op->number = 0;
+            bench_out(t, x, 0);
+            bench_out(t, one, 0);
+            for (uint32_t a = 0; a < type->rank; a++) /* rows and columns */
+                bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, 1, (const char *[]){type->axes[a].name}), 0);
+        }
+    bench_check(t);
+    bench_free(t);
+}
+
 /* ---- axis operations ---- */
 
 static void relabels(Bench *t, DtValue *x, const DtType *type)

@@ -218,21 +218,29 @@ Test(prelude, conversions)
     }
 }
 
-Test(prelude, uniform_is_philox)
+static double draw(uint64_t element, uint32_t per_call, int i)
+{
+    return dt_philox_draw(0x123456789abcdefull, element, per_call, 7, (uint32_t)(i % 13));
+}
+
+Test(prelude, draws_are_philox)
 {
     void *library = compile("cc", "-O3", "native");
-    function(library, "uniform")(xs, ys, out, 4096);
-    for (int i = 0; i < 4096; i++) {
-        double want =
-            dt_philox_uniform(dt_philox(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13)));
-        cr_assert_eq((double)out[i], want);
-    }
+    function(library, "draw_1")(xs, ys, out, 4096);
+    for (int i = 0; i < 4096; i++)
+        cr_assert_eq((double)out[i], draw((uint64_t)i * 0x10001, 1, i));
+    function(library, "draw_4")(xs, ys, out, 4096);
+    for (int i = 0; i < 4096; i++)
+        cr_assert_eq((double)out[i], draw((uint64_t)i * 0x10001, 4, i));
+    function(library, "draw")(xs, ys, out, 4096);
+    for (int i = 0; i < 4096; i++)
+        cr_assert_eq((double)out[i], draw((uint64_t)(i % 1024) * 0x40004 + (uint64_t)(i / 1024), 4, i % 1024));
 }
 
 /* ---- equal bits ---- */
 
 static const char *const names[] = {"exp", "log", "tanh", "erf", "sin", "cos", "rsqrt", "pow", "mod", "floordiv",
-                                    "max", "min", "to_int", "bf16", "f16", "rows", "uniform"};
+                                    "max", "min", "to_int", "bf16", "f16", "rows", "draw_1", "draw_4", "draw"};
 
 static uint64_t bits_of(void *library, const char *name)
 {

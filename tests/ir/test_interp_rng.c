@@ -95,7 +95,8 @@ Test(interp_rng, element_is_row_major_over_sorted_names)
 static double draw(const char *path, uint64_t seed, uint64_t element, uint32_t step,
                    uint32_t iteration)
 {
-    return dt_philox_uniform(dt_philox(dt_hash_text(path, seed), element, step, iteration));
+    const DtPhilox call = dt_philox(dt_hash_text(path, seed), element >> 2, step, iteration);
+    return (double)(call.word[element & 3] >> 8) / 16777216;
 }
 
 /* The same element has the same number in every axis order; site, seed and step change it. */
@@ -115,6 +116,19 @@ Test(interp_rng, site_at_the_top)
         cr_assert_neq(other->at[0], got->at[0]);
         fixture_free(f);
     }
+}
+
+/* Without a number an element has the first word of its own call, as initialisers have. */
+Test(interp_rng, one_element_from_a_call)
+{
+    const DtType *type = type_of(DT_F32, "a=11");
+    Fixture *f = fixture_new();
+    DtValue *x = dt_graph_rng(&f->b, type, "dropout#0");
+    x->op->number = 0;
+    DtTensor *got = run(f, x);
+    for (uint64_t i = 0; i < 11; i++)
+        cr_assert_eq(got->at[i], dt_philox_uniform(dt_philox(dt_hash_text("dropout#0", f->interp.seed), i, 0, 0)));
+    fixture_free(f);
 }
 
 /* layer() draws from a site; a call of it labelled `mlp` in the body of loop `h` inside loop `o`.

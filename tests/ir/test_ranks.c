@@ -72,6 +72,7 @@ static Rule rules[] = {
      "= scatter_add[v, w; b](%x, %i, %j) : f32[a=6, v=6, w=12, e=6]", 9},
     {"", "= iota[a]() : i32[a=12]", 2},
     {"", "= rng() : f32[b=6, a=12] text=dropout", 3},
+    {"", "= rng() : f32[b=6, a=12] number=4 text=dropout", 3},
 };
 
 /* ---- random numbers ---- */

@@ -67,6 +67,8 @@ static const struct {
     {"= rng() : f32[a=3] text=dropout", NULL},
     {"= rng() : bf16[a=3] text=dropout", "not f32"},
     {"= rng() : f32[a=3]", "no site"},
+    {"= rng() : f32[a=3] number=4 text=dropout", NULL},
+    {"= rng() : f32[a=3] number=2 text=dropout", "2 elements from a call"},
     /* conditions, counters, rings */
     {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", NULL},
     {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(1 0 0 1) func=br", NULL},

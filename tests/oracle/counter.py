@@ -31,6 +31,14 @@ def uniform(key, element, step, iteration):
     return (words(key, element, step, iteration)[0] >> EIGHT).astype(np.float64) * 2.0**-24
 
 
+def draw(key, element, step, iteration):
+    """Elements of a draw of a step: word e mod 4 of call e / 4."""
+    element = np.asarray(element, dtype=np.uint64)
+    four = np.stack(words(key, element // np.uint64(4), step, iteration))
+    word = np.take_along_axis(four, (element % np.uint64(4)).astype(np.int64)[None], 0)[0]
+    return (word >> EIGHT).astype(np.float64) * 2.0**-24
+
+
 def normal(key, element, step, iteration):
     """Standard normal, after Box and Muller."""
     w0, w1, _, _ = words(key, element, step, iteration)

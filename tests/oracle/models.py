@@ -95,7 +95,7 @@ class Model:
         if not self.training:
             return x
         order = order.split()
-        u = counter.uniform(
+        u = counter.draw(
             counter.key(site, self.seed),
             counter.elements(order, tuple(x.shape)),
             self.step,
@@ -550,7 +550,7 @@ class Draws(Model):
     def uniform(self, order, site, iteration=0):
         order = order.split()
         return torch.tensor(
-            counter.uniform(
+            counter.draw(
                 counter.key(site, self.seed),
                 counter.elements(order, tuple(getattr(self, name) for name in order)),
                 self.step,

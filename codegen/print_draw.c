@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random numbers in kernels. A call of the generator gives four neighbouring elements of a draw, in the order of its
+ * axes' names, which is seldom the order in which a kernel runs. So a kernel makes those of many calls at a time, call
+ * by call in lanes, in an array u<k>, and finds its own at w<k>:
+ *
+ *   along    Neighbouring lanes have neighbouring elements: 64 lanes need 16 calls, and one more where their first
+ *            element is not the first of its call.
+ *   across   Neighbours lie along an axis whose loop is around the lanes, and a step along any other axis is a multiple
+ *            of four elements: every fourth round of that loop makes those of four rounds; a round reads its quarter.
+ *
+ * Where neither holds, each element has a call of its own. The values are the same in all three. */
+#include "codegen/print_c.h"
+
+#define line dt_print_c_line
+
+enum {
+    MOST = 8192, /* elements of a round that are kept, four times: 128 KiB of stack */
+    LEAST = 16   /* lanes for which calls are made together */
+};
+
+static bool is_column(const DtKernel *k) { return k->form == DT_KFORM_COLUMN; }
+
+/* Whether the loop of axis a lies in that of axis `around`; a column's lanes lie in all its inner loops. */
+static bool is_inside(const DtKernel *k, uint32_t a, uint32_t around)
+{
+    return a > around || (is_column(k) && a == dt_print_c_vector_axis(k));
+}
+
+static int64_t extent_inside(const DtKernel *k, uint32_t a)
+{
+    const bool chunk = is_column(k) && a == dt_print_c_vector_axis(k) && k->extent[a] > DT_PRINT_LANES;
+    return chunk ? DT_PRINT_LANES : k->extent[a];
+}
+
+/* Elements of a draw in a round of the loop of that axis. */
+static int64_t round_size(const DtKernel *k, const DtKNode *node, uint32_t axis)
+{
+    int64_t n = 1;
+    for (uint32_t a = 0; a < k->n_axes && n <= MOST; a++)
+        if (is_inside(k, a, axis) && (node->axes >> a & 1))
+            n *= extent_inside(k, a);
+    return n;
+}
+
+/* 1 + the axis along which the four elements of a call lie; 0: elements have calls of their own. */
+static uint32_t axis_of(const DtKernel *k, const DtKNode *node)
+{
+    const int64_t lanes = dt_print_c_vector_axis(k);
+    if (node->kind != DT_KNODE_RNG || node->draws != 4 || lanes < 0 || !(node->axes >> lanes & 1) ||
+        k->extent[lanes] < LEAST)
+        return 0;
+    if (node->coef[lanes] == 1)
+        return (uint32_t)lanes + 1;
+    uint32_t found = k->n_axes;
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        if (k->extent[a] > 1 && node->coef[a] == 1)
+            found = a;
+        else if (k->extent[a] > 1 && node->coef[a] % 4 != 0)
+            return 0;
+    if (found == k->n_axes || (is_column(k) && found < k->n_outer) || round_size(k, node, found) > MOST)
+        return 0;
+    return found + 1;
+}
+
+static bool is_along(const DtPrintC *c, uint32_t k)
+{
+    return c->draw_axis[k] && c->draw_axis[k] - 1 == dt_print_c_vector_axis(c->k);
+}
+
+bool dt_print_c_is_across(const DtPrintC *c, uint32_t k) { return c->draw_axis[k] && !is_along(c, k); }
+
+void dt_print_c_draws_begin(DtPrintC *c)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        const DtKNode *node = &c->k->nodes.at[k];
+        c->draw_axis[k] = c->live[k] ? (uint8_t)axis_of(c->k, node) : 0;
+        if (!c->draw_axis[k])
+            continue;
+        const int64_t n = is_along(c, k) ? DT_PRINT_LANES + 4 : 4 * round_size(c->k, node, c->draw_axis[k] - 1u);
+        line(c, "float u%u[%lld];", k, (long long)n);
+        line(c, "const float *w%u;", k);
+    }
+}
+
+void dt_print_c_draws_end(DtPrintC *c, uint32_t axis)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        c->drawn[k] = c->drawn[k] && c->draw_axis[k] - 1u < axis;
+}
+
+/* "(uint64_t)(q[1] + 768 * i0 + i1)" */
+static const char *element(DtPrintC *c, const DtKNode *node, const int64_t *coef)
+{
+    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    for (uint32_t i = 0; i < node->n_more; i++)
+        base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
+    return dt_arena_printf(c->arena, "(uint64_t)(%s%s)", base, dt_print_c_affine(c, 0, coef));
+}
+
+/* What else a call is made of, behind the key. */
+static const char *counters(DtPrintC *c, const DtKNode *node)
+{
+    return dt_arena_printf(c->arena, "(uint32_t)q[%u], (uint32_t)q[%u]", node->step, node->iteration);
+}
+
+static bool is_wanted(const DtPrintC *c, uint32_t k) { return c->needed[k] && c->kept[k] != DT_PRINT_KEPT; }
+
+bool dt_print_c_draws_along(const DtPrintC *c)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        any = any || (is_along(c, k) && is_wanted(c, k));
+    return any;
+}
+
+void dt_print_c_draws_lanes(DtPrintC *c, const char *first, long long n)
+{
+    const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);
+    const long long calls = (n + 3) / 4;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        const DtKNode *node = &c->k->nodes.at[k];
+        if (!is_along(c, k) || !is_wanted(c, k))
+            continue;
+        const char *rest = counters(c, node);
+        const unsigned long long key = node->key;
+        line(c, "{");
+        c->depth++;
+        line(c, "const int64_t i%u = %s;", lanes, first);
+        line(c, "const uint64_t d = %s;", element(c, node, node->coef));
+        line(c, "DT_LANES");
+        line(c, "for (int b = 0; b < %lld; b++) dt_draw(u%u + 4 * b, 1, 0x%llxull, d + 4 * (uint64_t)b, %s);", calls, k,
+             key, rest);
+        line(c, "if ((d & 3) > %lld) dt_draw(u%u + %lld, 1, 0x%llxull, d + %lld, %s);", 4 * calls - n, k, 4 * calls,
+             key, 4 * calls, rest);
+        line(c, "w%u = u%u + (d & 3);", k, k);
+        dt_print_c_close(c, 1);
+        c->drawn[k] = true;
+    }
+}
+
+/* Where in a round of the loop the kernel is. */
+static const char *place(DtPrintC *c, const DtKNode *node, uint32_t axis)
+{
+    const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);
+    int64_t stride[DT_MAX_RANK] = {0}, n = extent_inside(c->k, lanes);
+    for (uint32_t a = c->k->n_axes; a-- > axis + 1;)
+        if (a != lanes && (node->axes >> a & 1)) {
+            stride[a] = n;
+            n *= extent_inside(c->k, a);
+        }
+    stride[lanes] = !is_column(c->k);
+    const char *text = dt_print_c_affine(c, 0, stride);
+    return is_column(c->k) ? dt_arena_printf(c->arena, "%s + l", text) : text;
+}
+
+/* Four rounds of draw k, and what this round has of them. */
+static void rounds(DtPrintC *c, uint32_t k, uint32_t axis, const char *width)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);
+    const long long size = (long long)round_size(c->k, node, axis);
+    int64_t alone[DT_MAX_RANK] = {0};
+    uint32_t loops = 2;
+    alone[axis] = 1;
+    const char *first = element(c, node, alone);
+    line(c, "if (i%u == 0 || (%s & 3) == 0) {", axis, first);
+    c->depth++;
+    for (uint32_t a = axis + 1; a < c->k->n_axes; a++)
+        if (a != lanes && (node->axes >> a & 1)) {
+            dt_print_c_open_loop(c, a);
+            loops++;
+        }
+    line(c, "DT_LANES");
+    if (width) {
+        line(c, "for (int l = 0; l < %s; l++) {", width);
+        c->depth++;
+        line(c, "const int64_t i%u = j + l;", lanes);
+    } else {
+        dt_print_c_open_loop(c, lanes);
+    }
+    line(c, "dt_draw(u%u + %s, %lld, 0x%llxull, %s, %s);", k, place(c, node, axis), size, (unsigned long long)node->key,
+         element(c, node, node->coef), counters(c, node));
+    dt_print_c_close(c, loops);
+    line(c, "w%u = u%u + %lld * (int64_t)(%s & 3);", k, k, size, first);
+    c->drawn[k] = true;
+}
+
+void dt_print_c_draws_axis(DtPrintC *c, uint32_t axis, const char *width, bool needed)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_c_is_across(c, k) && c->draw_axis[k] - 1u == axis && (!needed || is_wanted(c, k)))
+            rounds(c, k, axis, width);
+}
+
+void dt_print_c_draw(DtPrintC *c, uint32_t k)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (!c->drawn[k])
+        line(c, "const float n%u = dt_draw_%u(0x%llxull, %s, %s);", k, node->draws, (unsigned long long)node->key,
+             element(c, node, node->coef), counters(c, node));
+    else if (is_along(c, k))
+        line(c, "const float n%u = w%u[l];", k, k);
+    else
+        line(c, "const float n%u = w%u[%s];", k, k, place(c, node, c->draw_axis[k] - 1u));
+}

@@ -289,18 +289,18 @@ CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x)
 CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in)
 {
     if (!dt_certpack_is(in[0])) {
-        CertNode *only = NULL;
+        CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, n); /* but zeros */
         uint32_t left = 0;
         for (uint32_t i = 0; i < n; i++)
-            if (!dt_certstep_is_zero(in[i])) {
-                only = in[i];
-                left++;
-            }
+            if (!dt_certstep_is_zero(in[i]))
+                terms[left++] = in[i];
         if (left < 2)
-            return only ? only : in[0];
-        return dt_certnode_make(
-            state->nodes,
-            (CertNode){.kind = dt_intern("add"), .attributes = dt_certkind_sum, .shape = shape, .n_in = n, .in = in});
+            return left ? terms[0] : in[0];
+        return dt_certnode_make(state->nodes, (CertNode){.kind = dt_intern("add"),
+                                                         .attributes = dt_certkind_sum,
+                                                         .shape = shape,
+                                                         .n_in = left,
+                                                         .in = terms});
     }
     CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, in[0]->n_in),
              **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);

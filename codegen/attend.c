@@ -672,7 +672,7 @@ static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
         }
         if (!is_output(g, i))
             continue;
-        left.wanted[i] = left.at[i] = dt_output_write(e, value, i, &left.adds[i]);
+        left.wanted[i] = left.at[i] = dt_output_write(e, value, &left.adds[i]);
         left.accumulates[i] = left.adds[i];
         left.flags[i] = left.adds[i] ? DT_NOTE_ADDS : 0;
         if (!sums(func->ops.at[i], g->s))
@@ -754,13 +754,9 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             scope->places[g->func->inputs.at[i]->id] = *dt_copy_require(e, call->in[i]);
     dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
-    for (uint32_t i = 0; i < g->func->ops.n; i++) /* these come later than their place says */
-        for (uint32_t j = 0; g->part[i] != BEFORE && j < g->func->ops.at[i]->n_in; j++)
-            if (part_of_value(g, g->func->ops.at[i]->in[j]) == BEFORE)
-                dt_scope_keep(e, g->func->ops.at[i]->in[j]);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == BEFORE)
-            dt_emit_op(e, g->func->ops.at[i], i);
+            dt_emit_op(e, g->func->ops.at[i]);
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
         bool inside = g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION;
         for (uint32_t j = 0; inside && j < g->func->ops.at[i]->n_in; j++) {
@@ -776,7 +772,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
     emit_tiles(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == AFTER)
-            dt_emit_op(e, g->func->ops.at[i], i);
+            dt_emit_op(e, g->func->ops.at[i]);
     e->scope = outer;
     module->funcs.n = n_funcs; /* the block is not the module's; names stay free */
     return true;

@@ -41,7 +41,7 @@ void dt_bucket_claim(DtEmit *e)
         if (op->kind != DT_OP_PACK)
             continue;
         const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
-        bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_scope_uses(e, op->out[0]) == 0);
+        bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_scope_reads(e, op->out[0]) == 0);
         if (!direct && op->n_axes)
             continue;
         DtPlace bucket = direct ? wanted->place : dt_place_temporary(e, op->out[0]->type, op->out[0]->name);

@@ -62,7 +62,7 @@ static bool claim(DtEmit *e, const DtValue *value, const DtPlace *place, bool wi
 {
     const DtOp *by = value->op;
     DtPlace behind;
-    if (!by || dt_op_is_inline(value) || e->scope->wanted[value->id] || dt_scope_uses(e, value) != 1 ||
+    if (!by || dt_op_is_inline(value) || e->scope->wanted[value->id] || dt_scope_reads(e, value) != 1 ||
         is_result(e->scope->func, value))
         return false;
     if (by->kind == DT_OP_RELABEL)

@@ -105,7 +105,7 @@ void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
     DtPlace *staged = DT_NEW_ARRAY(e->scratch, DtPlace, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         DtValue *value = func->results.at[i];
-        const DtValue *root = dt_scope_root(value);
+        const DtValue *root = dt_op_viewed(value);
         const bool is_early = !wanted[i].set || (e->scope->early && e->scope->early[i]);
         if (!is_early && wanted[i].old && !root->op && root != wanted[i].old &&
             !is_delivered(e, value, &wanted[i])) {

@@ -35,27 +35,19 @@ static bool launch(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t 
                                    : dt_launch_kernel(e, &op, 1, outputs, n_outputs);
 }
 
-static void emit_kernel(DtEmit *e, const DtOp *op, uint32_t at)
+static void emit_kernel(DtEmit *e, const DtOp *op)
 {
     uint32_t n_outputs = 0;
     DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, op->n_out);
     require_operands(e, op);
     for (uint32_t r = 0; r < op->n_out; r++) {
-        const DtRead *read = dt_scope_reads(e, op->out[r]);
-        if (read->n > 0 || read->is_result)
-            outputs[n_outputs++] = dt_output_of(e, op->out[r], at);
+        if (!dt_scope_reads(e, op->out[r]) && !dt_scope_is_result(e, op->out[r]))
+            continue;
+        outputs[n_outputs] = dt_output_of(e, op->out[r]);
+        dt_output_take(e, &outputs[n_outputs++]);
     }
-    if (n_outputs == 0)
-        return;
-    if (!e->options->unfused)
-        dt_output_reuse(e, op, at, outputs, n_outputs);
-    if (!launch(e, op, outputs, n_outputs)) {
-        for (uint32_t i = 0; i < n_outputs; i++)
-            if (outputs[i].old)
-                dt_output_refuse(e, &outputs[i]);
-        if (!launch(e, op, outputs, n_outputs))
-            fail(e, op, "a kernel would overwrite what it reads");
-    }
+    if (n_outputs && !launch(e, op, outputs, n_outputs))
+        fail(e, op, "a kernel would overwrite what it reads");
     for (uint32_t i = 0; i < n_outputs; i++)
         dt_place_set(e, outputs[i].value, outputs[i].place);
 }
@@ -106,7 +98,7 @@ static void loop_event(DtEmit *e, const DtOp *op, uint32_t reg)
     dt_note_op(e, DT_NOTE_LOOP, op);
 }
 
-static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
+static void emit_loop(DtEmit *e, const DtOp *op)
 {
     const DtLoop *loop = op->loop;
     const DtFunc *body = op->func;
@@ -138,7 +130,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
             slice_of(e, op, *dt_copy_require(e, op->in[k]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
-        stacked[i] = dt_output_apart(e, op->out[loop->n_carried + i], at);
+        stacked[i] = dt_output_of(e, op->out[loop->n_carried + i]);
         wanted[loop->n_carried + i] =
             (DtWanted){.set = true,
                        .accumulate = stacked[i].accumulate,
@@ -227,13 +219,13 @@ static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtW
 }
 
 /* A call that outlived inlining. */
-static void emit_call(DtEmit *e, const DtOp *op, uint32_t at)
+static void emit_call(DtEmit *e, const DtOp *op)
 {
     const DtFunc *func = op->func;
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
     DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++) {
-        outputs[i] = dt_output_apart(e, op->out[i], at);
+        outputs[i] = dt_output_of(e, op->out[i]);
         wanted[i] =
             (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
     }
@@ -243,7 +235,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t at)
         dt_place_set(e, outputs[i].value, outputs[i].place);
 }
 
-void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
+void dt_emit_op(DtEmit *e, const DtOp *op)
 {
     const DtOp *ops[1] = {op};
     if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ringbuf_emit(e, op))
@@ -251,17 +243,17 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
     } else if (op->kind == DT_OP_LOOP) {
-        emit_loop(e, op, at);
+        emit_loop(e, op);
     } else if (op->kind == DT_OP_PACK) {
         dt_bucket_pack(e, op);
-    } else if (dt_concat_emit(e, op) || dt_exchange_emit(e, op, at)) {
+    } else if (dt_concat_emit(e, op) || dt_exchange_emit(e, op)) {
         return;
     } else if (emit_view(e, op)) {
         return;
     } else if (op->kind == DT_OP_DOT) {
         dt_copy_require(e, op->in[0]);
         dt_copy_require(e, op->in[1]);
-        DtOutput output = dt_output_apart(e, op->out[0], at);
+        DtOutput output = dt_output_of(e, op->out[0]);
         if (dt_gemm_emit(e, op, &output.place, output.accumulate))
             dt_place_set(e, output.value, output.place);
         else if (dt_launch_kernel(e, ops, 1, &output, 1))
@@ -269,11 +261,11 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
         else
             fail(e, op, "it would overwrite what it reads");
     } else if (op->kind == DT_OP_CALL) {
-        emit_call(e, op, at);
+        emit_call(e, op);
     } else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM) {
         fail(e, op, "this collective is not implemented by the CPU back end");
     } else {
-        emit_kernel(e, op, at);
+        emit_kernel(e, op);
     }
 }
 
@@ -286,7 +278,7 @@ static void emit_ops(DtEmit *e, uint32_t from)
     dt_ringbuf_claim(e);
     dt_concat_claim(e);
     for (uint32_t i = from; i < func->ops.n; i++)
-        dt_emit_op(e, func->ops.at[i], i);
+        dt_emit_op(e, func->ops.at[i]);
 }
 
 void dt_emit_func(DtEmit *e) { emit_ops(e, 0); }

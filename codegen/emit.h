@@ -83,11 +83,7 @@ typedef struct DtWanted {
 /* Who reads a value. */
 typedef struct DtRead {
     uint32_t n;            /* reads by ops */
-    uint32_t last;         /* position of the last op that reads its memory, also through views; UINT32_MAX: a result
-                            * does */
-    uint32_t held;         /* of the last `done` of what was started on it; 0: none was */
-    uint32_t done;         /* of its own `done`; 0: it has none */
-    bool is_result;
+    const DtOp *done;      /* its `done`; NULL: it has none */
 } DtRead;
 
 /* A function being emitted: its values' places. */
@@ -231,14 +227,9 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */
 /* Where the first n results of the scope's function are wanted, before it is emitted. */
 void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
-const DtValue *dt_scope_root(const DtValue *value);          /* the value whose memory it may share */
-/* In the present function: who reads value; the last op that reads its memory, as DtRead.last; how many operands are
- * the value. keep: nothing of the function is written over it. */
-const DtRead *dt_scope_reads(DtEmit *e, const DtValue *value);
-uint32_t dt_scope_last_read(DtEmit *e, const DtValue *value);
-uint32_t dt_scope_uses(DtEmit *e, const DtValue *value);
-void dt_scope_keep(DtEmit *e, const DtValue *value);
-DtOp *dt_scope_done(DtEmit *e, const DtOp *start);           /* the `done` of what it starts; NULL: it is elsewhere */
+uint32_t dt_scope_reads(DtEmit *e, const DtValue *value);    /* operands of the function that are it */
+bool dt_scope_is_result(const DtEmit *e, const DtValue *value); /* that is still to be delivered */
+const DtOp *dt_scope_done(DtEmit *e, const DtOp *start); /* the `done` of what it starts; NULL: it is elsewhere */
 
 /* copy.c */
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
@@ -250,7 +241,7 @@ void dt_copy_deliver_inputs(DtEmit *e, uint32_t n, const DtWanted *wanted);
 
 /* emit.c */
 void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results where wanted */
-void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at);
+void dt_emit_op(DtEmit *e, const DtOp *op);
 
 /* bucket.c: wishes for what the function's packs join, before it is emitted; and what of a pack is not in its bucket
  * yet. */
@@ -360,22 +351,16 @@ typedef struct DtOutput {
     bool accumulate;
     bool wished;           /* somebody wants it in this place */
     const DtValue *old;    /* what lies there now */
-    bool reuses;           /* takes over the memory of a temporary that dies here */
     bool block;            /* a block of attention's output */
 } DtOutput;
-/* Where the op at position `at` may write value at once; a temporary if it cannot write where it is wanted. write: and
- * there it counts as written. apart: although the op reads while it writes (loops, calls, products, collectives). */
-DtOutput dt_output_of(DtEmit *e, DtValue *value, uint32_t at);
-DtPlace dt_output_write(DtEmit *e, DtValue *value, uint32_t at, bool *ret_accumulate);
-DtOutput dt_output_apart(DtEmit *e, DtValue *value, uint32_t at);
+/* Where value may be written at once: where it is wanted, if that is nobody's memory or that of DtValue.over; else a
+ * temporary. write: and it counts as written. */
+DtOutput dt_output_of(DtEmit *e, DtValue *value);
+DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate);
 /* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
 void dt_output_refuse(DtEmit *e, DtOutput *output);
-/* A temporary that nothing has touched yet. */
-bool dt_output_is_fresh(const DtEmit *e, const DtOutput *output);
-/* A temporary of its own, read for the last time by the op at that position: its memory can take a result. */
-bool dt_output_dies(DtEmit *e, const DtValue *value, uint32_t at);
-/* Outputs of the op that nobody wants anywhere take the memory of operands that die. */
-void dt_output_reuse(DtEmit *e, const DtOp *op, uint32_t at, DtOutput *outputs, uint32_t n_outputs);
+/* A temporary becomes the memory of DtValue.over, if that lies in the order of its type. */
+void dt_output_take(DtEmit *e, DtOutput *output);
 
 /* launch.c: kernels, one text per distinct kernel */
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
@@ -383,7 +368,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
 /* exchange.c: emits a collective, or a `done`; false if op is none. */
-bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at);
+bool dt_exchange_emit(DtEmit *e, const DtOp *op);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 

@@ -314,28 +314,29 @@ static DtPlace dense_copy(DtEmit *e, DtValue *value)
     return copy;
 }
 
-static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t at)
+static void emit_all_reduce(DtEmit *e, const DtOp *op)
 {
     const DtMesh *mesh = &e->module->mesh;
     DtPlace from = *dt_copy_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, op->in[0]->type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_output_apart(e, event_result(e, op), at);
+    DtOutput output = dt_output_of(e, event_result(e, op));
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
         dt_output_refuse(e, &output);
-    if (dt_output_is_fresh(e, &output) && dt_output_dies(e, op->in[0], at))
+    dt_output_take(e, &output);
+    if (output.old && output.old->op)
         output.place = from;
     dt_exchange_sum(e, &output.place, &from, op->mesh, (DtReduce)op->in[0]->type->pending, op);
     start_event(e, op, &output.place, &from);
     dt_place_set(e, output.value, output.place);
 }
 
-static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t at)
+static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     DtPlace from = *dt_copy_require(e, op->in[0]);
-    DtOutput output = dt_output_apart(e, event_result(e, op), at);
+    DtOutput output = dt_output_of(e, event_result(e, op));
     DtPlanBlocks blocks;
     int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
     int64_t count = mine < theirs ? mine : theirs;
@@ -362,14 +363,14 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     dt_place_set(e, output.value, output.place);
 }
 
-static void emit_shift(DtEmit *e, const DtOp *op, uint32_t at)
+static void emit_shift(DtEmit *e, const DtOp *op)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *type = op->out[0]->type;
     DtPlace from = *dt_copy_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_output_apart(e, event_result(e, op), at);
+    DtOutput output = dt_output_of(e, event_result(e, op));
     if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
         dt_output_refuse(e, &output);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
@@ -380,14 +381,14 @@ static void emit_shift(DtEmit *e, const DtOp *op, uint32_t at)
     dt_place_set(e, output.value, output.place);
 }
 
-bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at)
+bool dt_exchange_emit(DtEmit *e, const DtOp *op)
 {
     switch (op->kind) {
-    case DT_OP_ALL_REDUCE: emit_all_reduce(e, op, at); return true;
-    case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER, at); return true;
-    case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER, at); return true;
-    case DT_OP_SHIFT: emit_shift(e, op, at); return true;
-    case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL, at); return true;
+    case DT_OP_ALL_REDUCE: emit_all_reduce(e, op); return true;
+    case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER); return true;
+    case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER); return true;
+    case DT_OP_SHIFT: emit_shift(e, op); return true;
+    case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL); return true;
     case DT_OP_DONE: emit_done(e, op); return true;
     default: return false;
     }

@@ -150,6 +150,9 @@ bool dt_op_is_inline(const DtValue *value);
 /* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
 const DtValue *dt_op_made(const DtValue *value);
 
+/* The value whose memory it may share: itself, or what it is a view of. */
+const DtValue *dt_op_viewed(const DtValue *value);
+
 struct DtValue {
     const DtType *type;
     DtOp *op;         /* NULL for an input of a function */
@@ -157,6 +160,8 @@ struct DtValue {
     uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
     uint32_t final;   /* 1 + its number in the text that plans are proved against (pass `fuse`); 0: as its function
                        * counts */
+    DtValue *over;    /* whose memory it takes, if it lies as that does: an operand or input that nobody reads any more
+                       * (pass `memory`); NULL: nobody's */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     uint8_t made_anew; /* what dt_op_is_inline found: 0 nothing yet, 1 no, 2 yes */

@@ -21,6 +21,7 @@
  * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
  * .. or a list in parentheses; communication means what its operand does where it says nothing else.
  * `start` in front of communication: it goes on beside what follows, until the `done` of its result.
+ * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`).
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
@@ -339,6 +340,21 @@ static void print_final(Printer *p, const DtOp *op)
     dt_text_add(p->text, follow ? "" : ")");
 }
 
+static void print_over(Printer *p, const DtOp *op)
+{
+    const char *gap = " over(";
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (!op->out[i] || !op->out[i]->over)
+            continue;
+        dt_text_add(p->text, gap);
+        print_value(p, op->out[i]);
+        dt_text_add(p->text, "=");
+        print_value(p, op->out[i]->over);
+        gap = ", ";
+    }
+    dt_text_add(p->text, gap[0] == ',' ? ")" : "");
+}
+
 /* Whose gathers a `when` does. */
 static void print_of(Printer *p, const DtAheadOf *of)
 {
@@ -381,6 +397,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     print_of(p, op->of);
     print_means(p, op);
     print_final(p, op);
+    print_over(p, op);
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }

@@ -188,6 +188,24 @@ static bool parse_final(DtIrReader *p, DtOp *op)
     return !list || dt_irlex_expect(&p->lex, ')');
 }
 
+static bool parse_over(DtIrReader *p, DtOp *op)
+{
+    if (!dt_irlex_take_word(&p->lex, "over"))
+        return true;
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    do {
+        DtValue *out = dt_irread_use(p);
+        if (!out || !dt_irlex_expect(&p->lex, '='))
+            return false;
+        if (out->op != op)
+            return dt_irlex_fail(&p->lex, "this is no result of the operation");
+        if (!(out->over = dt_irread_use(p)))
+            return false;
+    } while (dt_irlex_take(&p->lex, ','));
+    return dt_irlex_expect(&p->lex, ')');
+}
+
 static bool parse_of(DtIrReader *p, DtOp *op)
 {
     DtAheadOf *of = op->of = DT_NEW(p->module->arena, DtAheadOf);
@@ -237,7 +255,7 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (dt_irlex_take_word(&p->lex, "of") && !parse_of(p, op))
         return false;
-    if (!parse_means(p, op) || !parse_final(p, op))
+    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op))
         return false;
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);

@@ -54,6 +54,14 @@ bool dt_op_is_inline(const DtValue *value)
     return is;
 }
 
+const DtValue *dt_op_viewed(const DtValue *value)
+{
+    while (value->op && value->op->n_in == 1 && dt_op_info[value->op->kind].data == DT_DATA_VIEW &&
+           value->op->kind != DT_OP_DONE) /* the only one that reads what was started */
+        value = value->op->in[0];
+    return value;
+}
+
 const DtValue *dt_op_made(const DtValue *value)
 {
     const bool is_fused = value->op && value->op->kind == DT_OP_FUSED;

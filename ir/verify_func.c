@@ -286,20 +286,60 @@ static void check_starts(DtVerify *v, const DtFunc *func)
     }
 }
 
+/* ---- what is written over what ---- */
+
+/* A value takes memory of one that was there before, has the same elements, and is read no more: by none behind what
+ * writes it, neither itself nor as a view. What is started writes from then on, and reads until it is done. */
+static void check_over(DtVerify *v, const DtFunc *func)
+{
+    uint32_t *last = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
+    uint32_t *held = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
+    uint32_t *made = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            last[dt_op_viewed(op->in[k])->id] = i;
+        for (uint32_t k = 0; k < op->n_out; k++)
+            made[op->out[k]->id] = 1 + i;
+        if (op->kind == DT_OP_DONE && is_started(op->in[0])) {
+            held[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
+            made[op->out[0]->id] = made[op->in[0]->id];
+        }
+    }
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) {
+            const DtValue *value = func->ops.at[i]->out[k], *old = value->over;
+            if (!old)
+                continue;
+            if (old->id >= func->n_values || v->values[old->id] != old || made[old->id] >= made[value->id])
+                dt_verify_fail(v, value->op->span, "result %u takes the memory of no value that was there before", k);
+            else if (!dt_verify_may_be_stored(value->type, old->type))
+                dt_verify_fail(v, value->op->span, "result %u takes the memory of a value of another type", k);
+            else if (last[old->id] >= made[value->id] || held[old->id] > i)
+                dt_verify_fail(v, value->op->span, "result %u is written over a value that is read later", k);
+        }
+}
+
 void dt_verify_body(DtVerify *v, const DtFunc *func)
 {
     v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
-    bool ringbufs = false;
+    bool ringbufs = false, over = false;
     for (uint32_t i = 0; i < func->inputs.n; i++)
         ringbufs = ringbufs || dt_type_is_ringbuf(func->inputs.at[i]->type);
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        ringbufs = (dt_verify_op(v, func->ops.at[i]) && has_ringbuf(func->ops.at[i])) || ringbufs;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const bool holds = dt_verify_op(v, func->ops.at[i]);
+        ringbufs = (holds && has_ringbuf(func->ops.at[i])) || ringbufs;
+        for (uint32_t k = 0; holds && k < func->ops.at[i]->n_out; k++)
+            over = over || func->ops.at[i]->out[k]->over;
+    }
     if (ringbufs)
         check_ringbufs(v, func);
     if (any_starts(func))
         check_starts(v, func);
+    if (over)
+        check_over(v, func);
     for (uint32_t i = 0; i < func->results.n; i++) {
         const DtValue *value = func->results.at[i];
         if (value->id >= func->n_values || v->values[value->id] != value)

@@ -252,6 +252,7 @@ static DtFunc *make_kernel(DtModule *module)
     dt_graph_return(user, dt_graph_call(&u, kernel, NULL, &y)->out[0]);
     dt_graph_return(fused, dt_graph_unary(&f, DT_OP_EXP, z));
     fused->ops.at[0]->out[0]->final = 1 + 7;
+    fused->ops.at[0]->out[0]->over = fused->inputs.at[0];
     u.func = dt_graph_func(module, "user", DT_FUNC_FN);
     y = dt_graph_arg(u.func, ab(), NULL);
     dt_graph_return(u.func, dt_graph_fused(&u, fused, &y)->out[0]);

@@ -241,6 +241,11 @@ Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPas
  * waits for its reader; a gather that is read at once is no start. */
 Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0}); }
 
+/* A body with kernels that write over an operand, that may not (a reduction more for the other result; another index),
+ * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.
+ * An update, of which one store is still read when its next value is there. */
+Test(golden, memory) { check_pass("memory_before", "memory", dt_pass_memory, &(DtPassContext){0}); }
+
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }
 

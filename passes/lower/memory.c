@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory: results that are written over values that nobody reads any more.
+ *
+ *   before                                       after
+ *   body(%i, %x, %w)                             body(%i, %x, %w)
+ *     %1 = fused(%x, %w)                           %1 = fused(%x, %w)
+ *     %2 = fused(%1, %w)                           %2 = fused(%1, %w) over(%2=%1)
+ *     %3 = dot(%2, %w)                             %3 = dot(%2, %w) over(%3=%x)
+ *     return %3, carried like %x                   return %3
+ *
+ * What a loop carries and what an update stores belongs where the value of before lay: it is computed there if that
+ * one is read for the last time earlier, or by the same kernel, element by element as it writes. Otherwise it is
+ * computed elsewhere and copied there at the end. Any other result of a kernel, or of a sum over ranks, takes the
+ * memory of an operand of its type that dies there, unless it has a place already: as a result of the function, in a
+ * bucket, in a ring buffer, or as part of a concat. Where the operand lies with its axes in another order, or as part
+ * of something, the result gets memory of its own after all.
+ *
+ * A kernel may write over x if each element of x is read only with the element that is written: x reaches maps and
+ * reductions only, and no other result needs one reduction more, since its loops come after those of this one. In a
+ * function that may run in tiles, what is outside of them in two parts, x has no other reader.
+ *
+ * Requires: the order of ops is that in which they run. Establishes: DtValue.over. Breaks: nothing. */
+#include "passes/passes.h"
+
+typedef struct Wish { /* of the first result of the function that the value is */
+    bool set, accumulate;
+    DtValue *old; /* what lies there until then */
+} Wish;
+
+typedef struct Scan {
+    DtFunc *func;
+    DtArena *arena;
+    bool reuses; /* memory of operands */
+    bool changed;
+    uint32_t *
+        last; /* by value id: position of the last op that reads its memory, UINT32_MAX: a result does */
+    uint32_t *reads;     /* by value id: how many operands it is */
+    const DtOp **reader; /* by value id: one of those that read it, a `pack` if any is one */
+    DtOp **done;         /* by value id of what is started: its `done` */
+    Wish *wish;          /* by value id */
+} Scan;
+
+static const uint32_t at_end = UINT32_MAX;
+
+/* ---- who reads what, where results go ---- */
+
+static bool joins(const DtOp *op)
+{
+    return op->kind == DT_OP_PACK || op->kind == DT_OP_RINGBUF_PUT;
+}
+
+/* Inputs of an iteration that are stacked, too, are copied ahead of all ops. */
+static bool is_early(const DtLoop *loop, const DtValue *result, uint32_t i)
+{
+    return loop && !result->op && i >= loop->n_carried;
+}
+
+/* What is started reads until it is done. */
+static void list_reads(Scan *s, const DtLoop *loop)
+{
+    const DtFunc *func = s->func;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            const DtValue *in = op->in[k];
+            s->reads[in->id]++;
+            if (!s->reader[in->id] || !joins(s->reader[in->id]))
+                s->reader[in->id] = op;
+            s->last[dt_op_viewed(in)->id] = i;
+        }
+        if (op->kind != DT_OP_DONE || !op->in[0]->op->starts)
+            continue;
+        s->done[op->in[0]->id] = op;
+        s->last[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (!is_early(loop, func->results.at[i], i))
+            s->last[dt_op_viewed(func->results.at[i])->id] = at_end;
+}
+
+static DtValue *param_of(const DtFunc *func, const DtStore *store)
+{
+    for (uint32_t i = 0; store && i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
+            return func->ops.at[i]->out[0];
+    return NULL;
+}
+
+static void list_wishes(Scan *s, const DtLoop *loop, const DtEntryPoint *entry)
+{
+    for (uint32_t i = 0; i < s->func->results.n; i++) {
+        const DtValue *value = s->func->results.at[i];
+        Wish *wish = &s->wish[value->id];
+        if (wish->set || dt_type_is_ringbuf(value->type))
+            continue;
+        wish->set = true;
+        wish->accumulate = entry && entry->results.at[i].accumulate;
+        if (loop && i < loop->n_carried)
+            wish->old = s->func->inputs.at[1 + i];
+        else if (entry && !wish->accumulate)
+            wish->old = param_of(s->func, entry->results.at[i].store);
+    }
+}
+
+/* ---- kernels ---- */
+
+static bool is_kernel(const DtOp *op)
+{
+    const DtOpInfo *info = &dt_op_info[op->kind];
+    return op->kind == DT_OP_FUSED ||
+           (info->op_class != DT_CLASS_STRUCT && info->op_class != DT_CLASS_COMM &&
+            info->data != DT_DATA_VIEW && op->kind != DT_OP_PARAM && op->kind != DT_OP_INPUT &&
+            op->kind != DT_OP_DOT);
+}
+
+static bool goes_its_own_way(const DtOp *op)
+{
+    return op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK ||
+           (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op));
+}
+
+/* What of a kernel's function depends on which reductions: the loops that compute it. late: a sum over rows. */
+typedef struct Phase {
+    uint32_t phase;
+    bool late, reached;
+} Phase;
+
+static bool sums_rows(const DtOp *fused, const DtOp *op)
+{
+    for (uint32_t i = 0; op->kind == DT_OP_REDUCE && i < fused->n_axes; i++)
+        if (fused->axes[i] == op->axes[0])
+            return true;
+    return false;
+}
+
+/* Phases of the values of a kernel's function, and what input x reaches; false if that is more than maps and
+ * reductions. */
+static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
+{
+    const DtFunc *func = fused->func;
+    ret_phases[func->inputs.at[x]->id].reached = true;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        Phase *to = &ret_phases[op->out[0]->id];
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            const Phase *from = &ret_phases[op->in[k]->id];
+            to->phase = from->phase > to->phase ? from->phase : to->phase;
+            to->late = to->late || from->late;
+            to->reached = to->reached || from->reached;
+        }
+        if (goes_its_own_way(op) ||
+            (to->reached && op->kind != DT_OP_REDUCE && !dt_op_is_pointwise(op->kind)))
+            return false;
+        if (sums_rows(fused, op))
+            to->late = true;
+        else if (op->kind == DT_OP_REDUCE)
+            to->phase++;
+    }
+    return true;
+}
+
+/* Whether the kernel may write result `out` over its operand x. */
+static bool may_write_over(const Scan *s, const DtOp *op, uint32_t out, const DtValue *x)
+{
+    uint32_t at = UINT32_MAX;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (dt_op_viewed(op->in[i]) != x)
+            continue;
+        if (op->in[i] != x || (at != UINT32_MAX && op->kind == DT_OP_FUSED))
+            return false;
+        at = i;
+    }
+    if (op->kind != DT_OP_FUSED || at == UINT32_MAX)
+        return dt_op_is_pointwise(op->kind) && at != UINT32_MAX;
+    const DtFunc *func = op->func;
+    Phase *phases = DT_NEW_ARRAY(s->arena, Phase, func->n_values + 1);
+    if (!find_phases(op, at, phases))
+        return false;
+    const Phase *mine = &phases[func->results.at[out]->id];
+    for (uint32_t i = 0; i < op->n_out && !mine->late; i++)
+        if ((s->reads[op->out[i]->id] || s->last[op->out[i]->id] == at_end) &&
+            phases[func->results.at[i]->id].phase > mine->phase)
+            return false;
+    return true;
+}
+
+/* What the op makes; of communication that is started, what there is when it is done. */
+static DtValue *result_of(const Scan *s, const DtOp *op, uint32_t out)
+{
+    const DtOp *done = op->starts ? s->done[op->out[0]->id] : NULL;
+    return done ? done->out[0] : op->out[out];
+}
+
+/* ---- in place of what was there ---- */
+
+static bool can_replace(const Scan *s, uint32_t position, const DtOp *op, uint32_t out,
+                        const DtValue *old)
+{
+    const DtValue *value = op->out[out];
+    const uint32_t last = s->last[old->id];
+    if (dt_op_is_inline(value) || (op->kind == DT_OP_LOOP && out < op->loop->n_carried))
+        return false;
+    if (last == position && old->type == value->type)
+        return is_kernel(op) && may_write_over(s, op, out, old);
+    switch (dt_op_info[op->kind].op_class) {
+    case DT_CLASS_SOURCE:
+        return op->kind != DT_OP_PARAM && op->kind != DT_OP_INPUT && last < position;
+    case DT_CLASS_STRUCT:
+        return (op->kind == DT_OP_FUSED || op->kind == DT_OP_LOOP || op->kind == DT_OP_CALL) &&
+               last < position;
+    default: return last < position;
+    }
+}
+
+/* ---- over operands ---- */
+
+/* Whether value is a part of what a concat or pack joins, or is put into a ring buffer: it has a place there. */
+static bool is_part(const Scan *s, const DtValue *value)
+{
+    const DtOp *reader = s->reader[value->id];
+    if (!reader || joins(reader))
+        return reader != NULL;
+    if (s->reads[value->id] != 1 || s->wish[value->id].set)
+        return false;
+    return reader->kind == DT_OP_CONCAT ||
+           (reader->kind == DT_OP_RELABEL &&
+            (s->wish[reader->out[0]->id].set || is_part(s, reader->out[0])));
+}
+
+static bool has_place(const Scan *s, const DtValue *value)
+{
+    const Wish *wish = &s->wish[value->id];
+    const bool comes_later = wish->old || (wish->accumulate && s->reads[value->id]); /* by a copy */
+    return value->over || (wish->set && !comes_later) || is_part(s, value);
+}
+
+/* Whether value lies in memory of its own. */
+static bool is_own(const Scan *s, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_AT || op->kind == DT_OP_WHEN ||
+        (op->kind == DT_OP_DONE && op->in[0]->op->kind == DT_OP_RINGBUF_GET))
+        return false;
+    return dt_op_viewed(value) == value && !dt_op_is_inline(value) && !dt_type_is_ringbuf(value->type) &&
+           !is_part(s, value);
+}
+
+static bool is_taken(const DtOp *op, const DtValue *x)
+{
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (op->out[i]->over == x)
+            return true;
+    return false;
+}
+
+/* Whether x is read for the last time, or only, by what the op starts. */
+static bool dies(const Scan *s, uint32_t position, const DtOp *op, const DtValue *x)
+{
+    const bool alone = s->reads[x->id] == 1 && s->last[x->id] != at_end;
+    if (op->starts)
+        return alone;
+    return s->last[x->id] == position && (!s->func->fused || alone);
+}
+
+static void reuse(Scan *s, uint32_t position, DtOp *op)
+{
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        DtValue *out = result_of(s, op, i), *x = NULL;
+        if (has_place(s, out) || (!s->reads[out->id] && s->last[out->id] != at_end))
+            continue;
+        for (uint32_t k = 0; k < op->n_in && !x; k++)
+            if ((op->kind == DT_OP_ALL_REDUCE || op->in[k]->type == out->type) &&
+                is_own(s, op->in[k]) && dies(s, position, op, op->in[k]))
+                x = op->in[k];
+        if (!x || is_taken(op, x) || (op->kind != DT_OP_ALL_REDUCE && !may_write_over(s, op, i, x)))
+            continue;
+        out->over = x;
+        s->changed = true;
+    }
+}
+
+/* ---- functions ---- */
+
+static bool scan(DtFunc *func, const DtLoop *loop, const DtEntryPoint *entry, bool unfused)
+{
+    Scan scan = {.func = func, .arena = dt_arena_child(func->module->arena), .reuses = !unfused},
+         *s = &scan;
+    s->last = DT_NEW_ARRAY(s->arena, uint32_t, func->n_values + 1);
+    s->reads = DT_NEW_ARRAY(s->arena, uint32_t, func->n_values + 1);
+    s->reader = DT_NEW_ARRAY(s->arena, const DtOp *, func->n_values + 1);
+    s->done = DT_NEW_ARRAY(s->arena, DtOp *, func->n_values + 1);
+    s->wish = DT_NEW_ARRAY(s->arena, Wish, func->n_values + 1);
+    list_reads(s, loop);
+    list_wishes(s, loop, entry);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_out && op->kind != DT_OP_DONE; k++) {
+            DtValue *out = result_of(s, op, k), *old = s->wish[out->id].old;
+            if (!old || !can_replace(s, i, op, k, old))
+                continue;
+            out->over = old;
+            s->changed = true;
+        }
+        if (op->kind == DT_OP_ALL_REDUCE || (s->reuses && is_kernel(op)))
+            reuse(s, i, op);
+    }
+    dt_arena_free(s->arena);
+    return s->changed;
+}
+
+bool dt_pass_memory(DtModule *module, const DtPassContext *context)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        changed =
+            scan(module->entries.at[i].func, NULL, &module->entries.at[i], context->unfused) ||
+            changed;
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        DtFunc *func = module->funcs.at[i];
+        for (uint32_t k = 0; k < func->ops.n; k++)
+            if (func->ops.at[k]->kind == DT_OP_LOOP)
+                changed =
+                    scan(func->ops.at[k]->func, func->ops.at[k]->loop, NULL, context->unfused) ||
+                    changed;
+        if (func->kind != DT_FUNC_ENTRY && func->kind != DT_FUNC_BODY &&
+            func->kind != DT_FUNC_KERNEL)
+            changed = scan(func, NULL, NULL, context->unfused) || changed;
+    }
+    return changed;
+}

@@ -51,6 +51,7 @@ enum {
     DT_LOWER_DEPTH = 1000,    /* expressions inside expressions, through calls */
     DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
     DT_LOWER_PARAMS = 1 << 16, /* parameters and states of a layer, with those of all instances in it */
+    DT_LOWER_OPS = 1 << 19,   /* ops of a function once its calls are written out */
     DT_LOWER_INCLUDES = 64    /* includes inside includes */
 };
 
@@ -193,6 +194,7 @@ struct DtFrame {
     DT_VEC(DtLabel) labels;
     DtMap capture_at, param_at, label_at; /* 1 + number, by the outer value and by path */
     int64_t count; /* a loop's: iterations */
+    uint64_t called; /* ops of what it calls, once that is written out */
     DT_VEC(DtElement) elements;
     DT_VEC(DtCollected) collected;
 };
@@ -253,6 +255,7 @@ typedef struct DtMemo {
     const char *key; /* interned; NULL: made for one call */
     const DtDef *def;
     DtFunc *func;   /* NULL: it has errors */
+    uint64_t ops;   /* of func once its calls are written out */
     DtVal *results; /* tensors: tensor.value is the result's value in func */
     uint32_t n_results;
     bool is_tuple;

@@ -131,3 +131,37 @@ layer g27(x[batch, wide]) -> [batch, wide] { return b:g26(a:g26(x)) }
 layer g28(x[batch, wide]) -> [batch, wide] { return b:g27(a:g27(x)) }
 layer g29(x[batch, wide]) -> [batch, wide] { return b:g28(a:g28(x)) }
 model m(x[batch, wide]) -> [batch, wide] { return g29(x) }
+# ---- calls_of_calls
+dim batch = 4, e = 4
+layer g0(x[batch, e]) -> [batch, e] { return x * 1.5 }
+layer g1(x[batch, e]) -> [batch, e] { return b:g0(a:g0(x)) }
+layer g2(x[batch, e]) -> [batch, e] { return b:g1(a:g1(x)) }
+layer g3(x[batch, e]) -> [batch, e] { return b:g2(a:g2(x)) }
+layer g4(x[batch, e]) -> [batch, e] { return b:g3(a:g3(x)) }
+layer g5(x[batch, e]) -> [batch, e] { return b:g4(a:g4(x)) }
+layer g6(x[batch, e]) -> [batch, e] { return b:g5(a:g5(x)) }
+layer g7(x[batch, e]) -> [batch, e] { return b:g6(a:g6(x)) }
+layer g8(x[batch, e]) -> [batch, e] { return b:g7(a:g7(x)) }
+layer g9(x[batch, e]) -> [batch, e] { return b:g8(a:g8(x)) }
+layer g10(x[batch, e]) -> [batch, e] { return b:g9(a:g9(x)) }
+layer g11(x[batch, e]) -> [batch, e] { return b:g10(a:g10(x)) }
+layer g12(x[batch, e]) -> [batch, e] { return b:g11(a:g11(x)) }
+layer g13(x[batch, e]) -> [batch, e] { return b:g12(a:g12(x)) }
+layer g14(x[batch, e]) -> [batch, e] { return b:g13(a:g13(x)) }
+layer g15(x[batch, e]) -> [batch, e] { return b:g14(a:g14(x)) }
+layer g16(x[batch, e]) -> [batch, e] { return b:g15(a:g15(x)) }
+layer g17(x[batch, e]) -> [batch, e] { return b:g16(a:g16(x)) }
+layer g18(x[batch, e]) -> [batch, e] { return b:g17(a:g17(x)) }
+layer g19(x[batch, e]) -> [batch, e] { return b:g18(a:g18(x)) }
+layer g20(x[batch, e]) -> [batch, e] { return b:g19(a:g19(x)) }
+layer g21(x[batch, e]) -> [batch, e] { return b:g20(a:g20(x)) }
+layer g22(x[batch, e]) -> [batch, e] { return b:g21(a:g21(x)) }
+layer g23(x[batch, e]) -> [batch, e] { return b:g22(a:g22(x)) }
+layer g24(x[batch, e]) -> [batch, e] { return b:g23(a:g23(x)) }
+layer g25(x[batch, e]) -> [batch, e] { return b:g24(a:g24(x)) }
+layer g26(x[batch, e]) -> [batch, e] { return b:g25(a:g25(x)) }
+layer g27(x[batch, e]) -> [batch, e] { return b:g26(a:g26(x)) }
+layer g28(x[batch, e]) -> [batch, e] { return b:g27(a:g27(x)) }
+layer g29(x[batch, e]) -> [batch, e] { return b:g28(a:g28(x)) }
+layer g30(x[batch, e]) -> [batch, e] { return b:g29(a:g29(x)) }
+model m(x[batch, e]) -> [batch, e] { return g30(x) }

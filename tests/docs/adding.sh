@@ -28,9 +28,10 @@ check 'docs/adding.md holds changes' test -s changes.patch
 check 'the changes fit the tree' patch -p1 --fuzz=0 --batch -i changes.patch
 check 'the tree is set up' meson setup build -Dbuildtype=debug -Db_pch=false -Doptimization=0 -Ddebug=false -Dtests=enabled
 check 'it builds' ninja -C build dtc dtrun tests/ir/test_interp_map tests/ir/test_shape tests/passes/test_vjp \
-    tests/codegen/test_kernels tests/verify/test_op_table tests/frontend/test_frontend_optimizers
+    tests/codegen/test_kernels tests/verify/test_op_table tests/frontend/test_frontend_optimizers \
+    tests/passes/test_schedule
 for test in ir/test_interp_map ir/test_shape passes/test_vjp codegen/test_kernels verify/test_op_table \
-    frontend/test_frontend_optimizers; do
+    frontend/test_frontend_optimizers passes/test_schedule; do
     check "$test passes" "build/tests/$test"
 done
 check 'the manual is complete' sh tests/docs/check_examples.sh build/dtc
@@ -47,5 +48,10 @@ parallel cut on two { mesh t = 2; shard a on t }
 END
 check 'a program with it is equal on two ranks' build/dtc soft.dsl --parallel cut --verify -o soft.plan
 check 'it trains' build/dtrun soft.plan
+cat >>examples/quickstart.dsl <<'END'
+cluster three { gpus = 3; gpu = "cpu" }
+parallel eager on three { mesh pipe = 3; pipeline h on pipe (schedule = "eager_1f1b"); micro batch = 8 }
+END
+check 'a plan with the schedule is proved' build/dtc examples/quickstart.dsl --parallel eager --no-kernels
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

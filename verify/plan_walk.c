@@ -497,14 +497,14 @@ static bool set_action(PlanWalk *walk, uint32_t reg)
     return true;
 }
 
-/* Slots are taken in turn. */
+/* Slots are taken in turn; not in blocks of attention, which are walked once, or not at all (plan_memo.c). */
 static bool set(PlanWalk *walk, const DtPlanSchedule *item)
 {
     if (item->reg != DT_PLAN_REG_RINGBUF)
         return set_action(walk, item->reg);
     if (walk->back)
         return_to(walk, walk->back);
-    if (!is_run_once(walk) || walk->actions || walk->guard > 1 || item->plus || item->count < 1 ||
+    if (!is_run_once(walk) || walk->actions || walk->depth || walk->guard > 1 || item->plus || item->count < 1 ||
         (item->step && item->body != DT_PLAN_REG_RINGBUF))
         return dt_certplan_fail(walk, "register %u is set", item->reg);
     const int64_t value = item->step * walk->reg[DT_PLAN_REG_RINGBUF] + item->first;

@@ -403,6 +403,7 @@ static void check_module(DtVerify *v)
     }
     if (v->n_problems)
         return;
+    v->starts_rings = dt_verify_starts_rings(module);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         v->func = module->funcs.at[i];
         dt_verify_body(v, v->func);

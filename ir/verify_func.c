@@ -240,24 +240,37 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
 
 /* ---- what is started ---- */
 
-static bool is_started(const DtValue *value) { return value->op && value->op->starts; }
+static bool is_put(const DtOp *op, uint32_t operand) { return op->kind == DT_OP_RINGBUF_PUT && operand == 1; }
 
-/* What is on its way is read by one `done`, or put into a ring buffer; what lies in one may be. */
-static bool may_take(const DtOp *op, uint32_t operand)
+/* Whether what lies in ring buffers may be on its way: some op puts what it started there. */
+bool dt_verify_starts_rings(const DtModule *module)
 {
-    const DtValue *in = op->in[operand];
-    const bool kept = in->op && in->op->kind == DT_OP_RINGBUF_GET;
-    return is_started(in) ? op->kind == DT_OP_DONE || (op->kind == DT_OP_RINGBUF_PUT && operand == 1)
-                          : op->kind != DT_OP_DONE || kept;
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        for (uint32_t k = 0; module->funcs.at[i] && k < module->funcs.at[i]->ops.n; k++) {
+            const DtOp *op = module->funcs.at[i]->ops.at[k];
+            if (op && op->kind == DT_OP_RINGBUF_PUT && op->n_in == 2 && op->in && op->in[1] && op->in[1]->op &&
+                op->in[1]->op->starts)
+                return true;
+        }
+    return false;
 }
 
-static bool any_starts(const DtFunc *func)
+static bool is_started(const DtVerify *v, const DtValue *value)
+{
+    return value->op && (value->op->starts || (v->starts_rings && value->op->kind == DT_OP_RINGBUF_GET));
+}
+
+static bool any_starts(const DtVerify *v, const DtFunc *func)
 {
     bool any = false;
-    for (uint32_t i = 0; !any && i < func->ops.n; i++)
-        any = func->ops.at[i] && (func->ops.at[i]->starts || func->ops.at[i]->kind == DT_OP_DONE);
+    for (uint32_t i = 0; !any && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        any = op && (op->starts || op->kind == DT_OP_DONE || (v->starts_rings && op->kind == DT_OP_RINGBUF_GET));
+    }
     return any;
 }
+
+/* What is on its way is read by one `done`, or put into a ring buffer. */
 
 static void check_starts(DtVerify *v, const DtFunc *func)
 {
@@ -269,18 +282,19 @@ static void check_starts(DtVerify *v, const DtFunc *func)
             if (!in || in->id >= func->n_values)
                 continue;
             taken[in->id]++;
-            if (!may_take(op, k))
-                dt_verify_fail(v, op->span, is_started(in) ? "`%s` reads what is not done"
-                                                           : "`%s` of what was not started", dt_op_info[op->kind].text);
+            const bool done = op->kind == DT_OP_DONE, lies = in->op && in->op->kind == DT_OP_RINGBUF_GET;
+            if (is_started(v, in) ? !done && !is_put(op, k) : done && !lies)
+                dt_verify_fail(v, op->span, done ? "`%s` of what was not started" : "`%s` reads what is not done",
+                               dt_op_info[op->kind].text);
         }
     }
     for (uint32_t i = 0; i < func->results.n; i++)
-        if (is_started(func->results.at[i]))
+        if (is_started(v, func->results.at[i]))
             dt_verify_fail(v, func->span, "result %u is not done", i);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op && op->starts && op->n_out == 1 && op->out && op->out[0] && op->out[0]->id < func->n_values &&
-            taken[op->out[0]->id] != 1)
+        if (op && op->n_out == 1 && op->out && op->out[0] && op->out[0]->id < func->n_values &&
+            is_started(v, op->out[0]) && taken[op->out[0]->id] != 1)
             dt_verify_fail(v, op->span, "`%s` is started and done %u times", dt_op_info[op->kind].text,
                            taken[op->out[0]->id]);
     }
@@ -301,7 +315,7 @@ static void check_over(DtVerify *v, const DtFunc *func)
             last[dt_op_viewed(op->in[k])->id] = i;
         for (uint32_t k = 0; k < op->n_out; k++)
             made[op->out[k]->id] = 1 + i;
-        if (op->kind == DT_OP_DONE && is_started(op->in[0])) {
+        if (op->kind == DT_OP_DONE && op->in[0]->op && op->in[0]->op->starts) {
             held[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
             made[op->out[0]->id] = made[op->in[0]->id];
         }
@@ -336,7 +350,7 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
     }
     if (ringbufs)
         check_ringbufs(v, func);
-    if (any_starts(func))
+    if (any_starts(v, func))
         check_starts(v, func);
     if (over)
         check_over(v, func);

@@ -21,6 +21,7 @@ typedef struct DtVerify {
     DtMap funcs;            /* pointers of the module's functions -> number + 1 */
     DtMap types;            /* pointers of types that were found good */
     const DtType *recent[DT_VERIFY_RECENT]; /* some of them, by address */
+    bool starts_rings;      /* what lies in ring buffers may be on its way */
     const DtValue **values; /* of func, by id; NULL = not defined so far */
 } DtVerify;
 
@@ -38,6 +39,7 @@ bool dt_verify_type(DtVerify *v, DtSpan span, const char *what, const DtType *ty
 bool dt_verify_init(DtVerify *v, DtSpan span, const DtInit *init);
 bool dt_verify_is_good(const DtVerify *v, const DtType *type); /* found good before */
 bool dt_verify_has_func(const DtVerify *v, const DtFunc *func);
+bool dt_verify_starts_rings(const DtModule *module); /* whether gathers into ring buffers are started */
 /* value becomes known; false after a problem. */
 bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op,
                       uint32_t index);

@@ -158,6 +158,12 @@ Test(irtext, hostile_rings)
         {HANDLE "return %s }", "result 0 is not done"},
         {HANDLE "%c = done(%a) : f32[x=4]{sum t} %d = done(%s) : f32[x=4] return %d }",
          "`done` of what was not started"},
+        {"mesh t=2\nfunc b : branch { arg %r : u8[\"@ringbuf\"=2, \"@slot\"=64] arg %x : f32[x=4/t]\n"
+         "  %g = start all_gather(%x) : f32[x=4] mesh={t}\n"
+         "  %p = ringbuf_put(%r, %g) : u8[\"@ringbuf\"=2, \"@slot\"=64] return %p }\n"
+         "func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
+         "  %b = ringbuf_get(%a) : f32[x=4] %d = exp(%b) : f32[x=4] return %d }",
+         "`exp` reads what is not done"},
         {"func f : fn { arg %a : f32[x=4] %b = start exp(%a) : f32[x=4] return %b }", "`exp` has a start"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {

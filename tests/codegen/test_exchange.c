@@ -4,7 +4,9 @@
  * exact and results must be equal.
  *
  * A module holds many chains
- *     param -> [reduction, so that it is pending] -> [expansion] -> [transposition] -> op -> [neg]. */
+ *     param -> [reduction, so that it is pending] -> [expansion] -> [transposition] -> op -> [neg],
+ * some with a second op on the same operand. Most ops are started where they stand and done at the end; between, no
+ * instruction may write what they read or write, although ranks that run in order would not notice. */
 #include "base/half.h"
 #include "base/intern.h"
 #include "codegen/codegen.h"
@@ -140,6 +142,13 @@ static const DtType *turned(const DtType *type, uint32_t by)
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
+static void add_result(Case *c, DtEntryPoint *entry, DtValue *value)
+{
+    dt_graph_return(c->func, value);
+    DtEntryResult result = {.name = dt_intern_printf("out.%u", entry->results.n)};
+    DT_PUSH(c->arena, entry->results, result);
+}
+
 static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
 {
     static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE,
@@ -158,14 +167,18 @@ static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
         x = dt_graph_reorder(b, x, turned(x->type, by));
         y = turned(y, by);
     }
+    DtValue *operand = x;
     x = dt_graph_comm(b, kind, x, pair.mesh, y);
     if (kind == DT_OP_SHIFT)
         x->op->reverse = draw(c, 2);
+    if (operand->type->partial && draw(c, 2)) { /* which may take the operand's memory, had the first one not begun */
+        const DtType *sum = dt_type_plain(dtype, operand->type->rank, operand->type->axes);
+        DtValue *second = dt_graph_comm(b, DT_OP_ALL_REDUCE, operand, operand->type->partial, sum);
+        add_result(c, entry, dt_graph_unary(b, DT_OP_NEG, second));
+    }
     if (dtype != DT_BOOL && draw(c, 3) == 0)
         x = dt_graph_unary(b, DT_OP_NEG, x);
-    dt_graph_return(c->func, x);
-    DtEntryResult result = {.name = dt_intern_printf("out.%u", entry->results.n)};
-    DT_PUSH(c->arena, entry->results, result);
+    add_result(c, entry, x);
 }
 
 static void make_case(Case *c, uint32_t n, const int64_t *sizes, uint64_t seed)
@@ -287,6 +300,38 @@ static void compare(Case *c, const DtPlan *plan, uint32_t n, const char *out, Dt
     }
 }
 
+/* ---- what is on its way ---- */
+
+static bool meet(const DtPlanArg *a, const DtPlanArg *b)
+{
+    return a->kind == DT_ARG_ADDRESS && b->kind == DT_ARG_ADDRESS && a->arena == b->arena &&
+           a->base < b->base + b->bytes && b->base < a->base + a->bytes;
+}
+
+/* From a start to the wait for its event, nothing it reads or writes is written, and nothing it writes is read. Here
+ * addresses depend on no register; those of different ranks are in different memory. */
+static uint32_t check_starts(const DtPlan *plan, const DtPlanBody *body)
+{
+    uint32_t n_starts = 0;
+    const DtPlanInst *insts = plan->insts + body->first_inst;
+    for (uint32_t s = 0; s < body->n_insts; s++) {
+        if (insts[s].kind == DT_INST_WAIT || !insts[s].event)
+            continue;
+        uint32_t at = s + 1;
+        for (; at < body->n_insts && !(insts[at].kind == DT_INST_WAIT && insts[at].event == insts[s].event); at++)
+            for (uint32_t a = 0; a < insts[at].n_args; a++)
+                for (uint32_t o = 0; o < insts[s].n_args; o++) {
+                    const DtPlanArg *arg = &plan->args[insts[at].first_arg + a],
+                                    *own = &plan->args[insts[s].first_arg + o];
+                    cr_assert(!meet(arg, own) || (!arg->written && !own->written),
+                              "instruction %u touches argument %u of %u, which is on its way", at, o, s);
+                }
+        cr_assert_lt(at, body->n_insts, "nobody waits for instruction %u", s);
+        n_starts++;
+    }
+    return n_starts;
+}
+
 static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, bool unfused)
 {
     Case c;
@@ -299,6 +344,7 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
 
     DtProgram program = {.module = c.module};
     dt_pass_fuse(c.module, &(DtPassContext){.unfused = unfused});
+    dt_pass_order(c.module, &(DtPassContext){0});
     DtCodegenOptions options = {
         .target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test", .unfused = unfused};
     DtPlanBuilder *builder = dt_write_new(c.arena);
@@ -310,6 +356,10 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
     dt_write_bytes(builder, &bytes, &len);
     status = dt_read_bytes(bytes, len, &plan);
     cr_assert(dt_status_ok(&status), "%s", status.message);
+    uint32_t n_starts = 0;
+    for (uint32_t i = 0; i < plan.n_bodies; i++)
+        n_starts += check_starts(&plan, &plan.bodies[i]);
+    cr_assert_gt(n_starts, CHAINS / 3);
     char *out = mmap(NULL, (size_t)n * OUT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     cr_assert(out != MAP_FAILED);
     run_ranks(&c, &plan, n, out);

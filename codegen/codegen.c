@@ -13,7 +13,7 @@ static const char *model_name(const DtEmit *e)
     const DtTrainConfig *train = e->program->train;
     if (train && train->name)
         return train->name;
-    const DtEntryPoint *predict = dt_entry_whole(e->module, DT_ENTRY_PREDICT);
+    const DtEntryPoint *predict = dt_entry_whole(e->module, DT_ENTRY_PREDICT, NULL);
     const char *name = predict && predict->results.n ? predict->results.at[0].name : NULL;
     return name ? dt_arena_strndup(e->arena, name, strcspn(name, ".")) : "";
 }

@@ -184,6 +184,16 @@ static void add_scalars(DtEmit *e)
         DtPlanSetting record = {.name = dt_write_str(e->plan, s->name), .is_whole = s->is_whole, .value = s->value};
         DT_PUSH(e->plan->arena, e->plan->settings, record);
     }
+    for (uint32_t i = 0; train && i < train->objectives.n; i++) {
+        const DtObjective *o = &train->objectives.at[i];
+        const DtEntryPoint grad = dt_entry_new(DT_ENTRY_GRAD, o->name, DT_PART_WHOLE, -1),
+                           update = dt_entry_new(DT_ENTRY_UPDATE, o->name, DT_PART_WHOLE, -1);
+        DtPlanObjective record = {.loss = dt_write_str(e->plan, o->loss), .every = o->every,
+                                  .rate = dt_write_str(e->plan, o->rate ? o->rate : ""),
+                                  .step = dt_write_str(e->plan, dt_entry_run(&grad)),
+                                  .update = dt_write_str(e->plan, dt_entry_run(&update))};
+        DT_PUSH(e->plan->arena, e->plan->objectives, record);
+    }
     for (uint32_t i = 0; train && i < train->scalars.n; i++) {
         const DtStepScalar *s = &train->scalars.at[i];
         const uint32_t buffer = dt_place_fixed(e, s->name, DT_ARENA_SCALARS, dt_place_bytes(e, type));
@@ -413,7 +423,7 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
 
 void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
-    e->scope = dt_scope_new(e, entry->func, NULL, "");
+    e->scope = dt_scope_new(e, entry->func, NULL, dt_entry_draws(entry));
     dt_note_entry(e, entry, wanted);
     dt_scope_want(e->scope, entry->results.n, wanted);
     dt_emit_func(e);
@@ -443,7 +453,8 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
         dt_note_op(e, DT_NOTE_MICRO, NULL);
         e->micro_loop = e->events.n;
     }
-    dt_entry_reads(e, NULL, eval);
+    const DtTrainConfig *train = e->program->train;
+    dt_entry_reads(e, train && train->objectives.n > 1 ? entry->func : NULL, eval); /* what this loss needs */
     dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1) {
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
@@ -454,10 +465,11 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
 }
 
 /* "step" and "eval": what the data alone decide, then all micro-batches. */
-static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
+static void emit_batch(DtEmit *e, const DtEntryPoint *entry, bool eval)
 {
+    const char *name = dt_entry_run(entry);
     dt_entry_begin(e);
-    const DtEntryPoint *prologue = dt_entry_find(e->module, entry->kind, DT_PART_PROLOGUE, -1);
+    const DtEntryPoint *prologue = dt_entry_find(e->module, entry->kind, entry->objective, DT_PART_PROLOGUE, -1);
     if (prologue)
         dt_entry_pass(e, prologue, prologue->name, eval);
     dt_entry_pass(e, entry, name, eval);
@@ -468,9 +480,9 @@ void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
     dt_entry_begin(e);
-    dt_entry_wanted(e, entry, "update", wanted);
+    dt_entry_wanted(e, entry, dt_entry_run(entry), wanted);
     dt_entry_body(e, entry, wanted);
-    dt_finish_entry(e, "update");
+    dt_finish_entry(e, dt_entry_run(entry));
 }
 
 /* "predict": the batch (with micro-batches: one of them) that lies in the inputs. */
@@ -522,11 +534,11 @@ void dt_entry_emit_all(DtEmit *e)
         if (entry->part != DT_PART_WHOLE)
             continue; /* a prologue: with its entry */
         if (entry->kind == DT_ENTRY_GRAD)
-            emit_batch(e, entry, "step", false);
+            emit_batch(e, entry, false);
         else if (entry->kind == DT_ENTRY_UPDATE)
             dt_entry_update(e, entry);
         else if (entry->kind == DT_ENTRY_EVAL && train && train->eval_readers.n)
-            emit_batch(e, entry, "eval", true);
+            emit_batch(e, entry, true);
         else if (entry->kind == DT_ENTRY_PREDICT)
             emit_predict(e, entry);
     }

@@ -389,7 +389,8 @@ static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint
     for (int32_t number; (number = dt_pipeline_called(run, &action)) >= 0; action.form++) {
         if (!e->pipeline->is_called[number])
             continue;
-        int len = snprintf(name, sizeof name, "%s", dt_entry_new(run->kind, DT_PART_F + kind, (int32_t)piece).name);
+        const DtEntryPoint first = dt_entry_new(run->kind, NULL, DT_PART_F + kind, (int32_t)piece);
+        int len = snprintf(name, sizeof name, "%s", first.name);
         if (n)
             snprintf(name + len, sizeof name - (size_t)len, ".%u", n);
         emit_or_repeat(e, &e->module->entries.at[number], run, name);
@@ -481,7 +482,7 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
     if (!entry)
         return;
     set_class(e, entry);
-    dt_entry_pass(e, entry, dt_entry_new(run->kind, DT_PART_PROLOGUE, e->stage).name,
+    dt_entry_pass(e, entry, dt_entry_new(run->kind, NULL, DT_PART_PROLOGUE, e->stage).name,
                   run->kind == DT_ENTRY_EVAL);
 }
 

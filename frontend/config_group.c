@@ -4,6 +4,8 @@
  *   optimizer = adamw(lr = 3e-4, decay = 0.1)                       of all parameters that no other entry names
  *   tables = sgd(lr = 1e-2, params = ("wte", "wpe"))                of these
  *
+ *   critic = adamw(lr = 1e-4, params = "d.*", loss = apart)         of these, to minimise `apart`
+ *
  * What a call says of its group beside the optimizer's settings are the rows of schema GROUP. The entry's name stands
  * where settings are changed: `--set train.tables.lr=0.1`, `dtrun --set tables.lr.base=0.1`. */
 #include "frontend/config_internal.h"
@@ -25,7 +27,7 @@ bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry)
     const DtExpr *call = dt_configargs_bare(entry->value);
     bool named = false;
     for (uint32_t i = 0; call && call->kind == DT_EXPR_CALL && i < call->args.n; i++)
-        named = named || (call->args.at[i].name.text && !strcmp(call->args.at[i].name.text, "params"));
+        named = named || dt_config_is_group_option(call->args.at[i].name.text);
     return named && host->is_optimizer(host->context, call);
 }
 
@@ -44,6 +46,54 @@ void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *valu
     }
 }
 
+/* ---- losses ---- */
+
+/* The objective of the loss that the call names; the first call that does says how often it is taken. */
+static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *named, const DtConfigValue *every,
+                             DtSpan span, DtTrainConfig *train)
+{
+    const char *loss = named->given ? dt_configargs_path(named->expr) : NULL;
+    DtObjective objective = {.name = loss && strcmp(loss, "loss") ? loss : NULL,
+                             .loss = loss ? loss : dt_intern("loss"),
+                             .every = every->whole,
+                             .span = loss ? named->span : span};
+    if (named->given && (!loss || strchr(loss, '.')))
+        dt_diag_report(host->diags, E0471, named->span, "`loss` names one value of this block");
+    for (uint32_t i = 0; i < train->objectives.n; i++) {
+        const DtObjective *other = &train->objectives.at[i];
+        if (other->loss != objective.loss)
+            continue;
+        if (other->every != objective.every) {
+            DtDiag *d = dt_diag_report(host->diags, E0471, every->given ? every->span : span,
+                                       "`%s` is minimised in every step that is a multiple of %lld, and here of %lld",
+                                       objective.loss, (long long)other->every, (long long)objective.every);
+            dt_diag_label(d, other->span, "the other one");
+            dt_diag_help(d, "write the same `every` in all calls with this loss");
+        }
+        return i;
+    }
+    if (train->objectives.n == DT_MAX_OBJECTIVES) {
+        dt_diag_report(host->diags, E0471, objective.span, "there are at most %d losses", DT_MAX_OBJECTIVES);
+        return 0;
+    }
+    DT_PUSH(host->arena, train->objectives, objective);
+    return train->objectives.n - 1;
+}
+
+static void check_objectives(const DtConfigHost *host, DtTrainConfig *train)
+{
+    if (train->objectives.n == 0) /* no optimizer: what is evaluated */
+        DT_PUSH(host->arena, train->objectives,
+                ((DtObjective){.loss = dt_intern("loss"), .every = 1, .span = train->span}));
+    if (dt_train_always(train)->every == 1)
+        return;
+    DtDiag *d = dt_diag_report(host->diags, E0471, train->objectives.at[0].span,
+                               "no loss is minimised in every step: the first step would do nothing");
+    dt_diag_help(d, "leave out `every` where there is the least");
+}
+
+/* ---- groups ---- */
+
 static void add_group(const DtConfigHost *host, DtName name, const DtExpr *expr, DtTrainConfig *train,
                       DtOptimizerCalls *ret_calls)
 {
@@ -55,6 +105,7 @@ static void add_group(const DtConfigHost *host, DtName name, const DtExpr *expr,
             DT_PUSH(host->arena, mine, call->args.at[i]);
     dt_configargs_read(host, DT_SCHEMA_GROUP, mine.at, mine.n, expr->span, &v);
     DtParamGroup group = {.name = name.text, .span = expr->span, .own_norm = v.at[DT_KEY_GROUP_own_norm].whole != 0};
+    group.objective = objective_of(host, &v.at[DT_KEY_GROUP_loss], &v.at[DT_KEY_GROUP_every], expr->span, train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_GROUP_params], &group.params);
     DT_PUSH(host->arena, train->groups, group);
     DT_PUSH(host->arena, *ret_calls, expr);
@@ -100,4 +151,5 @@ void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainCo
         else if (!is_default) /* `optimizer` twice was reported with the other settings */
             dt_diag_report(host->diags, E0454, name.span, "`%s` is given twice", name.text);
     }
+    check_objectives(host, train);
 }

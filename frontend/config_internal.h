@@ -157,7 +157,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
 /* The groups of parameters of a train block, and their optimizers' calls. */
 void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
                          DtOptimizerCalls *ret_calls);
-/* Whether the entry is one: a call of an optimizer with `params`. */
+/* Whether the entry is one: a call of an optimizer that says something of a group. */
 bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
 /* The texts of a value of kind TEXTS. */
 void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns);

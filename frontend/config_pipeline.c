@@ -285,6 +285,13 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
                              const DtParallelConfig *p, DtPipeline *line)
 {
     Check c = {.host = host, .items = items, .program = program, .facts = facts, .line = line};
+    if (program->train && program->train->objectives.n > 1) {
+        DtDiag *d = dt_diag_report(host->diags, E0592, line->span, "a pipeline for several losses is not there yet");
+        dt_diag_label(d, program->train->objectives.at[1].span, "the second one");
+        dt_diag_help(d, "split samples and parameters over the ranks instead: `shard batch on %s`, `zero 3 on %s`",
+                     line->on, line->on);
+        return;
+    }
     const int64_t stages = mesh_size(p, line->on);
     for (uint32_t i = 0; i < program->module->entries.n; i++)
         list_loops(&c, program->module->entries.at[i].func, "", NULL, 0);

@@ -48,30 +48,47 @@ bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry)
 
 /* ---- misspelt settings ---- */
 
-static bool mentions(const DtExpr *e, const char *name)
+bool dt_config_mentions(const DtExpr *e, const char *name)
 {
     if (!e)
         return false;
     if (e->kind == DT_EXPR_NAME && e->name.text && !strcmp(e->name.text, name))
         return true;
-    if (mentions(e->a, name) || mentions(e->b, name) || mentions(e->c, name))
+    if (dt_config_mentions(e->a, name) || dt_config_mentions(e->b, name) || dt_config_mentions(e->c, name))
         return true;
     for (uint32_t i = 0; i < e->items.n; i++)
-        if (mentions(e->items.at[i], name))
+        if (dt_config_mentions(e->items.at[i], name))
             return true;
     for (uint32_t i = 0; i < e->args.n; i++)
-        if (mentions(e->args.at[i].value, name))
+        if (dt_config_mentions(e->args.at[i].value, name))
             return true;
     for (uint32_t i = 0; i < e->subs.n; i++)
-        if (mentions(e->subs.at[i].index, name) || mentions(e->subs.at[i].end, name))
+        if (dt_config_mentions(e->subs.at[i].index, name) || dt_config_mentions(e->subs.at[i].end, name))
             return true;
     return false;
+}
+
+/* Calls that name another loss mention it; that of all others is `loss`. */
+static bool is_minimised(const DtConfigHost *host, const DtItem *item, const char *name)
+{
+    bool others = false, any = false;
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        const DtExpr *call = dt_configargs_bare(item->entries.at[i]->value);
+        bool named = false;
+        if (!call || call->kind != DT_EXPR_CALL || !host->is_optimizer(host->context, call))
+            continue;
+        for (uint32_t k = 0; k < call->args.n; k++)
+            named = named || (call->args.at[k].name.text && !strcmp(call->args.at[k].name.text, "loss"));
+        any = true;
+        others = others || !named;
+    }
+    return !strcmp(name, "loss") && (others || !any);
 }
 
 static bool is_used(const DtItem *item, const char *name)
 {
     for (uint32_t i = 0; i < item->entries.n; i++)
-        if (mentions(item->entries.at[i]->value, name))
+        if (dt_config_mentions(item->entries.at[i]->value, name))
             return true;
     return false;
 }
@@ -107,7 +124,8 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     if (!is_plain(entry))
         return;
     DtName name = entry->targets.at[0].name;
-    if (is_key(name.text) || !strcmp(name.text, "loss") || is_used(item, name.text) || dt_configgroup_is(host, entry))
+    if (is_key(name.text) || is_minimised(host, item, name.text) || is_used(item, name.text) ||
+        dt_configgroup_is(host, entry))
         return;
     const DtExpr *value = dt_configargs_bare(entry->value);
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
@@ -117,7 +135,8 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     else if (!dt_config_is_source(entry)) {
         DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
                                    name.text);
-        dt_diag_note(d, "a `train` block optimises `loss`; other values only serve to compute it");
+        dt_diag_note(d, "a `train` block optimises `loss`, or what its optimizers name; other values only serve to "
+                        "compute that");
         dt_diag_help(d, "to see it beside the loss: `metrics = %s`", name.text);
     }
 }
@@ -229,11 +248,12 @@ static void read_metrics(const DtConfigHost *host, const DtConfigValue *value, D
         for (uint32_t k = 0; k < train->n_metrics; k++)
             if (train->metrics[k] == name)
                 wrong = "is named twice";
-        if (name && !strcmp(name, "loss"))
-            wrong = "is always shown";
-        else if (name && strchr(name, '.'))
+        for (uint32_t k = 0; k < train->objectives.n; k++)
+            if (train->objectives.at[k].loss == name)
+                wrong = "is always shown";
+        if (name && strchr(name, '.'))
             wrong = "is a path; a metric is a value of this block";
-        else if (train->n_metrics == DT_COUNT(train->metrics))
+        if (!wrong && train->n_metrics == DT_COUNT(train->metrics))
             wrong = "is one metric too many: there are at most 16";
         if (wrong)
             dt_diag_report(host->diags, E0408, items[i]->span, "`%s` %s", name, wrong);

@@ -4,6 +4,7 @@
  *   META seed=1 steps=1000 batch=16 tokens=1024 draws=4 eval_rest=1 eval_every=500 eval_steps=50 save_every=500 ..
  *   SETT name="lr.base" is_whole=0 value=0.002
  *   SCAL name="@lr" formula="mul(lr.base, ...)"
+ *   OBJE loss="loss" step="step" update="update" rate="@lr" every=1
  *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 n_inputs=2 from=0 to=0.9 ...
  *   INPT name="tokens" dtype=i32 n_axes=2 draw_lo=0 draw_hi=256 lo=0,0,0,0 hi=256,0,0,0 n_ranges=1 indexed="vocab" ...
  *   AXIS name="batch" extent=16
@@ -74,6 +75,22 @@ static void add_scalars(const DtTrainConfig *train, DtText *text)
         dt_text_add(text, "SCAL");
         string(text, "name", train->scalars.at[i].name);
         string(text, "formula", train->scalars.at[i].formula);
+        dt_text_add(text, "\n");
+    }
+}
+
+static void add_objectives(const DtTrainConfig *train, DtText *text)
+{
+    for (uint32_t i = 0; i < train->objectives.n; i++) {
+        const DtObjective *o = &train->objectives.at[i];
+        const DtEntryPoint grad = dt_entry_new(DT_ENTRY_GRAD, o->name, DT_PART_WHOLE, -1),
+                           update = dt_entry_new(DT_ENTRY_UPDATE, o->name, DT_PART_WHOLE, -1);
+        dt_text_add(text, "OBJE");
+        string(text, "loss", o->loss);
+        string(text, "step", dt_entry_run(&grad));
+        string(text, "update", dt_entry_run(&update));
+        string(text, "rate", o->rate);
+        integer(text, "every", o->every);
         dt_text_add(text, "\n");
     }
 }
@@ -149,6 +166,7 @@ void dt_facts_print(const DtProgram *program, DtText *ret_text)
         return;
     add_meta(train, ret_text);
     add_scalars(train, ret_text);
+    add_objectives(train, ret_text);
     for (uint32_t i = 0; i < train->readers.n; i++)
         add_reader(&train->readers.at[i], false, ret_text);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)

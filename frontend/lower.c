@@ -2,8 +2,9 @@
 /* Driver of the lowering: loads the files, reads the configuration, and builds the entry
  * functions from the statements of the chosen train block:
  *
- *   loss      training = true: the loss, then the new values of states
- *   eval      training = false: the loss
+ *   loss      training = true: the loss, then the new values of states; one for each loss (DtObjective), of the
+ *             statements that it needs
+ *   eval      training = false: the losses
  *   predict   training = false: the results of the first model that the block calls; without a
  *             train block, of the
  *             first model whose inputs are all typed */
@@ -77,16 +78,18 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
 
 typedef struct Entry {
     DtEntryKind kind;
+    const char *objective;
     DtActivation act;
     DtScope scope;
     DtFrame *frame;
 } Entry;
 
-static Entry *begin_entry(DtLower *l, DtEntryKind kind, bool training, DtSpan span)
+static Entry *begin_entry(DtLower *l, DtEntryKind kind, const char *objective, bool training, DtSpan span)
 {
     Entry *e = DT_NEW(l->arena, Entry);
     e->kind = kind;
-    e->frame = dt_frame_new(l, NULL, dt_entry_kind_name(kind), DT_FUNC_ENTRY, span);
+    e->objective = objective;
+    e->frame = dt_frame_new(l, NULL, dt_entry_new(kind, objective, DT_PART_WHOLE, -1).name, DT_FUNC_ENTRY, span);
     e->scope.frame = e->frame;
     e->act = (DtActivation){.scope = &e->scope, .frame = e->frame};
     l->now = &e->act;
@@ -96,7 +99,7 @@ static Entry *begin_entry(DtLower *l, DtEntryKind kind, bool training, DtSpan sp
 
 static void finish_entry(DtLower *l, Entry *e, uint32_t n_results, const char *const *names)
 {
-    DtEntryPoint point = dt_entry_new(e->kind, DT_PART_WHOLE, -1);
+    DtEntryPoint point = dt_entry_new(e->kind, e->objective, DT_PART_WHOLE, -1);
     point.func = e->frame->func;
     for (uint32_t i = 0; i < n_results; i++) {
         DtEntryResult result = {.name = dt_intern(names[i])};
@@ -163,12 +166,13 @@ static bool is_setting(DtLower *l, const DtEntry *entry)
     return dt_config_is_setting(&host, entry);
 }
 
-static void run_train(DtLower *l, const DtItem *train)
+/* wanted: which entries are, by number; NULL: all. */
+static void run_train(DtLower *l, const DtItem *train, const bool *wanted)
 {
     for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model);
          i++) {
         const DtEntry *entry = train->entries.at[i];
-        if (entry->is_directive || is_setting(l, entry))
+        if (entry->is_directive || is_setting(l, entry) || (wanted && !wanted[i]))
             continue;
         if (!dt_config_is_source(entry)) {
             dt_stmt_assign(l, entry->targets.at, entry->targets.n, entry->value);
@@ -179,10 +183,60 @@ static void run_train(DtLower *l, const DtItem *train)
     }
 }
 
-/* The value of `loss` as an f32 scalar, or NULL after a report. */
-static DtValue *loss_value(DtLower *l, const DtItem *train)
+/* ---- what a loss needs ---- */
+
+/* Marks the entries that give a name a value, and those that they need; a later one may need earlier ones only. */
+static void want(const DtItem *train, const char *name, uint32_t before, bool *ret_wanted)
 {
-    const DtBinding *loss = dt_expr_find(l, dt_intern("loss"));
+    for (uint32_t i = before; i-- > 0;) {
+        const DtEntry *entry = train->entries.at[i];
+        bool gives = false;
+        for (uint32_t k = 0; !entry->is_directive && k < entry->targets.n; k++)
+            gives = gives || entry->targets.at[k].name.text == name;
+        if (!gives || ret_wanted[i])
+            continue;
+        ret_wanted[i] = true;
+        for (uint32_t k = 0; k < i; k++)
+            for (uint32_t t = 0; t < train->entries.at[k]->targets.n; t++) {
+                const char *other = train->entries.at[k]->targets.at[t].name.text;
+                if (other && !ret_wanted[k] && dt_config_mentions(entry->value, other))
+                    want(train, other, i, ret_wanted);
+            }
+    }
+}
+
+/* By number of the entry: does the objective evaluate it? The one that metrics are computed with also does what nobody
+ * else needs. NULL: it evaluates all. */
+static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective *objective)
+{
+    const DtTrainConfig *config = l->program->train;
+    const uint32_t n = train->entries.n;
+    if (config->objectives.n < 2)
+        return NULL;
+    bool *wanted = DT_NEW_ARRAY(l->arena, bool, n + 1);
+    want(train, objective->loss, n, wanted);
+    if (objective != dt_train_always(config))
+        return wanted;
+    for (uint32_t i = 0; i < config->n_metrics; i++)
+        want(train, config->metrics[i], n, wanted);
+    bool *others = DT_NEW_ARRAY(l->arena, bool, n + 1);
+    for (uint32_t i = 0; i < config->objectives.n; i++)
+        want(train, config->objectives.at[i].loss, n, others);
+    for (uint32_t i = 0; i < n; i++)
+        wanted[i] = wanted[i] || !others[i];
+    return wanted;
+}
+
+/* The value of the loss as an f32 scalar, or NULL after a report. */
+static DtValue *loss_value(DtLower *l, const DtItem *train, const DtObjective *objective)
+{
+    const char *name = objective ? objective->loss : dt_intern("loss");
+    const DtBinding *loss = dt_expr_find(l, name);
+    if (!loss && objective && objective->name) {
+        DtDiag *d = dt_report_error(l, E0201, objective->span, "there is no value `%s`", name);
+        dt_diag_note(d, "`loss` names a value that this block assigns, a float without axes");
+        return NULL;
+    }
     if (!loss) {
         DtDiag *d = dt_report_error(l, E0408, train->name.text ? train->name.span : train->span,
                                     "this train block does not assign `loss`");
@@ -197,8 +251,8 @@ static DtValue *loss_value(DtLower *l, const DtItem *train)
     if (!tensor || !dt_dtype_is_float(type->dtype) || type->rank) {
         DtDiag *d =
             dt_report_error(l, E0408, loss->span,
-                            "`loss` must be one float that depends on the model, and this is %s",
-                            dt_report_type(l, &loss->val));
+                            "`%s` must be one float that depends on the model, and this is %s",
+                            name, dt_report_type(l, &loss->val));
         if (tensor && type->rank)
             dt_diag_help(d, "take the mean: `mean%s(...)`", dt_report_axes(l, type, false));
         return NULL;
@@ -237,25 +291,40 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
     return dt_val_use(l, &binding->val, DT_F32);
 }
 
-static void lower_loss(DtLower *l, const DtItem *train, DtEntryKind kind)
+/* What an entry returns: losses, then metrics. */
+typedef struct Shown {
+    const char *names[DT_MAX_OBJECTIVES + DT_MAX_METRICS];
+    uint32_t n;
+} Shown;
+
+static bool show(Entry *e, const char *name, DtValue *value, Shown *shown)
 {
-    Entry *e = begin_entry(l, kind, kind == DT_ENTRY_LOSS, train->span);
-    run_train(l, train);
-    DtValue *loss = loss_value(l, train);
+    if (!value)
+        return false;
+    dt_graph_return(e->frame->func, value);
+    shown->names[shown->n++] = name;
+    return true;
+}
+
+/* Entry "loss" of the objective, or, if it is NULL, "eval", which evaluates them all. */
+static void lower_loss(DtLower *l, const DtItem *train, const DtObjective *objective)
+{
     const DtTrainConfig *config = l->program->train;
-    const char *names[1 + DT_COUNT(config->metrics)] = {"loss"};
-    if (loss)
-        dt_graph_return(e->frame->func, loss);
-    for (uint32_t i = 0; loss && config && i < config->n_metrics; i++) {
-        DtValue *value = metric_value(l, config, i);
-        if (!value)
-            loss = NULL;
-        else
-            dt_graph_return(e->frame->func, value);
-        names[1 + i] = config->metrics[i];
+    const DtEntryKind kind = objective ? DT_ENTRY_LOSS : DT_ENTRY_EVAL;
+    Entry *e = begin_entry(l, kind, objective ? objective->name : NULL, objective != NULL, train->span);
+    Shown shown = {0};
+    bool ok = true;
+    run_train(l, train, objective ? wanted_by(l, train, objective) : NULL);
+    for (uint32_t i = 0; ok && i < config->objectives.n; i++) {
+        const DtObjective *one = &config->objectives.at[i];
+        if (!objective || objective == one)
+            ok = show(e, one->loss, loss_value(l, train, one), &shown);
     }
-    if (loss)
-        finish_entry(l, e, 1 + (config ? config->n_metrics : 0), names);
+    for (uint32_t i = 0; ok && i < config->n_metrics; i++)
+        if (!objective || objective == dt_train_always(config))
+            ok = show(e, config->metrics[i], metric_value(l, config, i), &shown);
+    if (ok)
+        finish_entry(l, e, shown.n, shown.names);
     l->now = NULL;
 }
 
@@ -281,9 +350,9 @@ static void return_model(DtLower *l, Entry *e, const DtDef *model, const DtVal *
 
 static void predict_train(DtLower *l, const DtItem *train)
 {
-    Entry *e = begin_entry(l, DT_ENTRY_PREDICT, false, train->span);
+    Entry *e = begin_entry(l, DT_ENTRY_PREDICT, NULL, false, train->span);
     l->wants_model = true;
-    run_train(l, train);
+    run_train(l, train, NULL);
     l->wants_model = false;
     if (l->has_model && !dt_val_is_error(&l->model_results))
         return_model(l, e, l->stop_at_model, &l->model_results);
@@ -335,7 +404,7 @@ static const DtDef *typed_model(const DtLower *l)
 /* A model without train block: its arguments become inputs. */
 static void predict_model(DtLower *l, const DtDef *def, bool training)
 {
-    Entry *e = begin_entry(l, DT_ENTRY_PREDICT, training, def->span);
+    Entry *e = begin_entry(l, DT_ENTRY_PREDICT, NULL, training, def->span);
     DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, def->formals.n + 1);
     DtExpr *call = DT_NEW(l->arena, DtExpr);
     *call = (DtExpr){.kind = DT_EXPR_NAME, .span = def->name.span, .name = def->name};
@@ -438,9 +507,11 @@ static void lower_entries(DtLower *l, const DtItem *train)
 {
     if (train) {
         uint32_t before = dt_diag_errors(l->diags);
-        lower_loss(l, train, DT_ENTRY_LOSS);
+        const DtTrainConfig *config = l->program->train;
+        for (uint32_t i = 0; i < config->objectives.n && dt_diag_errors(l->diags) == before; i++)
+            lower_loss(l, train, &config->objectives.at[i]);
         if (dt_diag_errors(l->diags) == before)
-            lower_loss(l, train, DT_ENTRY_EVAL);
+            lower_loss(l, train, NULL);
         if (dt_diag_errors(l->diags) == before)
             predict_train(l, train);
         if (dt_diag_errors(l->diags) == before)
@@ -502,7 +573,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         return NULL;
     dt_configcheck_program(&host, items, l->program);
     DtTrainConfig *chosen = l->program->train;
-    const DtEntryPoint *eval = dt_entry_whole(l->module, DT_ENTRY_EVAL);
+    const DtEntryPoint *eval = dt_entry_whole(l->module, DT_ENTRY_EVAL, NULL);
     if (chosen && chosen->eval_readers.n && eval)
         chosen->eval_rest = dt_samples_add_up(eval->func);
     return dt_diag_errors(diags) ? NULL : l->program;

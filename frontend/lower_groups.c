@@ -80,6 +80,15 @@ static bool take_rest(DtLower *l, uint32_t *ret_of)
     uint32_t rest = 0;
     while (rest < train->groups.n && train->groups.at[rest].params.n)
         rest++;
+    for (uint32_t i = rest + 1; i < train->groups.n; i++) {
+        if (train->groups.at[i].params.n)
+            continue;
+        DtDiag *d = dt_diag_report(l->diags, E0470, train->groups.at[i].span,
+                                   "`%s` does not say which parameters it has", train->groups.at[i].name);
+        dt_diag_label(d, train->groups.at[rest].span, "this one has all that no other names");
+        dt_diag_help(d, "add `params = (...)`; `dtc --params` lists the paths");
+        return false;
+    }
     for (uint32_t i = 0; i < l->module->stores.n; i++) {
         const DtStore *store = l->module->stores.at[i];
         if (store->kind != DT_STORE_PARAM || store->frozen || ret_of[i] != NO_GROUP)

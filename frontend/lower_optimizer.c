@@ -253,6 +253,7 @@ static bool check_ops(DtLower *l, const Rule *r)
 /* Captured scalars of the step are inputs, by name. */
 static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
 {
+    DtParamGroup *group = &l->program->train->groups.at[rule->group];
     const uint32_t n = r->frame->captures.n;
     rule->scalars = DT_NEW_ARRAY(l->arena, const char *, n + 1);
     rule->n_scalars = n;
@@ -261,6 +262,8 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
         rule->scalars[i] = dt_scalars_name(l, capture->outer);
         if (!rule->scalars[i])
             return false;
+        if (capture->outer->name && strcmp(capture->outer->name, r->rate) == 0)
+            group->rate = rule->scalars[i];
         capture->inner->name = rule->scalars[i];
     }
     return true;
@@ -351,6 +354,17 @@ static bool lower_rules(DtLower *l, const DtDef *const *defs)
     return ok;
 }
 
+/* Of an objective that of `optimizer` is shown, or the first that there is. */
+static void show_rates(DtTrainConfig *train)
+{
+    for (uint32_t i = 0; i < train->groups.n; i++) {
+        const DtParamGroup *group = &train->groups.at[i];
+        DtObjective *objective = &train->objectives.at[group->objective];
+        if (group->rate && (!objective->rate || strcmp(group->name, "optimizer") == 0))
+            objective->rate = group->rate;
+    }
+}
+
 void dt_optimizer_lower(DtLower *l)
 {
     const uint32_t funcs = l->module->funcs.n;
@@ -364,6 +378,7 @@ void dt_optimizer_lower(DtLower *l)
     l->training = true;
     if (ok)
         lower_rules(l, defs);
+    show_rates(l->program->train);
     l->now = NULL;
     dt_scalars_end(l);
     l->module->funcs.n = funcs;

@@ -31,3 +31,21 @@ int64_t dt_config_pad_unit(const DtParallelConfig *config, const char *axis)
     }
     return unit;
 }
+
+const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *path)
+{
+    for (uint32_t i = 0; i < train->optimizer.rules.n; i++) {
+        const DtUpdateRule *rule = &train->optimizer.rules.at[i];
+        if (rule->param->path == path && rule->group < train->groups.n)
+            return &train->objectives.at[train->groups.at[rule->group].objective];
+    }
+    return &train->objectives.at[0];
+}
+
+const DtObjective *dt_train_always(const DtTrainConfig *train)
+{
+    for (uint32_t i = 0; i < train->objectives.n; i++)
+        if (train->objectives.at[i].every == 1)
+            return &train->objectives.at[i];
+    return &train->objectives.at[0];
+}

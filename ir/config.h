@@ -75,6 +75,16 @@ typedef struct DtPrecision {
     DtSpan span;         /* file 0 if precision was not written: everything f32 */
 } DtPrecision;
 
+/* A loss that is minimised by rules of its own, in its turn: steps take the objectives one after the other, each with
+ * the parameters as those before have left them. */
+typedef struct DtObjective {
+    const char *name; /* of its entries, NULL: `loss` */
+    const char *loss; /* of the value */
+    int64_t every;    /* taken in every so manyth step */
+    const char *rate; /* the scalar of the step that is shown as its rate; NULL: there is none */
+    DtSpan span;
+} DtObjective;
+
 typedef struct DtPattern { const char *text; DtSpan span; } DtPattern; /* of paths of parameters */
 typedef DT_VEC(DtPattern) DtPatterns;
 
@@ -83,21 +93,26 @@ typedef struct DtParamGroup {
     const char *name;
     DtPatterns params; /* n 0: all others */
     bool own_norm; /* grad_norm is the norm of the group's gradients */
+    uint32_t objective; /* in DtTrainConfig.objectives */
+    const char *rate;   /* the scalar of the step that is its rate, NULL: no rule reads it as it is */
     DtSpan span;
 } DtParamGroup;
+
+enum { DT_MAX_OBJECTIVES = 8, DT_MAX_METRICS = 16 };
 
 typedef struct DtTrainConfig {
     const char *name;
     DT_VEC(DtReader) readers;
     DtOptimizer optimizer;
     DT_VEC(DtParamGroup) groups;
+    DT_VEC(DtObjective) objectives; /* at least one */
     DT_VEC(DtStepScalar) scalars;
     DT_VEC(DtStepSetting) settings;
     DtPrecision precision;
     int64_t steps;
     uint64_t seed;
-    const char *metrics[16]; uint32_t n_metrics; /* names of values beside the loss */
-    DtSpan metric_spans[16];
+    const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics; /* names of values beside the loss */
+    DtSpan metric_spans[DT_MAX_METRICS];
     DtPatterns frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
@@ -107,6 +122,11 @@ typedef struct DtTrainConfig {
     int64_t save_every, save_keep;       /* 0: only at the end; keep 0: all */
     DtSpan span;
 } DtTrainConfig;
+
+/* The objective that trains the parameter of this path; of one that has no rule the first. */
+const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *path);
+/* The first objective that every step takes: metrics are computed with it. */
+const DtObjective *dt_train_always(const DtTrainConfig *train);
 
 /* ---- cluster ---- */
 
@@ -184,7 +204,8 @@ typedef struct DtDim {
 } DtDim;
 
 typedef struct DtProgram {
-    DtModule *module;              /* entries "loss" (training = true: loss, then state writes), "eval", "predict" */
+    DtModule *module;              /* entries "loss" (of each objective; training = true: loss, then state writes),
+                                    * "eval", "predict" */
     DT_VEC(DtTrainConfig *) trains;
     DT_VEC(DtClusterConfig *) clusters;
     DT_VEC(DtParallelConfig *) parallels;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points by what they are, and the names that texts and messages have for it: "grad", "grad.prologue",
- * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece), "grad.f3.1" (another form of it). */
+ * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece), "grad.f3.1" (another form of it);
+ * "grad@critic" and "grad@critic.prologue" for the loss `critic`. */
 #include "ir/ir.h"
 
 #include "base/intern.h"
@@ -15,6 +16,8 @@ const char *dt_entry_kind_name(DtEntryKind kind) { return kind_names[kind]; }
 void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number)
 {
     const char *name = kind_names[kind];
+    if (entry->objective)
+        name = dt_intern_printf("%s@%s", name, entry->objective);
     entry->kind = kind;
     entry->part = part;
     entry->number = number;
@@ -28,11 +31,17 @@ void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32
         entry->name = dt_intern_printf("%s%s", name, part == DT_PART_PROLOGUE ? ".prologue" : "");
 }
 
-DtEntryPoint dt_entry_new(DtEntryKind kind, DtEntryPart part, int32_t number)
+DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart part, int32_t number)
 {
-    DtEntryPoint entry = {0};
+    DtEntryPoint entry = {.objective = objective};
     dt_entry_set(&entry, kind, part, number);
     return entry;
+}
+
+const char *dt_entry_run(const DtEntryPoint *entry)
+{
+    const char *name = entry->kind == DT_ENTRY_GRAD ? "step" : kind_names[entry->kind];
+    return entry->objective ? dt_intern_printf("%s@%s", name, entry->objective) : name;
 }
 
 /* The rest of a name: a number and, with ret_form, perhaps another one. */
@@ -52,8 +61,8 @@ static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_f
 
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
 {
-    const size_t len = strcspn(name, ".");
-    const char *rest = name + len, *part;
+    const size_t len = strcspn(name, "@."), all = strcspn(name, ".");
+    const char *rest = name + all, *part;
     int32_t number = -1;
     uint32_t kind = 0;
     while (kind < DT_ENTRY_KINDS && (strncmp(name, kind_names[kind], len) || kind_names[kind][len]))
@@ -68,27 +77,43 @@ bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
         of = part[0] == 'f' ? DT_PART_F : part[0] == 'b' ? DT_PART_B : DT_PART_W;
         rest += 1; /* the letter stands for the dot of a number */
     }
-    *ret_entry = (DtEntryPoint){0};
+    *ret_entry = (DtEntryPoint){.objective = all > len ? dt_intern_n(name + len + 1, all - len - 1) : NULL};
+    if (all == len + 1)
+        return false;
     if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number, of >= DT_PART_F ? &ret_entry->form : NULL))
         return false;
     dt_entry_set(ret_entry, (DtEntryKind)kind, of, number);
     return strcmp(ret_entry->name, name) == 0; /* no leading zeros */
 }
 
-DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, DtEntryPart part, int32_t number)
+DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective, DtEntryPart part,
+                            int32_t number)
 {
     for (uint32_t i = 0; i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
-        if (entry->kind == kind && entry->part == part && entry->number == number && entry->form == 0)
+        if (entry->kind == kind && entry->objective == objective && entry->part == part && entry->number == number &&
+            entry->form == 0)
             return entry;
     }
     return NULL;
 }
 
-DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind)
+DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const char *objective)
 {
-    return dt_entry_find(module, kind, DT_PART_WHOLE, -1);
+    return dt_entry_find(module, kind, objective, DT_PART_WHOLE, -1);
 }
+
+DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before)
+{
+    for (uint32_t i = before ? (uint32_t)(before - module->entries.at) + 1 : 0; i < module->entries.n; i++) {
+        DtEntryPoint *entry = &module->entries.at[i];
+        if (entry->kind == kind && entry->part == DT_PART_WHOLE && entry->number < 0)
+            return entry;
+    }
+    return NULL;
+}
+
+const char *dt_entry_draws(const DtEntryPoint *entry) { return entry->objective ? entry->objective : ""; }
 
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name)
 {

@@ -423,6 +423,7 @@ void dt_ranks_run(DtRanks *ranks, const DtFunc *func, DtTensor *const *inputs,
                           .seed = ranks->seed,
                           .step = ranks->step,
                           .turn = ranks->turn,
+                          .path = ranks->draws,
                           .rounds = ranks->rounds},
                .mesh = ranks->mesh,
                .n = dt_ranks_count(ranks->mesh)};

@@ -66,6 +66,7 @@ typedef struct DtRanks {
     DtArena *arena; /* tensors are made here */
     uint64_t seed;
     uint32_t step;
+    const char *draws; /* dt_entry_draws; NULL: nothing precedes the sites of draws */
     const DtMesh *mesh;
     /* a rank's part of a `param` or `input` op of an entry: of type dt_ranks_local(result type) */
     DtTensor *(*source)(void *context, const DtOp *op, uint32_t rank);

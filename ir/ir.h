@@ -394,6 +394,7 @@ typedef enum DtEntryPart { DT_PART_WHOLE,
 typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;
+    const char *objective; /* name of the loss that it is for; NULL: `loss`, or none */
     int32_t number;       /* of the piece, else of the stage whose part it is; -1: of none */
     uint32_t form;        /* of a piece: which of the entries that do the same but for what they gather ahead */
     const char *name;     /* says kind, part and number (entry.c) */
@@ -514,14 +515,21 @@ uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value); /* how often 
 
 /* ---- entry points (entry.c) ---- */
 
-/* What it is, and so its name; a new one that is only this; one by its name, false: it says no kind and part. */
+/* What it is, and so its name (its objective stays); a new one that is only this; one by its name, false: it says no
+ * kind and part. */
 void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number);
-DtEntryPoint dt_entry_new(DtEntryKind kind, DtEntryPart part, int32_t number);
+DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart part, int32_t number);
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
 const char *dt_entry_kind_name(DtEntryKind kind);
+const char *dt_entry_run(const DtEntryPoint *entry); /* what plans call all that is done of its kind and objective */
 /* NULL: there is none. The whole one is neither a part nor cut by stages. */
-DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, DtEntryPart part, int32_t number);
-DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind);
+DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective, DtEntryPart part,
+                            int32_t number);
+DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const char *objective);
+/* The first of a kind and whole, for whatever objective; the next one behind it. */
+DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before);
+/* The path with which the sites of all its draws begin. */
+const char *dt_entry_draws(const DtEntryPoint *entry);
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
 /* "attention" of "attention.2.fwd"; library functions carry their own name. */
 const char *dt_graph_source_name(const DtFunc *func);
@@ -540,7 +548,7 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len); /* NULL after diagnostics */
 
-/* Whether the first result of an entry without placement (its loss) is a sum of one term per sample, plus terms that
+/* Whether each result of an entry without placement (losses, metrics) is a sum of one term per sample, plus terms that
  * no sample changes (samples.c). False also where the rules cannot tell. */
 bool dt_samples_add_up(const DtFunc *entry);
 

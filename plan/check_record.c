@@ -560,6 +560,24 @@ static bool check_scalars(Check *check)
     return true;
 }
 
+static bool check_objectives(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    if (plan->n_objectives > DT_PLAN_MAX_OBJECTIVES)
+        return dt_check_fail(check, "OBJE", 0, "%u losses", plan->n_objectives);
+    for (uint32_t i = 0; i < plan->n_objectives; i++) {
+        const DtPlanObjective *o = &plan->objectives[i];
+        if (o->every < 1 || o->every > DT_PLAN_MAX_BYTES)
+            return dt_check_fail(check, "OBJE", i, "in every step that is a multiple of %lld", (long long)o->every);
+        if (!has_entry(plan, o->step) || !has_entry(plan, o->update))
+            return dt_check_fail(check, "OBJE", i, "names an entry that the plan lacks");
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(dt_plan_str(plan, o->loss), dt_plan_str(plan, plan->objectives[k].loss)) == 0)
+                return dt_check_fail(check, "OBJE", i, "is a loss that another record has");
+    }
+    return true;
+}
+
 static bool check_saved(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -596,5 +614,6 @@ bool dt_check_records(Check *check)
     return check_meta(check) && check_groups(check) && check_channels(check) &&
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
            check_kernels(check) && check_gemms(check) && check_inputs(check) &&
-           check_readers(check) && check_scalars(check) && check_saved(check) && check_notes(check);
+           check_readers(check) && check_scalars(check) && check_objectives(check) &&
+           check_saved(check) && check_notes(check);
 }

@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
@@ -28,7 +29,7 @@
 enum { DT_PLAN_VERSION = 11, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
-       DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
+       DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -258,9 +259,9 @@ typedef struct DtPlanSchedule {
     int32_t first, step, count;
 } DtPlanSchedule;
 
-/* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm),
- * "eval" (loss of one batch), "predict" (outputs of one batch), each once per stage or once for all; others are
- * parts that these call. */
+/* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm), of several
+ * losses "step@NAME", "update@NAME" each; "eval" (losses of one batch), "predict" (outputs of one batch), each once per
+ * stage or once for all; others are parts that these call. */
 typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count; int32_t stage; } DtPlanEntry;
 
 /* READ and INPT: data readers. rows: samples. */
@@ -292,6 +293,10 @@ typedef struct DtPlanInput {
 /* SCAL: scalars that the runtime writes before "step", each one f32. formula: base/formula.h, of the step and SETT.
  * name: of the program's input: "@lr", which logs show; "@loss_scale" only if the runtime adapts it. */
 typedef struct DtPlanScalar { DtPlanStr name, formula; uint32_t arena, reserved; int64_t offset; } DtPlanScalar;
+
+/* OBJE: losses that a step minimises, in this order: for each, if the number of the step from 1 is a multiple of
+ * `every`, entry `step` and then entry `update`. rate: the SCAL record that is shown as its learning rate, or "". */
+typedef struct DtPlanObjective { DtPlanStr loss, step, update, rate; int64_t every; } DtPlanObjective;
 
 /* METR: scalars and tensors that the runtime reads after an entry ran. */
 typedef struct DtPlanMetric {
@@ -327,6 +332,7 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                                                  \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
+    X("OBJE", objectives, DtPlanObjective)                                                                 \
     X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \
     X("LOGI", logical, DtPlanLogical) X("NOTE", notes, DtPlanNote)
 
@@ -359,5 +365,15 @@ static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, ui
 }
 
 static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str) { return plan->strings + str; }
+
+/* Whether an entry of that name is what steps are made of. */
+static inline int dt_plan_is_step(const DtPlan *plan, DtPlanStr name)
+{
+    for (uint32_t i = 0; i < plan->n_objectives; i++)
+        if (strcmp(dt_plan_str(plan, name), dt_plan_str(plan, plan->objectives[i].step)) == 0 ||
+            strcmp(dt_plan_str(plan, name), dt_plan_str(plan, plan->objectives[i].update)) == 0)
+            return 1;
+    return 0;
+}
 
 #endif

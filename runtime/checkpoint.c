@@ -285,9 +285,12 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .seed = rank->meta.seed,
                            .draws = rank->meta.draws,
                            .scale = rank->scale,
+                           .n_updates = plan->n_objectives,
                            .plan = plan->digest,
                            .model = dt_plan_str(plan, plan->meta->model),
                            .compiler = dt_plan_str(plan, plan->meta->compiler)};
+    for (uint32_t i = 0; i < plan->n_objectives; i++)
+        manifest.updates[i] = (DtManifestUpdates){dt_plan_str(plan, plan->objectives[i].loss), rank->updates[i]};
     DtStatus status = dt_checkpointlist_paths(folder, steps, path, temporary);
     if (dt_status_ok(&status))
         status = dt_file_make_folder(folder);

@@ -19,6 +19,12 @@ typedef struct DtManifestFile {
     uint32_t n;
 } DtManifestFile;
 
+/* Updates that were applied. loss NULL: of `loss`, or of the only one that there was. */
+typedef struct DtManifestUpdates {
+    const char *loss;
+    int64_t n;
+} DtManifestUpdates;
+
 typedef struct DtManifest {
     int64_t steps;          /* finished */
     int64_t serial;         /* nanoseconds since 1970, but more than any before in the folder: the
@@ -26,7 +32,9 @@ typedef struct DtManifest {
     int64_t samples, batch; /* data read so far: where the next step begins */
     uint64_t seed, plan;    /* plan: digest */
     int64_t draws;          /* of the plan: DtPlanMeta */
-    DtScale scale;          /* updates; factor, good and skipped if the scale adapts */
+    DtScale scale;          /* factor, good and skipped if it adapts */
+    DtManifestUpdates updates[DT_PLAN_MAX_OBJECTIVES];
+    uint32_t n_updates;
     const char *model, *compiler;
     DtManifestFile files[DT_SAVED_FILES];
 } DtManifest;

@@ -269,21 +269,46 @@ double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
     return value;
 }
 
-void dt_exec_shown(const DtRank *rank, const char *entry, DtShown *ret_shown)
+static void show(const DtRank *rank, const DtPlanMetric *metric, DtShown *shown)
+{
+    if (metric == NULL || shown->n == DT_MAX_SHOWN)
+        return;
+    shown->name[shown->n] = dt_plan_str(rank->plan, metric->name);
+    shown->value[shown->n++] = dt_exec_scalar(rank, metric);
+}
+
+static bool is_loss(const DtPlan *plan, const char *name)
+{
+    for (uint32_t i = 0; i < plan->n_objectives; i++)
+        if (strcmp(dt_plan_str(plan, plan->objectives[i].loss), name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether what the entry makes is shown. */
+static bool is_shown(const DtPlan *plan, const bool *taken, const char *entry)
+{
+    bool shown = !taken && strcmp(entry, "eval") == 0;
+    for (uint32_t i = 0; taken && i < plan->n_objectives; i++)
+        shown = shown || (taken[i] && strcmp(entry, dt_plan_str(plan, plan->objectives[i].step)) == 0);
+    return shown;
+}
+
+void dt_exec_shown(const DtRank *rank, const bool *taken, DtShown *ret_shown)
 {
     const DtPlan *plan = rank->plan;
-    const DtPlanMetric *loss = dt_exec_metric(plan, entry, "loss");
-    *ret_shown = (DtShown){.n = loss ? 1 : 0};
-    if (loss) {
-        ret_shown->name[0] = "loss";
-        ret_shown->value[0] = dt_exec_scalar(rank, loss);
+    *ret_shown = (DtShown){0};
+    for (uint32_t i = 0; i < plan->n_objectives; i++) {
+        const DtPlanObjective *o = &plan->objectives[i];
+        if (!taken || taken[i])
+            show(rank, dt_exec_metric(plan, taken ? dt_plan_str(plan, o->step) : "eval", dt_plan_str(plan, o->loss)),
+                 ret_shown);
     }
-    for (uint32_t m = 0; m < plan->n_metrics && ret_shown->n < DT_MAX_SHOWN; m++) {
+    ret_shown->n_losses = ret_shown->n;
+    for (uint32_t m = 0; m < plan->n_metrics; m++) {
         const DtPlanMetric *metric = &plan->metrics[m];
-        const char *name = dt_plan_str(plan, metric->name);
-        if (strcmp(dt_plan_str(plan, metric->entry), entry) != 0 || metric->n_axes || !strcmp(name, "loss"))
-            continue;
-        ret_shown->name[ret_shown->n] = name;
-        ret_shown->value[ret_shown->n++] = dt_exec_scalar(rank, metric);
+        if (!metric->n_axes && is_shown(plan, taken, dt_plan_str(plan, metric->entry)) &&
+            !is_loss(plan, dt_plan_str(plan, metric->name)))
+            show(rank, metric, ret_shown);
     }
 }

@@ -5,7 +5,9 @@
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
+ *     {"event": "step", "step": 1, "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr": 1e-05}, ...}, ...}
  *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742, "metrics": {"accuracy": 0.43}}
+ *     {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8}, "samples": 1742}
  *     {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
@@ -75,21 +77,43 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
 
 static void put_metrics(json_t *object, const DtShown *shown)
 {
-    json_t *metrics = shown->n > 1 ? json_object() : NULL;
-    for (uint32_t i = 1; i < shown->n; i++)
+    json_t *metrics = shown->n > shown->n_losses ? json_object() : NULL;
+    for (uint32_t i = shown->n_losses; i < shown->n; i++)
         json_object_set_new(metrics, shown->name[i], real(shown->value[i]));
     if (metrics)
         json_object_set_new(object, "metrics", metrics);
 }
 
+static void put_norm(json_t *object, const DtLossReport *loss)
+{
+    if (loss->grad_norm >= 0)
+        json_object_set_new(object, "grad_norm", real(loss->grad_norm));
+    json_object_set_new(object, "lr", real(loss->lr));
+}
+
+/* Of several losses those that the step has taken. */
+static json_t *losses_json(const DtStepReport *report)
+{
+    json_t *losses = json_object();
+    for (uint32_t i = 0, n = 0; i < report->n_losses && n < report->shown.n_losses; i++) {
+        if (!report->losses[i].taken)
+            continue;
+        json_t *one = json_pack("{s:o}", "loss", real(report->losses[i].loss));
+        put_norm(one, &report->losses[i]);
+        json_object_set_new(losses, report->shown.name[n++], one);
+    }
+    return losses;
+}
+
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
 {
-    json_t *object = json_pack("{s:s, s:I, s:o}", "event", "step", "step", (json_int_t)report->step,
-                               "loss", real(report->loss));
+    const bool several = report->n_losses > 1;
+    json_t *object = json_pack("{s:s, s:I}", "event", "step", "step", (json_int_t)report->step);
+    json_object_set_new(object, several ? "losses" : "loss",
+                        several ? losses_json(report) : real(report->losses[0].loss));
     put_metrics(object, &report->shown);
-    if (report->grad_norm >= 0)
-        json_object_set_new(object, "grad_norm", real(report->grad_norm));
-    json_object_set_new(object, "lr", real(report->lr));
+    if (!several)
+        put_norm(object, &report->losses[0]);
     json_object_set_new(object, "seconds", real(report->seconds));
     json_object_set_new(object, "tokens_per_second",
                         real(report->seconds > 0 ? (double)tokens / report->seconds : 0));
@@ -103,8 +127,12 @@ void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
 
 void dt_log_eval(DtLog *log, int64_t step, const DtShown *shown, int64_t samples)
 {
-    json_t *object = json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step, "loss",
-                               real(shown->value[0]), "samples", (json_int_t)samples);
+    const bool several = shown->n_losses > 1;
+    json_t *losses = several ? json_object() : real(shown->value[0]);
+    for (uint32_t i = 0; several && i < shown->n_losses; i++)
+        json_object_set_new(losses, shown->name[i], real(shown->value[i]));
+    json_t *object = json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step,
+                               several ? "losses" : "loss", losses, "samples", (json_int_t)samples);
     put_metrics(object, shown);
     put(log, object);
 }

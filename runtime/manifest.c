@@ -60,6 +60,16 @@ static json_t *tensors_json(const DtManifestFile *file)
     return list;
 }
 
+static json_t *updates_json(const DtManifest *m)
+{
+    if (m->n_updates == 1)
+        return json_integer(m->updates[0].n);
+    json_t *object = json_object();
+    for (uint32_t i = 0; i < m->n_updates; i++)
+        json_object_set_new(object, m->updates[i].loss, json_integer(m->updates[i].n));
+    return object;
+}
+
 static json_t *manifest_json(const DtManifest *m)
 {
     json_t *files = json_object();
@@ -68,8 +78,8 @@ static json_t *manifest_json(const DtManifest *m)
                             json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes,
                                       "header", hex(m->files[f].id.header), "tensors",
                                       tensors_json(&m->files[f])));
-    json_t *root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
-                     "steps", (json_int_t)m->steps, "updates", (json_int_t)m->scale.updates, "serial",
+    json_t *root = json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
+                     "steps", (json_int_t)m->steps, "updates", updates_json(m), "serial",
                      (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
                      (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
                      m->compiler, "plan", hex(m->plan), "files", files);
@@ -158,14 +168,29 @@ static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile 
     return true;
 }
 
+/* A number, or one for each loss. */
+static bool read_updates(DtArena *arena, json_t *root, DtManifest *m)
+{
+    json_t *updates = json_object_get(root, "updates"), *value;
+    const char *loss;
+    if (!json_is_object(updates)) {
+        m->n_updates = 1;
+        return read_count(root, "updates", &m->updates[0].n);
+    }
+    json_object_foreach(updates, loss, value) {
+        if (m->n_updates == DT_PLAN_MAX_OBJECTIVES || !read_count(updates, loss, &m->updates[m->n_updates].n))
+            return false;
+        m->updates[m->n_updates++].loss = dt_arena_printf(arena, "%s", loss);
+    }
+    return true;
+}
+
 /* "loss_scale" is there if the run had one that adapts. */
 static bool read_scale(const json_t *root, DtScale *ret_scale)
 {
     const json_t *scale = json_object_get(root, "loss_scale");
     int64_t factor;
     *ret_scale = (DtScale){.factor = 1, .is_dynamic = scale != NULL};
-    if (!read_count(root, "updates", &ret_scale->updates))
-        return false;
     if (scale == NULL)
         return true;
     if (!read_count(scale, "factor", &factor) || !read_count(scale, "good", &ret_scale->good) ||
@@ -192,7 +217,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
         return false;
     bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
-                read_scale(root, &m->scale) &&
+                read_updates(arena, root, m) && read_scale(root, &m->scale) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) &&
                 read_draws(root, &m->draws) && read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&

@@ -4,7 +4,8 @@
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
- * Steps that a loss scale skipped so far are counted behind the norm.
+ * Where there are several losses each has its norm and its rate behind it. Updates that a loss scale skipped so far are
+ * counted behind the norms.
  */
 #include "runtime/runtime.h"
 
@@ -71,15 +72,43 @@ static void print_rate(char buf[40], double rate)
         snprintf(buf, 40, "%.1f ", rate);
 }
 
-void dt_progress_shown(const DtShown *shown, const char *between, DtText *ret_text)
+void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between, DtText *ret_text)
 {
-    for (uint32_t i = 0; i < shown->n; i++)
+    for (uint32_t i = first; i < shown->n; i++)
         dt_text_printf(ret_text, "%s%s %.4f", i ? between : "", shown->name[i], shown->value[i]);
+}
+
+static void add_norm(const DtLossReport *loss, DtText *text)
+{
+    if (loss->grad_norm >= 0)
+        dt_text_printf(text, "  norm %.3g", loss->grad_norm);
+}
+
+/* Losses and metrics, norms and rates. */
+static void add_values(const DtStepReport *report, DtText *text)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; report->n_losses > 1 && i < report->n_losses && n < report->shown.n_losses; i++) {
+        const DtLossReport *loss = &report->losses[i];
+        if (!loss->taken)
+            continue;
+        dt_text_printf(text, "%s%s %.4f", n ? "  " : "", report->shown.name[n], loss->loss);
+        n++;
+        add_norm(loss, text);
+        dt_text_printf(text, "  lr %.2e", loss->lr);
+    }
+    dt_progress_shown(&report->shown, n, "  ", text);
+    if (report->n_losses == 1)
+        add_norm(&report->losses[0], text);
+    if (report->scale.skipped > 0)
+        dt_text_printf(text, "  skipped %lld", (long long)report->scale.skipped);
+    if (report->n_losses == 1)
+        dt_text_printf(text, "  lr %.2e", report->losses[0].lr);
 }
 
 void dt_progress_step(DtProgress *progress, const DtStepReport *report)
 {
-    char memory[32], eta[40], rate[40], norm[40] = "", skipped[60] = "";
+    char memory[32], eta[40], rate[40];
     uint64_t now = dt_now_ns();
     double *mean = &progress->seconds_per_step;
     /* The first step touches all memory for the first time: it does not count. */
@@ -90,17 +119,13 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     progress->shown_ns = now;
     progress->shown_step = report->step;
     DtText shown = {0};
-    dt_progress_shown(&report->shown, "  ", &shown);
+    add_values(report, &shown);
     print_duration(eta, (double)(progress->last_step - report->step) * *mean);
     print_rate(rate, (double)progress->tokens_per_step / (*mean > 0 ? *mean : 1));
-    if (report->grad_norm >= 0)
-        snprintf(norm, sizeof norm, "  norm %.3g", report->grad_norm);
-    if (report->scale.skipped > 0)
-        snprintf(skipped, sizeof skipped, "  skipped %lld", (long long)report->scale.skipped);
-    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s%s%s  lr %.2e  %stokens/s  %s  ETA %s%s",
+    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %stokens/s  %s  ETA %s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,
-            progress->color ? "\033[0m" : "", shown.at, norm, skipped, report->lr, rate,
+            progress->color ? "\033[0m" : "", shown.at ? shown.at : "", rate,
             dt_text_bytes(memory, (double)report->memory), eta,
             progress->terminal ? "\033[K" : "\n");
     dt_text_free(&shown);

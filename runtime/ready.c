@@ -47,7 +47,8 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
     bool held_out = false;
     for (uint32_t i = 0; i < plan->n_readers; i++)
         held_out |= plan->readers[i].is_eval;
-    if (options->eval && (!held_out || !dt_exec_metric(plan, "eval", "loss")))
+    const char *loss = plan->n_objectives ? dt_plan_str(plan, plan->objectives[0].loss) : "";
+    if (options->eval && (!held_out || !dt_exec_metric(plan, "eval", loss)))
         return dt_status_fail(DT_EXIT_USAGE, "--eval: the plan has no held-out data: write "
                                              "`eval = every(200, data = ...)` in `train`");
     return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;

@@ -164,6 +164,25 @@ static void note_changes(const DtRank *rank, const DtManifest *manifest)
              "train block keeps those", rank->shared->chosen, manifest->draws == 1 ? "one" : "four");
 }
 
+/* The updates that each loss of the plan has had. False after a failure. */
+static bool take_updates(DtRank *rank, const DtManifest *manifest)
+{
+    const DtPlan *plan = rank->plan;
+    for (uint32_t i = 0; i < plan->n_objectives; i++) {
+        const char *loss = dt_plan_str(plan, plan->objectives[i].loss);
+        const DtManifestUpdates *found = NULL;
+        for (uint32_t k = 0; k < manifest->n_updates; k++)
+            if (manifest->updates[k].loss ? strcmp(manifest->updates[k].loss, loss) == 0
+                                          : plan->n_objectives == 1 || strcmp(loss, "loss") == 0)
+                found = &manifest->updates[k];
+        if (!found)
+            return dt_rank_fail(rank, DT_EXIT_USAGE, "%.300s was not trained on the loss `%.60s`, which this plan has",
+                                rank->shared->chosen, loss);
+        rank->updates[i] = found->n;
+    }
+    return true;
+}
+
 /* One attempt at the checkpoint that was chosen. False after a failure that ends the run. */
 static bool load_chosen(DtRank *rank, DtArena *memory, Chooser *chooser, DtManifest *ret_manifest, bool *ret_loaded)
 {
@@ -200,6 +219,8 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         if (!loaded)
             continue;
         dt_scale_resume(&rank->scale, &manifest.scale);
+        if (!chooser->from->weights_only && !take_updates(rank, &manifest))
+            return false;
         note_changes(rank, &manifest);
         *ret_steps = manifest.steps;
         return true;

@@ -279,12 +279,12 @@ typedef struct DtDeviceOps {
 
 extern const DtDeviceOps dt_device_cpu;
 
-/* Which steps counted, and the loss scale if the plan has one that adapts (scale.c). */
+/* The loss scale, if the plan has one that adapts (scale.c). */
 typedef struct DtScale {
-    bool is_dynamic, was_skipped; /* was_skipped: the last step */
+    bool is_dynamic, was_skipped; /* was_skipped: the last update */
     double factor;                /* of the loss; a power of two */
-    int64_t good;                 /* steps since it changed */
-    int64_t updates, skipped;     /* steps that were applied, that were skipped */
+    int64_t good;                 /* updates since it changed */
+    int64_t skipped;              /* updates that were skipped */
 } DtScale;
 
 /* Random numbers of batch k of an evaluation, or of token k that is generated, are those of this step + k. */
@@ -316,6 +316,7 @@ struct DtRank {
     DtData **readers;   /* per record of plan->readers; opened when first needed */
     int64_t step;       /* being run; part of data and random numbers */
     DtScale scale;
+    int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* that were applied, of each loss */
     int64_t eval_batch; /* readers with is_eval read this batch */
     bool evaluates;     /* random numbers are those of eval_batch, not of step */
     DtTrace *trace;     /* NULL: none */
@@ -357,7 +358,7 @@ void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_value
 
 /* scale.c: of a run that begins. */
 void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale);
-/* After a step: counts it as applied, or as skipped if the norm is not finite, and adapts the scale. False:
+/* After an update: says whether it was applied, or skipped since the norm is not finite, and adapts the scale. False:
  * it is not finite and no smaller scale could help. */
 bool dt_scale_step(DtScale *scale, double grad_norm);
 /* Goes on where a checkpoint was made; a run without a scale may have made it, and the other way round. */
@@ -370,14 +371,15 @@ bool dt_exec_entry(DtRank *rank, const char *entry);
 bool dt_exec_has(const DtRank *rank, const char *entry);
 
 /* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
-/* Scalars of an entry that are shown: its loss first, then the metrics of the program. */
-enum { DT_MAX_SHOWN = 1 + 16 };
+/* What is shown of a step or an evaluation: losses, then the metrics of the program. */
+enum { DT_MAX_SHOWN = DT_PLAN_MAX_OBJECTIVES + 16 };
 typedef struct DtShown {
-    uint32_t n;
+    uint32_t n, n_losses;
     const char *name[DT_MAX_SHOWN];
     double value[DT_MAX_SHOWN];
 } DtShown;
-void dt_exec_shown(const DtRank *rank, const char *entry, DtShown *ret_shown);
+/* taken: by number of the loss, those that the step had; NULL: what entry "eval" shows. */
+void dt_exec_shown(const DtRank *rank, const bool *taken, DtShown *ret_shown);
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
@@ -452,18 +454,23 @@ typedef struct DtProgress {
     int64_t shown_step;
     double seconds_per_step; /* running mean */
 } DtProgress;
+typedef struct DtLossReport {
+    bool taken; /* in this step */
+    double loss, grad_norm, lr; /* grad_norm < 0: the plan has none */
+} DtLossReport;
 typedef struct DtStepReport {
     int64_t step;               /* finished steps */
-    double loss, grad_norm, lr; /* grad_norm < 0: the plan has none */
-    DtShown shown;              /* the loss and the metrics */
+    DtLossReport losses[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss in the plan */
+    uint32_t n_losses;
+    DtShown shown;              /* those that were taken, and the metrics */
     double seconds;             /* of this step */
     uint64_t memory;            /* bytes per rank, the largest */
     DtScale scale;              /* after this step */
 } DtStepReport;
 void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
                       int64_t last_step);
-/* "loss 2.4931, accuracy 0.4312" with this between them. */
-void dt_progress_shown(const DtShown *shown, const char *between, DtText *ret_text);
+/* "loss 2.4931, accuracy 0.4312" with this between them, from number `first` on. */
+void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between, DtText *ret_text);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
 /* False if it could not be written. */
 bool dt_progress_line(DtProgress *progress, const char *format, ...)

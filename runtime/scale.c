@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const double first_factor = 65536, least_factor = 1, largest_factor = 0x1p60;
-enum { PATIENCE = 2000 }; /* good steps before the scale grows */
+enum { PATIENCE = 2000 }; /* good updates before the scale grows */
 
 void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale)
 {
@@ -24,7 +24,6 @@ bool dt_scale_step(DtScale *scale, double grad_norm)
 {
     scale->was_skipped = !isfinite(grad_norm);
     if (!scale->was_skipped) {
-        scale->updates++;
         if (scale->is_dynamic && ++scale->good == PATIENCE) {
             scale->good = 0;
             if (scale->factor < largest_factor)
@@ -42,7 +41,6 @@ bool dt_scale_step(DtScale *scale, double grad_norm)
 
 void dt_scale_resume(DtScale *scale, const DtScale *saved)
 {
-    scale->updates = saved->updates;
     if (!scale->is_dynamic || !saved->is_dynamic)
         return;
     scale->factor = saved->factor;
@@ -55,5 +53,5 @@ bool dt_scale_is_valid(const DtScale *scale)
     int exponent;
     return scale->factor >= least_factor && scale->factor <= largest_factor &&
            frexp(scale->factor, &exponent) == 0.5 && scale->good >= 0 && scale->good < PATIENCE &&
-           scale->updates >= 0 && scale->skipped >= 0;
+           scale->skipped >= 0;
 }

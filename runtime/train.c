@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one rank: load, initial or saved parameters, then steps. A step is the entry "step"
- * (loss and gradients over all micro-batches and ranks), scalars of the step, and the entry "update". In
- * between the loss is looked at: one that is not finite ends the run before anything changes. So does
+/* The life of one rank: load, initial or saved parameters, then steps. A step is, for each loss that it takes, the
+ * scalars of the step, the entry "step" (loss and gradients over all micro-batches and ranks) and the entry "update".
+ * Before the update the loss is looked at: one that is not finite ends the run before anything changes. So does
  * a norm of gradients that is not finite: the update itself then keeps what there was.
  *
  * All ranks take the same decisions: losses and norms are equal on all of them, and the wish to stop
@@ -21,18 +21,22 @@
 
 /* ---- one step ---- */
 
-/* The scalars of the step; returns the learning rate, NaN: there is none. */
-static double write_scalars(DtRun *run)
+/* The scalars of the step for this loss; returns its learning rate, NaN: there is none. */
+static double write_scalars(DtRun *run, uint32_t objective)
 {
     DtRank *rank = &run->rank;
     const DtPlan *plan = rank->plan;
+    const char *rate = dt_plan_str(plan, plan->objectives[objective].rate);
     double lr = NAN;
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
-        double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step, (int64_t)rank->scale.updates + 1,
+        const char *name = dt_plan_str(plan, scalar->name);
+        double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step, rank->updates[objective] + 1,
                                           rank->scale.factor);
-        if (strcmp(dt_plan_str(plan, scalar->name), "@lr") == 0)
-            value = lr = run->trial ? dt_trial_lr(run->trial) : value;
+        if (run->trial && strcmp(name, "@lr") == 0)
+            value = dt_trial_lr(run->trial);
+        if (strcmp(name, rate) == 0)
+            lr = value;
         float narrow = (float)value;
         memcpy(rank->arenas[scalar->arena] + scalar->offset, &narrow, sizeof narrow);
     }
@@ -111,11 +115,12 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
 /* ---- a step ---- */
 
 /* The loss or the norm is not finite. Nothing has changed: the update keeps what there was. The steps before are
- * saved, if they are not yet; older checkpoints stay, since the newest leads to the same end. */
-static bool end_before_update(DtRun *run, const char *what, double value, const char *more)
+ * saved, if they are not yet; older checkpoints stay, since the newest leads to the same end. began: losses before this
+ * one have had their update in this step, so there is nothing whole that could be saved. */
+static bool end_before_update(DtRun *run, bool began, const char *what, double value, const char *more)
 {
     DtRank *rank = &run->rank;
-    if (dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step) {
+    if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step) {
         if (!save(run, rank->step, "the run ends"))
             return false;
         /* The first that fails ends all: rank 0 has said what it saved. */
@@ -127,39 +132,70 @@ static bool end_before_update(DtRun *run, const char *what, double value, const 
         snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)run->saved,
                  run->saved == rank->step ? " and leads there: go on from an older one" : "");
     return dt_rank_fail(rank, DT_EXIT_FAILED,
-                        "the %s of step %lld is %s%s; parameters are as before it. Try a lower learning rate, a longer "
-                        "warm-up or `clip`%s",
-                        what, (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite", more, hint);
+                        "the %s of step %lld is %s%s; %s. Try a lower learning rate, a longer warm-up or `clip`%s",
+                        what, (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite", more,
+                        began ? "losses before it in this step have had their update, which is not saved"
+                              : "parameters are as before it",
+                        hint);
+}
+
+/* "loss", "gradient norm"; of several losses: "loss `critic`". */
+static const char *called(const DtRun *run, uint32_t objective, const char *what, char buffer[160])
+{
+    const DtPlan *plan = run->rank.plan;
+    if (plan->n_objectives == 1)
+        return what;
+    snprintf(buffer, 160, "%s `%.100s`", what, dt_plan_str(plan, plan->objectives[objective].loss));
+    return buffer;
+}
+
+/* The loss's turn in the step. */
+static bool run_objective(DtRun *run, uint32_t i, bool began, DtLossReport *ret_report)
+{
+    DtRank *rank = &run->rank;
+    const DtPlanObjective *o = &rank->plan->objectives[i];
+    char what[160];
+    const double lr = write_scalars(run, i);
+    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->step)))
+        return false;
+    const double loss = run->loss[i] ? dt_exec_scalar(rank, run->loss[i]) : 0;
+    if (!isfinite(loss) && !run->trial)
+        return end_before_update(run, began, called(run, i, "loss", what), loss, "");
+    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->update)))
+        return false;
+    const double grad_norm = run->grad_norm[i] ? dt_exec_scalar(rank, run->grad_norm[i]) : -1;
+    const char *of = rank->plan->n_objectives == 1 ? "gradient norm" : "gradient norm of";
+    if (!dt_scale_step(&rank->scale, grad_norm) && !run->trial)
+        return end_before_update(run, began, called(run, i, of, what), grad_norm,
+                                 rank->scale.is_dynamic ? " with a loss scale of 1" : "");
+    rank->updates[i] += !rank->scale.was_skipped;
+    *ret_report = (DtLossReport){.taken = true, .loss = loss, .grad_norm = grad_norm, .lr = lr};
+    return true;
 }
 
 static bool run_step(DtRun *run, DtStepReport *ret_report)
 {
     DtRank *rank = &run->rank;
     uint64_t began = dt_now_ns();
+    bool taken[DT_PLAN_MAX_OBJECTIVES] = {false}, skipped = false, any = false;
+    *ret_report = (DtStepReport){.step = rank->step + 1, .n_losses = rank->plan->n_objectives};
     dt_traffic_begin(&run->traffic, rank);
-    double lr = write_scalars(run);
-    if (!dt_exec_entry(rank, "step"))
-        return false;
-    double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
-    if (!isfinite(loss) && !run->trial)
-        return end_before_update(run, "loss", loss, "");
-    if (!dt_exec_entry(rank, "update"))
-        return false;
+    for (uint32_t i = 0; i < ret_report->n_losses; i++) {
+        taken[i] = run->trial || (rank->step + 1) % rank->plan->objectives[i].every == 0;
+        if (!taken[i])
+            continue;
+        if (!run_objective(run, i, any, &ret_report->losses[i]))
+            return false;
+        skipped = skipped || rank->scale.was_skipped;
+        any = any || !rank->scale.was_skipped;
+    }
     dt_traffic_end(&run->traffic, rank);
-    double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
-    if (!dt_scale_step(&rank->scale, grad_norm) && !run->trial)
-        return end_before_update(run, "gradient norm", grad_norm,
-                                 rank->scale.is_dynamic ? " with a loss scale of 1" : "");
-    if (!rank->scale.was_skipped)
+    if (!skipped)
         trim(run);
-    *ret_report = (DtStepReport){.step = rank->step + 1,
-                                 .loss = loss,
-                                 .grad_norm = grad_norm,
-                                 .lr = lr,
-                                 .seconds = (double)(dt_now_ns() - began) * 1e-9,
-                                 .memory = largest_memory(run),
-                                 .scale = rank->scale};
-    dt_exec_shown(rank, "step", &ret_report->shown);
+    ret_report->seconds = (double)(dt_now_ns() - began) * 1e-9;
+    ret_report->memory = largest_memory(run);
+    ret_report->scale = rank->scale;
+    dt_exec_shown(rank, taken, &ret_report->shown);
     return true;
 }
 
@@ -184,7 +220,7 @@ static bool eval_batch(DtRun *run, int64_t batch, DtShown *ret_shown)
     run->rank.evaluates = false;
     if (!ok)
         return false;
-    dt_exec_shown(&run->rank, "eval", ret_shown);
+    dt_exec_shown(&run->rank, NULL, ret_shown);
     return true;
 }
 
@@ -210,7 +246,8 @@ static bool evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
     uint32_t index = 0;
-    if (dt_exec_metric(rank->plan, "eval", "loss") == NULL || eval_reader(rank->plan, &index) == NULL)
+    dt_exec_shown(rank, NULL, ret_shown);
+    if (ret_shown->n_losses == 0 || eval_reader(rank->plan, &index) == NULL)
         return dt_rank_fail(rank, DT_EXIT_USAGE,
                             "the plan has no held-out data: write "
                             "`eval = every(200, data = ...)` in `train`");
@@ -227,7 +264,6 @@ static bool evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
                             (long long)samples, (long long)batch);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
     DtShown one;
-    dt_exec_shown(rank, "eval", ret_shown);
     memset(ret_shown->value, 0, sizeof ret_shown->value);
     for (int64_t i = 0; i < whole; i++) {
         if (!eval_batch(run, i, &one))
@@ -250,13 +286,15 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
     int64_t samples = 0;
     if (!evaluate(run, &shown, &samples))
         return false;
-    if (run->rank.options->eval && !isfinite(shown.value[0]))
-        return dt_rank_fail(&run->rank, DT_EXIT_FAILED, "the loss over %lld samples after %lld steps is %s",
-                            (long long)samples, (long long)steps, isnan(shown.value[0]) ? "not a number" : "infinite");
+    for (uint32_t i = 0; run->rank.options->eval && i < shown.n_losses; i++)
+        if (!isfinite(shown.value[i]))
+            return dt_rank_fail(&run->rank, DT_EXIT_FAILED, "the %s over %lld samples after %lld steps is %s",
+                                shown.n_losses == 1 ? "loss" : shown.name[i], (long long)samples, (long long)steps,
+                                isnan(shown.value[i]) ? "not a number" : "infinite");
     if (run->rank.rank != 0)
         return true;
     DtText text = {0};
-    dt_progress_shown(&shown, ", ", &text);
+    dt_progress_shown(&shown, 0, ", ", &text);
     bool written = dt_progress_line(&run->progress, "eval after %lld steps: %s over %lld samples",
                                     (long long)steps, text.at, (long long)samples);
     dt_text_free(&text);
@@ -425,8 +463,11 @@ static bool run_all(DtRun *run)
     const DtRunOptions *options = rank->options;
     if (!load_parameters(run) || !open_readers(run) || !open_outputs(run))
         return false;
-    run->loss = dt_exec_metric(rank->plan, "step", "loss");
-    run->grad_norm = dt_exec_metric(rank->plan, "update", "grad_norm");
+    for (uint32_t i = 0; i < rank->plan->n_objectives; i++) {
+        const DtPlanObjective *o = &rank->plan->objectives[i];
+        run->loss[i] = dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->step), dt_plan_str(rank->plan, o->loss));
+        run->grad_norm[i] = dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->update), "grad_norm");
+    }
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     if (options->generate)
         return dt_generate_text(rank);

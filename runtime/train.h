@@ -11,7 +11,7 @@ typedef struct DtRun {
     DtRank rank;
     DtProgress progress;
     DtLog *log; /* rank 0 */
-    const DtPlanMetric *loss, *grad_norm;
+    const DtPlanMetric *loss[DT_PLAN_MAX_OBJECTIVES], *grad_norm[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss */
     int64_t first_step; /* steps done before this run */
     int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
     int64_t not_saved;  /* saves that failed */

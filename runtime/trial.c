@@ -179,7 +179,7 @@ static void show_scalars(DtTrialRun *run, int64_t step, bool evaluated)
         const char *entry = dt_plan_str(plan, metric->entry);
         static const char all[8] = {1, 1, 1, 1, 1, 1, 1, 1};
         if (metric->n_axes || !dt_plan_on_stage(metric->stage, run->rank->stage) ||
-            (strcmp(entry, "step") != 0 && strcmp(entry, "update") != 0 && !(evaluated && strcmp(entry, "eval") == 0)))
+            (!dt_plan_is_step(plan, metric->entry) && !(evaluated && strcmp(entry, "eval") == 0)))
             continue;
         const double value = dt_exec_scalar(run->rank, metric);
         show(run, step, -1, m * 8, (const char *)&value, all, 8, to + m * 8, to + run->layout.scalars + m * 8);

@@ -9,7 +9,8 @@
  *
  * A parameter, moment or state read is a source: the same in both programs. So only the update stores them, when all of
  * the step have read them, and where stages have copies, all of these. A gradient read by the update is what the
- * gradient entry left, as is the next value of a state. */
+ * gradient entry left, as is the next value of a state. Of several losses each has its own gradient entry and its own
+ * update ("grad@critic", "update@critic"), which begin with what those before left, in both programs. */
 #include "verify/box.h"
 #include "verify/internal.h"
 
@@ -17,6 +18,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char store_kind[] = "source", input_kind[] = "input of";
 
@@ -28,6 +30,7 @@ typedef struct Left {  /* what an entry leaves */
 
 typedef struct Part { /* what one entry adds to a gradient */
     const CertResult *result;
+    const char *base;
     CertValue value;
     int32_t next; /* of the same store, or -1 */
 } Part;
@@ -60,6 +63,9 @@ typedef struct Proof {
 } Proof;
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+/* "update", or of one of several losses "update@critic". */
+static bool is_update(const char *base) { return strncmp(base, "update", 6) == 0 && (!base[6] || base[6] == '@'); }
 
 /* What entry grad adds up for the update: gradients, and the next values of states. */
 static bool is_total(const CertStore *store) { return is(store->kind, "grad") || is(store->kind, "next"); }
@@ -162,24 +168,37 @@ static bool add_part(Proof *p, const CertResult *result, CertValue value)
     return true;
 }
 
-/* Which results go to each store: to a gradient's several, to others one. */
+/* Whether entries may leave a store together with those that are known: pieces of one entry add up a gradient, and each
+ * loss's update may store a state. */
+static bool may_leave(const Proof *p, const CertStore *store, const char *base, int32_t others)
+{
+    bool may = true;
+    for (int32_t i = others; i >= 0; i = p->parts.at[i].next) {
+        const char *other = p->parts.at[i].base;
+        may = may && (is_total(store) ? other == base : other != base && is_update(base) && is_update(other));
+    }
+    return may;
+}
+
+/* Which results go to each store: to a gradient's several, to others one of an entry. */
 static bool find_writers(Proof *p)
 {
     p->writers = DT_NEW_ARRAY(p->state.arena, int32_t, p->program.n_places);
     memset(p->writers, -1, p->program.n_places * sizeof p->writers[0]);
     for (uint32_t i = 0; i < p->program.entries.n; i++) {
         const CertEntry *entry = &p->program.entries.at[i];
+        const char *base = base_of(&p->program, entry);
         for (uint32_t k = 0; k < entry->results.n; k++) {
             const CertResult *result = &entry->results.at[k];
             const CertStore *store = store_at(p, result->store);
             for (int64_t stage = entry->stage; store && stage <= entry->to; stage++) {
                 int32_t *last = dt_cert_has(store, stage) ? &p->writers[dt_cert_place(store, stage)] : NULL;
-                if (!last || (*last >= 0 && !is_total(store)))
+                if (!last || !may_leave(p, store, base, *last))
                     return dt_certfunc_fail(&p->state, NULL,
                                             "entry %s leaves `%s`, which is not of "
                                             "its stage, or which another leaves",
                                             entry->name, store->path);
-                DT_PUSH(p->state.arena, p->parts, ((Part){.result = result, .next = *last}));
+                DT_PUSH(p->state.arena, p->parts, ((Part){.result = result, .base = base, .next = *last}));
                 *last = (int32_t)p->parts.n - 1;
             }
         }
@@ -372,7 +391,7 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result, c
         why = "gets other iterations than its store holds";
     else if (store && !dt_certrule_same(type, 0, partial, store->type))
         why = "lies otherwise than its store says";
-    else if (store && !passes && !is_total(store) && !is(p->base, "update"))
+    else if (store && !passes && !is_total(store) && !is_update(p->base))
         why = "is stored before all of the step have read it";
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value) : type->padded != 0)
         why = "has padding that is not zero, or goes to the user with it";
@@ -602,7 +621,7 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
             dt_certnode_differ(have->node, want->node, final->state.problem);
             return false;
         }
-        if (is(serial->entry, "update") && have->type->partial)
+        if (is_update(serial->entry) && have->type->partial)
             return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` stays pending", serial->entry, serial->key);
         counts->claims++;
         const char *loop = want->loop ? want->loop : have->loop;
@@ -666,8 +685,18 @@ static bool begins_alike(Proof *final, const Proof *serial)
     return true;
 }
 
-/* Stages have copies of a store: the update stores all or none. No two entries store one, and what it stores is the
- * serial program's. */
+/* How often an update stores what has this key. */
+static int64_t times_left(const Proof *final, const char *update, const char *key)
+{
+    const Left like = {.entry = update, .key = key};
+    int64_t n = 0;
+    for (uint32_t i = find_left(final, &like);
+         i < final->left.n && final->left.at[i].key == key && final->left.at[i].entry == update; i++)
+        n++;
+    return n;
+}
+
+/* Stages have copies of a store: an update stores all or none. What it stores is the serial program's. */
 static bool keeps_copies(Proof *final)
 {
     const CertProgram *program = &final->program;
@@ -678,16 +707,18 @@ static bool keeps_copies(Proof *final)
             by_key[n++] = &program->stores.at[i];
     qsort(by_key, n, sizeof by_key[0], by_store);
     for (uint32_t i = 0, next; i < n; i = next) {
-        int64_t copies = 0, left = 0;
+        int64_t copies = 0;
         for (next = i; next < n && by_key[next]->key == by_key[i]->key; next++)
             copies += by_key[next]->stage < 0 ? n_stages(program) : by_key[next]->to - by_key[next]->stage + 1;
-        const Left like = {.entry = dt_intern("update"), .key = by_key[i]->key};
-        for (uint32_t k = find_left(final, &like);
-             k < final->left.n && final->left.at[k].key == like.key && final->left.at[k].entry == like.entry; k++)
-            left++;
-        if (left && left != copies)
-            return dt_certfunc_fail(&final->state, NULL, "`%s` is stored on %lld of %lld stages that have it", like.key,
-                                    (long long)left, (long long)copies);
+        const char *last = NULL; /* stages' entries have one base */
+        for (uint32_t e = 0; e < program->entries.n; e++) {
+            const char *base = base_of(program, &program->entries.at[e]);
+            const int64_t left = is_update(base) && base != last ? times_left(final, base, by_key[i]->key) : 0;
+            last = base;
+            if (left && left != copies)
+                return dt_certfunc_fail(&final->state, NULL, "`%s` is stored on %lld of %lld stages that have it",
+                                        by_key[i]->key, (long long)left, (long long)copies);
+        }
     }
     return true;
 }

@@ -385,6 +385,9 @@ static bool run_entry(PlanWalk *walk, uint32_t number)
         return false;
     for (uint32_t f = 0; f < walk->entries.n; f++) {
         const CertEntry *entry = walk->entries.at[f]->entry;
+        if (!walk->plan->meta->pipeline &&
+            !is(dt_certplan_run_of(entry->name), dt_plan_str(walk->plan, walk->at_entry->name)))
+            return dt_certplan_fail(walk, "it runs %s of the program", entry->name);
         if (!dt_certplan_finish(walk, walk->entries.at[f]) || !dt_certplan_complete(walk, walk->entries.at[f]))
             return false;
         for (uint32_t i = 0; i < entry->results.n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What records say that no instruction does: how stores begin and which are saved, and (facts, see plan/logical.h) the
- * data, its batches, the seed, the scalars of the step. */
+ * data, its batches, the seed, the scalars of the step, the losses. */
 #include "verify/file.h"
 #include "verify/plan_internal.h"
 
@@ -77,7 +77,7 @@ typedef struct Facts {
     const DtPlan *plan;
     const char *at;       /* in the text */
     uint32_t readers, inputs, axes; /* met; inputs of this reader, axes of this input */
-    uint32_t settings, scalars;
+    uint32_t settings, scalars, objectives;
     bool meta;
     DtText *problem;
 } Facts;
@@ -114,6 +114,8 @@ static const void *record_of(Facts *f)
         return &plan->settings[f->settings++];
     if (is_tag(f->at, "SCAL") && f->scalars < plan->n_scalars)
         return &plan->scalars[f->scalars++];
+    if (is_tag(f->at, "OBJE") && f->objectives < plan->n_objectives)
+        return &plan->objectives[f->objectives++];
     if (is_tag(f->at, "READ") && is_whole(f, true) && f->readers < plan->n_readers) {
         f->inputs = f->axes = 0;
         return &plan->readers[f->readers++];
@@ -223,7 +225,8 @@ bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts 
                         : f.readers != plan->n_readers   ? "READ"
                         : f.settings != plan->n_settings ? "SETT"
                         : f.scalars != plan->n_scalars   ? "SCAL"
-                                                         : NULL;
+                        : f.objectives != plan->n_objectives ? "OBJE"
+                                                             : NULL;
     if (other)
         return refuse(&f, other, "s are not those that the program has");
     CertProgram *serial = DT_NEW(arena, CertProgram);

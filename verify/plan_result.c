@@ -14,13 +14,17 @@ static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* ---- where things are ---- */
 
-/* "grad.f3" of "step": the part of its name that its plan entry has in metrics. */
+/* "step" of "grad.f3", "step@critic" of "grad@critic.prologue": the part of its name that its plan entry has. */
 const char *dt_certplan_run_of(const char *entry)
 {
     static const char *const runs[] = {"grad", "eval", "predict", "update"};
-    for (size_t i = 0; i < DT_COUNT(runs); i++)
-        if (strncmp(entry, runs[i], strlen(runs[i])) == 0)
-            return i == 0 ? "step" : runs[i];
+    for (size_t i = 0; i < DT_COUNT(runs); i++) {
+        const size_t len = strlen(runs[i]), all = strcspn(entry, ".");
+        if (strncmp(entry, runs[i], len) != 0)
+            continue;
+        const char *run = i == 0 ? "step" : runs[i];
+        return entry[len] == '@' ? dt_intern_printf("%s%.*s", run, (int)(all - len), entry + len) : run;
+    }
     return entry;
 }
 

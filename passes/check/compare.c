@@ -70,7 +70,7 @@ static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
                        .source = source,
                        .context = j,
                        .rounds = j->of->rounds,
-                       .path = ""};
+                       .path = dt_entry_draws(entry)};
     DtTensor **results = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n + 1);
     dt_interp_run(&interp, entry->func, NULL, results);
     return results;
@@ -306,9 +306,9 @@ static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult 
 
 /* Both sides run the entry; what they leave is compared. What the ranks left becomes what both hold, so that entries
  * that follow begin alike. */
-static bool run_entry(DtJudge *j, DtEntryKind kind)
+static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
 {
-    const DtEntryPoint *serial = dt_entry_whole(j->of->serial, kind);
+    const DtEntryPoint *serial = dt_entry_whole(j->of->serial, kind, objective);
     if (!serial)
         return true;
     DtTensor **results = run_serial(j, serial);
@@ -318,7 +318,7 @@ static bool run_entry(DtJudge *j, DtEntryKind kind)
     j->entry = serial;
     j->again = NULL;
     memcpy(j->before, j->serial, j->of->serial->stores.n * sizeof *j->before);
-    if (!dt_judge_run(j, kind))
+    if (!dt_judge_run(j, kind, objective))
         return false;
     for (uint32_t i = 0; i < serial->results.n; i++)
         if (serial->results.at[i].store)
@@ -340,6 +340,15 @@ static bool run_entry(DtJudge *j, DtEntryKind kind)
     return good && !j->out->problem.len;
 }
 
+/* Every loss has its turn, whatever `every` says of it. */
+static bool run_step(DtJudge *j)
+{
+    bool good = true;
+    for (const DtEntryPoint *grad = NULL; good && (grad = dt_entry_next(j->of->serial, DT_ENTRY_GRAD, grad));)
+        good = run_entry(j, DT_ENTRY_GRAD, grad->objective) && run_entry(j, DT_ENTRY_UPDATE, grad->objective);
+    return good;
+}
+
 bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
 {
     DtJudge judge = {.of = c, .arena = c->arena, .mesh = &c->placed->mesh, .out = ret_judgement},
@@ -355,8 +364,8 @@ bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
     dt_judge_begin(j);
     bool good = true;
     for (j->step = 0; good && c->train && j->step < c->steps; j->step++)
-        good = run_entry(j, DT_ENTRY_GRAD) && run_entry(j, DT_ENTRY_UPDATE);
-    return good && run_entry(j, DT_ENTRY_EVAL) && run_entry(j, DT_ENTRY_PREDICT);
+        good = run_step(j);
+    return good && run_entry(j, DT_ENTRY_EVAL, NULL) && run_entry(j, DT_ENTRY_PREDICT, NULL);
 }
 
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)

@@ -52,6 +52,7 @@ typedef struct Learned {
 
 typedef struct Along {
     DtJudge *j;
+    const DtEntryPoint *entry; /* that made the gradients */
     DtArena *arena; /* of one run */
     Learned *params;
     uint32_t n, first, last; /* parameters first <= i < last move */
@@ -121,11 +122,12 @@ static double loss_scale(const DtJudge *j)
 /* How the loss moves along the direction, as gradients have it: scaled. */
 static double forward(Along *a)
 {
-    const DtEntryPoint *loss = dt_entry_whole(a->j->of->loss, DT_ENTRY_LOSS);
+    const DtEntryPoint *loss = dt_entry_whole(a->j->of->loss, DT_ENTRY_LOSS, a->entry->objective);
     DtArena *outer = a->arena;
     a->arena = dt_arena_new();
     DtInterp interp = {
-        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a, .path = ""};
+        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a,
+        .path = dt_entry_draws(a->entry)};
     DtTangents tangents = {.interp = &interp, .direction = direction, .context = a};
     DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * loss->results.n + 1);
     dt_tangent_run(&tangents, loss->func, NULL, NULL, results, results + loss->results.n);
@@ -153,7 +155,8 @@ static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
     DtArena *outer = a->arena;
     a->arena = dt_arena_new();
     DtInterp interp = {
-        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a, .path = ""};
+        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a,
+        .path = dt_entry_draws(a->entry)};
     DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, entry->results.n + 1);
     DtTensor **gradients = DT_NEW_ARRAY(a->arena, DtTensor *, a->n + 1);
     dt_interp_run(&interp, entry->func, NULL, results);
@@ -277,7 +280,7 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
 {
     if (!j->of->loss || j->of->rounds)
         return true;
-    Along along = {.j = j, .arena = j->arena}, *a = &along;
+    Along along = {.j = j, .entry = entry, .arena = j->arena}, *a = &along;
     a->params = DT_NEW_ARRAY(j->arena, Learned, entry->results.n + 1);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
@@ -301,8 +304,8 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
     draw(a);
     if (a->n && !agrees(a, entry, &backward, &forwards, &relative))
         return find_wrong(a, entry);
-    j->out->learned = a->n;
-    j->out->derivative = a->n ? relative : 0;
+    j->out->learned += a->n;
+    j->out->derivative = fmax(j->out->derivative, a->n ? relative : 0);
     return true;
 }
 
@@ -391,13 +394,25 @@ static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
     return NULL;
 }
 
-/* The norm of a group's gradients; NULL: of all. */
+/* Whether the entry is about the store. */
+static bool is_read(const Reference *r, const DtStore *store)
+{
+    const DtFunc *func = r->entry->func;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
+            return true;
+    return false;
+}
+
+/* The norm of a group's gradients; NULL: of all that the entry applies. */
 static double norm_of(const Reference *r, const DtParamGroup *group)
 {
     const DtModule *serial = r->j->of->serial;
     double squares = 0;
     for (uint32_t i = 0; i < serial->stores.n; i++) {
         const DtStore *grad = serial->stores.at[i];
+        if (!is_read(r, grad))
+            continue;
         const DtUpdateRule *rule = grad->kind == DT_STORE_GRAD && group ? rule_of(r, grad->of) : NULL;
         if (grad->kind == DT_STORE_GRAD && (!group || (rule && &r->j->of->train->groups.at[rule->group] == group)))
             squares += pow(norm(held(r, grad)) * r->unscale, 2);
@@ -450,6 +465,8 @@ bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *res
         return true;
     for (uint32_t i = 0; i < serial->stores.n; i++) {
         const DtStore *store = serial->stores.at[i];
+        if (!is_read(r, store))
+            continue;
         if (store->kind == DT_STORE_GRAD && !update_param(r, store->of, store))
             return false;
         if (store->kind == DT_STORE_NEXT && !check_store(r, store->of, held(r, store)->at))

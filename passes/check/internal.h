@@ -81,7 +81,7 @@ const DtFunc *dt_judge_wrong_function(DtJudge *j);
 
 /* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the
  * stores. False after a problem. */
-bool dt_judge_run(DtJudge *j, DtEntryKind kind);
+bool dt_judge_run(DtJudge *j, DtEntryKind kind, const char *objective);
 
 /* Parts of an entry: evaluation on the ranks with coordinates at[] on the mesh axes of `fixed` (raw[i * n + rank] is
  * result i), then what becomes of the results when all have been evaluated. */

@@ -40,7 +40,7 @@ typedef struct Machine {
 /* What an entry or two leave: by store, and by name. */
 typedef struct Left {
     DtTensor **stores;
-    DT_VEC(const char *) names;
+    DT_VEC(const char *) names, entries; /* entries: of the plan, that show them */
     DT_VEC(DtTensor *) named;
 } Left;
 
@@ -105,13 +105,14 @@ static DtTensor *source(void *context, const DtOp *op)
     return tensor;
 }
 
-static void run_entry(Machine *m, DtEntryKind kind, Left *left)
+static void run_entry(Machine *m, DtEntryKind kind, const char *objective, Left *left)
 {
-    const DtEntryPoint *entry = dt_entry_whole(m->serial, kind);
+    const DtEntryPoint *entry = dt_entry_whole(m->serial, kind, objective);
     if (!entry)
         return;
-    DtInterp interp = {.arena = m->arena, .seed = m->seed, .step = m->step, .source = source, .context = m,
-                       .noise = m->noise, .path = "", .n_moved = (uint64_t)m->step << 32};
+    DtInterp interp = {.arena = m->arena, .seed = m->seed, .source = source, .context = m,
+                       .step = m->step,
+                       .noise = m->noise, .path = dt_entry_draws(entry), .n_moved = (uint64_t)m->step << 32};
     DtTensor **results = DT_NEW_ARRAY(m->arena, DtTensor *, entry->results.n + 1);
     m->interp = &interp;
     dt_interp_run(&interp, entry->func, NULL, results);
@@ -122,6 +123,7 @@ static void run_entry(Machine *m, DtEntryKind kind, Left *left)
             continue;
         }
         DT_PUSH(m->arena, left->names, result->name);
+        DT_PUSH(m->arena, left->entries, dt_entry_run(entry));
         DT_PUSH(m->arena, left->named, results[i]);
     }
     for (uint32_t i = 0; i < m->serial->stores.n; i++)
@@ -137,9 +139,12 @@ static void run_once(Machine *m, uint32_t noise, bool evaluates, Left *ret_left)
     memcpy(m->held, before, m->serial->stores.n * sizeof *before);
     m->noise = noise;
     m->evaluates = evaluates;
-    run_entry(m, evaluates ? DT_ENTRY_EVAL : DT_ENTRY_GRAD, ret_left);
-    if (!evaluates)
-        run_entry(m, DT_ENTRY_UPDATE, ret_left);
+    if (evaluates)
+        run_entry(m, DT_ENTRY_EVAL, NULL, ret_left);
+    for (const DtEntryPoint *grad = NULL; !evaluates && (grad = dt_entry_next(m->serial, DT_ENTRY_GRAD, grad));) {
+        run_entry(m, DT_ENTRY_GRAD, grad->objective, ret_left);
+        run_entry(m, DT_ENTRY_UPDATE, grad->objective, ret_left);
+    }
     m->held = before;
 }
 
@@ -245,7 +250,6 @@ static bool compare(Step *s, const Where *where, const char *what, const DtTenso
 
 static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
 {
-    static const char *const entries[2][2] = {{"step", "update"}, {"eval", "eval"}};
     Machine *m = s->m;
     bool good = true;
     for (uint32_t i = 0; i < s->exact.names.n; i++) {
@@ -253,8 +257,7 @@ static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
         const DtTensor *want = s->exact.named.at[i];
         const char *name = s->exact.names.at[i];
         DtTensor *got = dt_interp_tensor(m->arena, want->type);
-        if (want->type->rank == 0 && (trial->scalar(trial, m->step, entries[s->evaluates][0], name, got->at) ||
-                                      trial->scalar(trial, m->step, entries[s->evaluates][1], name, got->at)))
+        if (want->type->rank == 0 && trial->scalar(trial, m->step, s->exact.entries.at[i], name, got->at))
             good &= compare(s, &where, dt_arena_printf(m->arena, "%s%s", name, s->evaluates ? " of held-out data" : ""),
                             got);
     }

@@ -57,7 +57,7 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options
 static const DtModule *loss_of(DtArena *arena, const DtLowerOptions *options)
 {
     const DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
-    return program && dt_entry_whole(program->module, DT_ENTRY_LOSS) ? program->module : NULL;
+    return program && dt_entry_next(program->module, DT_ENTRY_LOSS, NULL) ? program->module : NULL;
 }
 
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options)

@@ -129,6 +129,7 @@ void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, co
     DtRanks ranks = {.arena = j->arena,
                      .seed = j->seed,
                      .step = j->step,
+                     .draws = dt_entry_draws(entry),
                      .mesh = j->mesh,
                      .source = source,
                      .across = dt_judge_across,
@@ -297,21 +298,21 @@ void dt_judge_keep_early(DtJudge *j)
     j->named.n = 0;
 }
 
-static bool run_prologue(DtJudge *j, DtEntryKind kind)
+static bool run_prologue(DtJudge *j, DtEntryKind kind, const char *objective)
 {
-    const DtEntryPoint *prologue = dt_entry_find(j->of->placed, kind, DT_PART_PROLOGUE, -1);
+    const DtEntryPoint *prologue = dt_entry_find(j->of->placed, kind, objective, DT_PART_PROLOGUE, -1);
     if (prologue && !run_all(j, prologue))
         return false;
     dt_judge_keep_early(j);
     return true;
 }
 
-bool dt_judge_run(DtJudge *j, DtEntryKind kind)
+bool dt_judge_run(DtJudge *j, DtEntryKind kind, const char *objective)
 {
-    const DtEntryPoint *entry = dt_entry_whole(j->of->placed, kind);
+    const DtEntryPoint *entry = dt_entry_whole(j->of->placed, kind, objective);
     j->early.n = j->named.n = j->stored.n = 0;
     j->micro = -1;
-    bool good = entry ? run_prologue(j, kind) && run_all(j, entry)
+    bool good = entry ? run_prologue(j, kind, objective) && run_all(j, entry)
                 : j->of->placed->pipeline
                     ? dt_judge_run_staged(j, kind)
                     : dt_judge_problem(j, "the placed program has no entry %s", dt_entry_kind_name(kind));

@@ -106,7 +106,7 @@ static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *
     const DtModule *module = j->of->placed;
     *ret_found = 0;
     for (uint32_t stage = 0; stage < module->pipeline->n_stages; stage++) {
-        const DtEntryPoint *entry = dt_entry_find(module, kind, part, (int32_t)stage);
+        const DtEntryPoint *entry = dt_entry_find(module, kind, NULL, part, (int32_t)stage);
         if (!entry)
             continue;
         int64_t at[DT_MAX_MESH] = {0};

@@ -17,6 +17,9 @@
  *                                              %dw = call f.bwd(%tokens, %w, %h, 1)
  *                                              return %l, %dw
  *
+ * Where there are several losses (DtObjective), each entry "loss@NAME" becomes an entry "grad@NAME": of those
+ * parameters that the objective's rules update; the others are constants in it.
+ *
  * Gradients have the dtype that `precision` says for `grads` (f32 without it), and add up over
  * micro-batches; with `loss_scale` they are that many times as large, until the update. A parameter on which the
  * loss does not depend has gradient zero.
@@ -90,6 +93,7 @@ typedef struct Grad {
     DtModule *module;
     DtBuilder b;
     Step step;
+    bool *trains; /* by number of the store: a parameter that this entry gives the gradient of */
     const DtDerivative *derivative; /* NULL: the loss depends on no parameter */
     DtValue **in, **out;            /* of the step's forward function */
     DtValue **gradients;            /* results of its backward function */
@@ -171,7 +175,7 @@ static void return_gradients(Grad *g, DtEntryPoint *entry)
     const uint32_t n_stores = g->module->stores.n;
     for (uint32_t i = 0; i < n_stores; i++) {
         DtStore *store = g->module->stores.at[i];
-        if (store->kind != DT_STORE_PARAM || store->frozen)
+        if (!g->trains[i])
             continue;
         DtStore *to = gradient_store(g, store);
         DtValue *gradient = gradient_of(g, store);
@@ -184,16 +188,27 @@ static void return_gradients(Grad *g, DtEntryPoint *entry)
     }
 }
 
-static const DtDerivative *derive_step(DtDiff *diff, const Step *step)
+static const DtDerivative *derive_step(DtDiff *diff, const Step *step, const bool *trains)
 {
     bool *active = DT_NEW_ARRAY(diff->arena, bool, step->sources.n + 1);
     bool *seeded = DT_NEW_ARRAY(diff->arena, bool, step->func->results.n + 1);
     for (uint32_t i = 0; i < step->sources.n; i++)
-        active[i] = step->sources.at[i]->kind == DT_OP_PARAM &&
-                    step->sources.at[i]->store->kind == DT_STORE_PARAM &&
-                    !step->sources.at[i]->store->frozen;
+        active[i] = step->sources.at[i]->kind == DT_OP_PARAM && trains[step->sources.at[i]->store->index];
     seeded[0] = dt_activity_of(diff, step->func, active, NULL)->active_out[0];
     return seeded[0] ? dt_diff_derive(diff, step->func, NULL, active, seeded) : NULL;
+}
+
+/* By number of the store: is it a parameter that the objective trains? */
+static bool *trained_by(const DtModule *module, const DtPassContext *context, const char *objective)
+{
+    const DtTrainConfig *train = context ? context->train : NULL;
+    bool *trains = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1);
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        if (store->kind == DT_STORE_PARAM && !store->frozen)
+            trains[i] = !train || train->objectives.n < 2 || dt_train_objective(train, store->path)->name == objective;
+    }
+    return trains;
 }
 
 static void check_loss(const DtFunc *loss)
@@ -210,15 +225,16 @@ static void differentiate(DtModule *module, DtEntryPoint *entry, const DtPassCon
     check_loss(loss);
     DtDiff diff = {.module = module, .arena = module->arena};
     Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
-    g.derivative = derive_step(&diff, &g.step);
-    g.b = (DtBuilder){.func = dt_graph_func(module, dt_entry_kind_name(DT_ENTRY_GRAD), DT_FUNC_ENTRY)};
+    g.trains = trained_by(module, context, entry->objective);
+    g.derivative = derive_step(&diff, &g.step, g.trains);
+    dt_entry_set(entry, DT_ENTRY_GRAD, DT_PART_WHOLE, -1);
+    g.b = (DtBuilder){.func = dt_graph_func(module, entry->name, DT_FUNC_ENTRY)};
     g.b.func->span = loss->span;
     read_sources(&g);
     g.b.span = loss->span;
     call_both(&g);
     for (uint32_t i = 0; i < loss->results.n; i++)
         dt_graph_return(g.b.func, g.out[i]);
-    dt_entry_set(entry, DT_ENTRY_GRAD, DT_PART_WHOLE, -1);
     entry->func = g.b.func;
     entry->results.at[0].accumulate = true;
     return_gradients(&g, entry);
@@ -272,9 +288,8 @@ static bool drop_meanings(DtModule *module)
 
 bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
-    DtEntryPoint *entry = dt_entry_whole(module, DT_ENTRY_LOSS);
-    bool said = false;
-    if (entry != NULL) /* else a model without train block */
+    bool said = false, any = false; /* none: a model without train block */
+    for (DtEntryPoint *entry = NULL; (entry = dt_entry_next(module, DT_ENTRY_LOSS, entry)); any = true)
         differentiate(module, entry, context);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         said = said || module->funcs.at[i]->gradient || module->funcs.at[i]->stream;
@@ -282,5 +297,5 @@ bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
     }
     if (said && !has_ring(context))
         drop_merges(module);
-    return drop_meanings(module) || entry != NULL || said;
+    return drop_meanings(module) || any || said;
 }

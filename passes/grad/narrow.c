@@ -24,7 +24,7 @@
 
 typedef struct Narrow {
     DtModule *module;
-    const DtFunc *update;
+    bool *updates;     /* by function: that of an entry that updates */
     DtDtype dtype;     /* in which layers compute */
     bool **input;      /* by function, by input: can be narrow */
     bool **pays;       /* some cast of it lies in memory */
@@ -41,8 +41,7 @@ static bool is_wider(const Narrow *n, const DtType *type)
 /* Where it stands whether the value of function f can be narrow, NULL: it is no parameter. */
 static bool *state_of(Narrow *n, uint32_t f, const DtValue *value)
 {
-    const DtFunc *func = n->module->funcs.at[f];
-    if (func == n->update)
+    if (n->updates[f])
         return NULL;
     if (!value->op)
         return &n->input[f][value->index];
@@ -223,9 +222,18 @@ static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result
     store->type = dt_type_with_dtype(store->type, n->dtype);
 }
 
-static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *update)
+static bool is_update(const DtModule *module, const DtFunc *func)
+{
+    const DtEntryPoint *update = NULL;
+    while ((update = dt_entry_next(module, DT_ENTRY_UPDATE, update)) && update->func != func)
+        continue;
+    return update != NULL;
+}
+
+static void begin(Narrow *n, const DtPassContext *context)
 {
     DtModule *module = n->module;
+    n->updates = DT_NEW_ARRAY(module->arena, bool, module->funcs.n + 1);
     n->input = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
     n->pays = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
     n->in_memory = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
@@ -233,6 +241,7 @@ static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *u
     const bool *streams = dt_ring_functions(module);
     for (uint32_t f = 0; f < module->funcs.n; f++) {
         const DtFunc *func = module->funcs.at[f];
+        n->updates[f] = is_update(module, func);
         n->input[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
         n->pays[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
         n->in_memory[f] = DT_NEW_ARRAY(module->arena, bool, func->n_values + 1);
@@ -240,33 +249,43 @@ static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *u
             n->input[f][i] =
                 is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func) && !streams[f];
     }
+    for (const DtEntryPoint *update = NULL; (update = dt_entry_next(module, DT_ENTRY_UPDATE, update));)
+        for (uint32_t i = 0; i < update->results.n; i++) {
+            const DtStore *store = update->results.at[i].store;
+            if (store && store->kind == DT_STORE_PARAM)
+                n->store[store->index] = is_wider(n, store->type);
+        }
+}
+
+/* Whether there are any in this entry. */
+static bool update_masters(const Narrow *n, DtEntryPoint *update)
+{
+    bool any = false;
     for (uint32_t i = 0; i < update->results.n; i++) {
         const DtStore *store = update->results.at[i].store;
-        if (store && store->kind == DT_STORE_PARAM)
-            n->store[store->index] = is_wider(n, store->type);
+        if (!store || store->kind != DT_STORE_PARAM || !n->store[store->index])
+            continue;
+        update_master(n, update, i++);
+        any = true;
     }
+    return any;
 }
 
 bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
 {
-    DtEntryPoint *update = dt_entry_whole(module, DT_ENTRY_UPDATE);
+    DtEntryPoint *update = dt_entry_next(module, DT_ENTRY_UPDATE, NULL);
     if (!update || !context->train || context->train->precision.compute == DT_F32)
         return false;
-    Narrow n = {.module = module, .update = update->func, .dtype = context->train->precision.compute};
+    Narrow n = {.module = module, .dtype = context->train->precision.compute};
     bool *pays = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1), any = false;
-    begin(&n, context, update);
+    begin(&n, context);
     look_at_all(&n);
     find_what_pays(&n, pays);
     for (uint32_t i = 0; i < module->stores.n; i++)
         n.store[i] = n.store[i] && pays[i];
     look_at_all(&n);
-    for (uint32_t i = 0; i < update->results.n; i++) {
-        const DtStore *store = update->results.at[i].store;
-        if (!store || store->kind != DT_STORE_PARAM || !n.store[store->index])
-            continue;
-        update_master(&n, update, i++);
-        any = true;
-    }
+    for (; update; update = dt_entry_next(module, DT_ENTRY_UPDATE, update))
+        any = update_masters(&n, update) || any;
     for (uint32_t f = 0; any && f < module->funcs.n; f++)
         narrow_func(&n, f);
     return any;

@@ -10,6 +10,9 @@
  *   %p', %m', .. = the rule's ops, of %p, %g, %n, %m, .., inputs "@lr" ..
  *   where(%k, %p', %p), where(%k, %m', %m) ...
  *
+ * Where there are several losses (DtObjective), each has an entry "update@NAME" of the parameters that it trains, and
+ * all that is said here of all parameters is said of these.
+ *
  * A group of parameters that counts its own gradients only has a norm of its own, "grad_norm.NAME".
  *
  * So a step whose norm is not finite changes nothing: neither parameters and moments nor states. All ranks know the
@@ -53,6 +56,7 @@ typedef struct Update {
     const DtOptimizer *optimizer;
     const DtPrecision *precision;
     DtBuilder b;
+    const DtEntryPoint *grad; /* whose gradients it applies */
     DtEntryPoint entry;
     DT_VEC(DtValue *) scalars; /* inputs, and what rules made of such and of numbers */
     DtValue *norm;
@@ -274,30 +278,31 @@ static void read_loss_scale(Update *u)
 /* States take the values that "grad" made for them, unless the step is skipped. */
 static void update_states(Update *u)
 {
-    DtEntryPoint *grad = dt_entry_whole(u->module, DT_ENTRY_GRAD);
-    for (uint32_t i = 0; grad != NULL && i < grad->results.n; i++) {
-        DtStore *state = grad->results.at[i].store;
+    for (uint32_t i = 0; i < u->grad->results.n; i++) {
+        DtStore *state = u->grad->results.at[i].store;
         if (state == NULL || state->kind != DT_STORE_STATE)
             continue;
         DtStore *next = beside(u->module, state, DT_STORE_NEXT, state->type->dtype);
         next->init = (DtInit){.kind = DT_INIT_CONST};
-        grad->results.at[i].store = next;
+        if (u->grad->objective) { /* two losses may assign one state */
+            next->path = dt_intern_printf("%s@%s", next->path, u->grad->objective);
+            next->pattern = dt_intern_printf("%s@%s", next->pattern, u->grad->objective);
+        }
+        u->grad->results.at[i].store = next;
         DtValue *new = read_store(u, next, "next_");
         give(u, unless_skipped(u, new, read_store(u, state, "")), state, NULL);
     }
 }
 
-/* One slot per gradient store; their values, first all parameters', so that the text reads in
- * groups. */
+/* One slot per gradient; their values, first all parameters', so that the text reads in groups. */
 static Slot *make_slots(Update *u, uint32_t *ret_n)
 {
     DtModule *module = u->module;
     Slot *slots = DT_NEW_ARRAY(module->arena, Slot, module->stores.n + 1);
-    const uint32_t n_stores = module->stores.n;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < n_stores; i++) {
-        DtStore *grad = module->stores.at[i];
-        if (grad->kind == DT_STORE_GRAD)
+    for (uint32_t i = 0; i < u->grad->results.n; i++) {
+        DtStore *grad = u->grad->results.at[i].store;
+        if (grad && grad->kind == DT_STORE_GRAD)
             slots[n++] = (Slot){.param = grad->of, .grad = grad};
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -315,17 +320,14 @@ static Slot *make_slots(Update *u, uint32_t *ret_n)
     return slots;
 }
 
-bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
+static void add_update(DtModule *module, const DtTrainConfig *train, const DtEntryPoint *grad)
 {
-    if (context->train == NULL || (!context->train->optimizer.rules.n && !context->train->optimizer.span.file))
-        return false; /* no optimizer was written */
     Update u = {.module = module,
-                .train = context->train,
-                .optimizer = &context->train->optimizer,
-                .precision = &context->train->precision};
-    if (dt_dtype_is_float(u.precision->reduce) && u.precision->reduce != u.precision->grads)
-        module->crossing = u.precision->reduce;
-    u.entry = dt_entry_new(DT_ENTRY_UPDATE, DT_PART_WHOLE, -1);
+                .train = train,
+                .grad = grad,
+                .optimizer = &train->optimizer,
+                .precision = &train->precision};
+    u.entry = dt_entry_new(DT_ENTRY_UPDATE, grad->objective, DT_PART_WHOLE, -1);
     u.b = (DtBuilder){.func = dt_graph_func(module, u.entry.name, DT_FUNC_ENTRY), .span = u.optimizer->span};
     u.b.func->span = u.optimizer->span;
     u.entry.func = u.b.func;
@@ -343,5 +345,21 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     u.b.func->n_returns = u.b.func->results.n;
     dt_graph_renumber(u.b.func);
     DT_PUSH(module->arena, module->entries, u.entry);
+}
+
+bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
+{
+    const DtTrainConfig *train = context->train;
+    if (train == NULL || (!train->optimizer.rules.n && !train->optimizer.span.file))
+        return false; /* no optimizer was written */
+    const DtPrecision *precision = &train->precision;
+    if (dt_dtype_is_float(precision->reduce) && precision->reduce != precision->grads)
+        module->crossing = precision->reduce;
+    const uint32_t n_entries = module->entries.n;
+    for (uint32_t i = 0; i < n_entries; i++) { /* which grow meanwhile */
+        const DtEntryPoint grad = module->entries.at[i];
+        if (grad.kind == DT_ENTRY_GRAD && grad.part == DT_PART_WHOLE)
+            add_update(module, train, &grad);
+    }
     return true;
 }

@@ -10,7 +10,7 @@
  *
  * Functions and loops hand over what they make so, if all that call them cast it: a result can be wide if it is a
  * product, a rounded sum, or such a result of what is called, and nothing but a cast, or the same of a caller, reads
- * it. What cannot is crossed out until nothing changes. Only what entry "grad" gives to stores of gradients is looked
+ * it. What cannot is crossed out until nothing changes. Only what entries "grad" give to stores of gradients is looked
  * at.
  *
  * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding (docs/language.md,
@@ -113,6 +113,19 @@ static void look_at_all(Widen *w)
     }
 }
 
+/* What entries "grad" give to stores of gradients. */
+static void reach_gradients(Widen *w)
+{
+    for (const DtEntryPoint *grad = NULL; (grad = dt_entry_next(w->module, DT_ENTRY_GRAD, grad));) {
+        const uint32_t top = dt_graph_number(w->module, grad->func);
+        for (uint32_t i = 0; i < grad->results.n; i++)
+            if (grad->results.at[i].store && grad->results.at[i].store->kind == DT_STORE_GRAD) {
+                w->reached[top][i] = true;
+                reach(w, grad->func->results.at[i]);
+            }
+    }
+}
+
 /* ---- doing it ---- */
 
 /* The value in f32: itself, or what was rounded. */
@@ -175,8 +188,7 @@ static bool widen_func(const Widen *w, uint32_t f)
 
 bool dt_pass_widen(DtModule *module, const DtPassContext *context)
 {
-    const DtEntryPoint *grad = dt_entry_whole(module, DT_ENTRY_GRAD);
-    if (!grad)
+    if (!dt_entry_next(module, DT_ENTRY_GRAD, NULL))
         return false;
     Widen w = {.module = module};
     w.reached = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
@@ -185,16 +197,12 @@ bool dt_pass_widen(DtModule *module, const DtPassContext *context)
         w.reached[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
         w.result[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
     }
-    const uint32_t top = dt_graph_number(w.module, grad->func);
     const bool *streams = dt_ring_functions(module);
-    for (uint32_t i = 0; i < grad->results.n; i++)
-        if (grad->results.at[i].store && grad->results.at[i].store->kind == DT_STORE_GRAD) {
-            w.reached[top][i] = true;
-            reach(&w, grad->func->results.at[i]);
-        }
+    reach_gradients(&w);
     for (uint32_t f = 0; f < module->funcs.n; f++)
         for (uint32_t i = 0; i < module->funcs.at[f]->results.n; i++)
-            w.result[f][i] = f != top && w.reached[f][i] && is_narrow(module->funcs.at[f]->results.at[i]->type) &&
+            w.result[f][i] = module->funcs.at[f]->kind != DT_FUNC_ENTRY && w.reached[f][i] &&
+                             is_narrow(module->funcs.at[f]->results.at[i]->type) &&
                              !dt_inline_keeps(context, module->funcs.at[f]) && !streams[f];
     look_at_all(&w);
     bool *any = DT_NEW_ARRAY(module->arena, bool, module->funcs.n + 1), changed = false;

@@ -104,7 +104,7 @@ static bool cut_entries(DtStager *s)
     const DtEntryPoint *entries[DT_COUNT(kinds)];
     uint32_t n = 0;
     for (size_t i = 0; i < DT_COUNT(kinds); i++)
-        if ((entries[n] = dt_entry_whole(s->module, kinds[i])))
+        if ((entries[n] = dt_entry_whole(s->module, kinds[i], NULL)))
             n++;
     if (n > 0 && !dt_stage_cut(s, entries[0]))
         return false;
@@ -120,7 +120,7 @@ static bool cut_entries(DtStager *s)
         if (entry->part == DT_PART_PROLOGUE)
             keep_prologue(s, entry);
     }
-    const DtEntryPoint *update = dt_entry_whole(s->module, DT_ENTRY_UPDATE);
+    const DtEntryPoint *update = dt_entry_whole(s->module, DT_ENTRY_UPDATE, NULL);
     return !update || dt_stage_update(s, update);
 }
 

@@ -299,7 +299,7 @@ static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece,
                          DtStore *const *stores, uint32_t n_results, const DtEntryResult *results)
 {
     const uint32_t number = w->s->piece_first[piece];
-    DtEntryPoint entry = dt_entry_new(w->run.kind, DT_PART_F + kind, (int32_t)number);
+    DtEntryPoint entry = dt_entry_new(w->run.kind, NULL, DT_PART_F + kind, (int32_t)number);
     entry.func = func;
     entry.stage = (int32_t)dt_stage_of(w->s, piece);
     func->name = entry.name;

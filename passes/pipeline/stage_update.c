@@ -266,7 +266,7 @@ static void update_stage(Updater *u, uint32_t stage)
 {
     const uint64_t all =
         u->s->pipeline->n_stages == 64 ? UINT64_MAX : ((uint64_t)1 << u->s->pipeline->n_stages) - 1;
-    DtEntryPoint entry = dt_entry_new(u->entry->kind, u->entry->part, (int32_t)u->s->class_first[stage]);
+    DtEntryPoint entry = dt_entry_new(u->entry->kind, NULL, u->entry->part, (int32_t)u->s->class_first[stage]);
     entry.stage = (int32_t)stage;
     u->b = (DtBuilder){.func = dt_graph_func(u->s->module, entry.name, DT_FUNC_ENTRY),
                        .span = u->func->span};

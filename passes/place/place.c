@@ -654,7 +654,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
         dt_graph_return(p->top, value);
     }
     entry->func = finish(&w);
-    dt_placelazy_finish(p, entry->kind);
+    dt_placelazy_finish(p, entry);
     return true;
 }
 

@@ -164,7 +164,7 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
 
 /* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose
  * results are the inputs of the same names. */
-void dt_placelazy_finish(DtPlacer *p, DtEntryKind kind);
+void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of);
 
 /* ---- place_ring.c ---- */
 

@@ -184,11 +184,11 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     return NULL;
 }
 
-void dt_placelazy_finish(DtPlacer *p, DtEntryKind kind)
+void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of)
 {
     if (!p->prologue)
         return;
-    DtEntryPoint point = dt_entry_new(kind, DT_PART_PROLOGUE, -1);
+    DtEntryPoint point = dt_entry_new(of->kind, of->objective, DT_PART_PROLOGUE, -1);
     point.func = p->prologue;
     for (uint32_t i = 0; i < p->completed.n; i++)
         DT_PUSH(p->module->arena, point.results,

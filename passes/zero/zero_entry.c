@@ -349,7 +349,7 @@ void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
     for (uint32_t i = 0; i < n_buckets; i++)
         add_job(&s, job_of(&s, entry, buckets[i]));
     copy_ops(&s);
-    DtEntryPoint made = dt_entry_new(entry->kind, entry->part, entry->number);
+    DtEntryPoint made = dt_entry_new(entry->kind, entry->objective, entry->part, entry->number);
     made.func = s.b.func;
     made.stage = entry->stage;
     made.more = entry->more;

@@ -312,7 +312,7 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
 {
     const DtFunc *func = entry->func;
     Update update = {.z = z}, *u = &update;
-    DtEntryPoint made = dt_entry_new(entry->kind, entry->part, entry->number);
+    DtEntryPoint made = dt_entry_new(entry->kind, entry->objective, entry->part, entry->number);
     made.stage = entry->stage;
     made.more = entry->more;
     made.func = dt_graph_func(z->module, func->name, DT_FUNC_ENTRY);

@@ -133,8 +133,7 @@ void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *contex
     if (!runs)
         dt_arena_exhausted((plan->n_insts + 1) * sizeof *runs);
     for (uint32_t e = 0; e < plan->n_entries; e++) {
-        const char *name = dt_plan_str(plan, plan->entries[e].name);
-        if (strcmp(name, "step") && strcmp(name, "update"))
+        if (!dt_plan_is_step(plan, plan->entries[e].name))
             continue;
         double ranks = plan->meta->n_ranks;
         if (plan->entries[e].stage >= 0)

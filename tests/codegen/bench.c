@@ -246,7 +246,7 @@ static uint32_t fuse(Bench *t, DtInterp *interp, DtTensor *const *expected)
 void bench_check(Bench *t)
 {
     DtText problems = {0};
-    DtEntryPoint entry = dt_entry_new(DT_ENTRY_PREDICT, DT_PART_WHOLE, -1);
+    DtEntryPoint entry = dt_entry_new(DT_ENTRY_PREDICT, NULL, DT_PART_WHOLE, -1);
     entry.func = t->func;
     entry.results.at = t->results.at;
     entry.results.n = t->results.n;

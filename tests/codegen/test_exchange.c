@@ -190,7 +190,7 @@ static void make_case(Case *c, uint32_t n, const int64_t *sizes, uint64_t seed)
         c->module->mesh.axes[m] = (DtMeshAxis){.name = dt_intern(names[m]), .size = sizes[m]};
     c->module->mesh.n = n;
     c->func = dt_graph_func(c->module, "predict", DT_FUNC_ENTRY);
-    DtEntryPoint entry = dt_entry_new(DT_ENTRY_PREDICT, DT_PART_WHOLE, -1);
+    DtEntryPoint entry = dt_entry_new(DT_ENTRY_PREDICT, NULL, DT_PART_WHOLE, -1);
     entry.func = c->func;
     entry.stage = -1;
     DtBuilder b = {.func = c->func};

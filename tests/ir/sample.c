@@ -194,7 +194,7 @@ static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, Dt
 
 static DtEntryPoint new_entry(DtModule *module, DtEntryKind kind)
 {
-    DtEntryPoint entry = dt_entry_new(kind, DT_PART_WHOLE, -1);
+    DtEntryPoint entry = dt_entry_new(kind, NULL, DT_PART_WHOLE, -1);
     entry.func = dt_graph_func(module, entry.name, DT_FUNC_ENTRY);
     return entry;
 }

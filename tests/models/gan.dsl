@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A generative adversarial network (Goodfellow et al., 2014) with perceptrons as in the paper's experiments on MNIST. One loss
-# and one optimizer train both at once: what the discriminator says of generated images reaches the generator with the
-# sign turned (a gradient reversal), the images reach the discriminator's own part without gradient.
+# A generative adversarial network (Goodfellow et al., 2014) with perceptrons as in the paper's experiments on MNIST. The
+# discriminator tells generated images from real ones; then the generator, which sees what the discriminator has just
+# become, makes it take its images for real (the loss that does not saturate, section 3 of the paper).
 include "std.dsl"
 dim batch = 64, noise = 100, hidden = 256, wide = 512, pixel = 784, one = 1
 
@@ -14,19 +14,16 @@ layer discriminator(x[batch, pixel]) -> [batch] {
 }
 fn softplus0(x[...]) -> [...] { return log(1 + exp(-abs(x))) + max(x, 0) }
 model gan(z[batch, noise], real[batch, pixel]) -> [batch], [batch] {
-  fake = generator(z)
-  judge = d:discriminator
-  # the value is that of `fake`, the gradient that reaches `fake` has its sign turned
-  turned = 2 * stop(fake) - fake
-  f = judge(turned)
-  r = judge(real)
-  return softplus0(-r) + softplus0(f), f
+  d = d:discriminator
+  return d(generator(z)), d(real)
 }
 train {
   z[batch, noise] = synthetic(-1, 1)
   real[batch, pixel] = synthetic(-1, 1)
-  per, f = gan(z, real)
-  loss = mean[batch](per)
-  optimizer = adamw(lr = 2e-4, betas = (0.5, 0.999))
+  of_fake, of_real = gan(z, real)
+  apart = mean[batch](softplus0(-of_real) + softplus0(of_fake))
+  fooled = mean[batch](softplus0(-of_fake))
+  judge = adamw(lr = 2e-4, betas = (0.5, 0.999), decay = 0, params = "d.*", loss = apart)
+  forger = adamw(lr = 2e-4, betas = (0.5, 0.999), decay = 0, params = "generator.*", loss = fooled)
   steps = 100_000
 }

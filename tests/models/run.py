@@ -7,7 +7,9 @@
 
 A model is NAME.dsl at its published size, an entry of models.json, and NAME.py, which computes its loss in PyTorch.
 The entry has `parameters`, the published number; `dims`, a small size for the test; `layouts`, parallel blocks that
-give the same; perhaps `lr`, where training goes apart from rounding alone (batch norm of few elements).
+give the same; perhaps `lr`, where training goes apart from rounding alone (batch norm of few elements); perhaps
+`model`, where another entry has the program, too. `turns` says which losses are minimised in turn: the name of the
+entry in the train block, `loss`, `params`, `every`; NAME.py then has a function for each loss.
 
 PyTorch computes in float64 from the parameters that dtrun drew and the numbers that `synthetic` draws (written here
 again from docs/language.md). Recorded are the loss of 20 steps of adamw, and of each parameter the gradient of the
@@ -28,6 +30,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from fnmatch import fnmatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BETAS, LR, EPS, CLIP = 20, (0.9, 0.95), 3e-3, 1e-3, 1.0
@@ -64,8 +67,17 @@ def saved(folder, part):
         return tensors_of(os.path.join(folder, file.read().strip(), part + ".safetensors"))
 
 
-def optimizer(entry):
-    return "adamw(lr = %g, betas = (%g, %g), eps = %g, decay = 0, clip = %g)" % (entry.get("lr", LR), *BETAS, EPS, CLIP)
+def turns(entry):
+    return entry.get("turns", [{"name": "optimizer", "loss": "loss", "params": "*", "every": 1}])
+
+
+def optimizers(entry):
+    """Options that set them."""
+    call = "adamw(lr = %g, betas = (%g, %g), eps = %g, decay = 0, clip = %g" % (entry.get("lr", LR), *BETAS, EPS, CLIP)
+    rest = ', params = "%(params)s", loss = %(loss)s, every = %(every)d' if "turns" in entry else ""
+    for turn in turns(entry):
+        yield "--set"
+        yield "train.%s=%s%s)" % (turn["name"], call, rest % turn if rest else "")
 
 
 def compile_plan(tools, folder, name, entry, layout):
@@ -75,7 +87,7 @@ def compile_plan(tools, folder, name, entry, layout):
     for size in re.findall(r"= (\d+)", layout.split(";")[0]) if layout else ():
         ranks *= int(size)
     with open(source, "w") as file:
-        file.write('include "%s/%s.dsl"\n' % (HERE, name))
+        file.write('include "%s/%s.dsl"\n' % (HERE, entry.get("model", name)))
         if layout:
             file.write(
                 'cluster test_machine { gpus = %d; gpu = "cpu" }\nparallel test on test_machine { %s }\n'
@@ -91,8 +103,7 @@ def compile_plan(tools, folder, name, entry, layout):
             "--parallel",
             "test" if layout else "none",
             "--data=synthetic",
-            "--set",
-            "train.optimizer=" + optimizer(entry),
+            *optimizers(entry),
         ]
         + dims
     )
@@ -115,18 +126,22 @@ class Trained:
             self.moments = saved(first, "optimizer")
             with open(log) as file:
                 self.events = [json.loads(line) for line in file]
-            self.losses = [event["loss"] for event in self.events if event["event"] == "step"]
+            steps = [event.get("losses") or {"loss": event} for event in self.events if event["event"] == "step"]
+            self.losses = [numbers["loss"] for losses in steps for numbers in losses.values()]
+            self.norms = {loss: numbers["grad_norm"] for loss, numbers in steps[0].items()}
             self.seed = self.events[0]["seed"]
 
-    def gradients(self):
-        """By path. The moment is of the clipped gradient."""
-        norm = next(event["grad_norm"] for event in self.events if event["event"] == "step")
-        scale = max(1.0, norm / CLIP) / (1 - BETAS[0])
-        return {
-            name[len("moment1.") :]: [x * scale for x in values]
-            for name, (_, values) in self.moments.items()
-            if name.startswith("moment1.")
-        }
+    def gradients(self, entry):
+        """By path, of those losses that the first step has. The moment is of the clipped gradient."""
+        found = {}
+        for turn in turns(entry):
+            for name, (_, values) in self.moments.items():
+                path = name[len("moment1.") :]
+                if turn["every"] > 1 or not name.startswith("moment1.") or not fnmatch(path, turn["params"]):
+                    continue
+                scale = max(1.0, self.norms[turn["loss"]] / CLIP) / (1 - BETAS[0])
+                found[path] = [x * scale for x in values]
+        return found
 
     def changes(self, frozen):
         return {
@@ -174,7 +189,8 @@ def compare(what, got, want, tolerance):
 
 
 def check_parameters(tools, name, entry):
-    table = json.loads(execute([tools[0], os.path.join(HERE, name + ".dsl"), "--params", "--json"]))
+    program = os.path.join(HERE, entry.get("model", name) + ".dsl")
+    table = json.loads(execute([tools[0], program, "--params", "--json"]))
     total = table["total"]
     return [] if total == entry["parameters"] else ["%d parameters, published are %d" % (total, entry["parameters"])]
 
@@ -182,12 +198,12 @@ def check_parameters(tools, name, entry):
 def check(tools, name, entry, layout, want):
     run = Trained(tools, name, entry, layout)
     wrong = [
-        "loss of step %d: %.9g, PyTorch says %.9g" % (i + 1, a, b)
+        "loss number %d: %.9g, PyTorch says %.9g" % (i + 1, a, b)
         for i, (a, b) in enumerate(zip(run.losses, want["losses"]))
         if not abs(a - b) <= OF_LOSS * max(abs(b), 0.1)
     ]
-    wrong += ["%d steps" % len(run.losses)] if len(run.losses) != STEPS else []
-    wrong += compare("gradient", run.gradients(), want["gradients"], OF_GRADIENT)
+    wrong += ["%d losses" % len(run.losses)] if len(run.losses) != len(want["losses"]) else []
+    wrong += compare("gradient", run.gradients(entry), want["gradients"], OF_GRADIENT)
     wrong += compare("change", run.changes(want["frozen"]), want["changes"], OF_CHANGE)
     return wrong
 
@@ -224,7 +240,7 @@ def record(tools, name, entry):
     import numpy as np
 
     torch.set_default_dtype(torch.float64)
-    model = importlib.import_module(name)
+    model = importlib.import_module(entry.get("model", name))
     run = Trained(tools, name, entry, None)
     dims = {key: int(value) for key, value in (dim.split("=") for dim in entry["dims"].split())}
     values = {
@@ -253,30 +269,40 @@ def record(tools, name, entry):
         return torch.tensor(np.stack(rows))
 
     moments = {path: (torch.zeros_like(values[path]), torch.zeros_like(values[path])) for path in trained}
-    losses, gradients = [], None
-    for step in range(STEPS):
+    losses, gradients, updates = [], {}, {}
+
+    def take(step, turn):
         for path in trained:
             values[path].grad = None
         new_states = {}
-        loss = model.loss(values, lambda *words, at=step: synthetic(at, *words), dims, new_states)
+        draw = lambda *words: synthetic(step, *words)
+        loss = getattr(model, turn["loss"])(values, draw, dims, new_states)
         loss.backward()
         losses.append(loss.item())
         grads = {
             path: values[path].grad if values[path].grad is not None else torch.zeros_like(values[path])
             for path in trained
+            if fnmatch(path, turn["params"])
         }
-        gradients = gradients or {path: summary(grad.flatten().tolist()) for path, grad in grads.items()}
+        if step == 0:
+            gradients.update({path: summary(grad.flatten().tolist()) for path, grad in grads.items()})
         norm = sum(float((grad**2).sum()) for grad in grads.values()) ** 0.5
         scale = min(1.0, CLIP / norm)
+        n = updates[turn["name"]] = updates.get(turn["name"], 0) + 1
         with torch.no_grad():
             for path, grad in grads.items():
                 m, v = moments[path]
                 m.mul_(BETAS[0]).add_((1 - BETAS[0]) * scale * grad)
                 v.mul_(BETAS[1]).add_((1 - BETAS[1]) * (scale * grad) ** 2)
-                c1, c2 = 1 / (1 - BETAS[0] ** (step + 1)), 1 / (1 - BETAS[1] ** (step + 1))
+                c1, c2 = 1 / (1 - BETAS[0] ** n), 1 / (1 - BETAS[1] ** n)
                 values[path] -= entry.get("lr", LR) * m * c1 / ((v * c2).sqrt() + EPS)
             for path, value in new_states.items():
                 values[path] = value.detach().clone()
+
+    for step in range(STEPS):
+        for turn in turns(entry):
+            if (step + 1) % turn["every"] == 0:
+                take(step, turn)
     frozen = sorted(path for path in values if path not in trained and torch.equal(values[path], begin[path]))
     changes = {
         path: summary((values[path].detach() - begin[path]).flatten().tolist()) for path in values if path not in frozen

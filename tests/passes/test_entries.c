@@ -149,7 +149,7 @@ static void build_entry(Model *m)
     dt_graph_return(entry, cross_entropy(&c->b, z, labels));
     DtValue *one = dt_graph_constant(&c->b, DT_F32, 1);
     dt_graph_return(entry, dt_graph_binary(&c->b, DT_OP_ADD, read_store(&c->b, seen), one));
-    DtEntryPoint point = dt_entry_new(DT_ENTRY_LOSS, DT_PART_WHOLE, -1);
+    DtEntryPoint point = dt_entry_new(DT_ENTRY_LOSS, NULL, DT_PART_WHOLE, -1);
     point.func = entry;
     DT_PUSH(module->arena, point.results, ((DtEntryResult){.name = dt_intern("loss")}));
     DT_PUSH(module->arena, point.results, ((DtEntryResult){.store = seen}));

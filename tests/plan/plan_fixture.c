@@ -161,6 +161,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .arena = INPUTS,
                  .offset = 512});
     ADD(saved, {.loop = STR("h"), .iterations = 3, .saved = 128, .recomputed = 64});
+    ADD(objectives,
+        {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"), .every = 1});
     ADD(scalars, {.name = STR("@lr"), .formula = STR("div(lr.base, add(step, lr.warmup))"),
                   .arena = SCALARS, .offset = 4});
     ADD(scalars, {.name = STR("@bias1"), .formula = STR("div(1, sub(1, pow(0.9, updates)))"),

@@ -41,6 +41,7 @@ static const DtPlanSchedule schedule[] = {
     {.kind = DT_SCHED_RUN, .body = 2},
 };
 static const DtPlanEntry entries[] = {{.name = STEP, .first = 0, .count = 7}};
+static const DtPlanObjective objectives[] = {{.step = STEP, .update = STEP, .every = 1}};
 static const DtPlanSpan spans[] = {{0}, {.file = SOURCE, .path = PATH, .line = 9}};
 
 static DtPlan sample(void)
@@ -48,7 +49,8 @@ static DtPlan sample(void)
     return (DtPlan){.meta = &meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups, .n_groups = 2,
                     .arenas = arenas, .n_arenas = 3, .kernels = kernels, .n_kernels = 1, .gemms = gemms, .n_gemms = 2,
                     .insts = insts, .n_insts = 5, .bodies = bodies, .n_bodies = 3, .schedule = schedule,
-                    .n_schedule = 7, .entries = entries, .n_entries = 1, .spans = spans, .n_spans = 2,
+                    .n_schedule = 7, .entries = entries, .n_entries = 1,
+                    .objectives = objectives, .n_objectives = 1, .spans = spans, .n_spans = 2,
                     .strings = strings, .n_strings = sizeof strings};
 }
 

@@ -289,18 +289,57 @@ Test(checkpoint, floats_are_widened_and_rounded)
 Test(checkpoint, loss_scale_goes_on)
 {
     int64_t steps;
-    f.rank.scale = (DtScale){.is_dynamic = true, .factor = 4096, .good = 17, .updates = 38, .skipped = 3};
+    f.rank.scale = (DtScale){.is_dynamic = true, .factor = 4096, .good = 17, .skipped = 3};
     save(41);
     f.rank.scale = (DtScale){.is_dynamic = true, .factor = 65536};
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_expect_eq(f.rank.scale.factor, 4096);
     cr_expect_eq(f.rank.scale.good, 17);
-    cr_expect_eq(f.rank.scale.updates, 38);
     cr_expect_eq(f.rank.scale.skipped, 3);
     f.rank.scale = (DtScale){.factor = 1}; /* a plan without */
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_expect_eq(f.rank.scale.factor, 1);
-    cr_expect_eq(f.rank.scale.updates, 38);
+}
+
+/* A loss, or two, have had so many updates when `one` is saved; losses of `other` read it. */
+static void count_updates(const char *const *one, const char *const *other)
+{
+    static DtPlanObjective objectives[2];
+    int64_t steps;
+    f.plan.objectives = objectives;
+    for (int round = 0; round < 2; round++) {
+        const char *const *names = round ? other : one;
+        for (f.plan.n_objectives = 0; f.plan.n_objectives < 2 && names[f.plan.n_objectives]; f.plan.n_objectives++)
+            objectives[f.plan.n_objectives] = (DtPlanObjective){.loss = fixture_str(names[f.plan.n_objectives])};
+        f.rank.updates[0] = round ? -1 : 38;
+        f.rank.updates[1] = round ? -1 : 7;
+        if (round)
+            cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
+        else
+            save(41);
+    }
+}
+
+Test(checkpoint, updates_are_those_of_each_loss)
+{
+    static const char *const loss[] = {"loss", NULL}, *const other[] = {"err", NULL},
+                      *const two[] = {"critic", "maker"}, *const turned[] = {"maker", "critic"},
+                      *const more[] = {"loss", "maker"};
+    int64_t steps;
+    count_updates(loss, loss);
+    cr_expect_eq(f.rank.updates[0], 38);
+    count_updates(loss, other);
+    cr_expect_eq(f.rank.updates[0], 38, "one loss, whatever its name");
+    count_updates(two, turned);
+    cr_expect(f.rank.updates[0] == 7 && f.rank.updates[1] == 38);
+    save(42);
+    f.plan.n_objectives = 1;
+    cr_expect(fixture_load(f.folder, false, &steps) && f.rank.updates[0] == 7);
+    count_updates(loss, loss);
+    f.plan.objectives = (DtPlanObjective[]){{.loss = fixture_str(more[0])}, {.loss = fixture_str(more[1])}};
+    f.plan.n_objectives = 2;
+    cr_expect_not(fixture_load(f.folder, false, &steps));
+    cr_expect(strstr(f.rank.failure.message, "not trained on the loss `maker`"), "%s", f.rank.failure.message);
 }
 
 Test(checkpoint, misnamed_stores_are_refused)

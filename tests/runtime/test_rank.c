@@ -118,7 +118,7 @@ Test(rank, trains_as_plain_arithmetic_does)
     memcpy(w, weights(), sizeof w);
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
     double loss = reference(w, 40, 0.3);
-    cr_assert_float_eq(dt_exec_scalar(&tiny.run.rank, tiny.run.loss), loss, 1e-5 * loss + 1e-9);
+    cr_assert_float_eq(dt_exec_scalar(&tiny.run.rank, tiny.run.loss[0]), loss, 1e-5 * loss + 1e-9);
     for (int i = 0; i < TINY_IN * TINY_OUT; i++)
         cr_assert_float_eq(weights()[i], w[i / TINY_OUT][i % TINY_OUT], 1e-5);
     cr_assert_lt(loss, 0.05);
@@ -484,7 +484,6 @@ Test(scale, adapts)
     cr_expect_eq(scale.factor, 65536 / 4);
     cr_expect(dt_scale_step(&scale, 0));
     cr_expect_eq(scale.factor, 65536 / 2);
-    cr_expect_eq(scale.updates, 2000);
     cr_expect(dt_scale_is_valid(&scale));
     while (scale.factor > 1)
         cr_assert(dt_scale_step(&scale, NAN));
@@ -492,5 +491,4 @@ Test(scale, adapts)
     dt_scale_begin(&without, &scale);
     cr_expect_not(dt_scale_step(&scale, NAN), "no scale");
     cr_expect(dt_scale_step(&scale, 1));
-    cr_expect_eq(scale.updates, 1);
 }

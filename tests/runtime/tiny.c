@@ -134,6 +134,8 @@ static void add_memory(DtArena *arena, DtPlanBuilder *b)
                   .n_inputs = 3,
                   .to = 1});
     ADD(scalars, {.name = STR("@lr"), .formula = STR("lr.base"), .arena = SCALARS, .offset = 4});
+    ADD(objectives,
+        {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"), .every = 1});
     ADD(metrics, {.name = STR("loss"),
                   .entry = STR("step"),
                   .arena = SCALARS,

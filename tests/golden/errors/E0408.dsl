@@ -66,3 +66,38 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- shown
+include "std.dsl"
+dim batch = 4, one = 1
+model m(x[batch]) -> [batch], [] {
+  param w[one] = 1
+  param v[one] = 1
+  return x * w[one = 0], v[one = 0]
+}
+train {
+  x[batch] = synthetic(0, 1)
+  y, v = m(x)
+  near = mean[batch](y)
+  far = mean[batch](y * v)
+  metrics = far
+  first = sgd(lr = 0.1, params = "w", loss = near)
+  second = sgd(lr = 0.1, params = "v", loss = far)
+  steps = 10
+}
+# ---- far
+include "std.dsl"
+dim batch = 4, one = 1
+model m(x[batch]) -> [batch], [] {
+  param w[one] = 1
+  param v[one] = 1
+  return x * w[one = 0], v[one = 0]
+}
+train {
+  x[batch] = synthetic(0, 1)
+  y, v = m(x)
+  near = mean[batch](y)
+  far = y * v
+  first = sgd(lr = 0.1, params = "w", loss = near)
+  second = sgd(lr = 0.1, params = "v", loss = far)
+  steps = 10
+}

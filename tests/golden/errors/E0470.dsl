@@ -37,3 +37,20 @@ model with_gain(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
   param gain[embed] = ones
   return (wte[vocab = tokens] * gain) @embed wte
 }
+# ---- both
+include "std.dsl"
+dim batch = 4, one = 1
+model m(x[batch]) -> [batch], [] {
+  param w[one] = 1
+  param v[one] = 1
+  return x * w[one = 0], v[one = 0]
+}
+train {
+  x[batch] = synthetic(0, 1)
+  y, v = m(x)
+  near = mean[batch](y)
+  far = mean[batch](y * v)
+  first = sgd(lr = 0.1, loss = near)
+  second = sgd(lr = 0.1, loss = far)
+  steps = 10
+}

@@ -261,3 +261,22 @@ parallel padded on four {
   shard batch on a
   zero 1 on a
 }
+# ---- losses
+include "std.dsl"
+dim batch = 4, n = 4, k = 4, layers = 4, one = 1
+model m(x[batch, n]) -> [batch], [] {
+  param v[one] = 1
+  repeat h in layers { x = x + (x |> up:linear[n, k] |> down:linear[k, n]) }
+  return sum[n](x), v[one = 0]
+}
+train {
+  x[batch, n] = synthetic(0, 1)
+  y, v = m(x)
+  near = mean[batch](y)
+  far = mean[batch](y * v)
+  first = sgd(lr = 0.1, params = "h.*", loss = near)
+  second = sgd(lr = 0.1, params = "v", loss = far)
+  steps = 10
+}
+parallel two on laptop { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
+cluster laptop { gpus = 2; gpu = "cpu" }

@@ -24,6 +24,8 @@ enum { FREE = 4 };
 /* A bound above this part of the value's norm would find no fault. */
 static const double vague = 0.1;
 enum { TRIES = 3 };
+/* Batch k of an evaluation draws as step 2^31 + k. */
+static const uint32_t EVAL_DRAWS = (uint32_t)1 << 31;
 
 typedef struct Machine {
     DtArena *arena;
@@ -111,7 +113,7 @@ static void run_entry(Machine *m, DtEntryKind kind, const char *objective, Left 
     if (!entry)
         return;
     DtInterp interp = {.arena = m->arena, .seed = m->seed, .source = source, .context = m,
-                       .step = m->step,
+                       .step = m->step + (m->evaluates ? EVAL_DRAWS : 0),
                        .noise = m->noise, .path = dt_entry_draws(entry), .n_moved = (uint64_t)m->step << 32};
     DtTensor **results = DT_NEW_ARRAY(m->arena, DtTensor *, entry->results.n + 1);
     m->interp = &interp;

@@ -74,7 +74,7 @@ for name in $(sed -n 's/^DT_OP([A-Z_]*, "\([a-z_]*\)".*/\1/p' "$root/ir/ops.def"
 for name in $(sed -n "s/^DT_INLINE float dt_\([a-z]*\)(float x\(, float y\)*).*/\1/p" "$root/codegen/kernels/prelude.h"); do
     lists kernels.md "\`$name\`"
 done
-for name in $(sed -n 's/^DT_LIBRARY("\([a-z_]*\)".*/\1/p' "$root/passes/library.def"); do lists builtins.md "\`$name"; done
+for name in $(sed -n 's/^DT_LIBRARY("\([a-z_]*\)".*/\1/p' "$root/passes/grad/library.def"); do lists builtins.md "\`$name"; done
 
 echo "$blocks examples, $((passed - blocks)) names, $failed failed"
 [ "$blocks" -ge 30 ] || { echo "too few examples were found"; exit 1; }

@@ -161,7 +161,7 @@ struct DtValue {
     uint32_t final;   /* 1 + its number in the text that plans are proved against (pass `fuse`); 0: as its function
                        * counts */
     DtValue *over;    /* whose memory it takes, if it lies as that does: an operand or input that nobody reads any more
-                       * (pass `memory`); NULL: nobody's */
+                       * (pass `memory`), which copies have not; NULL: nobody's */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     uint8_t made_anew; /* what dt_op_is_inline found: 0 nothing yet, 1 no, 2 yes */

@@ -151,7 +151,7 @@ Test(graph, arguments_are_copied)
     stop(&f);
 }
 
-/* Copies of all ops of the sample's layer: the same text. */
+/* Copies of all ops of the sample's layer: the same text, but for memory, which belongs to the place of an op. */
 Test(graph, copies)
 {
     DtArena *arena = dt_arena_new();
@@ -172,8 +172,11 @@ Test(graph, copies)
             for (uint32_t j = 0; j < op->n_in; j++)
                 in[j] = map[op->in[j]->id];
             DtOp *made = dt_graph_copy(&b, op, in);
-            for (uint32_t j = 0; j < op->n_out; j++)
+            for (uint32_t j = 0; j < op->n_out; j++) {
                 map[op->out[j]->id] = made->out[j];
+                cr_expect_null(made->out[j]->over);
+                op->out[j]->over = NULL;
+            }
             DtText one = {0}, two = {0};
             dt_irtext_print_op(func, op, &one);
             dt_irtext_print_op(copy, made, &two);

@@ -38,7 +38,7 @@ typedef struct DtOrderHanded {
 /* ---- order_chain.c ---- */
 
 bool dt_order_is_ahead(const DtOp *op);
-/* Whether the function gathers ahead, or anything in it. */
+/* Whether the function gathers ahead, or anything in it, be it written out already or not. */
 bool dt_order_uses(const DtFunc *func);
 /* The chains of a function, the last one first. ret_whole: there is only one, of parameters as stored, and nothing else
  * in the function gathers ahead: then the ring buffer can be handed on. */

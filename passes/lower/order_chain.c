@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which loops gather ahead, and share a ring buffer: those of one function with equal `ahead` that run one behind the
- * other. Their iterations are numbered through, across the ends of loops; so a chain takes no more memory than its
- * hungriest loop. All but the first gather parameters as stored, which are there long before the loop. */
+ * other, with nothing between them in which another ring turns. Their iterations are numbered through, across the ends
+ * of loops; so a chain takes no more memory than its hungriest loop. All but the first gather parameters as stored,
+ * which are there long before the loop. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -21,8 +22,10 @@ static int64_t ahead_of(const DtFunc *func)
 bool dt_order_uses(const DtFunc *func)
 {
     bool uses = ahead_of(func) > 0;
-    for (uint32_t i = 0; !uses && i < func->ops.n; i++)
-        uses = func->ops.at[i]->func && dt_order_uses(func->ops.at[i]->func);
+    for (uint32_t i = 0; !uses && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        uses = op->kind == DT_OP_RINGBUF || (op->func && dt_order_uses(op->func));
+    }
     return uses;
 }
 

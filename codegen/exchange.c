@@ -168,12 +168,15 @@ static uint32_t record_of(DtEmit *e, DtPlanBlocks blocks, int64_t count, bool on
  * does not give away memory that is still read (DtRead.held).
  *
  * An event is a number that is free again once it was waited for. Gathers into ring buffers have one for each slot,
- * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. */
+ * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. Theirs were
+ * nobody's before, either: what an iteration of a loop, or a micro-batch, leaves in a slot is on its way when the next
+ * one begins, and meets all that stands in front of its loop. */
 
-static uint32_t take_events(DtEmit *e, uint32_t n)
+/* n in a row, none of them below `from`. */
+static uint32_t take_events(DtEmit *e, uint32_t from, uint32_t n)
 {
-    uint32_t first = 0, run = 0;
-    for (uint32_t i = 0; run < n; i++) {
+    uint32_t first = from, run = 0;
+    for (uint32_t i = from; run < n; i++) {
         if (i == e->events_taken.n)
             DT_PUSH(e->arena, e->events_taken, false);
         run = e->events_taken.at[i] ? 0 : run + 1;
@@ -196,7 +199,7 @@ static uint32_t ring_event(DtEmit *e, uint32_t gather, uint32_t slots)
     for (uint32_t i = 0; i < e->ring_events.n; i++)
         if (e->ring_events.at[i].gather == gather && e->ring_events.at[i].slots == slots)
             return e->ring_events.at[i].first;
-    const uint32_t first = take_events(e, slots);
+    const uint32_t first = take_events(e, e->events_taken.n, slots);
     DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){gather, slots, first}));
     return first;
 }
@@ -237,7 +240,7 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (!op->starts)
         return;
     if (done) {
-        const DtFlight flight = {op->out[0], take_events(e, 1), to->view.buffer, from->view.buffer};
+        const DtFlight flight = {op->out[0], take_events(e, 0, 1), to->view.buffer, from->view.buffer};
         set_event(e, flight.event, 0);
         DT_PUSH(e->arena, e->flights, flight);
         dt_place_set(e, op->out[0], *to);

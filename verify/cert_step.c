@@ -55,8 +55,7 @@ bool dt_certstep_is_zero(const CertNode *node)
     return zero;
 }
 
-/* Whether a has every number of b. */
-static bool is_wider(const char *a, const char *b)
+bool dt_certstep_is_wider(const char *a, const char *b)
 {
     return dt_cert_is(a, b) || (dt_cert_is(a, "f64") && dt_cert_is_float(b)) ||
            (dt_cert_is(a, "f32") && (dt_cert_is(b, "bf16") || dt_cert_is(b, "f16")));
@@ -67,7 +66,7 @@ bool dt_certstep_is_linear(const CertNode *x, uint32_t i)
     if (is(x, "mul") || is(x, "neg") || is(x, "relabel") || is(x, "expand") || is(x, "add"))
         return true;
     if (is(x, "cast")) /* terms may be added up wider than they would be, never narrower */
-        return is_wider(x->shape->dtype, x->in[0]->shape->dtype);
+        return dt_certstep_is_wider(x->shape->dtype, x->in[0]->shape->dtype);
     if (is(x, "where"))
         return i > 0 && dt_certstep_is_zero(x->in[3 - i]);
     if (is(x, "div"))

@@ -74,18 +74,23 @@ static bool is_view(const CertNode *x)
     return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
 }
 
-/* What the serial program makes of x as s of its operand i; NULL: it does not, or adds up terms in another dtype. */
-static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
+/* What the serial program makes of x as s of its operand i; NULL: it does not. */
+static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     CertNode *in[3], parts = *s;
-    if (!dt_certstep_is_known(state, x) || s->n_in > DT_COUNT(in) || x->shape != s->in[i]->shape ||
-        x->shape->dtype != s->shape->dtype)
+    if (!dt_certstep_is_known(state, x) || s->n_in > DT_COUNT(in) || x->shape != s->in[i]->shape)
         return NULL;
     memcpy(in, s->in, s->n_in * sizeof in[0]);
     in[i] = x;
     parts.in = in;
     CertNode *node = dt_certnode_find(state->nodes, &parts);
     return node && dt_certstep_is_known(state, node) ? node : NULL;
+}
+
+/* The same, but of what adds up terms in the dtype that they have. */
+static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
+{
+    return x->shape->dtype == s->shape->dtype ? serial_with(state, s, i, x) : NULL;
 }
 
 /* s without its operand i: what all ops are alike that differ in it. One that adds up in another dtype stays what it
@@ -280,14 +285,37 @@ static bool meet_all(Match *m, const CertNode *want)
     return false;
 }
 
+/* want, a term of an op that makes it wider, as this op of it alone, which the serial program may have, too; both are
+ * the same number, but not one node (`serial_term`). Only what is wanted is read so: what adds up such ops does it as
+ * wide as they are, what adds up terms may have done it as narrow as those were. */
+static CertNode *widened(CertState *state, CertNode *want)
+{
+    const bool term = want->kind == dt_certkind_term;
+    if (want->hi || !(term || is_view(want)))
+        return want;
+    CertNode *s = term ? want->in[0] : want, *x = want->in[term], *in = widened(state, x);
+    CertNode *found = NULL;
+    if (term && dt_certstep_is_wider(s->shape->dtype, in->shape->dtype) && s->shape->dtype != in->shape->dtype)
+        found = serial_with(state, s, want->index, in);
+    if (found || in == x)
+        return found ? found : want;
+    return dt_certsum_term(state, s, term ? want->index : 0, in);
+}
+
+static bool meet_mark(Match *m, CertNode *want)
+{
+    if (!want->mark)
+        return false;
+    want->mark--;
+    m->left--;
+    return true;
+}
+
 static bool meet(Match *m, CertNode *want)
 {
     Nodes terms = {0};
-    if (want->mark) {
-        want->mark--;
-        m->left--;
+    if (meet_mark(m, want) || meet_mark(m, widened(m->state, want)))
         return true;
-    }
     if (dt_certstep_is_zero(want))
         return true;
     if (want->hi ? meet_range(m, want, want->lo, want->hi) : meet_all(m, want))

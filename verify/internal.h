@@ -383,6 +383,8 @@ const CertMeaning *dt_certstep_numbered(const CertState *state, uint32_t number)
 void dt_certstep_number(CertState *state, uint32_t number, CertNode *node);
 /* Whether it stands for zeros. */
 bool dt_certstep_is_zero(const CertNode *node);
+/* Whether dtype a has every number of b. */
+bool dt_certstep_is_wider(const char *a, const char *b);
 /* Whether op is linear in operand i of the node that it makes. */
 bool dt_certstep_is_linear(const CertNode *node, uint32_t i);
 /* What op, which is no call, loop or source, makes; its placement is checked. */

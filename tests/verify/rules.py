@@ -315,6 +315,7 @@ entry predict : predict {{
 }}
 """
 BF, F = "bf16[e=3]", "f32[e=3]"
+WIDE_BESIDE = [("add(%a.2, %b.3)", BF), ("cast(%4)", F), ("cast(%b.3)", F), ("add(%6, %5)", F)]
 ROUNDS = [  # holds, ops of the serial program, of the other one; %x.0 and %y.1 are f32, %a.2 and %b.3 bf16
     (True, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)], [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)]),
     (False, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)], [("sin(%x.0)", F)]),
@@ -326,6 +327,15 @@ ROUNDS = [  # holds, ops of the serial program, of the other one; %x.0 and %y.1 
     (True, [("add(%a.2, %b.3)", BF), ("cast(%4)", F)], [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)]),
     (False, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)], [("add(%a.2, %b.3)", BF), ("cast(%4)", F)]),
     (False, [("add(%x.0, %y.1)", F), ("cast(%4)", BF)], [("cast(%x.0)", BF), ("cast(%y.1)", BF), ("add(%4, %5)", BF)]),
+    # The program has a term's cast by itself, too.
+    (True, WIDE_BESIDE, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F), ("add(%5, %6)", F)]),
+    (True, WIDE_BESIDE, [("cast(%b.3)", F), ("add(%a.2, %b.3)", BF), ("cast(%5)", F), ("add(%6, %4)", F)]),
+    (False, WIDE_BESIDE, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F), ("add(%4, %6)", F)]),
+    (False, WIDE_BESIDE, [("add(%b.3, %b.3)", BF), ("cast(%4)", F), ("cast(%a.2)", F), ("add(%5, %6)", F)]),
+    (False, WIDE_BESIDE, [("add(%a.2, %b.3)", BF), ("add(%b.3, %4)", BF), ("cast(%5)", F), ("add(%6, %7)", F)]),
+    (False, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F), ("add(%5, %6)", F)], WIDE_BESIDE),
+    (False, [("add(%x.0, %y.1)", F), ("cast(%4)", BF), ("cast(%y.1)", BF), ("add(%6, %5)", BF)],
+     [("cast(%x.0)", BF), ("cast(%y.1)", BF), ("add(%4, %5)", BF), ("add(%5, %6)", BF)]),
 ]
 # A gradient of two ranks, which crosses in another dtype if the program says so.
 CROSSES = """store 0 : param f32[h=8] path=p

@@ -22,7 +22,6 @@
  *   note.c    what instructions stand for
  *   pipeline.c  the entries of stages, channels, schedules
  *   slots.c   what micro-batches in flight leave
- *   same.c    which of them are emitted alike
  *   finish.c  offsets, bodies, schedules, records of the plan
  *   saved.c   what loops hand over, for reports */
 #ifndef DT_CODEGEN_EMIT_H

@@ -232,6 +232,8 @@ static DtValue *loss_value(DtLower *l, const DtItem *train, const DtObjective *o
 {
     const char *name = objective ? objective->loss : dt_intern("loss");
     const DtBinding *loss = dt_expr_find(l, name);
+    if (!loss && l->gave_up)
+        return NULL;
     if (!loss && objective && objective->name) {
         DtDiag *d = dt_report_error(l, E0201, objective->span, "there is no value `%s`", name);
         dt_diag_note(d, "`loss` names a value that this block assigns, a float without axes");
@@ -266,6 +268,8 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
 {
     const char *name = train->metrics[i];
     const DtBinding *binding = dt_expr_find(l, name);
+    if (!binding && l->gave_up)
+        return NULL;
     if (!binding) {
         DtDiag *d = dt_report_error(l, E0201, train->metric_spans[i], "there is no value `%s`", name);
         const char *names[64];

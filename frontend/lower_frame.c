@@ -129,6 +129,22 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
     return index;
 }
 
+/* Calls of what calls: a few lines can make 2^30 ops. */
+bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span)
+{
+    uint64_t *called = frame->is_entry ? &l->called : &frame->called; /* entries are all written out */
+    *called += n;
+    if (*called <= DT_LOWER_OPS)
+        return true;
+    if (!l->gave_up) {
+        DtDiag *d = dt_report_error(l, E0219, span, "the program grows too large here");
+        dt_diag_note(d, "calls of what calls make more than %d operations; a loop over a dim is computed from one body",
+                     DT_LOWER_OPS);
+    }
+    l->gave_up = true;
+    return false;
+}
+
 /* Layers of instances of layers: a few lines can make 2^30. */
 static bool may_add_param(DtLower *l, const DtFrame *frame, DtSpan span)
 {

@@ -51,7 +51,7 @@ enum {
     DT_LOWER_DEPTH = 1000,    /* expressions inside expressions, through calls */
     DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
     DT_LOWER_PARAMS = 1 << 16, /* parameters and states of a layer, with those of all instances in it */
-    DT_LOWER_OPS = 1 << 19,   /* ops of a function once its calls are written out */
+    DT_LOWER_OPS = 1 << 19,   /* ops of all entries once calls are written out */
     DT_LOWER_INCLUDES = 64    /* includes inside includes */
 };
 
@@ -286,6 +286,7 @@ struct DtLower {
     bool rank_counts;       /* it has read `rank` */
     DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
     uint32_t depth, steps;
+    uint64_t called; /* ops of what entries call, once that is written out */
     DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
     DtTrainConfig *reading;     /* whose they are */
     const char *setting_key;    /* of the call that is evaluated next: its constants stay settings of a run */
@@ -344,6 +345,8 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
 /* Number of a parameter of frame: declared there (owner NULL) or of an instance. Paths are
  * complete within frame. An instance called again gets the same one. In an entry function this
  * makes the store and the `param` op. -1 after an error. */
+/* n more ops once its calls are written out; false: too many, which is reported. */
+bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span);
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner);
 /* Takes a label; reports one that is taken. */

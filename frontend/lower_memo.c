@@ -333,26 +333,11 @@ static DtVal call_results(DtLower *l, const DtMemo *memo, const DtOp *op)
     return memo->is_tuple ? dt_val_tuple(l, items, memo->n_results) : items[0];
 }
 
-/* Calls of what calls: a few lines can make 2^30 ops. */
-static bool may_add_ops(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span)
-{
-    frame->called += n;
-    if (frame->called <= DT_LOWER_OPS)
-        return true;
-    if (!l->gave_up) {
-        DtDiag *d = dt_report_error(l, E0219, span, "the program grows too large here");
-        dt_diag_note(d, "calls of what calls make more than %d operations; a loop over a dim is computed from one body",
-                     DT_LOWER_OPS);
-    }
-    l->gave_up = true;
-    return false;
-}
-
 static DtVal emit_call(DtLower *l, Call *c, const DtMemo *memo, const DtFrame *captured)
 {
     DtFunc *func = memo->func;
     DtFrame *frame = l->now->frame;
-    if (!may_add_ops(l, frame, memo->ops, c->s.call->span))
+    if (!dt_frame_calls(l, frame, memo->ops, c->s.call->span))
         return dt_val_error();
     DtValue **in = DT_NEW_ARRAY(l->arena, DtValue *, func->inputs.n + 1);
     uint32_t n = 0;

@@ -362,7 +362,7 @@ static void loop_stmt(DtLower *l, Repeat *r)
     bool ok = finish_carried(l, r);
     ok = ok && finish_collected(r);
     dt_frame_finish(l, r->body);
-    r->outer->called += r->body->func->ops.n + r->body->called;
+    ok = ok && dt_frame_calls(l, r->outer, r->body->func->ops.n + r->body->called, r->stmt->span);
     l->now->frame = r->outer;
     l->now->scope = r->scope.parent;
     end_scope(l, &r->scope, r->carried.n + 1);

@@ -108,7 +108,6 @@ bool dt_shape_ringbuf_turn(DtShape *s);
 bool dt_shape_done(DtShape *s);
 bool dt_shape_pack(DtShape *s);
 bool dt_shape_unpack(DtShape *s);
-bool dt_shape_update(DtShape *s);
 bool dt_shape_comm(DtShape *s);
 
 #endif

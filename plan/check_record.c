@@ -563,7 +563,7 @@ static bool check_scalars(Check *check)
 static bool check_objectives(Check *check)
 {
     const DtPlan *plan = check->plan;
-    if (plan->n_objectives > DT_PLAN_MAX_OBJECTIVES)
+    if (plan->n_objectives > DT_PLAN_MAX_OBJECTIVES || (plan->n_meta && plan->meta[0].steps > 0 && !plan->n_objectives))
         return dt_check_fail(check, "OBJE", 0, "%u losses", plan->n_objectives);
     for (uint32_t i = 0; i < plan->n_objectives; i++) {
         const DtPlanObjective *o = &plan->objectives[i];
@@ -571,6 +571,8 @@ static bool check_objectives(Check *check)
             return dt_check_fail(check, "OBJE", i, "in every step that is a multiple of %lld", (long long)o->every);
         if (!has_entry(plan, o->step) || !has_entry(plan, o->update))
             return dt_check_fail(check, "OBJE", i, "names an entry that the plan lacks");
+        if (strcmp(dt_plan_str(plan, o->step), dt_plan_str(plan, o->update)) == 0)
+            return dt_check_fail(check, "OBJE", i, "is made and used by one entry");
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(dt_plan_str(plan, o->loss), dt_plan_str(plan, plan->objectives[k].loss)) == 0)
                 return dt_check_fail(check, "OBJE", i, "is a loss that another record has");

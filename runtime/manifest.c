@@ -62,7 +62,7 @@ static json_t *tensors_json(const DtManifestFile *file)
 
 static json_t *updates_json(const DtManifest *m)
 {
-    if (m->n_updates == 1)
+    if (m->n_updates == 1 && (!m->updates[0].loss || strcmp(m->updates[0].loss, "loss") == 0))
         return json_integer(m->updates[0].n);
     json_t *object = json_object();
     for (uint32_t i = 0; i < m->n_updates; i++)

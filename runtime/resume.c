@@ -172,8 +172,8 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
         const char *loss = dt_plan_str(plan, plan->objectives[i].loss);
         const DtManifestUpdates *found = NULL;
         for (uint32_t k = 0; k < manifest->n_updates; k++)
-            if (manifest->updates[k].loss ? strcmp(manifest->updates[k].loss, loss) == 0
-                                          : plan->n_objectives == 1 || strcmp(loss, "loss") == 0)
+            if ((plan->n_objectives == 1 && manifest->n_updates == 1) || /* by whatever name */
+                strcmp(manifest->updates[k].loss ? manifest->updates[k].loss : "loss", loss) == 0)
                 found = &manifest->updates[k];
         if (!found)
             return dt_rank_fail(rank, DT_EXIT_USAGE, "%.300s was not trained on the loss `%.60s`, which this plan has",

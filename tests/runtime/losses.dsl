@@ -57,6 +57,21 @@ train by_hand {
   second = counted(lr = 0.02, params = "v", loss = far, every = 3)
   steps = 10
 }
+# The first of these losses alone; the same under another name.
+train first_alone {
+  x[batch] = synthetic(0, 1)
+  w, v = numbers(x)
+  near = (w - 3 * v) * (w - 3 * v)
+  first = counted(lr = 0.01, loss = near)
+  steps = 10
+}
+train renamed {
+  x[batch] = synthetic(0, 1)
+  w, v = numbers(x)
+  close = (w - 3 * v) * (w - 3 * v)
+  first = counted(lr = 0.01, loss = close)
+  steps = 11
+}
 train draws {
   x[batch] = synthetic(0, 1)
   z = uniform[batch](0, 1)

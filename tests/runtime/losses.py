@@ -165,6 +165,17 @@ def tampered(tools, name):
         check("OBJE" in run([tools[0], "verify", "other.plan"], 1), "a plan with %s is proved" % new)
 
 
+def named(tools):
+    """A checkpoint says which loss it was trained on, even if there is one only; that one may get another name."""
+    plans = [compile_plan(tools, train, "none") for train in ("first_alone", "renamed", "by_hand")]
+    run([tools[1], plans[0] + ".plan", "--quiet", "--steps", "4", "--save", "one"])
+    check(updates("one", 4) == {"near": 4}, "updates of one loss: %s" % updates("one", 4))
+    said = run([tools[1], plans[2] + ".plan", "--quiet", "--resume", "one"], 2)
+    check("was not trained on the loss `far`" in said, said)
+    run([tools[1], plans[1] + ".plan", "--quiet", "--resume", "one"])
+    check(updates("one", 11) == {"close": 11}, "updates of a loss renamed: %s" % updates("one", 11))
+
+
 def draws(tools):
     got = [{loss: values["loss"] for loss, values in event["losses"].items()}
            for event in train(tools, compile_plan(tools, "draws", "none"))]
@@ -185,7 +196,7 @@ def main():
     tools = [os.path.abspath(path) for path in sys.argv[1:3]]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for case in by_hand, layouts, draws, infinite:
+        for case in by_hand, layouts, named, draws, infinite:
             case(tools)
     print("%d failures" % len(failures))
     sys.exit(bool(failures))

@@ -86,8 +86,8 @@ static void work(DtDeviceState *state, void *to, int64_t bytes)
 
 /* ---- the plan ---- */
 
-static const char strings[] = "\0step\0update\0model.dsl\0h.0.mix\0mix(x)";
-enum { STR_STEP = 1, STR_UPDATE = 6, STR_FILE = 13, STR_PATH = 23, STR_TEXT = 31 };
+static const char strings[] = "\0step\0update\0model.dsl\0h.0.mix\0mix(x)\0loss";
+enum { STR_STEP = 1, STR_UPDATE = 6, STR_FILE = 13, STR_PATH = 23, STR_TEXT = 31, STR_LOSS = 38 };
 
 static const DtPlanArg args[] = {
     {.kind = DT_ARG_ADDRESS, .arena = RANKS_SHARED, .bytes = 4096, .written = 1}};
@@ -101,6 +101,8 @@ static const DtPlanSchedule schedule[] = {{.kind = DT_SCHED_RUN, .body = 0},
                                           {.kind = DT_SCHED_RUN, .body = 1}};
 static const DtPlanEntry entries[] = {{.name = STR_STEP, .first = 0, .count = 1},
                                       {.name = STR_UPDATE, .first = 1, .count = 1}};
+static const DtPlanObjective objectives[] = {
+    {.loss = STR_LOSS, .step = STR_STEP, .update = STR_UPDATE, .every = 1}};
 static const DtPlanSpan spans[] = {
     {0}, {.file = STR_FILE, .path = STR_PATH, .text = STR_TEXT, .line = 5, .column = 3}};
 
@@ -120,6 +122,7 @@ static void make_plan(uint32_t n_ranks, int64_t steps)
     plan->bodies = bodies, plan->n_bodies = DT_COUNT(bodies);
     plan->schedule = schedule, plan->n_schedule = DT_COUNT(schedule);
     plan->entries = entries, plan->n_entries = DT_COUNT(entries);
+    plan->objectives = objectives, plan->n_objectives = DT_COUNT(objectives);
     plan->spans = spans, plan->n_spans = DT_COUNT(spans);
     plan->strings = strings, plan->n_strings = sizeof strings;
     plan->digest = 42;

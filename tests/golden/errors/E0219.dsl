@@ -165,3 +165,33 @@ layer g28(x[batch, e]) -> [batch, e] { return b:g27(a:g27(x)) }
 layer g29(x[batch, e]) -> [batch, e] { return b:g28(a:g28(x)) }
 layer g30(x[batch, e]) -> [batch, e] { return b:g29(a:g29(x)) }
 model m(x[batch, e]) -> [batch, e] { return g30(x) }
+# ---- losses
+dim batch = 4, e = 4
+layer g0(x[batch, e]) -> [batch, e] { return x * 1.5 }
+layer g1(x[batch, e]) -> [batch, e] { return b:g0(a:g0(x)) }
+layer g2(x[batch, e]) -> [batch, e] { return b:g1(a:g1(x)) }
+layer g3(x[batch, e]) -> [batch, e] { return b:g2(a:g2(x)) }
+layer g4(x[batch, e]) -> [batch, e] { return b:g3(a:g3(x)) }
+layer g5(x[batch, e]) -> [batch, e] { return b:g4(a:g4(x)) }
+layer g6(x[batch, e]) -> [batch, e] { return b:g5(a:g5(x)) }
+layer g7(x[batch, e]) -> [batch, e] { return b:g6(a:g6(x)) }
+layer g8(x[batch, e]) -> [batch, e] { return b:g7(a:g7(x)) }
+layer g9(x[batch, e]) -> [batch, e] { return b:g8(a:g8(x)) }
+layer g10(x[batch, e]) -> [batch, e] { return b:g9(a:g9(x)) }
+layer g11(x[batch, e]) -> [batch, e] { return b:g10(a:g10(x)) }
+layer g12(x[batch, e]) -> [batch, e] { return b:g11(a:g11(x)) }
+layer g13(x[batch, e]) -> [batch, e] { return b:g12(a:g12(x)) }
+layer g14(x[batch, e]) -> [batch, e] { return b:g13(a:g13(x)) }
+layer g15(x[batch, e]) -> [batch, e] { return b:g14(a:g14(x)) }
+layer g16(x[batch, e]) -> [batch, e] { return b:g15(a:g15(x)) }
+layer g17(x[batch, e]) -> [batch, e] { return b:g16(a:g16(x)) }
+model m(x[batch, e]) -> [batch, e] { param v[e], w[e] = ones; return g17(x * v * w) }
+train {
+  x[batch, e] = synthetic(0, 1)
+  y = sum[batch, e](m(x))
+  one = 1 * y
+  two = 2 * y
+  a = sgd(lr = 0.1, params = "v", loss = one)
+  b = sgd(lr = 0.1, params = "w", loss = two)
+  steps = 1
+}

@@ -129,34 +129,30 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
     return index;
 }
 
-/* Calls of what calls: a few lines can make 2^30 ops. */
-bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span)
+/* Calls of what calls, instances of instances: a few lines can make 2^30. Always false. */
+static bool grows_too_large(DtLower *l, DtSpan span, const char *why, int most, const char *instead)
 {
-    uint64_t *called = frame->is_entry ? &l->called : &frame->called; /* entries are all written out */
-    *called += n;
-    if (*called <= DT_LOWER_OPS)
-        return true;
     if (!l->gave_up) {
         DtDiag *d = dt_report_error(l, E0219, span, "the program grows too large here");
-        dt_diag_note(d, "calls of what calls make more than %d operations; a loop over a dim is computed from one body",
-                     DT_LOWER_OPS);
+        dt_diag_note(d, "%s make more than %d %s", why, most, instead);
     }
     l->gave_up = true;
     return false;
 }
 
-/* Layers of instances of layers: a few lines can make 2^30. */
+bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span)
+{
+    uint64_t *called = frame->is_entry ? &l->called : &frame->called; /* entries are all written out */
+    *called += n;
+    return *called <= DT_LOWER_OPS || grows_too_large(l, span, "calls of what calls", DT_LOWER_OPS,
+                                                      "operations; a loop over a dim is computed from one body");
+}
+
 static bool may_add_param(DtLower *l, const DtFrame *frame, DtSpan span)
 {
-    if (frame->params.n < DT_LOWER_PARAMS)
-        return true;
-    if (!l->gave_up) {
-        DtDiag *d = dt_report_error(l, E0219, span, "the program grows too large here");
-        dt_diag_note(d, "instances make more than %d parameters and states of it; a loop over a dim has one of each",
-                     DT_LOWER_PARAMS);
-    }
-    l->gave_up = true;
-    return false;
+    return frame->params.n < DT_LOWER_PARAMS ||
+           grows_too_large(l, span, "instances", DT_LOWER_PARAMS,
+                           "parameters and states of it; a loop over a dim has one of each");
 }
 
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,

@@ -194,7 +194,7 @@ struct DtFrame {
     DT_VEC(DtLabel) labels;
     DtMap capture_at, param_at, label_at; /* 1 + number, by the outer value and by path */
     int64_t count; /* a loop's: iterations */
-    uint64_t called; /* ops of what it calls, once that is written out */
+    uint64_t called; /* ops of what it calls, once that is written out; of entries: DtLower.called */
     DT_VEC(DtElement) elements;
     DT_VEC(DtCollected) collected;
 };

@@ -8,52 +8,17 @@ under data and tensor parallelism, micro-batches and ZeRO 1, 2, 3: losses, norms
 of one rank, but for roundings (as in optimizers.py). A run that is resumed between two updates of the second loss ends in the
 same bits. Losses draw different numbers, `loss` those that it draws alone. What is not finite ends the run."""
 
-import array
 import json
 import os
 import re
-import struct
-import subprocess
 import sys
 import tempfile
+
+from runs import OF_VALUE, bytes_of, check, compare_tensors, failures, run, saved, tensors_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "losses.dsl")
 STEPS = 8
-OF_VALUE, OF_CHANGE = 2.0**-18, 2.0**-12
-failures = []
-
-
-def check(holds, what):
-    if not holds:
-        failures.append(what)
-        print("FAIL", what)
-
-
-def run(command, wants=0):
-    done = subprocess.run(command, capture_output=True, timeout=100)
-    if done.returncode != wants:
-        sys.exit("%s\n%s%s" % (" ".join(command), done.stdout.decode(), done.stderr.decode()))
-    return (done.stdout + done.stderr).decode()
-
-
-def bytes_of(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def tensors_of(path):
-    data = bytes_of(path)
-    n = struct.unpack("<Q", data[:8])[0]
-    return {name: array.array("f", data[8 + n + about["data_offsets"][0]:8 + n + about["data_offsets"][1]])
-            for name, about in json.loads(data[8:8 + n]).items() if name != "__metadata__"}
-
-
-def saved(folder, step):
-    tensors = {}
-    for part in "model", "optimizer":
-        tensors.update(tensors_of("%s/step-%08d/%s.safetensors" % (folder, step, part)))
-    return tensors
 
 
 def updates(folder, step):
@@ -100,10 +65,6 @@ def by_hand(tools):
                   "by hand: %s of step %d: %r instead of %r" % (what, step + 1, mine[what], want[what]))
 
 
-def norm(values):
-    return sum(x * x for x in values) ** 0.5
-
-
 def compare(what, got, want, end, serial_end, begin):
     check([(e["event"], e["step"]) for e in got] == [(e["event"], e["step"]) for e in want], "%s: other events" % what)
     for mine, serial in zip(got, want):
@@ -112,11 +73,7 @@ def compare(what, got, want, end, serial_end, begin):
         for name in set(a) & set(b):
             check(abs(a[name] - b[name]) <= OF_VALUE * abs(b[name]) * mine["step"],
                   "%s: %s of step %d: %r instead of %r" % (what, name, mine["step"], a[name], b[name]))
-    check(sorted(end) == sorted(serial_end), "%s: its checkpoint has other tensors" % what)
-    for name in set(end) & set(serial_end):
-        change = norm([a - b for a, b in zip(serial_end[name], begin.get(name) or [0.0] * len(serial_end[name]))])
-        off = norm([a - b for a, b in zip(end[name], serial_end[name])])
-        check(0 < change and off <= OF_CHANGE * change, "%s: `%s` is off by %g, and steps change it by %g" % (what, name, off, change))
+    compare_tensors(what, end, serial_end, begin, all_change=True)
 
 
 def layouts(tools):

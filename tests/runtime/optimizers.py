@@ -8,54 +8,18 @@ under the same names. Sums are taken in another order, so numbers differ by some
 measured by what the steps changed: a tensor may be off by 2^-12 of its change's norm, with which a rate that is 1 % off, a
 state that is not kept or a norm that lacks a part is far outside. Settings of groups have the group's name."""
 
-import array
 import json
 import os
-import struct
-import subprocess
 import sys
 import tempfile
+
+from runs import OF_VALUE, check, compare_tensors, failures, run, saved
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "optimizers.dsl")
 STEPS = 20
-OF_LOSS, OF_CHANGE = 2.0**-18, 2.0**-12
 LAYOUTS = {"groups": "dp z2 z3 rows pipe", "whole": "tensor wide z1 pipe", "factored": "dp wide z2 rows cut",
            "orthogonal": "tensor rows z3 pipe"}
-failures = []
-
-
-def check(holds, what):
-    if not holds:
-        failures.append(what)
-        print("FAIL", what)
-
-
-def run(command, wants=0):
-    done = subprocess.run(command, capture_output=True, timeout=100)
-    if done.returncode != wants:
-        sys.exit("%s\n%s%s" % (" ".join(command), done.stdout.decode(), done.stderr.decode()))
-    return (done.stdout + done.stderr).decode()
-
-
-def tensors_of(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    n = struct.unpack("<Q", data[:8])[0]
-    return {name: array.array("f", data[8 + n + about["data_offsets"][0]:8 + n + about["data_offsets"][1]])
-            for name, about in json.loads(data[8:8 + n]).items() if name != "__metadata__"}
-
-
-def saved(folder, step):
-    tensors = {}
-    for part in "model", "optimizer":
-        path = os.path.join(folder, "step-%08d" % step, part + ".safetensors")
-        tensors.update(tensors_of(path) if os.path.exists(path) else {})
-    return tensors
-
-
-def norm(values):
-    return sum(x * x for x in values) ** 0.5
 
 
 class Run:
@@ -74,13 +38,8 @@ def compare(what, got, want, begin):
     check(len(got.steps) == STEPS, "%s: %d steps" % (what, len(got.steps)))
     for i, (mine, serial) in enumerate(zip(got.steps, want.steps)):
         for a, b in zip(mine, serial):
-            check(abs(a - b) <= OF_LOSS * abs(b) * (1 + i), "%s: step %d: %r instead of %r" % (what, i + 1, a, b))
-    check(sorted(got.end) == sorted(want.end), "%s: its checkpoint has other tensors" % what)
-    for name in set(got.end) & set(want.end):
-        first = begin.get(name) or [0.0] * len(want.end[name])
-        change = norm([a - b for a, b in zip(want.end[name], first)])
-        off = norm([a - b for a, b in zip(got.end[name], want.end[name])])
-        check(off <= OF_CHANGE * change, "%s: `%s` is off by %g, and 20 steps change it by %g" % (what, name, off, change))
+            check(abs(a - b) <= OF_VALUE * abs(b) * (1 + i), "%s: step %d: %r instead of %r" % (what, i + 1, a, b))
+    compare_tensors(what, got.end, want.end, begin)
 
 
 def check_groups(tools, serial, begin):

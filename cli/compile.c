@@ -9,6 +9,7 @@
 #include "base/intern.h"
 #include "base/stack.h"
 #include "codegen/codegen.h"
+#include "codegen/target.h"
 #include "frontend/config.h"
 #include "frontend/facts.h"
 #include "passes/passes.h"
@@ -188,6 +189,7 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
                              .cluster = program->cluster,
+                             .target = dt_target_find(cli->target)->kind,
                              .unfused = cli->unfused};
     Watch watch = {.cli = cli, .proof = proof};
     dt_verify_require(program->module, "lowering");

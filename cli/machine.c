@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/hostcc.h"
 #include "codegen/codegen.h"
+#include "codegen/target.h"
 #include "passes/passes.h"
 #include "plan/kinds.h"
 #include "plan/read.h"
@@ -56,6 +57,7 @@ static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions 
     if (!program)
         DT_BUG("a program is accepted twice and refused the third time");
     DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
+                             .target = dt_target_find(machine->cli->target)->kind,
                              .unfused = machine->cli->unfused};
     dt_passes_run(program->module, &context, NULL, NULL);
     if (dt_diag_errors(diags) || !dt_codegen_check(program->module))

@@ -31,7 +31,7 @@
 
 typedef enum Part { BEFORE, SCORE, REGION, OUTPUT, AFTER } Part;
 
-enum { MAX_REGION = 8, MAX_TILES = 64 }; /* MAX_REGION: values that the products take; two products each in practice */
+enum { MAX_REGION = 8 }; /* values that the products take; two products each in practice */
 
 typedef struct Tiling {
     DtEmit *e;
@@ -80,9 +80,9 @@ static bool is_region_op(const Tiling *g, const DtOp *op)
 }
 
 /* Products of blocks are matrix products. */
-static bool is_product(const DtOp *op)
+static bool is_product(const Tiling *g, const DtOp *op)
 {
-    return dt_gemm_has_dtypes(op->in[0]->type->dtype, op->in[1]->type->dtype, op->out[0]->type->dtype);
+    return g->e->target->multiplies(op->in[0]->type->dtype, op->in[1]->type->dtype, op->out[0]->type->dtype);
 }
 
 static bool sums(const DtOp *op, const char *axis)
@@ -102,7 +102,7 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
         region = region || part == REGION || part == SCORE;
         after = after || part == OUTPUT || part == AFTER;
     }
-    if (op->kind == DT_OP_DOT && (has(op->out[0], g->s) || region) && !is_product(op))
+    if (op->kind == DT_OP_DOT && (has(op->out[0], g->s) || region) && !is_product(g, op))
         return false;
     if (op->kind == DT_OP_DOT && !region && has(op->out[0], g->s) && has(op->out[0], g->t) && !after) {
         *ret_part = SCORE;
@@ -525,14 +525,6 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
 
 /* ---- the whole ---- */
 
-static int64_t rows_of_block(int64_t n)
-{
-    int64_t rows = n <= 512 ? 64 : 128;
-    while ((n + rows - 1) / rows > MAX_TILES)
-        rows *= 2;
-    return rows < n ? rows : n;
-}
-
 /* Queries at .. at + rows - 1 in one case. */
 typedef struct Block {
     int64_t at, rows;
@@ -557,7 +549,7 @@ static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64
 static uint32_t list_blocks(Tiling *g, int64_t rows_of_all, Block *ret_blocks)
 {
     const int64_t half = g->n_s / 2;
-    const uint32_t most = g->n_s > rows_of_all * (MAX_TILES / DT_REACH_CASES) ? 2 : DT_REACH_CASES;
+    const uint32_t most = g->n_s > rows_of_all * (g->e->target->blocks_most / DT_REACH_CASES) ? 2 : DT_REACH_CASES;
     uint32_t n = 0;
     for (int64_t at = 0, rows; at < g->n_s; at += rows) {
         DtReachCase cases[DT_REACH_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
@@ -618,7 +610,7 @@ static void emit_blocks(Tiling *g, int64_t rows, const DtPlace *buffers, const D
                         const bool *accumulates)
 {
     DtEmit *e = g->e;
-    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (MAX_TILES + 1) * DT_REACH_CASES);
+    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (e->target->blocks_most + 1) * DT_REACH_CASES);
     const uint32_t n = list_blocks(g, rows, blocks);
     DtReplay replay = key_of(g, blocks, n, buffers, outputs, accumulates);
     if (dt_replay_again(e, &replay))
@@ -694,7 +686,7 @@ static void emit_tiles(Tiling *g)
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
     DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    const int64_t rows = rows_of_block(g->n_s);
+    const int64_t rows = e->target->block_rows(g->n_s);
     g->cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     g->scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);

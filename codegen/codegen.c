@@ -25,8 +25,7 @@ static void add_meta(DtEmit *e)
     const DtCodegenOptions *o = e->options;
     DtPlanMeta meta = {.source = dt_write_str(e->plan, o->source),
                        .compiler = dt_write_str(e->plan, o->compiler),
-                       .target = dt_write_str(
-                           e->plan, strcmp(o->target, "cpu") == 0 ? dt_hostcc_native() : o->target),
+                       .target = dt_write_str(e->plan, e->target->machine(o->target)),
                        .source_folder = dt_write_str(e->plan, o->source_folder),
                        .source_digest = o->source_digest,
                        .model = dt_write_str(e->plan, model_name(e)),
@@ -159,6 +158,7 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
     *e = (DtEmit){.program = program,
                   .module = module,
                   .options = options,
+                  .target = dt_target_find(options->target),
                   .plan = builder,
                   .arena = module->arena,
                   .scratch = dt_arena_child(module->arena),

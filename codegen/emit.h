@@ -23,12 +23,15 @@
  *   pipeline.c  the entries of stages, channels, schedules
  *   slots.c   what micro-batches in flight leave
  *   finish.c  offsets, bodies, schedules, records of the plan
- *   saved.c   what loops hand over, for reports */
+ *   saved.c   what loops hand over, for reports
+ *
+ * What differs by target is in its table (target.h) and its folder. */
 #ifndef DT_CODEGEN_EMIT_H
 #define DT_CODEGEN_EMIT_H
 
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
+#include "codegen/target.h"
 #include "ir/pipeline.h"
 #include "plan/notes.h"
 
@@ -145,6 +148,7 @@ typedef struct DtEmit {
     const DtProgram *program;
     const DtModule *module;
     const DtCodegenOptions *options;
+    const DtTargetRow *target;
     DtPlanBuilder *plan;
     DtArena *arena;
     DtArena *scratch;                  /* until the body of an entry is emitted: scopes, kernels being built */
@@ -382,10 +386,7 @@ DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type);
 /* Whether a value of the scope's function is what a loop counts: it lies in a register. */
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
-/* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
- * sums are in f32. */
-bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c);
-/* Emits the contraction as a GEMM if strides allow. */
+/* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);

@@ -10,12 +10,10 @@
 #include "base/bug.h"
 #include "base/hash.h"
 #include "ir/pipeline.h"
-#include "plan/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- offsets ---- */
 
@@ -270,102 +268,6 @@ static void share_args(DtEmit *e)
     plan->args.n = n_kept;
 }
 
-/* ---- units of code ---- */
-
-enum { UNITS = 4 }; /* fixed, so that the bytes do not depend on the machine */
-
-static void unit_text(DtEmit *e, uint32_t unit, DtText *ret_text)
-{
-    dt_text_add(ret_text, dt_prelude_c);
-    for (uint32_t i = unit; i < e->kernel_texts.n; i += UNITS)
-        dt_text_add(ret_text, e->kernel_texts.at[i]);
-}
-
-/* What of the records says how kernels are called. */
-static void find_calls(DtEmit *e, DtHostTask *task)
-{
-    const DtPlanBuilder *b = e->plan;
-    const DtPlan plan = {.meta = b->meta.at, .n_meta = b->meta.n, .mesh = b->mesh.at, .n_mesh = b->mesh.n,
-                         .kernels = b->kernels.at, .n_kernels = b->kernels.n, .args = b->args.at, .n_args = b->args.n,
-                         .insts = b->insts.at, .n_insts = b->insts.n, .strings = b->strings.at,
-                         .n_strings = b->strings.n};
-    DtHostCall *calls;
-    dt_calls_find(e->arena, &plan, &calls, &task->n_calls);
-    task->calls = calls;
-}
-
-static void report_wrong(DtEmit *e, const DtHostTask *task, const DtHostResult *result)
-{
-    for (uint32_t i = 0; i < result->n_wrong; i++)
-        for (uint32_t k = 0; k < e->plan->kernels.n; k++) {
-            if (strcmp(e->plan->strings.at + e->plan->kernels.at[k].symbol, result->wrong[i]) != 0)
-                continue;
-            DtDiag *diag = dt_diag_report(e->module->diags, L0598, e->kernel_spans.at[k],
-                                          "the C compiler builds kernel `%s` wrongly",
-                                          dt_hostcc_name(e->arena, task, result->wrong[i]));
-            dt_diag_note(diag, "as `%s` builds it, it computes another thing than as `%s` does", result->version,
-                         result->other);
-            dt_diag_note(diag, "its unit of code is built without vectorisation, which agrees: right, but slow");
-            dt_diag_help(diag, "name another compiler in DT_CC, or another version of it");
-            break;
-        }
-}
-
-static void report_code(DtEmit *e, const DtHostTask *task, const DtHostResult *result)
-{
-    if (!e->module->diags)
-        return;
-    report_wrong(e, task, result);
-    if (result->n_not_compared) {
-        DtDiag *diag = dt_diag_report(e->module->diags, L0599, (DtSpan){0},
-                                      "machine code that is not compared with an independent build");
-        dt_diag_note(diag, "%s", result->why_not);
-        if (!dt_hostcc_runs(task->target))
-            dt_diag_help(diag, "`dtrun --rebuild` builds and compares it where it runs");
-    }
-    if (result->no_cache) {
-        DtDiag *diag = dt_diag_report(e->module->diags, L0004, (DtSpan){0}, "the kernel cache is not used");
-        dt_diag_note(diag, "%s", result->no_cache);
-    }
-}
-
-static DtStatus add_code(DtEmit *e)
-{
-    const char *texts[UNITS];
-    DtHostTask task = {.target = e->options->target, .n = UNITS, .texts = texts};
-    DtHostResult result = {.version = ""};
-    DtStatus status = DT_OK;
-    for (uint32_t u = 0; u < UNITS; u++) {
-        DtText text = {0};
-        unit_text(e, u, &text);
-        texts[u] = dt_arena_strndup(e->arena, text.at, text.len);
-        dt_text_free(&text);
-    }
-    for (uint32_t i = 0; i < e->plan->kernels.n; i++)
-        e->plan->kernels.at[i].code = i % UNITS;
-    struct timespec from, until;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    if (!e->options->no_kernels) {
-        find_calls(e, &task);
-        status = dt_hostcc_compile(e->arena, &task, &result);
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    if (e->options->ret_host_seconds)
-        *e->options->ret_host_seconds =
-            (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
-    for (uint32_t u = 0; dt_status_ok(&status) && u < UNITS; u++) {
-        const DtHostBytes binary = result.units ? result.units[u] : (DtHostBytes){0};
-        DtPlanCode code = {.target = e->plan->meta.at[0].target, .compiler = dt_write_str(e->plan, result.version),
-                           .source_len = strlen(texts[u]), .binary_len = binary.len};
-        code.source = dt_write_blob(e->plan, texts[u], code.source_len);
-        code.binary = binary.len ? dt_write_blob(e->plan, binary.at, binary.len) : 0;
-        DT_PUSH(e->plan->arena, e->plan->codes, code);
-    }
-    if (dt_status_ok(&status))
-        report_code(e, &task, &result);
-    return status;
-}
-
 /* True if other ranks read or write the arena in place: it holds an operand of a collective, or the result of a
  * reduction. The others stay private memory of their rank, which the system can map in large pages. */
 static bool is_shared(const DtEmit *e, uint32_t arena)
@@ -433,7 +335,7 @@ DtStatus dt_finish_plan(DtEmit *e)
         for (uint32_t i = 0; i < e->kernel_texts.n; i++)
             dt_text_add(e->options->ret_c, e->kernel_texts.at[i]);
     if (dt_status_ok(&status))
-        status = add_code(e);
+        status = e->target->build(e);
     if (dt_status_ok(&status) && e->options->logical &&
         !dt_logical_write(e->plan, e->options->logical, &e->all_notes))
         status = dt_status_fail(DT_EXIT_DOES_NOT_FIT, "the program's text is too long for a plan");

@@ -162,18 +162,13 @@ static uint32_t descriptor(DtEmit *e, DtPlanGemm g)
     return e->plan->gemms.n - 1;
 }
 
-bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c)
-{
-    return a == b && (a == DT_F32 || a == DT_BF16 || a == DT_F16) && (c == a || c == DT_F32);
-}
-
 /* The product of views a and b into c; false if no library does it as they lie. ret_swapped: b comes first. */
-static bool product(const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
+static bool product(const DtTargetRow *target, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
                     DtPlanGemm *ret_gemm, bool *ret_swapped)
 {
     DtPlanGemm g = {.dtype_a = a->dtype, .dtype_b = b->dtype, .dtype_c = c->dtype};
     Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
-    if (!dt_gemm_has_dtypes(a->dtype, b->dtype, c->dtype))
+    if (!target->multiplies(a->dtype, b->dtype, c->dtype))
         return false;
     if (!classify(op, a, b, c, &m, &n, &k, &g) || k.n > 1)
         return false;
@@ -198,9 +193,6 @@ static bool product(const DtOp *op, const DtView *a, const DtView *b, const DtVi
 }
 
 /* ---- operands in another order ---- */
-
-/* Of how many products each element of an operand must be part for a copy of it to be little beside them. */
-enum { PAYS = 4 };
 
 typedef struct Axes { /* outermost first */
     const char *at[DT_MAX_RANK];
@@ -267,16 +259,16 @@ static DtView straight(const DtOp *op, const DtView *x, const DtView *other, con
     return view;
 }
 
-/* Elements of operand x if copying it pays and keeps its values (what lies in a wider dtype than its own would be
- * rounded), else -1. */
-static int64_t copied(const DtValue *value, const DtView *x, const DtView *c)
+/* Elements of operand x if copying it pays (DtTargetRow.copy_pays) and keeps its values (what lies in a wider dtype
+ * than its own would be rounded), else -1. */
+static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, int64_t pays)
 {
     int64_t elements = 1, uses = 1;
     for (uint32_t d = 0; d < x->rank; d++)
         elements *= x->extent[d];
     for (uint32_t d = 0; d < c->rank; d++)
         uses *= has(x, c->axis[d]) ? 1 : c->extent[d];
-    return x->dtype == value->type->dtype && uses >= PAYS ? elements : -1;
+    return x->dtype == value->type->dtype && uses >= pays ? elements : -1;
 }
 
 /* Whether every summed axis moves both operands. */
@@ -306,12 +298,12 @@ static bool straighten(DtEmit *e, const DtOp *op, const DtView *c, DtPlace place
         DtView view[2] = {now[0], now[1]};
         for (uint32_t i = 0; i < 2 && elements >= 0; i++)
             if (copies >> i & 1) {
-                int64_t more = copied(op->in[i], &now[i], c);
+                int64_t more = copied(op->in[i], &now[i], c, e->target->copy_pays);
                 elements = more < 0 ? -1 : elements + more;
                 view[i] = straight(op, &now[i], &now[1 - i], c, &sums);
             }
         if (elements < 0 || elements >= least ||
-            !product(op, &view[0], &view[1], c, ret_gemm, ret_swapped))
+            !product(e->target, op, &view[0], &view[1], c, ret_gemm, ret_swapped))
             continue;
         least = elements;
         chosen = copies;
@@ -325,7 +317,7 @@ static bool straighten(DtEmit *e, const DtOp *op, const DtView *c, DtPlace place
             dt_copy_value(e, op->in[i], &copy, false);
             places[i] = copy;
         }
-    return chosen && product(op, &places[0].view, &places[1].view, c, ret_gemm, ret_swapped);
+    return chosen && product(e->target, op, &places[0].view, &places[1].view, c, ret_gemm, ret_swapped);
 }
 
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
@@ -333,7 +325,7 @@ bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate
     DtPlace places[2] = {*dt_copy_require(e, op->in[0]), *dt_copy_require(e, op->in[1])};
     DtPlanGemm g;
     bool swapped;
-    if (!product(op, &places[0].view, &places[1].view, &out->view, &g, &swapped) &&
+    if (!product(e->target, op, &places[0].view, &places[1].view, &out->view, &g, &swapped) &&
         (e->options->unfused || !straighten(e, op, &out->view, places, &g, &swapped)))
         return false;
     g.accumulate = accumulate;

@@ -14,7 +14,7 @@
  * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of a pooling) has its
  * short axes, the windows', before the last long one.
  *
- * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples of ROW_ALIGN bytes:
+ * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples of row_align bytes:
  * 50257 logits of a token take the room of 50260 in f32. What enters or leaves a function lies without gaps. */
 #include "codegen/emit.h"
 
@@ -172,9 +172,6 @@ static void folded_order(const DtEmit *e, const DtValue *value, Order *ret_order
 
 /* ---- rows of matrices ---- */
 
-/* Libraries and tensor cores load 16 bytes at once. Shorter rows gain nothing (197 keys of a block of attention). */
-enum { ROW_ALIGN = 16, MIN_ROW = 1024 };
-
 /* Whether the rows of a matrix may have gaps between them: the op goes by strides. */
 static bool takes_gaps(const DtOp *op)
 {
@@ -227,21 +224,26 @@ static int64_t row_bytes(const DtEmit *e, const DtType *type, uint32_t first)
     return bytes;
 }
 
-static bool is_crooked(int64_t bytes) { return bytes >= MIN_ROW && bytes % ROW_ALIGN != 0; }
+static bool is_crooked(const DtTargetLimits *limits, int64_t bytes)
+{
+    return bytes >= limits->row_gap_least && bytes % limits->row_align != 0;
+}
 
 static void align_rows(DtEmit *e, const DtValue *value, DtPlace *place)
 {
+    const DtTargetLimits *limits = e->target->limits;
     const DtType *type = value->type;
     const int64_t size = dt_dtype_size(type->dtype);
     bool some = false;
     for (uint32_t d = 1; d < type->rank; d++)
-        some = some || is_crooked(row_bytes(e, type, d));
+        some = some || is_crooked(limits, row_bytes(e, type, d));
     const uint32_t first = some && takes_gaps(value->op) ? row_of(e->scope->func, value) : 0;
-    const int64_t bytes = first ? row_bytes(e, type, first) : 0, units = (bytes + ROW_ALIGN - 1) / ROW_ALIGN;
-    if (!is_crooked(bytes))
+    const int64_t align = limits->row_align, bytes = first ? row_bytes(e, type, first) : 0;
+    const int64_t units = (bytes + align - 1) / align;
+    if (!is_crooked(limits, bytes))
         return;
     for (uint32_t d = 0; d < first; d++)
-        place->view.stride[d] = place->view.stride[d] / (bytes / size) * units * (ROW_ALIGN / size);
+        place->view.stride[d] = place->view.stride[d] / (bytes / size) * units * (align / size);
     e->buffers.at[place->view.buffer].bytes = dt_place_arg(e, place, true).bytes;
 }
 

@@ -6,12 +6,14 @@
 #define DT_PASSES_PASSES_H
 
 #include "ir/config.h"
+#include "ir/target.h"
 
 /* What a pass may look at besides the module. */
 typedef struct DtPassContext {
     const DtTrainConfig *train;       /* NULL: no train block */
     const DtParallelConfig *parallel; /* NULL: one rank */
     const DtClusterConfig *cluster;   /* NULL: this machine; its links */
+    DtTargetKind target; /* what the program is lowered for */
     bool inline_streams; /* calls of functions that stream do not outlive inlining: for tests */
     bool unfused;    /* every op is a kernel of its own: slow, the reference that tests compare with */
     bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */

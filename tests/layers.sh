@@ -18,6 +18,7 @@ passes/check: base ir frontend passes
 verify: base plan
 plan/report: base plan
 codegen: base ir plan
+codegen/cpu: base ir plan codegen
 runtime: base plan
 cli: base ir plan plan/report frontend passes passes/check verify codegen
 '

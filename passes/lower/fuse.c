@@ -197,7 +197,7 @@ static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
     return ops;
 }
 
-static void fuse_func(DtFunc *func, DtArena *scratch, Funcs *made)
+static void fuse_func(DtFunc *func, const DtTargetLimits *limits, DtArena *scratch, Funcs *made)
 {
     const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
     Fuse fuse = {.arena = func->module->arena, .scratch = scratch, .func = func, .made = made}, *f = &fuse;
@@ -207,7 +207,7 @@ static void fuse_func(DtFunc *func, DtArena *scratch, Funcs *made)
     f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
-    const uint32_t n_groups = dt_fuse_group(func, scratch, f->group, f->rows);
+    const uint32_t n_groups = dt_fuse_group(func, limits, scratch, f->group, f->rows);
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)
@@ -263,20 +263,22 @@ static void copy_called(const DtFunc *func)
 }
 
 /* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
-static void fuse_form(DtFunc *form, const DtModule *module, DtArena *scratch, Funcs *made)
+static void fuse_form(DtFunc *form, const DtTargetLimits *limits, DtArena *scratch, Funcs *made)
 {
+    const DtModule *module = form->module;
     uint32_t first = 0, end;
     while (module->funcs.at[first] != form)
         first++;
     for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
     while (end-- > first)
-        fuse_func(module->funcs.at[end], scratch, made);
+        fuse_func(module->funcs.at[end], limits, scratch, made);
 }
 
 bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
 {
     if (context->unfused)
         return false;
+    const DtTargetLimits *limits = &dt_target_limits[context->target];
     DtArena *scratch = dt_arena_child(module->arena);
     Funcs made = {0};
     const uint32_t n = module->funcs.n;
@@ -287,10 +289,10 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < n; i++) {
         DtFunc *func = module->funcs.at[i];
         if (func->fused) {
-            fuse_form(func->fused, module, scratch, &made);
+            fuse_form(func->fused, limits, scratch, &made);
             DT_PUSH(scratch, made, func);
         } else {
-            fuse_func(func, scratch, &made);
+            fuse_func(func, limits, scratch, &made);
         }
     }
     module->funcs.n = 0;

@@ -4,6 +4,7 @@
 #define DT_PASSES_FUSE_H
 
 #include "ir/ir.h"
+#include "ir/target.h"
 
 /* The axes over which a kernel adds up row by row, 0: it does not. */
 typedef struct DtFuseRows {
@@ -13,6 +14,7 @@ typedef struct DtFuseRows {
 
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
  * groups of their own. ret_rows: by group. Returns the number of groups. */
-uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows);
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, DtArena *scratch, uint32_t *ret_group,
+                       DtFuseRows *ret_rows);
 
 #endif

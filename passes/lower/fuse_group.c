@@ -25,12 +25,9 @@
 #include <string.h>
 
 enum {
-    MAX_GROUP = 64,   /* ops: bounds the registers and pointers of a kernel */
-    FEW = 16,         /* times fewer elements than a kernel has points: computed again */
-    MAX_LATE = 16384, /* elements of sums over rows, which lie on the stack */
-    LARGE = 4,        /* times fewer elements than a kernel has points: not worth a kernel in common */
-    TRIES = 8,        /* groups that one is tried with because they read the same */
-    MIN_LATE = 16,    /* of a row that is added up: shorter ones are not worth a loop of their own */
+    FEW = 16,  /* times fewer elements than a kernel has points: computed again */
+    LARGE = 4, /* times fewer elements than a kernel has points: not worth a kernel in common */
+    TRIES = 8, /* groups that one is tried with because they read the same */
 };
 
 /* A group's space has rows: inner axes, along which reductions of rows sum, and outer axes, over which reductions of
@@ -53,6 +50,7 @@ typedef struct Placed {
 
 typedef struct Fusion {
     DtArena *arena;
+    const DtTargetLimits *limits;
     const DtFunc *func;
     Group *groups;             /* by position of the first op; merged ones are empty */
     uint32_t *group_of;        /* by position */
@@ -185,7 +183,7 @@ static bool is_light(const Fusion *f, const DtOp *op, const Group *joined, uint3
 static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union)
 {
     const Group *from = &f->groups[a], *to = &f->groups[b];
-    if (!from->full || !to->full || from->ops.n + to->ops.n > MAX_GROUP)
+    if (!from->full || !to->full || from->ops.n + to->ops.n > f->limits->kernel_ops)
         return false;
     const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
     *ret_union = first ? *from : *to;
@@ -290,11 +288,11 @@ static bool columns_are_late(const Fusion *f, const Group *joined, uint32_t a, u
             if (!is_column_sum(op, joined))
                 continue;
             elements += dt_type_local_elements(type, mesh);
-            if (dt_type_local_elements(type, mesh) < MIN_LATE)
+            if (dt_type_local_elements(type, mesh) < f->limits->row_sum_least)
                 return false;
         }
     }
-    return elements <= MAX_LATE;
+    return elements <= f->limits->row_sums_most;
 }
 
 /* Whether the union's reductions of columns can be done. */
@@ -755,10 +753,11 @@ static DtFuseRows rows_of(const Fusion *f, const Group *g)
     return rows;
 }
 
-uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows)
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, DtArena *scratch, uint32_t *ret_group,
+                       DtFuseRows *ret_rows)
 {
     uint32_t n = func->ops.n;
-    Fusion fusion = {.arena = scratch, .func = func}, *f = &fusion;
+    Fusion fusion = {.arena = scratch, .limits = limits, .func = func}, *f = &fusion;
     f->groups = DT_NEW_ARRAY(scratch, Group, n + 1);
     f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->late = DT_NEW_ARRAY(scratch, bool, n + 1);

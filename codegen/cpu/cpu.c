@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processor of a rank: kernels as canonical C, built by the compiler of this machine (base/hostcc.c); products by
+ * the library that the runtime opens, or its own loops (runtime/gemm_wide.c). */
+#include "codegen/cpu/cpu.h"
+
+#include "base/hostcc.h"
+
+#include <string.h>
+
+static const char *machine(const char *name) { return strcmp(name, "cpu") == 0 ? dt_hostcc_native() : name; }
+
+/* Sums are in f32. */
+static bool multiplies(DtDtype a, DtDtype b, DtDtype c)
+{
+    return a == b && (a == DT_F32 || a == DT_BF16 || a == DT_F16) && (c == a || c == DT_F32);
+}
+
+/* A block's scores of all keys fit the cache; more blocks than these make plans long. */
+enum { MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128 };
+
+static int64_t block_rows(int64_t n)
+{
+    int64_t rows = n <= FEW_QUERIES ? ROWS_OF_FEW : ROWS_OF_MANY;
+    while ((n + rows - 1) / rows > MAX_BLOCKS)
+        rows *= 2;
+    return rows < n ? rows : n;
+}
+
+const DtTargetRow dt_target_cpu = {
+    .kind = DT_TARGET_CPU,
+    .limits = &dt_target_limits[DT_TARGET_CPU],
+    .has = dt_hostcc_known,
+    .machine = machine,
+    .print = dt_print_c_kernel,
+    .build = dt_cpu_build,
+    .multiplies = multiplies,
+    .copy_pays = 4,
+    .blocks_most = MAX_BLOCKS,
+    .block_rows = block_rows,
+};

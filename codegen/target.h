@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of targets: all that code generation does differently by target. A row of ir/targets.def names the target's
+ * folder here, which defines dt_target_FOLDER; nothing outside of that folder knows more of it than is said here. */
+#ifndef DT_CODEGEN_TARGET_H
+#define DT_CODEGEN_TARGET_H
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "ir/target.h"
+
+struct DtEmit;
+
+typedef struct DtTargetRow {
+    DtTargetKind kind;
+    const DtTargetLimits *limits;      /* what passes know, too */
+
+    /* machines */
+    bool (*has)(const char *name);     /* whether "cpu-v4", "sm_90a" is one of its own */
+    const char *(*machine)(const char *name); /* the one that it means: "cpu" is the machine that compiles */
+
+    /* kernels */
+    /* Appends the text of a kernel; returns where what follows the symbol begins: equal texts from there on are equal
+     * kernels. */
+    size_t (*print)(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
+    /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
+    DtStatus (*build)(struct DtEmit *e);
+
+    /* products */
+    bool (*multiplies)(DtDtype a, DtDtype b, DtDtype c); /* whether its library has products of a and b into c */
+    int64_t copy_pays; /* products that each element of an operand is part of, at least, for a copy of it to be */
+                       /* little beside them */
+
+    /* attention: a loop over blocks of queries, each with all keys that it may see */
+    uint32_t blocks_most;              /* of one call */
+    int64_t (*block_rows)(int64_t n);  /* queries of a block, of n in all; no more than blocks_most blocks come of it */
+} DtTargetRow;
+
+#define DT_TARGET(NAME, FOLDER, PURPOSE, ...) extern const DtTargetRow dt_target_##FOLDER;
+#include "ir/targets.def"
+#undef DT_TARGET
+
+/* The target that has a machine of that name, or NULL. */
+const DtTargetRow *dt_target_find(const char *name);
+
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of limits. */
+#include "ir/target.h"
+
+const DtTargetLimits dt_target_limits[DT_TARGET_KINDS] = {
+#define DT_TARGET(NAME, FOLDER, PURPOSE, ...) [DT_TARGET_##NAME] = {__VA_ARGS__},
+#include "ir/targets.def"
+#undef DT_TARGET
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program is lowered for, as far as passes have to know: numbers. Code generation reads the same row, and has
+ * the rest (codegen/target.h). */
+#ifndef DT_IR_TARGET_H
+#define DT_IR_TARGET_H
+
+#include <stdint.h>
+
+typedef enum DtTargetKind {
+#define DT_TARGET(NAME, FOLDER, PURPOSE, ...) DT_TARGET_##NAME,
+#include "ir/targets.def"
+#undef DT_TARGET
+    DT_TARGET_KINDS
+} DtTargetKind;
+
+typedef struct DtTargetLimits {
+    uint32_t kernel_ops;    /* ops of a kernel, at most: each may need registers and a pointer */
+    int64_t row_sum_least;  /* elements of a sum over rows that is made beside the rows, at least: a shorter one is */
+                            /* not worth its loop */
+    int64_t row_sums_most;  /* elements of all such sums of a kernel, at most: where it keeps them is small */
+    int64_t row_align;      /* bytes of which the rows of a matrix begin at multiples: one access of the widest kind */
+    int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */
+} DtTargetLimits;
+
+/* By DtTargetKind. */
+extern const DtTargetLimits dt_target_limits[DT_TARGET_KINDS];
+
+#endif

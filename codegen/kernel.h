@@ -12,7 +12,7 @@
  *
  * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
  * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node
- * (gather). kernel.c builds kernels from IR ops, print_c.c prints them as C. */
+ * (gather). kernel.c builds kernels from IR ops, the target's printer prints them (print.h). */
 #ifndef DT_CODEGEN_KERNEL_H
 #define DT_CODEGEN_KERNEL_H
 
@@ -97,7 +97,7 @@ typedef struct DtKPointer {
 typedef enum DtKForm {
     DT_KFORM_ROW,      /* lanes run along the last axis; reductions over it use a fixed tree */
     DT_KFORM_COLUMN,   /* lanes run along the last outer axis, reductions are loops around them */
-    DT_KFORM_SCAN, DT_KFORM_TOPK, DT_KFORM_SCATTER /* one op each: print_special.c */
+    DT_KFORM_SCAN, DT_KFORM_TOPK, DT_KFORM_SCATTER /* one op each */
 } DtKForm;
 
 typedef struct DtKernel {
@@ -148,11 +148,6 @@ DtKernel *dt_kernel_build(const DtKernelInput *input);
 
 /* The view of a buffer that holds type densely in its own order. */
 DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
-
-/* Appends `void symbol(char *const *p, const int64_t *i) {...}` in canonical C (docs/kernels.md), with
- * comments that name the source lines. Returns the offset in ret_text of what follows the symbol: equal texts
- * from there on are equal kernels. */
-size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
 
 /* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane reductions. */
 extern const char dt_prelude_c[];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar maps as C: print_c.c prints what is around them. */
-#include "codegen/print_c.h"
+/* Scalar maps as text: print.c prints what is around them. */
+#include "codegen/print.h"
 
 /* The choice of one of two values without a branch, so that no load can be moved behind one: gcc 12 reads the wrong
  * elements where it makes masked loads of some of the neighbours that an unrolled loop reads. */
-const char *dt_print_c_pick(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick"; }
+const char *dt_print_pick(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick"; }
 
 /* How a map is written that is a call, or a sign between its operands. */
 typedef struct MapText {
@@ -40,7 +40,7 @@ static const MapText map_texts[DT_OP_COUNT] = {
     [DT_OP_OR] = {.sign = "|"},
 };
 
-static const char *cast_text(DtPrintC *c, DtDtype from, DtDtype to, uint32_t arg)
+static const char *cast_text(DtPrint *c, DtDtype from, DtDtype to, uint32_t arg)
 {
     if (to == DT_BOOL)
         return dt_arena_printf(c->arena, "n%u != 0", arg);
@@ -49,7 +49,7 @@ static const char *cast_text(DtPrintC *c, DtDtype from, DtDtype to, uint32_t arg
     return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "dt_to_int(n%u)" : "n%u", arg);
 }
 
-const char *dt_print_c_map(DtPrintC *c, const DtKNode *node)
+const char *dt_print_map(DtPrint *c, const DtKNode *node)
 {
     const uint32_t *a = node->args;
     DtDtype in = c->k->nodes.at[a[0]].dtype;
@@ -61,7 +61,7 @@ const char *dt_print_c_map(DtPrintC *c, const DtKNode *node)
     case DT_OP_STOP: return dt_arena_printf(c->arena, "n%u", a[0]);
     case DT_OP_CAST: return cast_text(c, in, node->dtype, a[0]);
     case DT_OP_WHERE:
-        return dt_arena_printf(c->arena, "%s(n%u, n%u, n%u)", dt_print_c_pick(node->dtype), a[0], a[1], a[2]);
+        return dt_arena_printf(c->arena, "%s(n%u, n%u, n%u)", dt_print_pick(node->dtype), a[0], a[1], a[2]);
     default: break;
     }
     if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
@@ -70,13 +70,13 @@ const char *dt_print_c_map(DtPrintC *c, const DtKNode *node)
     if (text->sign)
         return dt_arena_printf(c->arena, "n%u %s n%u", a[0], text->sign, a[1]);
     if (!text->call || (integers && !text->whole))
-        dt_print_c_fail(c, dt_op_info[node->map].text);
+        dt_print_fail(c, dt_op_info[node->map].text);
     const char *call = integers ? dt_arena_printf(c->arena, "dt_i%s", dt_op_info[node->map].text) : text->call;
     return node->n_args == 1 ? dt_arena_printf(c->arena, "%s(n%u)", call, a[0])
                              : dt_arena_printf(c->arena, "%s(n%u, n%u)", call, a[0], a[1]);
 }
 
-bool dt_print_c_is_dear(const DtKNode *node)
+bool dt_print_is_dear(const DtKNode *node)
 {
     return node->kind == DT_KNODE_RNG || (node->kind == DT_KNODE_MAP && dt_op_is_dear(node->map));
 }

@@ -411,7 +411,7 @@ Test(kernels, reductions)
     bench_free(t);
 }
 
-/* Axes so long that kernels take their trips from a variable (codegen/print_c.c), with a rest behind whole lanes. */
+/* Axes so long that kernels take their trips from a variable (codegen/cpu/print.c), with a rest behind whole lanes. */
 Test(kernels, reductions_of_long_axes)
 {
     static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};

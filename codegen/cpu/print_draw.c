@@ -9,9 +9,9 @@
  *            of four elements: every fourth round of that loop makes those of four rounds; a round reads its quarter.
  *
  * Where neither holds, each element has a call of its own. The values are the same in all three. */
-#include "codegen/print_c.h"
+#include "codegen/cpu/print.h"
 
-#define line dt_print_c_line
+#define line dt_print_line
 
 enum {
     MOST = 8192, /* elements of a round that are kept, four times: 128 KiB of stack */
@@ -62,50 +62,35 @@ static uint32_t axis_of(const DtKernel *k, const DtKNode *node)
     return found + 1;
 }
 
-static bool is_along(const DtPrintC *c, uint32_t k)
+static bool is_along(const DtPrint *c, uint32_t k)
 {
-    return c->draw_axis[k] && c->draw_axis[k] - 1 == dt_print_c_vector_axis(c->k);
+    return c->loops->draw_axis[k] && c->loops->draw_axis[k] - 1 == dt_print_c_vector_axis(c->k);
 }
 
-bool dt_print_c_is_across(const DtPrintC *c, uint32_t k) { return c->draw_axis[k] && !is_along(c, k); }
+bool dt_print_c_is_across(const DtPrint *c, uint32_t k) { return c->loops->draw_axis[k] && !is_along(c, k); }
 
-void dt_print_c_draws_begin(DtPrintC *c)
+void dt_print_c_draws_begin(DtPrint *c)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {
         const DtKNode *node = &c->k->nodes.at[k];
-        c->draw_axis[k] = c->live[k] ? (uint8_t)axis_of(c->k, node) : 0;
-        if (!c->draw_axis[k])
+        c->loops->draw_axis[k] = c->live[k] ? (uint8_t)axis_of(c->k, node) : 0;
+        if (!c->loops->draw_axis[k])
             continue;
-        const int64_t n = is_along(c, k) ? DT_PRINT_LANES + 4 : 4 * round_size(c->k, node, c->draw_axis[k] - 1u);
+        const int64_t n = is_along(c, k) ? DT_PRINT_LANES + 4 : 4 * round_size(c->k, node, c->loops->draw_axis[k] - 1u);
         line(c, "float u%u[%lld];", k, (long long)n);
         line(c, "const float *w%u;", k);
     }
 }
 
-void dt_print_c_draws_end(DtPrintC *c, uint32_t axis)
+void dt_print_c_draws_end(DtPrint *c, uint32_t axis)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        c->drawn[k] = c->drawn[k] && c->draw_axis[k] - 1u < axis;
+        c->loops->drawn[k] = c->loops->drawn[k] && c->loops->draw_axis[k] - 1u < axis;
 }
 
-/* "(uint64_t)(q[1] + 768 * i0 + i1)" */
-static const char *element(DtPrintC *c, const DtKNode *node, const int64_t *coef)
-{
-    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
-    for (uint32_t i = 0; i < node->n_more; i++)
-        base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
-    return dt_arena_printf(c->arena, "(uint64_t)(%s%s)", base, dt_print_c_affine(c, 0, coef));
-}
+static bool is_wanted(const DtPrint *c, uint32_t k) { return c->needed[k] && c->kept[k] != DT_PRINT_KEPT; }
 
-/* What else a call is made of, behind the key. */
-static const char *counters(DtPrintC *c, const DtKNode *node)
-{
-    return dt_arena_printf(c->arena, "(uint32_t)q[%u], (uint32_t)q[%u]", node->step, node->iteration);
-}
-
-static bool is_wanted(const DtPrintC *c, uint32_t k) { return c->needed[k] && c->kept[k] != DT_PRINT_KEPT; }
-
-bool dt_print_c_draws_along(const DtPrintC *c)
+bool dt_print_c_draws_along(const DtPrint *c)
 {
     bool any = false;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
@@ -113,7 +98,7 @@ bool dt_print_c_draws_along(const DtPrintC *c)
     return any;
 }
 
-void dt_print_c_draws_lanes(DtPrintC *c, const char *first, long long n)
+void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n)
 {
     const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);
     const long long calls = (n + 3) / 4;
@@ -121,25 +106,25 @@ void dt_print_c_draws_lanes(DtPrintC *c, const char *first, long long n)
         const DtKNode *node = &c->k->nodes.at[k];
         if (!is_along(c, k) || !is_wanted(c, k))
             continue;
-        const char *rest = counters(c, node);
+        const char *rest = dt_print_counters(c, node);
         const unsigned long long key = node->key;
         line(c, "{");
         c->depth++;
         line(c, "const int64_t i%u = %s;", lanes, first);
-        line(c, "const uint64_t d = %s;", element(c, node, node->coef));
+        line(c, "const uint64_t d = %s;", dt_print_element(c, node, node->coef));
         line(c, "DT_LANES");
         line(c, "for (int b = 0; b < %lld; b++) dt_draw(u%u + 4 * b, 1, 0x%llxull, d + 4 * (uint64_t)b, %s);", calls, k,
              key, rest);
         line(c, "if ((d & 3) > %lld) dt_draw(u%u + %lld, 1, 0x%llxull, d + %lld, %s);", 4 * calls - n, k, 4 * calls,
              key, 4 * calls, rest);
         line(c, "w%u = u%u + (d & 3);", k, k);
-        dt_print_c_close(c, 1);
-        c->drawn[k] = true;
+        dt_print_close(c, 1);
+        c->loops->drawn[k] = true;
     }
 }
 
 /* Where in a round of the loop the kernel is. */
-static const char *place(DtPrintC *c, const DtKNode *node, uint32_t axis)
+static const char *place(DtPrint *c, const DtKNode *node, uint32_t axis)
 {
     const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);
     int64_t stride[DT_MAX_RANK] = {0}, n = extent_inside(c->k, lanes);
@@ -149,12 +134,12 @@ static const char *place(DtPrintC *c, const DtKNode *node, uint32_t axis)
             n *= extent_inside(c->k, a);
         }
     stride[lanes] = !is_column(c->k);
-    const char *text = dt_print_c_affine(c, 0, stride);
+    const char *text = dt_print_affine(c, 0, stride);
     return is_column(c->k) ? dt_arena_printf(c->arena, "%s + l", text) : text;
 }
 
 /* Four rounds of draw k, and what this round has of them. */
-static void rounds(DtPrintC *c, uint32_t k, uint32_t axis, const char *width)
+static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
 {
     const DtKNode *node = &c->k->nodes.at[k];
     const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);
@@ -162,7 +147,7 @@ static void rounds(DtPrintC *c, uint32_t k, uint32_t axis, const char *width)
     int64_t alone[DT_MAX_RANK] = {0};
     uint32_t loops = 2;
     alone[axis] = 1;
-    const char *first = element(c, node, alone);
+    const char *first = dt_print_element(c, node, alone);
     line(c, "if (i%u == 0 || (%s & 3) == 0) {", axis, first);
     c->depth++;
     for (uint32_t a = axis + 1; a < c->k->n_axes; a++)
@@ -179,27 +164,26 @@ static void rounds(DtPrintC *c, uint32_t k, uint32_t axis, const char *width)
         dt_print_c_open_loop(c, lanes);
     }
     line(c, "dt_draw(u%u + %s, %lld, 0x%llxull, %s, %s);", k, place(c, node, axis), size, (unsigned long long)node->key,
-         element(c, node, node->coef), counters(c, node));
-    dt_print_c_close(c, loops);
+         dt_print_element(c, node, node->coef), dt_print_counters(c, node));
+    dt_print_close(c, loops);
     line(c, "w%u = u%u + %lld * (int64_t)(%s & 3);", k, k, size, first);
-    c->drawn[k] = true;
+    c->loops->drawn[k] = true;
 }
 
-void dt_print_c_draws_axis(DtPrintC *c, uint32_t axis, const char *width, bool needed)
+void dt_print_c_draws_axis(DtPrint *c, uint32_t axis, const char *width, bool needed)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_c_is_across(c, k) && c->draw_axis[k] - 1u == axis && (!needed || is_wanted(c, k)))
+        if (dt_print_c_is_across(c, k) && c->loops->draw_axis[k] - 1u == axis && (!needed || is_wanted(c, k)))
             rounds(c, k, axis, width);
 }
 
-void dt_print_c_draw(DtPrintC *c, uint32_t k)
+void dt_print_c_draw(DtPrint *c, uint32_t k)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    if (!c->drawn[k])
-        line(c, "const float n%u = dt_draw_%u(0x%llxull, %s, %s);", k, node->draws, (unsigned long long)node->key,
-             element(c, node, node->coef), counters(c, node));
+    if (!c->loops->drawn[k])
+        dt_print_draw(c, k);
     else if (is_along(c, k))
         line(c, "const float n%u = w%u[l];", k, k);
     else
-        line(c, "const float n%u = w%u[%s];", k, k, place(c, node, c->draw_axis[k] - 1u));
+        line(c, "const float n%u = w%u[%s];", k, k, place(c, node, c->loops->draw_axis[k] - 1u));
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels whose order of work is part of their meaning: scan, top-k and scatter. */
-#include "codegen/print_c.h"
+#include "codegen/cpu/print.h"
 
-#define line dt_print_c_line
+#define line dt_print_line
 
-static void all_nodes(DtPrintC *c, const DtKernel *k)
+static void all_nodes(DtPrint *c, const DtKernel *k)
 {
     for (uint32_t n = 0; n < k->nodes.n; n++)
         if (c->live[n])
-            dt_print_c_node(c, n);
+            dt_print_node(c, n);
 }
 
 static const char *type_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "float" : "int"; }
 
-static void open_reverse(DtPrintC *c, uint32_t axis)
+static void open_reverse(DtPrint *c, uint32_t axis)
 {
     line(c, "for (int64_t i%u = %s; i%u-- > 0;) { /* %s */", axis, dt_print_c_extent(c, axis), axis, c->k->axis[axis]);
     c->depth++;
 }
 
-static void print_scan(DtPrintC *c)
+static void print_scan(DtPrint *c)
 {
     const DtKernel *k = c->k;
     DtDtype dtype = k->special->out[0]->type->dtype;
@@ -38,13 +38,13 @@ static void print_scan(DtPrintC *c)
     line(c, "{");
     c->depth++;
     line(c, "const %s n%u = sum;", type_of(dtype), node);
-    dt_print_c_store(c, &k->stores.at[0]);
-    dt_print_c_close(c, 1 + k->n_axes);
+    dt_print_store(c, &k->stores.at[0]);
+    dt_print_close(c, 1 + k->n_axes);
 }
 
 /* c rounds of choosing the largest element that comes after the last chosen one in the order
  * (larger first, NaN before all, lower index first). */
-static void print_topk(DtPrintC *c)
+static void print_topk(DtPrint *c)
 {
     const DtKernel *k = c->k;
     uint32_t a = k->n_outer, node = k->stores.at[0].node;
@@ -64,7 +64,7 @@ static void print_topk(DtPrintC *c)
          "if (later && (best_at < 0 || dt_before(n%u, i%u, best, best_at))) best = n%u, best_at = "
          "i%u;",
          node, a, node, a);
-    dt_print_c_close(c, 1);
+    dt_print_close(c, 1);
     line(c, "last = best, last_at = best_at;");
     line(c, "const int64_t i%u = r;", a);
     for (uint32_t s = 0; s < k->stores.n; s++) {
@@ -72,15 +72,15 @@ static void print_topk(DtPrintC *c)
         line(c, "{");
         c->depth++;
         line(c, "const %s n%u = %s;", indices ? "int" : type_of(dtype), node, indices ? "(int)best_at" : "best");
-        dt_print_c_store(c, &k->stores.at[s]);
-        dt_print_c_close(c, 1);
+        dt_print_store(c, &k->stores.at[s]);
+        dt_print_close(c, 1);
     }
-    dt_print_c_close(c, 1 + k->n_outer);
+    dt_print_close(c, 1 + k->n_outer);
 }
 
 /* Adds in the order of the index space, so that equal targets add in index order. The target is zeroed by
  * the instruction before. */
-static void print_scatter(DtPrintC *c)
+static void print_scatter(DtPrint *c)
 {
     const DtKernel *k = c->k;
     const DtKStore *store = &k->stores.at[0];
@@ -112,10 +112,10 @@ static void print_scatter(DtPrintC *c)
         line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
     else
         line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
-    dt_print_c_close(c, k->n_axes ? k->n_axes : 1);
+    dt_print_close(c, k->n_axes ? k->n_axes : 1);
 }
 
-void dt_print_c_special(DtPrintC *c)
+void dt_print_c_special(DtPrint *c)
 {
     for (uint32_t t = 0; t < c->k->n_target; t++)
         c->live[c->k->target[t].node] = true;

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel IR as canonical C: the same bits from gcc and clang, with any vector width. Explicit loops, every
+ * reduction in fixed lanes and combined by a fixed tree, functions from the prelude, no fast-math.
+ *
+ * ROW:     for outer { scalars of the row; for each phase { for inner { lanes }; combine } }
+ * COLUMN:  for outer but the last { for chunks of lanes along the last outer axis { for inner { lanes } } }
+ */
+#include "codegen/cpu/cpu.h"
+#include "codegen/cpu/print.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define line dt_print_line
+
+enum { UNROLLED = 16 }; /* loops that are as short as this may become straight code */
+
+/* How often a loop over the whole axis runs: "7", or "e2" if a check of the code may shorten it. */
+const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
+{
+    return c->loops->trips[axis] ? dt_arena_printf(c->arena, "e%u", axis)
+                          : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
+}
+
+void dt_print_c_open_loop(DtPrint *c, uint32_t axis)
+{
+    line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, dt_print_c_extent(c, axis), axis,
+         c->k->axis[axis]);
+    c->depth++;
+}
+
+/* ---- sums over rows ---- */
+
+static bool is_late_sum(const DtPrint *c, uint32_t k)
+{
+    return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].late && c->live[k];
+}
+
+static bool adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
+{
+    return is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+}
+
+static bool is_late_store(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
+
+static bool has_late(const DtPrint *c)
+{
+    bool any = false;
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        any = any || is_late_store(c, s);
+    return any;
+}
+
+/* The element of such a sum that a point of the row adds to, and how many there are. */
+static const char *late_element(DtPrint *c, int64_t *ret_n)
+{
+    int64_t stride[DT_MAX_RANK] = {0};
+    *ret_n = 1;
+    for (uint32_t a = c->k->n_axes; a-- > c->k->n_outer; *ret_n *= c->k->extent[a])
+        stride[a] = *ret_n;
+    return dt_print_affine(c, 0, stride);
+}
+
+static void open_row(DtPrint *c)
+{
+    for (uint32_t a = c->k->n_outer; a < c->k->n_axes; a++) {
+        if (a + 1 == c->k->n_axes)
+            line(c, "DT_LANES");
+        dt_print_c_open_loop(c, a);
+    }
+}
+
+/* Before all rows. */
+static void late_begin(DtPrint *c)
+{
+    int64_t n;
+    const char *at = late_element(c, &n);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_late_sum(c, k))
+            line(c, "%s s%u[%lld];", dt_print_register(c->k->nodes.at[k].dtype), k, (long long)n);
+    open_row(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_late_sum(c, k))
+            line(c, "s%u[%s] = %s;", k, at, dt_print_identity(c, &c->k->nodes.at[k]));
+    dt_print_close(c, c->k->n_axes - c->k->n_outer);
+}
+
+/* Behind them. */
+static void late_end(DtPrint *c)
+{
+    int64_t n;
+    const char *at = late_element(c, &n);
+    memset(c->defined, 0, c->k->nodes.n * sizeof c->defined[0]);
+    memset(c->kept, 0, c->k->nodes.n * sizeof c->kept[0]); /* rows that were kept are gone */
+    dt_print_c_draws_end(c, 0);
+    open_row(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_late_sum(c, k)) {
+            line(c, "const %s n%u = s%u[%s];", dt_print_register(c->k->nodes.at[k].dtype), k, k, at);
+            c->defined[k] = true;
+        }
+    dt_print_forget(c);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (is_late_store(c, s))
+            dt_print_need(c, c->k->stores.at[s].node);
+    dt_print_define(c, UINT32_MAX, false);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (is_late_store(c, s))
+            dt_print_store(c, &c->k->stores.at[s]);
+    dt_print_close(c, c->k->n_axes - c->k->n_outer);
+}
+
+static void lanes_begin(DtPrint *c, uint32_t phase, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "%s s%u[%u];", dt_print_register(node->dtype), k, lanes);
+            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k, dt_print_identity(c, node));
+        }
+}
+
+static void lanes_end(DtPrint *c, uint32_t phase, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "const %s n%u = %s_%u(s%u);", dt_print_register(node->dtype), k, dt_print_reduce(node), lanes, k);
+            c->defined[k] = true;
+        }
+}
+
+/* ---- ROW ---- */
+
+/* Stores along the row, in that phase. */
+static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, uint32_t inner)
+{
+    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s);
+}
+
+static void need_point(DtPrint *c, uint32_t phase, uint32_t inner)
+{
+    dt_print_forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase) || adds_at(c, k, phase))
+            dt_print_need(c, c->k->nodes.at[k].args[0]);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (stores_at(c, s, phase, inner))
+            dt_print_need(c, c->k->stores.at[s].node);
+}
+
+/* What one point of the space does in a phase: reductions take part, stores are made. */
+static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
+{
+    int64_t n;
+    need_point(c, phase, inner);
+    dt_print_define(c, UINT32_MAX, false);
+    for (uint32_t k = 0; lanes && k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase))
+            dt_print_accumulate(c, k, "l");
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (adds_at(c, k, phase))
+            dt_print_accumulate(c, k, late_element(c, &n));
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (stores_at(c, s, phase, inner))
+            dt_print_store(c, &c->k->stores.at[s]);
+}
+
+/* n points of the row, from that one on. */
+static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, const char *first, uint32_t n)
+{
+    const uint32_t last = c->k->n_axes - 1;
+    dt_print_c_draws_lanes(c, first, n);
+    line(c, "DT_LANES");
+    line(c, "for (int l = 0; l < %u; l++) {", n);
+    c->depth++;
+    line(c, "const int64_t i%u = %s + l; /* %s */", last, first, c->k->axis[last]);
+    point(c, phase, inner, reduces);
+    dt_print_close(c, 1);
+}
+
+/* most: lanes of reductions. */
+static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32_t inner, bool reduces, uint32_t most)
+{
+    const uint32_t last = c->k->n_axes - 1, lanes = reduces ? most : DT_PRINT_LANES;
+    const long long n = (long long)c->k->extent[last], rest = n % lanes;
+    need_point(c, phase, inner);
+    const bool whole = !reduces && !dt_print_c_draws_along(c);
+    for (uint32_t a = first_inner; a < last; a++) {
+        dt_print_c_open_loop(c, a);
+        dt_print_c_draws_axis(c, a, NULL, true);
+    }
+    c->narrow = n <= UNROLLED;
+    if (whole) {
+        line(c, "DT_LANES");
+        dt_print_c_open_loop(c, last);
+        point(c, phase, inner, false);
+        dt_print_close(c, 1);
+    }
+    if (!whole && n >= lanes) {
+        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, last), lanes);
+        c->depth++;
+        row_lanes(c, phase, inner, reduces, "j", lanes);
+        dt_print_close(c, 1);
+    }
+    if (!whole && rest) {
+        need_point(c, phase, inner);
+        c->narrow = rest <= UNROLLED;
+        row_lanes(c, phase, inner, reduces,
+                  c->loops->trips[last] ? dt_arena_printf(c->arena, "e%u - %lld", last, rest)
+                                 : dt_arena_printf(c->arena, "%lld", n - rest),
+                  (uint32_t)rest);
+    }
+    dt_print_close(c, last - first_inner);
+    dt_print_c_draws_end(c, first_inner);
+}
+
+/* Marks what node k needs at all phases up to its own, noting in which phases a dear node is used. */
+static void uses(DtPrint *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t *last)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->kind == DT_KNODE_REDUCE || (first[k] <= phase && phase <= last[k]))
+        return; /* noted already, and so for its operands */
+    if (first[k] > phase)
+        first[k] = (uint8_t)phase;
+    if (last[k] < phase)
+        last[k] = (uint8_t)phase;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        uses(c, node->args[i], phase, first, last);
+}
+
+enum { KEEP_ELEMENTS = 4096 }; /* a row of a dear node kept on the stack: 16 KiB */
+
+/* Nodes with a dear function that several phases use are kept in a row, if the row is short. */
+static void choose_kept(DtPrint *c, uint32_t first_inner, uint32_t inner)
+{
+    uint32_t n = c->k->nodes.n;
+    uint8_t *first = dt_arena_alloc(c->arena, n + 1), *last = dt_arena_alloc(c->arena, n + 1);
+    memset(first, 255, n);
+    if (first_inner + 1 != c->k->n_axes || c->k->extent[first_inner] > KEEP_ELEMENTS)
+        return;
+    for (uint32_t k = 0; k < n; k++)
+        if (c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE)
+            uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[c->k->nodes.at[k].args[0]].phase, first, last);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if ((c->store_axes[s] & inner) && !is_late_store(c, s))
+            uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
+    for (uint32_t k = 0; k < n; k++)
+        if (dt_print_is_dear(&c->k->nodes.at[k]) && !dt_print_c_is_across(c, k) &&
+            (c->k->nodes.at[k].axes & inner) && first[k] < last[k]) {
+            c->kept[k] = DT_PRINT_KEEP;
+            c->loops->keep_phase[k] = first[k];
+            line(c, "%s c%u[%lld];", dt_print_register(c->k->nodes.at[k].dtype), k,
+                 (long long)c->k->extent[first_inner]);
+        }
+}
+
+static void row_scalars(DtPrint *c, uint32_t phase, uint32_t outer, uint32_t inner)
+{
+    dt_print_forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
+            dt_print_need(c, k);
+    dt_print_define(c, outer, true);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s))
+            dt_print_store(c, &c->k->stores.at[s]);
+}
+
+static bool phase_has_points(const DtPrint *c, uint32_t phase, uint32_t inner, bool *ret_reduces)
+{
+    bool any = false;
+    *ret_reduces = false;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        *ret_reduces = *ret_reduces || dt_print_reduces_at(c, k, phase);
+        any = any || adds_at(c, k, phase);
+    }
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        any = any || stores_at(c, s, phase, inner);
+    return any || *ret_reduces;
+}
+
+static void print_row(DtPrint *c)
+{
+    const DtKernel *k = c->k;
+    bool has_inner = k->n_outer < k->n_axes;
+    uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
+    uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
+    uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
+    if (has_late(c))
+        late_begin(c);
+    for (uint32_t a = 0; a < first_inner; a++) {
+        dt_print_c_open_loop(c, a);
+        dt_print_c_draws_axis(c, a, NULL, false);
+    }
+    choose_kept(c, first_inner, inner);
+    for (uint32_t phase = 0; phase <= c->last_phase; phase++) {
+        bool reduces;
+        row_scalars(c, phase, outer, inner);
+        if (!phase_has_points(c, phase, inner, &reduces))
+            continue;
+        if (reduces)
+            lanes_begin(c, phase, lanes);
+        if (k->n_axes == first_inner) /* a scalar space has no inner loop */
+            point(c, phase, inner, false);
+        else
+            inner_loops(c, phase, first_inner, inner, reduces, lanes);
+        for (uint32_t n = 0; n < k->nodes.n; n++)
+            if (c->kept[n] == DT_PRINT_KEEP && c->loops->keep_phase[n] == phase)
+                c->kept[n] = DT_PRINT_KEPT;
+        if (reduces)
+            lanes_end(c, phase, lanes);
+    }
+    dt_print_close(c, first_inner);
+    if (has_late(c))
+        late_end(c);
+}
+
+/* ---- COLUMN ---- */
+
+static void column_lanes(DtPrint *c, uint32_t v, const char *width)
+{
+    line(c, "DT_LANES");
+    line(c, "for (int l = 0; l < %s; l++) {", width);
+    c->depth++;
+    line(c, "const int64_t i%u = j + l; /* %s */", v, c->k->axis[v]);
+}
+
+static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
+{
+    const DtKernel *k = c->k;
+    const char *width = dt_arena_printf(c->arena, "%u", lanes);
+    c->narrow = lanes <= UNROLLED;
+    lanes_begin(c, 0, lanes);
+    need_point(c, 0, 0);
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
+        dt_print_c_open_loop(c, a);
+        dt_print_c_draws_axis(c, a, width, true);
+    }
+    dt_print_c_draws_lanes(c, "j", lanes);
+    column_lanes(c, v, width);
+    point(c, 0, 0, true);
+    dt_print_close(c, 1 + k->n_axes - k->n_outer);
+    dt_print_c_draws_end(c, v);
+    dt_print_forget(c);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        dt_print_need(c, k->stores.at[s].node);
+    dt_print_c_draws_lanes(c, "j", lanes);
+    column_lanes(c, v, width);
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (dt_print_reduces_at(c, n, 0)) {
+            line(c, "const %s n%u = s%u[l];", dt_print_register(k->nodes.at[n].dtype), n, n);
+            c->defined[n] = true;
+        }
+    dt_print_define(c, UINT32_MAX, false);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        dt_print_store(c, &k->stores.at[s]);
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (dt_print_reduces_at(c, n, 0))
+            c->defined[n] = false;
+    dt_print_close(c, 1);
+    dt_print_c_draws_end(c, v);
+}
+
+static void print_column(DtPrint *c)
+{
+    const DtKernel *k = c->k;
+    uint32_t v = k->n_outer - 1;
+    long long n = (long long)k->extent[v];
+    const uint32_t lanes = DT_PRINT_LANES;
+    for (uint32_t a = 0; a < v; a++)
+        dt_print_c_open_loop(c, a);
+    if (n >= lanes) {
+        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, v), lanes);
+        c->depth++;
+        column_chunk(c, v, lanes);
+        dt_print_close(c, 1);
+    }
+    if (n % lanes) {
+        line(c, "{");
+        c->depth++;
+        if (c->loops->trips[v])
+            line(c, "const int64_t j = e%u - %lld;", v, n % lanes);
+        else
+            line(c, "const int64_t j = %lld;", n - n % lanes);
+        column_chunk(c, v, (uint32_t)(n % lanes));
+        dt_print_close(c, 1);
+    }
+    dt_print_close(c, v);
+}
+
+/* ---- long axes ---- */
+
+/* A check of machine code (base/hostcc.c) runs it with dt_most = SHORT. A kernel with more than FULL points
+ * takes from dt_trips how often its longest loops run, in steps of LANES along the axis that is vectorised,
+ * which keeps what the compiler knows of the rest; so what is checked is the code that will run. */
+enum { FULL = 1 << 16, LANES = DT_PRINT_LANES, SHORT = 2 };
+
+int64_t dt_print_c_vector_axis(const DtKernel *k)
+{
+    return k->form == DT_KFORM_ROW ? (int64_t)k->n_axes - 1 : k->form == DT_KFORM_COLUMN ? (int64_t)k->n_outer - 1 : -1;
+}
+
+static int64_t trips_of(const DtKernel *k, uint32_t axis)
+{
+    if (axis == dt_print_c_vector_axis(k))
+        return k->extent[axis] / LANES;
+    return k->extent[axis] > UNROLLED ? k->extent[axis] : 0;
+}
+
+static void choose_trips(DtPrint *c)
+{
+    const DtKernel *k = c->k;
+    double points = 1;
+    if (k->form == DT_KFORM_TOPK)
+        points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        points *= (double)k->extent[a];
+    while (points > FULL) {
+        uint32_t best = k->n_axes;
+        for (uint32_t a = 0; a < k->n_axes; a++)
+            if (!c->loops->trips[a] && trips_of(k, a) > SHORT &&
+                (best == k->n_axes || trips_of(k, a) > trips_of(k, best)))
+                best = a;
+        if (best == k->n_axes)
+            return;
+        points *= SHORT / (double)trips_of(k, best);
+        c->loops->trips[best] = true;
+    }
+}
+
+static void trips_lines(DtPrint *c)
+{
+    const DtKernel *k = c->k;
+    for (uint32_t a = 0; a < k->n_axes; a++) {
+        const long long trips = (long long)trips_of(k, a), rest = k->extent[a] % LANES;
+        if (!c->loops->trips[a])
+            continue;
+        if (a != dt_print_c_vector_axis(k))
+            line(c, "const int64_t e%u = dt_trips(%lld); /* %s */", a, trips, k->axis[a]);
+        else if (rest)
+            line(c, "const int64_t e%u = %d * dt_trips(%lld) + %lld; /* %s */", a, LANES, trips, rest, k->axis[a]);
+        else
+            line(c, "const int64_t e%u = %d * dt_trips(%lld); /* %s */", a, LANES, trips, k->axis[a]);
+    }
+}
+
+/* ---- a whole kernel ---- */
+
+/* Returns where the text begins that neither source nor symbol decides. */
+static size_t head(DtPrint *c, const DtDiags *diags)
+{
+    const DtKernel *k = c->k;
+    dt_print_title(c, diags);
+    dt_text_printf(c->out, "void %s", k->symbol);
+    size_t body = c->out->len;
+    line(c, "(char *const *p, const int64_t *q)");
+    line(c, "{");
+    c->depth++;
+    for (uint32_t i = 0; i < k->pointers.n; i++) {
+        const DtKPointer *pointer = &k->pointers.at[i];
+        const char *type = dt_print_type(c, pointer->view->dtype), *mode = pointer->written ? "" : "const ";
+        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
+             pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
+    }
+    line(c, "(void)p, (void)q;");
+    return body;
+}
+
+size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
+{
+    DtPrint print, *c = &print;
+    dt_print_begin(kernel, ret_text, c);
+    const uint32_t n = kernel->nodes.n + 1;
+    struct DtPrintLoops loops = {.keep_phase = dt_arena_alloc(c->arena, n), .draw_axis = dt_arena_alloc(c->arena, n),
+                                 .drawn = dt_arena_alloc(c->arena, n * sizeof(bool))};
+    c->loops = &loops;
+    c->draw = dt_print_c_draw;
+    c->narrow = kernel->n_axes && kernel->extent[kernel->n_axes - 1] <= UNROLLED;
+    choose_trips(c);
+    size_t body = head(c, diags);
+    trips_lines(c);
+    dt_print_c_draws_begin(c);
+    switch (kernel->form) {
+    case DT_KFORM_ROW: print_row(c); break;
+    case DT_KFORM_COLUMN: print_column(c); break;
+    default: dt_print_c_special(c); break;
+    }
+    c->depth = 0;
+    line(c, "}");
+    dt_text_add(ret_text, "\n");
+    dt_arena_free(c->arena);
+    return body;
+}

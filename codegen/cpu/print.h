@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by print.c, print_draw.c and print_special.c: loops of one kernel in C. */
+#ifndef DT_CODEGEN_CPU_PRINT_H
+#define DT_CODEGEN_CPU_PRINT_H
+
+#include "codegen/print.h"
+
+enum { DT_PRINT_LANES = 64 };
+
+struct DtPrintLoops {
+    uint8_t *keep_phase;
+    uint8_t *draw_axis;    /* print_draw.c: of a draw, 1 + the axis along which the elements of a call lie, or 0 */
+    bool *drawn;           /* its elements are there, at w<k> */
+    bool trips[DT_MAX_RANK]; /* of a long axis: e<a> says how often its loops run */
+};
+
+void dt_print_c_open_loop(DtPrint *c, uint32_t axis);
+const char *dt_print_c_extent(DtPrint *c, uint32_t axis);
+void dt_print_c_special(DtPrint *c);
+int64_t dt_print_c_vector_axis(const DtKernel *k); /* along which lanes run; -1: none */
+
+/* print_draw.c */
+void dt_print_c_draws_begin(DtPrint *c); /* at the head of a kernel, once it is known which nodes are live */
+bool dt_print_c_is_across(const DtPrint *c, uint32_t k);
+/* Behind the head of the loop of that axis: draws across it, needed ones only where that is said. width: of a column's
+ * chunk of lanes, or NULL. */
+void dt_print_c_draws_axis(DtPrint *c, uint32_t axis, const char *width, bool needed);
+bool dt_print_c_draws_along(const DtPrint *c); /* whether a needed one is along the lanes */
+/* Before a loop over n lanes, DT_PRINT_LANES at most, whose first has that index along the lanes' axis. */
+void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n);
+void dt_print_c_draws_end(DtPrint *c, uint32_t axis); /* behind the loops of that axis and later ones */
+void dt_print_c_draw(DtPrint *c, uint32_t k);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nodes say: statements that define them, stores, accumulation; and which of them a place needs. */
+#include "codegen/print.h"
+
+#include "base/bug.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What has no C text is not left out: a text without it would not compile, or mean something else. */
+_Noreturn void dt_print_fail(const DtPrint *c, const char *what)
+{
+    DT_BUG("kernel `%s`: `%s` has no C text", c->k->name, what);
+}
+
+const char *dt_print_type(const DtPrint *c, DtDtype dtype)
+{
+    switch (dtype) {
+    case DT_BOOL: return "unsigned char";
+    case DT_I32: return "int";
+    case DT_F32: return "float";
+    case DT_F16: case DT_BF16: return "unsigned short";
+    default: dt_print_fail(c, dt_dtype_name(dtype));
+    }
+}
+
+const char *dt_print_register(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "float" : "int"; }
+
+void dt_print_line(DtPrint *c, const char *format, ...)
+{
+    va_list args;
+    for (uint32_t i = 0; i < c->depth; i++)
+        dt_text_add_n(c->out, "    ", 4);
+    va_start(args, format);
+    dt_text_vprintf(c->out, format, args);
+    va_end(args);
+    dt_text_add_n(c->out, "\n", 1);
+}
+
+#define line dt_print_line
+
+void dt_print_close(DtPrint *c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        c->depth--;
+        line(c, "}");
+    }
+}
+
+const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef)
+{
+    DtText text = {0};
+    if (base != 0)
+        dt_text_printf(&text, "%lld", (long long)base);
+    for (uint32_t a = 0; a < c->k->n_axes; a++) {
+        if (coef[a] == 0)
+            continue;
+        const char *plus = text.len ? " + " : "";
+        if (coef[a] == 1)
+            dt_text_printf(&text, "%si%u", plus, a);
+        else
+            dt_text_printf(&text, "%s%lld * i%u", plus, (long long)coef[a], a);
+    }
+    const char *copy = dt_arena_strndup(c->arena, text.len ? text.at : "0", text.len ? text.len : 1);
+    dt_text_free(&text);
+    return copy;
+}
+
+static const char *c_number(DtPrint *c, DtDtype dtype, double value)
+{
+    if (!dt_dtype_is_float(dtype))
+        return dt_arena_printf(c->arena, "%lld", (long long)value);
+    if (isnan(value))
+        return "__builtin_nanf(\"\")";
+    if (isinf(value) || isinf((float)value))
+        return value < 0 ? "-__builtin_inff()" : "__builtin_inff()";
+    return dt_arena_printf(c->arena, "%af", (double)(float)value);
+}
+
+/* Defines x<k>_<d>, the index of dimension d of load k, and returns its guard, or NULL. */
+static const char *index_line(DtPrint *c, uint32_t k, uint32_t d, const DtKIndex *index)
+{
+    const char *name = dt_arena_printf(c->arena, "x%u_%u", k, d);
+    const char *guard = NULL;
+    if (index->node != DT_KNONE) {
+        if (index->bases != DT_KNONE)
+            line(c, "const int64_t %s = (int64_t)n%u - q[%u];", name, index->node, index->bases);
+        else
+            line(c, "const int64_t %s = n%u;", name, index->node);
+    } else if (index->div && index->exact) {
+        line(c, "const int64_t %s_ = %s, %s = dt_div(%s_, %lld);", name,
+             dt_print_affine(c, index->base, index->coef), name, name, (long long)index->div);
+        guard = dt_arena_printf(c->arena, "%s * %lld == %s_", name, (long long)index->div, name);
+    } else if (index->div || index->mod) {
+        const char *inner = dt_print_affine(c, index->base, index->coef);
+        if (index->div)
+            inner = dt_arena_printf(c->arena, "(%s) / %lld", inner, (long long)index->div);
+        if (index->mod)
+            inner = dt_arena_printf(c->arena, "(%s) %% %lld", inner, (long long)index->mod);
+        line(c, "const int64_t %s = %s;", name, inner);
+    } else {
+        line(c, "const int64_t %s = %s;", name, dt_print_affine(c, index->base, index->coef));
+    }
+    if (!index->guard)
+        return guard;
+    const char *range = dt_arena_printf(c->arena, "(uint64_t)%s < %lldu", name, (long long)index->extent);
+    return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
+}
+
+static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
+{
+    const char *guard = NULL;
+    const char *address = dt_print_affine(c, node->offset, node->coef);
+    for (uint32_t d = 0; d < node->n_index; d++) {
+        const char *g = index_line(c, k, d, &node->index[d]);
+        if (g)
+            guard = guard ? dt_arena_printf(c->arena, "%s && %s", guard, g) : g;
+        address = dt_arena_printf(c->arena, "%s + %lld * x%u_%u", address, (long long)node->index[d].stride, k, d);
+    }
+    const char *type = dt_print_register(node->dtype);
+    const char *widen = node->dtype == DT_BF16 ? "dt_from_bf16" : node->dtype == DT_F16 ? "dt_from_f16" : "";
+    const char *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
+    if (!guard) {
+        line(c, "const %s n%u = %s(p%u[%s]);", type, k, widen, node->pointer, address);
+    } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */
+        line(c, "const int g%u = %s;", k, guard);
+        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, dt_print_pick(node->dtype), k, widen,
+             node->pointer, k, address, outside);
+    } else {
+        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, widen, node->pointer, address, outside);
+    }
+}
+
+void dt_print_node(DtPrint *c, uint32_t k)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    const char *type = dt_print_register(node->dtype);
+    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    switch (node->kind) {
+    case DT_KNODE_CONST:
+        line(c, "const %s n%u = %s;", type, k, c_number(c, node->dtype, node->number));
+        break;
+    case DT_KNODE_IOTA: line(c, "const int n%u = (int)(%s%s);", k, base, dt_print_affine(c, 0, node->coef)); break;
+    case DT_KNODE_INT: line(c, "const int n%u = (int)q[%u];", k, node->integer); break;
+    case DT_KNODE_RNG: c->draw(c, k); break;
+    case DT_KNODE_LOAD: load_lines(c, k, node); break;
+    case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, dt_print_map(c, node)); break;
+    case DT_KNODE_REDUCE: break; /* defined where its lanes are combined */
+    }
+}
+
+void dt_print_store(DtPrint *c, const DtKStore *store)
+{
+    DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
+    const char *at = dt_print_affine(c, store->offset, store->stride);
+    if (dtype == DT_F16 || dtype == DT_BF16) {
+        const char *name = dtype == DT_F16 ? "f16" : "bf16";
+        if (store->accumulate)
+            line(c, "p%u[%s] = dt_to_%s(dt_from_%s(p%u[%s]) + n%u);", store->pointer, at, name,
+                 name, store->pointer, at, store->node);
+        else
+            line(c, "p%u[%s] = dt_to_%s(n%u);", store->pointer, at, name, store->node);
+        return;
+    }
+    line(c, "p%u[%s] %s n%u;", store->pointer, dt_print_affine(c, store->offset, store->stride),
+         store->accumulate ? "+=" : "=", store->node);
+}
+
+/* ---- random numbers ---- */
+
+/* "(uint64_t)(q[1] + 768 * i0 + i1)" */
+const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coef)
+{
+    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    for (uint32_t i = 0; i < node->n_more; i++)
+        base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
+    return dt_arena_printf(c->arena, "(uint64_t)(%s%s)", base, dt_print_affine(c, 0, coef));
+}
+
+/* What else a call is made of, behind the key. */
+const char *dt_print_counters(DtPrint *c, const DtKNode *node)
+{
+    return dt_arena_printf(c->arena, "(uint32_t)q[%u], (uint32_t)q[%u]", node->step, node->iteration);
+}
+
+void dt_print_draw(DtPrint *c, uint32_t k)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    line(c, "const float n%u = dt_draw_%u(0x%llxull, %s, %s);", k, node->draws, (unsigned long long)node->key,
+         dt_print_element(c, node, node->coef), dt_print_counters(c, node));
+}
+
+/* ---- which nodes a place needs ---- */
+
+void dt_print_need(DtPrint *c, uint32_t k)
+{
+    if (c->needed[k] || c->defined[k])
+        return;
+    c->needed[k] = true;
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->kind == DT_KNODE_REDUCE)
+        return;
+    if (c->kept[k] == DT_PRINT_KEPT)
+        return;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        dt_print_need(c, node->args[i]);
+    for (uint32_t d = 0; d < node->n_index; d++)
+        if (node->index[d].node != DT_KNONE)
+            dt_print_need(c, node->index[d].node);
+}
+
+void dt_print_forget(DtPrint *c) { memset(c->needed, 0, c->k->nodes.n * sizeof c->needed[0]); }
+
+void dt_print_define(DtPrint *c, uint32_t mask, bool sticky)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        const DtKNode *node = &c->k->nodes.at[k];
+        if (!c->needed[k] || c->defined[k] || (node->axes & ~mask) || node->kind == DT_KNODE_REDUCE)
+            continue;
+        if (c->kept[k] == DT_PRINT_KEPT)
+            line(c, "const %s n%u = c%u[i%u];", dt_print_register(node->dtype), k, k, c->k->n_axes - 1);
+        else
+            dt_print_node(c, k);
+        if (c->kept[k] == DT_PRINT_KEEP)
+            line(c, "c%u[i%u] = n%u;", k, c->k->n_axes - 1, k);
+        c->defined[k] = sticky;
+        c->needed[k] = false;
+    }
+}
+
+/* ---- reductions ---- */
+
+const char *dt_print_identity(DtPrint *c, const DtKNode *node)
+{
+    double value = node->reduce == DT_REDUCE_SUM ? 0 : node->reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;
+    if (!dt_dtype_is_float(node->dtype) && node->reduce != DT_REDUCE_SUM)
+        return node->reduce == DT_REDUCE_MAX ? "(-2147483647 - 1)" : "2147483647";
+    return c_number(c, node->dtype, value);
+}
+
+const char *dt_print_reduce(const DtKNode *node)
+{
+    static const char *const names[2][3] = {{"dt_isum", "dt_imax", "dt_imin"}, {"dt_sum", "dt_max", "dt_min"}};
+    return names[dt_dtype_is_float(node->dtype)][node->reduce];
+}
+
+void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->reduce == DT_REDUCE_SUM && dt_dtype_is_float(node->dtype))
+        line(c, "s%u[%s] = s%u[%s] + n%u;", k, at, k, at, node->args[0]);
+    else if (node->reduce == DT_REDUCE_SUM)
+        line(c, "s%u[%s] = dt_iadd(s%u[%s], n%u);", k, at, k, at, node->args[0]);
+    else
+        line(c, "s%u[%s] = %s(s%u[%s], n%u);", k, at, dt_print_reduce(node), k, at, node->args[0]);
+}
+
+bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    return node->kind == DT_KNODE_REDUCE && !node->late && c->live[k] &&
+           c->k->nodes.at[node->args[0]].phase == phase;
+}
+
+/* ---- a whole kernel ---- */
+
+void dt_print_live(DtPrint *c, uint32_t k)
+{
+    if (c->live[k])
+        return;
+    c->live[k] = true;
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->phase > c->last_phase)
+        c->last_phase = node->phase;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        dt_print_live(c, node->args[i]);
+    for (uint32_t d = 0; d < node->n_index; d++)
+        if (node->index[d].node != DT_KNONE)
+            dt_print_live(c, node->index[d].node);
+}
+
+void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret)
+{
+    const uint32_t n = kernel->nodes.n + 1;
+    DtPrint *c = ret;
+    *c = (DtPrint){.k = kernel, .out = out, .arena = dt_arena_new(), .draw = dt_print_draw};
+    c->needed = dt_arena_alloc(c->arena, n * sizeof *c->needed);
+    c->defined = dt_arena_alloc(c->arena, n * sizeof *c->defined);
+    c->live = dt_arena_alloc(c->arena, n * sizeof *c->live);
+    c->kept = dt_arena_alloc(c->arena, n);
+    c->store_axes = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
+    c->store_phase = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
+    for (uint32_t s = 0; s < kernel->stores.n; s++) {
+        const DtKStore *store = &kernel->stores.at[s];
+        dt_print_live(c, store->node);
+        c->store_axes[s] = kernel->nodes.at[store->node].axes;
+        for (uint32_t a = 0; a < kernel->n_axes; a++)
+            c->store_axes[s] |= (uint32_t)(store->stride[a] != 0) << a;
+        c->store_phase[s] = kernel->nodes.at[store->node].phase;
+    }
+}
+
+/* A path as text inside a comment, which it must not end. */
+static const char *in_comment(DtPrint *c, const char *path)
+{
+    char *copy = dt_arena_strndup(c->arena, path, strlen(path));
+    for (char *at = copy; *at; at++)
+        if (at[0] == '*' && at[1] == '/')
+            at[0] = '?';
+    return copy;
+}
+
+void dt_print_title(DtPrint *c, const DtDiags *diags)
+{
+    const DtKernel *k = c->k;
+    uint32_t row = 0, column = 0;
+    if (diags && k->span.file) {
+        dt_diag_position(diags, k->span, &row, &column);
+        line(c, "/* %s: %s:%u */", k->name, in_comment(c, dt_diag_path(diags, k->span.file)), row);
+    } else {
+        line(c, "/* %s */", k->name);
+    }
+}

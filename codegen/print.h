@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the nodes of a kernel say, in the common subset of C and CUDA C++: shared by the printers of targets, which put
+ * loops, or blocks and threads, around it (print.c, print_map.c).
+ *
+ * Names in the text: p<k> = pointers, q = integer arguments, i<a> = index along space axis a, n<k> = node k, s<k> =
+ * lanes of reduction k, c<k> = a row of node k kept for later phases. */
+#ifndef DT_CODEGEN_PRINT_H
+#define DT_CODEGEN_PRINT_H
+
+#include "codegen/kernel.h"
+
+enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT }; /* recompute; compute and keep in a row; read from the row */
+
+/* The state of printing one kernel. */
+typedef struct DtPrint {
+    const DtKernel *k;
+    DtText *out;
+    DtArena *arena;        /* scratch of this kernel */
+    uint32_t depth;
+    bool *needed, *defined, *live; /* by node */
+    uint8_t *kept;         /* by node */
+    uint32_t *store_axes;  /* space axes that a store runs over */
+    uint32_t *store_phase;
+    uint32_t last_phase;
+    bool narrow;           /* guarded loads always happen, and choose by bits */
+    void (*draw)(struct DtPrint *c, uint32_t k); /* defines n<k>, an element of a draw */
+    struct DtPrintLoops *loops; /* of the target "cpu": its own state */
+} DtPrint;
+
+/* Ready to print: which nodes are live, when stores happen. The caller frees ret->arena. */
+void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret);
+void dt_print_title(DtPrint *c, const DtDiags *diags); /* a comment: name and source line */
+
+void dt_print_line(DtPrint *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_print_close(DtPrint *c, uint32_t n); /* that many braces */
+_Noreturn void dt_print_fail(const DtPrint *c, const char *what); /* it has no text */
+
+const char *dt_print_type(const DtPrint *c, DtDtype dtype); /* in memory */
+/* Of a scalar in a register: booleans are ints, so that lanes have one width; 16-bit floats are widened
+ * when loaded and rounded when stored. */
+const char *dt_print_register(DtDtype dtype);
+const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef); /* "off + 768 * i0 + i2" */
+
+void dt_print_node(DtPrint *c, uint32_t k);  /* the statement that defines n<k> */
+void dt_print_store(DtPrint *c, const DtKStore *store);
+/* An element of a draw: "(uint64_t)(q[1] + 768 * i0 + i1)", and what else a call is made of, behind the key. */
+const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coef);
+const char *dt_print_counters(DtPrint *c, const DtKNode *node);
+void dt_print_draw(DtPrint *c, uint32_t k);  /* the statement, by a call for the element alone */
+
+/* Which nodes a place needs: need marks node k and what it is made of, up to what is defined; define prints those whose
+ * axes are within mask, in order. sticky: they stay defined. */
+void dt_print_need(DtPrint *c, uint32_t k);
+void dt_print_forget(DtPrint *c);
+void dt_print_define(DtPrint *c, uint32_t mask, bool sticky);
+void dt_print_live(DtPrint *c, uint32_t k);  /* node k and what it is made of */
+
+/* Reductions: what their lanes begin with, the name of the function that combines them, s<k>[at] and a new element. */
+const char *dt_print_identity(DtPrint *c, const DtKNode *node);
+const char *dt_print_reduce(const DtKNode *node);
+void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at);
+bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase); /* along rows, in that phase */
+
+/* print_map.c */
+const char *dt_print_map(DtPrint *c, const DtKNode *node);
+const char *dt_print_pick(DtDtype dtype);
+bool dt_print_is_dear(const DtKNode *node); /* computing it again costs more than keeping a row of it */
+
+#endif

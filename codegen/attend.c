@@ -692,15 +692,15 @@ static void emit_tiles(Tiling *g)
     g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     const Left left = place_outputs(g, rows, buffers);
     for (uint32_t k = 0; k < g->n_loops; k++)
-        DT_PUSH(e->arena, e->events,
-                ((DtEvent){.kind = DT_EVENT_LOOP,
+        DT_PUSH(e->arena, e->items,
+                ((DtItem){.kind = DT_ITEM_LOOP,
                            .span = g->call->span,
                            .loop = {.kind = DT_SCHED_LOOP,
                                     .reg = e->scope->reg + 1 + k,
                                     .step = 1,
                                     .count = g->counts[k]}}));
     note_tiles(g, left.at, left.flags);
-    uint32_t begin = e->events.n;
+    uint32_t begin = e->items.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (is_output(g, i))
             dt_place_begin(e, &left.at[i]);
@@ -708,8 +708,8 @@ static void emit_tiles(Tiling *g)
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});
     for (uint32_t k = g->n_loops; k-- > 0;)
-        DT_PUSH(e->arena, e->events,
-                ((DtEvent){.kind = DT_EVENT_END,
+        DT_PUSH(e->arena, e->items,
+                ((DtItem){.kind = DT_ITEM_END,
                            .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
     dt_place_extend(e, begin);
     for (uint32_t i = 0; i < func->ops.n; i++)

@@ -28,7 +28,7 @@ void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate
         dt_place_is_dense(to, value->type, &e->module->mesh)) {
         DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
         dt_inst_add(e, DT_INST_COPY, 0, 2, args, dt_op_made(value)->op);
-        e->events.at[e->events.n - 1].inst.count = args[0].bytes;
+        e->items.at[e->items.n - 1].inst.count = args[0].bytes;
         dt_note_do(e, NULL, 0);
         dt_note_write(e, value, to, 0);
         dt_note_read(e, value);

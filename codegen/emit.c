@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops to instructions. A function is emitted op by op into one stream; a loop becomes
- * a LOOP event, the body once, and END. Results are written where they are wanted if that can be (output.c), and are
+ * a LOOP item, the body once, and END. Results are written where they are wanted if that can be (output.c), and are
  * copied there at the end otherwise. */
 #include "codegen/emit.h"
 
@@ -85,16 +85,16 @@ static uint32_t emit_begin(DtEmit *e)
     return n;
 }
 
-static void loop_event(DtEmit *e, const DtOp *op, uint32_t reg)
+static void push_loop(DtEmit *e, const DtOp *op, uint32_t reg)
 {
     const DtLoop *loop = op->loop;
-    DtEvent event = {.kind = DT_EVENT_LOOP, .span = op->span};
-    event.loop = (DtPlanSchedule){.kind = DT_SCHED_LOOP,
+    DtItem item = {.kind = DT_ITEM_LOOP, .span = op->span};
+    item.loop = (DtPlanSchedule){.kind = DT_SCHED_LOOP,
                                   .reg = reg,
                                   .first = loop->reverse ? loop->count - 1 : 0,
                                   .step = loop->reverse ? -1 : 1,
                                   .count = loop->count};
-    DT_PUSH(e->arena, e->events, event);
+    DT_PUSH(e->arena, e->items, item);
     dt_note_op(e, DT_NOTE_LOOP, op);
 }
 
@@ -136,8 +136,8 @@ static void emit_loop(DtEmit *e, const DtOp *op)
                        .accumulate = stacked[i].accumulate,
                        .place = slice_of(e, op, stacked[i].place, inner->reg)};
     }
-    loop_event(e, op, inner->reg);
-    uint32_t begin = e->events.n;
+    push_loop(e, op, inner->reg);
+    uint32_t begin = e->items.n;
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
         dt_place_begin(e, &stacked[i].place);
     e->scope = inner;
@@ -147,8 +147,8 @@ static void emit_loop(DtEmit *e, const DtOp *op)
     emit_ops(e, n_begun);
     dt_copy_deliver(e, n_results, wanted);
     e->scope = outer;
-    DT_PUSH(e->arena, e->events,
-            ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = inner->reg}}));
+    DT_PUSH(e->arena, e->items,
+            ((DtItem){.kind = DT_ITEM_END, .loop = {.kind = DT_SCHED_END, .reg = inner->reg}}));
     dt_place_extend(e, begin);
     for (uint32_t i = 0; i < loop->n_carried; i++)
         dt_place_set(e, op->out[i], wanted[i].set ? wanted[i].place : *dt_place_find(e, op->in[i]));

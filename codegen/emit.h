@@ -63,15 +63,16 @@ typedef struct DtEArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtEArg;
 
-typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END, DT_EVENT_ITEM, DT_EVENT_CLOSE } DtEventKind;
-typedef struct DtEvent {
-    DtEventKind kind;
+/* What an entry does, in order: an instruction, or what the schedule has around instructions. */
+typedef enum DtItemKind { DT_ITEM_INST, DT_ITEM_LOOP, DT_ITEM_END, DT_ITEM_SCHED, DT_ITEM_CLOSE } DtItemKind;
+typedef struct DtItem {
+    DtItemKind kind;
     DtPlanInst inst;       /* args counted from DtEmit.args */
-    DtPlanSchedule loop;   /* ITEM: a SET or CALL, or a WHEN that a CLOSE ends */
+    DtPlanSchedule loop;   /* SCHED: a SET or CALL, or a WHEN that a CLOSE ends */
     DtSpan span;
     const char *path, *text;
     double share;          /* INST with guards: of the points at which it runs (reach.c); else 1 */
-} DtEvent;
+} DtItem;
 
 /* Where a result should be written by whatever computes it. old: the value whose memory it overwrites, NULL
  * if the memory holds nothing that is still read. */
@@ -156,7 +157,7 @@ typedef struct DtEmit {
     uint32_t n_micro;
     DT_VEC(DtBuffer) buffers;
     DT_VEC(DtEArg) args;
-    DT_VEC(DtEvent) events;
+    DT_VEC(DtItem) items;
     DtEArg guards[2];                  /* of the instructions being emitted */
     uint32_t n_guards;
     double share;                      /* with guards: of the points at which they run */
@@ -198,7 +199,7 @@ static inline uint32_t dt_emit_first_device(const DtMesh *mesh) { return mesh->n
 int64_t dt_place_bytes(const DtEmit *e, const DtType *type); /* of a rank's part */
 int64_t dt_place_aligned(int64_t bytes);                     /* up to a multiple of DT_PLAN_ALIGN */
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);                      /* a temporary */
-void dt_place_touch(DtEmit *e, uint32_t buffer);             /* the next event does */
+void dt_place_touch(DtEmit *e, uint32_t buffer);             /* the next item does */
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);/* at the end of an arena */
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
@@ -211,9 +212,9 @@ bool dt_place_apart(const DtPlace *a, const DtPlace *b); /* have no byte in comm
 /* The place of an axis op's result as a view of its operand's, if strides can say it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
-/* What a loop touches and was there before event `begin`, its first one, lives until its last one, the present. */
+/* What a loop touches and was there before item `begin`, its first one, lives until its last one, the present. */
 void dt_place_extend(DtEmit *e, uint32_t begin);
-/* The buffer is written piece by piece inside the loop that the last event opened: it lives from there. */
+/* The buffer is written piece by piece inside the loop that the last item opened: it lives from there. */
 void dt_place_begin(DtEmit *e, const DtPlace *place);
 /* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
  * those of the bucket. */
@@ -266,7 +267,7 @@ typedef struct DtReplay {
     DtText key;
     DT_VEC(uint32_t) buffers;          /* of the key */
     uint64_t hash;
-    uint32_t event, arg, buffer;       /* the first ones of the stretch */
+    uint32_t item, arg, buffer;        /* the first ones of the stretch */
     size_t note;
 } DtReplay;
 void dt_replay_add(DtReplay *replay, const void *bytes, size_t n);
@@ -396,7 +397,7 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);
 
-/* note.c: notes of plan/notes.h, in the order of events. numbers: of the function's values. A read or written
+/* note.c: notes of plan/notes.h, in the order of items. numbers: of the function's values. A read or written
  * argument is value, in the present function; place: where all of it goes; over: in place of old. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);

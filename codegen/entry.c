@@ -434,7 +434,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 
 void dt_entry_begin(DtEmit *e)
 {
-    e->events.n = e->args.n = 0; /* those before are records of the plan */
+    e->items.n = e->args.n = 0; /* those before are records of the plan */
     e->notes.len = 0;
     e->entry_buffer = e->buffers.n; /* temporaries of an entry are its own */
 }
@@ -448,16 +448,16 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
         if (wanted[i].accumulate)
             dt_inst_zero(e, &wanted[i].place);
     if (e->n_micro > 1) {
-        DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
-        DT_PUSH(e->arena, e->events, loop);
+        DtItem loop = {.kind = DT_ITEM_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
+        DT_PUSH(e->arena, e->items, loop);
         dt_note_op(e, DT_NOTE_MICRO, NULL);
-        e->micro_loop = e->events.n;
+        e->micro_loop = e->items.n;
     }
     const DtTrainConfig *train = e->program->train;
     dt_entry_reads(e, train && train->objectives.n > 1 ? entry->func : NULL, eval); /* what this loss needs */
     dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1) {
-        DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
+        DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_END, .loop = {.kind = DT_SCHED_END}}));
         dt_place_extend(e, e->micro_loop);
         e->micro_loop = 0;
     }
@@ -497,7 +497,7 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
     dt_entry_body(e, entry, wanted);
     dt_entry_complete(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
-        e->buffers.at[wanted[i].place.view.buffer].last = e->events.n; /* read when the entry has run */
+        e->buffers.at[wanted[i].place.view.buffer].last = e->items.n; /* read when the entry has run */
     dt_finish_entry(e, entry->name);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (!entry->results.at[i].store)

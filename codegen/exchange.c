@@ -223,7 +223,7 @@ static const DtOp *put_of(const DtFunc *func, const DtValue *value)
 
 static void set_event(DtEmit *e, uint32_t event, uint32_t step)
 {
-    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
+    DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
     inst->event = 1 + event;
     inst->event_step = step;
 }
@@ -283,7 +283,7 @@ static void emit_done(DtEmit *e, const DtOp *op)
 
 static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, uint32_t blocks)
 {
-    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
+    DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
     inst->count = count;
     inst->dtype = (uint16_t)dtype;
     inst->reduce = (uint16_t)reduce;

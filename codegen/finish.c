@@ -2,8 +2,8 @@
 /* From the stream of one entry to plan records: offsets for temporaries, then arguments, instructions,
  * bodies, schedule.
  *
- * Offsets: a temporary lives from the first to the last event that touches it (a loop counts as one long
- * event for what was there before it). Largest first, each takes the lowest offset where no buffer that
+ * Offsets: a temporary lives from the first to the last item that touches it (a loop counts as one long
+ * item for what was there before it). Largest first, each takes the lowest offset where no buffer that
  * lives at the same time lies. */
 #include "codegen/emit.h"
 
@@ -125,16 +125,16 @@ static double ranks_of(const DtEmit *e)
     return (double)e->plan->meta.at[0].n_ranks / (pipeline ? pipeline->n_stages : 1);
 }
 
-static void push_inst(DtEmit *e, const DtEvent *event, double trips, bool counts)
+static void push_inst(DtEmit *e, const DtItem *item, double trips, bool counts)
 {
-    DtPlanInst inst = event->inst;
+    DtPlanInst inst = item->inst;
     inst.first_arg = e->plan->args.n;
     for (uint32_t i = 0; i < inst.n_args; i++)
-        push_arg(e, &e->args.at[event->inst.first_arg + i]);
-    inst.span = dt_finish_span(e, event->span, event->path, event->text);
+        push_arg(e, &e->args.at[item->inst.first_arg + i]);
+    inst.span = dt_finish_span(e, item->span, item->path, item->text);
     if (counts && inst.kind == DT_INST_GEMM)
         e->plan->meta.at[0].flops +=
-            trips * event->share * gemm_flops(&e->plan->gemms.at[inst.ref]) * ranks_of(e);
+            trips * item->share * gemm_flops(&e->plan->gemms.at[inst.ref]) * ranks_of(e);
     DT_PUSH(e->plan->arena, e->plan->insts, inst);
 }
 
@@ -196,30 +196,30 @@ void dt_finish_entry(DtEmit *e, const char *name)
     bool counts = strncmp(name, "step", 4) == 0 || strncmp(name, "grad.", 5) == 0;
     uint32_t depth = 0, n_open = 0, open[DT_PLAN_MAX_DEPTH + 2]; /* WHEN items */
     place_temporaries(e);
-    for (uint32_t i = 0; i < e->events.n; i++) {
-        const DtEvent *event = &e->events.at[i];
-        if (event->kind == DT_EVENT_CLOSE) {
+    for (uint32_t i = 0; i < e->items.n; i++) {
+        const DtItem *item = &e->items.at[i];
+        if (item->kind == DT_ITEM_CLOSE) {
             const uint32_t when = open[--n_open];
             e->plan->schedule.at[when].body = e->plan->schedule.n - when - 1;
             continue;
         }
-        if (event->kind != DT_EVENT_INST) {
-            if (event->loop.kind == DT_SCHED_WHEN)
+        if (item->kind != DT_ITEM_INST) {
+            if (item->loop.kind == DT_SCHED_WHEN)
                 open[n_open++] = e->plan->schedule.n;
             if (n_open == DT_COUNT(open))
                 DT_BUG("conditions in one another");
-            DT_PUSH(e->plan->arena, e->plan->schedule, event->loop);
-            if (event->kind == DT_EVENT_LOOP) {
-                trips[depth + 1] = trips[depth] * (double)event->loop.count;
+            DT_PUSH(e->plan->arena, e->plan->schedule, item->loop);
+            if (item->kind == DT_ITEM_LOOP) {
+                trips[depth + 1] = trips[depth] * (double)item->loop.count;
                 depth++;
-            } else if (event->kind == DT_EVENT_END) {
+            } else if (item->kind == DT_ITEM_END) {
                 depth--;
             }
             continue;
         }
         uint32_t first_inst = e->plan->insts.n, first_arg = e->plan->args.n;
-        for (; i < e->events.n && e->events.at[i].kind == DT_EVENT_INST; i++)
-            push_inst(e, &e->events.at[i], trips[depth], counts);
+        for (; i < e->items.n && e->items.at[i].kind == DT_ITEM_INST; i++)
+            push_inst(e, &e->items.at[i], trips[depth], counts);
         i--;
         DtPlanSchedule run = {.kind = DT_SCHED_RUN, .body = push_body(e, name, first_inst, first_arg)};
         DT_PUSH(e->plan->arena, e->plan->schedule, run);

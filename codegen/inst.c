@@ -7,18 +7,18 @@
 void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args,
                  const DtOp *op)
 {
-    DtEvent event = {
-        .kind = DT_EVENT_INST,
+    DtItem item = {
+        .kind = DT_ITEM_INST,
         .inst = {
             .kind = (uint16_t)kind, .ref = ref, .n_args = (uint16_t)n, .first_arg = e->args.n}};
     if (op) {
-        event.span = op->span;
-        event.path = op->path;
-        event.text = op->text ? op->text : dt_op_info[op->kind].text;
+        item.span = op->span;
+        item.path = op->path;
+        item.text = op->text ? op->text : dt_op_info[op->kind].text;
     }
-    event.inst.n_args += (uint16_t)e->n_guards;
-    event.inst.guards = (uint8_t)e->n_guards;
-    event.share = e->n_guards ? e->share : 1;
+    item.inst.n_args += (uint16_t)e->n_guards;
+    item.inst.guards = (uint8_t)e->n_guards;
+    item.share = e->n_guards ? e->share : 1;
     for (uint32_t i = 0; i < n; i++) {
         DT_PUSH(e->arena, e->args, args[i]);
         if (args[i].kind == DT_ARG_ADDRESS)
@@ -26,14 +26,14 @@ void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const
     }
     for (uint32_t i = 0; i < e->n_guards; i++)
         DT_PUSH(e->arena, e->args, e->guards[i]);
-    DT_PUSH(e->arena, e->events, event);
+    DT_PUSH(e->arena, e->items, item);
 }
 
 void dt_inst_zero(DtEmit *e, const DtPlace *place)
 {
     DtEArg arg = dt_place_arg(e, place, true);
     dt_inst_add(e, DT_INST_ZERO, 0, 1, &arg, NULL);
-    e->events.at[e->events.n - 1].inst.count = arg.bytes;
+    e->items.at[e->items.n - 1].inst.count = arg.bytes;
 }
 
 uint32_t dt_inst_group(DtEmit *e, uint16_t mesh) { return dt_inst_stage_group(e, mesh, 0); }

@@ -260,7 +260,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     if (k->form == DT_KFORM_SCATTER && !outputs[0].accumulate) {
         DtEArg target = dt_place_arg(e, &outputs[0].place, true);
         dt_inst_add(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
-        e->events.at[e->events.n - 1].inst.count = target.bytes;
+        e->items.at[e->items.n - 1].inst.count = target.bytes;
     }
     const uint32_t number = e->launched = e->like ? e->like - 1 : plan_kernel(e, k);
     dt_inst_add(e, DT_INST_KERNEL, number, n_args, args, ops[n_ops - 1]);

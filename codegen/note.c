@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes for the certificate (plan/notes.h): each instruction says which ops of the final program it stands for and
- * which values its arguments are. They are written as events are, so that both are in the same order. */
+ * which values its arguments are. They are written as items are, so that both are in the same order. */
 #include "codegen/emit.h"
 
 #include "plan/notes.h"

@@ -127,11 +127,11 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
         const DtStore *to = channel->stores.at[i], *store = sends ? dt_pipeline_source(channel, to) : to;
         DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends), {.kind = DT_ARG_INTEGER, .reg = {1}}};
         dt_inst_add(e, sends ? DT_INST_SEND : DT_INST_RECV, e->pipeline->channels[action->unit] + i, 2, args, NULL);
-        DtEvent *event = &e->events.at[e->events.n - 1];
-        event->inst.dtype = (uint16_t)store->type->dtype;
-        event->inst.count = dt_type_local_elements(store->type, &e->module->mesh);
-        event->span = to->span;
-        event->text = to->path;
+        DtItem *item = &e->items.at[e->items.n - 1];
+        item->inst.dtype = (uint16_t)store->type->dtype;
+        item->inst.count = dt_type_local_elements(store->type, &e->module->mesh);
+        item->span = to->span;
+        item->text = to->path;
         dt_note_store(e, DT_NOTE_MOVE, to);
     }
 }
@@ -145,9 +145,9 @@ typedef struct Flow {
     int64_t first, step;
 } Flow;
 
-static void push_item(DtEmit *e, DtEventKind kind, DtPlanSchedule item)
+static void push_item(DtEmit *e, DtItemKind kind, DtPlanSchedule item)
 {
-    DT_PUSH(e->arena, e->events, ((DtEvent){.kind = kind, .loop = item}));
+    DT_PUSH(e->arena, e->items, ((DtItem){.kind = kind, .loop = item}));
 }
 
 static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
@@ -158,13 +158,13 @@ static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
     if (flow->known && flow->first == first && flow->step == step)
         return;
     *flow = (Flow){flow->in_period, true, first, step};
-    push_item(e, DT_EVENT_ITEM, item);
+    push_item(e, DT_ITEM_SCHED, item);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
         if (slots->depth[g] == 0)
             continue;
         item.reg = DT_PLAN_REG_SLOTS + g;
         item.count = slots->depth[g];
-        push_item(e, DT_EVENT_ITEM, item);
+        push_item(e, DT_ITEM_SCHED, item);
     }
 }
 
@@ -176,17 +176,17 @@ static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *act
         return;
     }
     DtPlanSchedule call = {.kind = DT_SCHED_CALL, .body = e->pipeline->called[dt_pipeline_called(run, action)]};
-    push_item(e, DT_EVENT_ITEM, call);
+    push_item(e, DT_ITEM_SCHED, call);
 }
 
 static void begin_loop(DtEmit *e, uint32_t reg, int64_t step, int64_t count)
 {
-    push_item(e, DT_EVENT_LOOP, (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .step = step, .count = count});
+    push_item(e, DT_ITEM_LOOP, (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .step = step, .count = count});
 }
 
 static void end_loop(DtEmit *e, uint32_t reg)
 {
-    push_item(e, DT_EVENT_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = reg});
+    push_item(e, DT_ITEM_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = reg});
 }
 
 /* Where the same comes several times in a row, micro-batches advancing evenly, it is a loop. */

@@ -24,8 +24,8 @@ void dt_place_touch(DtEmit *e, uint32_t number)
 {
     DtBuffer *buffer = &e->buffers.at[number];
     if (buffer->first == UINT32_MAX)
-        buffer->first = e->events.n;
-    buffer->last = e->events.n;
+        buffer->first = e->items.n;
+    buffer->last = e->items.n;
 }
 
 /* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it
@@ -35,7 +35,7 @@ void dt_place_extend(DtEmit *e, uint32_t begin)
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {
         DtBuffer *buffer = &e->buffers.at[i];
         if (buffer->first != UINT32_MAX && buffer->first < begin && buffer->last >= begin)
-            buffer->last = e->events.n - 1;
+            buffer->last = e->items.n - 1;
     }
 }
 
@@ -43,7 +43,7 @@ void dt_place_extend(DtEmit *e, uint32_t begin)
 void dt_place_begin(DtEmit *e, const DtPlace *place)
 {
     DtBuffer *buffer = &e->buffers.at[place->view.buffer];
-    uint32_t position = e->events.n - 1;
+    uint32_t position = e->items.n - 1;
     if (buffer->first == UINT32_MAX || buffer->first > position)
         buffer->first = position;
     if (buffer->first == position && buffer->last < position)

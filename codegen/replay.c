@@ -14,9 +14,9 @@
 struct DtReplayed {
     uint64_t hash;
     DtText key;
-    uint32_t n_known, n_new, n_events; /* buffers of the key; temporaries */
+    uint32_t n_known, n_new, n_items; /* buffers of the key; temporaries */
     DtBuffer *buffers;                 /* those temporaries */
-    DtEvent *events;                   /* first_arg: in args */
+    DtItem *items;                   /* first_arg: in args */
     DtEArg *args;                      /* buffer: a number of the key, or behind those a temporary */
     const char *notes;
     size_t n_notes;
@@ -66,11 +66,11 @@ static void emit_again(DtEmit *e, const DtReplay *replay, const struct DtReplaye
     const uint32_t first = e->buffers.n;
     for (uint32_t i = 0; i < old->n_new; i++)
         DT_PUSH(e->arena, e->buffers, old->buffers[i]);
-    for (uint32_t i = 0; i < old->n_events; i++) {
-        DtEvent event = old->events[i];
-        const DtEArg *args = old->args + event.inst.first_arg;
-        event.inst.first_arg = e->args.n;
-        for (uint32_t a = 0; a < event.inst.n_args; a++) {
+    for (uint32_t i = 0; i < old->n_items; i++) {
+        DtItem item = old->items[i];
+        const DtEArg *args = old->args + item.inst.first_arg;
+        item.inst.first_arg = e->args.n;
+        for (uint32_t a = 0; a < item.inst.n_args; a++) {
             DtEArg arg = args[a];
             if (arg.kind == DT_ARG_ADDRESS) {
                 arg.buffer = arg.buffer < old->n_known ? replay->buffers.at[arg.buffer]
@@ -79,7 +79,7 @@ static void emit_again(DtEmit *e, const DtReplay *replay, const struct DtReplaye
             }
             DT_PUSH(e->arena, e->args, arg);
         }
-        DT_PUSH(e->arena, e->events, event);
+        DT_PUSH(e->arena, e->items, item);
     }
     dt_text_add_n(&e->notes, old->notes, old->n_notes);
 }
@@ -87,7 +87,7 @@ static void emit_again(DtEmit *e, const DtReplay *replay, const struct DtReplaye
 bool dt_replay_again(DtEmit *e, DtReplay *replay)
 {
     replay->hash = dt_hash_bytes(replay->key.at, replay->key.len, 0);
-    replay->event = e->events.n;
+    replay->item = e->items.n;
     replay->arg = e->args.n;
     replay->buffer = e->buffers.n;
     replay->note = e->notes.len;
@@ -128,30 +128,30 @@ static bool counts(const DtEArg *arg)
     return found;
 }
 
-static bool keep_event(const DtEmit *e, const DtReplay *replay, struct DtReplayed *kept, const DtEvent *event)
+static bool keep_item(const DtEmit *e, const DtReplay *replay, struct DtReplayed *kept, const DtItem *item)
 {
-    DtEvent *copy = &kept->events[kept->n_events++];
-    *copy = *event;
+    DtItem *copy = &kept->items[kept->n_items++];
+    *copy = *item;
     copy->inst.first_arg -= replay->arg;
-    for (uint32_t a = 0; a < event->inst.n_args; a++) {
+    for (uint32_t a = 0; a < item->inst.n_args; a++) {
         DtEArg *arg = &kept->args[copy->inst.first_arg + a];
-        const bool guards = a >= (uint32_t)event->inst.n_args - event->inst.guards;
-        *arg = e->args.at[event->inst.first_arg + a];
+        const bool guards = a >= (uint32_t)item->inst.n_args - item->inst.guards;
+        *arg = e->args.at[item->inst.first_arg + a];
         if (arg->kind == DT_ARG_ADDRESS ? !number_of(replay, &arg->buffer) : !guards && counts(arg))
             return false;
     }
-    return event->kind == DT_EVENT_INST;
+    return item->kind == DT_ITEM_INST;
 }
 
 void dt_replay_end(DtEmit *e, DtReplay *replay)
 {
-    const uint32_t n_events = e->events.n - replay->event, n_args = e->args.n - replay->arg;
+    const uint32_t n_items = e->items.n - replay->item, n_args = e->args.n - replay->arg;
     struct DtReplayed *kept = DT_NEW(e->arena, struct DtReplayed);
     kept->hash = replay->hash;
     kept->n_known = replay->buffers.n;
     kept->n_new = e->buffers.n - replay->buffer;
     kept->n_notes = e->notes.len - replay->note;
-    kept->events = DT_NEW_ARRAY(e->arena, DtEvent, n_events);
+    kept->items = DT_NEW_ARRAY(e->arena, DtItem, n_items);
     kept->args = DT_NEW_ARRAY(e->arena, DtEArg, n_args);
     kept->buffers = DT_NEW_ARRAY(e->arena, DtBuffer, kept->n_new);
     kept->notes = dt_arena_strndup(e->arena, e->notes.at + replay->note, kept->n_notes);
@@ -161,8 +161,8 @@ void dt_replay_end(DtEmit *e, DtReplay *replay)
         kept->buffers[i].first = UINT32_MAX;
         good = good && !kept->buffers[i].fixed;
     }
-    for (uint32_t i = 0; good && i < n_events; i++)
-        good = keep_event(e, replay, kept, &e->events.at[replay->event + i]);
+    for (uint32_t i = 0; good && i < n_items; i++)
+        good = keep_item(e, replay, kept, &e->items.at[replay->item + i]);
     if (good) {
         kept->key = replay->key;
         DT_PUSH(e->arena, e->replayed, kept);

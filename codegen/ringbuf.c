@@ -50,7 +50,7 @@ static Counter counter_of(const DtScope *scope, const DtValue *value)
 
 static void push_item(DtEmit *e, DtPlanSchedule item)
 {
-    DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_ITEM, .loop = item}));
+    DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = item}));
 }
 
 static void push_when(DtEmit *e, const DtRange *range, Counter counter)
@@ -168,7 +168,7 @@ static void emit_when(DtEmit *e, const DtOp *op)
         dt_note_op(e, DT_NOTE_RETURN, NULL);
     e->scope = outer;
     if (op->ranges)
-        DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_CLOSE}));
+        DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
     for (uint32_t i = 0; i < op->n_out; i++)
         dt_place_set(e, op->out[i], *dt_place_find(e, op->in[first + i]));
 }

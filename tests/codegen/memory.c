@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An independent check of the memory plan: the entry's events are run in order, with all loops
+/* An independent check of the memory plan: the entry's items are run in order, with all loops
  * unrolled, over a map that says for every byte of the activation arena which buffer wrote it last.
  * A buffer that reads a byte that it wrote before, after another buffer has written there, reads
  * what was destroyed. (What was never written at all is caught by poison: bench_run.) */
@@ -18,7 +18,7 @@ typedef struct Memory {
     uint32_t clashes;
 } Memory;
 
-static void touch(Memory *m, const DtEArg *arg, uint32_t event)
+static void touch(Memory *m, const DtEArg *arg, uint32_t item)
 {
     const DtBuffer *buffer = &m->e->buffers.at[arg->buffer];
     if (arg->kind != DT_ARG_ADDRESS || buffer->arena != DT_ARENA_ACTIVATIONS)
@@ -28,15 +28,15 @@ static void touch(Memory *m, const DtEArg *arg, uint32_t event)
         at += arg->reg[r] * m->reg[r];
     if (at < 0 || at + arg->bytes > buffer->bytes) {
         m->clashes++;
-        fprintf(stderr, "event %u reaches outside buffer %u\n", event, arg->buffer);
+        fprintf(stderr, "item %u reaches outside buffer %u\n", item, arg->buffer);
         return;
     }
     for (int64_t i = at; i < at + arg->bytes; i++) {
         uint32_t *owner = &m->owner[buffer->offset + i];
         if (!arg->written && m->wrote[arg->buffer][i] && *owner != arg->buffer + 1) {
             if (m->clashes++ < 5)
-                fprintf(stderr, "event %u reads byte %lld of buffer %u (%s), which buffer %u (%s) has overwritten\n",
-                        event, (long long)i, arg->buffer, buffer->name ? buffer->name : "", *owner - 1,
+                fprintf(stderr, "item %u reads byte %lld of buffer %u (%s), which buffer %u (%s) has overwritten\n",
+                        item, (long long)i, arg->buffer, buffer->name ? buffer->name : "", *owner - 1,
                         m->e->buffers.at[*owner - 1].name ? m->e->buffers.at[*owner - 1].name : "");
             return;
         }
@@ -48,30 +48,30 @@ static void touch(Memory *m, const DtEArg *arg, uint32_t event)
 }
 
 /* Reads come before writes within one instruction. */
-static void run_event(Memory *m, const DtEvent *event, uint32_t number)
+static void run_item(Memory *m, const DtItem *item, uint32_t number)
 {
     for (int written = 0; written < 2; written++)
-        for (uint32_t i = 0; i < event->inst.n_args; i++) {
-            const DtEArg *arg = &m->e->args.at[event->inst.first_arg + i];
+        for (uint32_t i = 0; i < item->inst.n_args; i++) {
+            const DtEArg *arg = &m->e->args.at[item->inst.first_arg + i];
             if (arg->kind == DT_ARG_ADDRESS && arg->written == written)
                 touch(m, arg, number);
         }
 }
 
-static uint32_t run_events(Memory *m, uint32_t at, uint32_t end)
+static uint32_t run_items(Memory *m, uint32_t at, uint32_t end)
 {
-    for (; at < end && m->e->events.at[at].kind != DT_EVENT_END; at++) {
-        const DtEvent *event = &m->e->events.at[at];
-        if (event->kind == DT_EVENT_INST) {
-            run_event(m, event, at);
+    for (; at < end && m->e->items.at[at].kind != DT_ITEM_END; at++) {
+        const DtItem *item = &m->e->items.at[at];
+        if (item->kind == DT_ITEM_INST) {
+            run_item(m, item, at);
             continue;
         }
         uint32_t after = at;
-        for (int64_t i = 0; i < event->loop.count; i++) {
-            m->reg[event->loop.reg] = event->loop.first + i * event->loop.step;
-            after = run_events(m, at + 1, end);
+        for (int64_t i = 0; i < item->loop.count; i++) {
+            m->reg[item->loop.reg] = item->loop.first + i * item->loop.step;
+            after = run_items(m, at + 1, end);
         }
-        m->reg[event->loop.reg] = 0;
+        m->reg[item->loop.reg] = 0;
         at = after;
     }
     return at;
@@ -90,8 +90,8 @@ void bench_check_memory(Bench *t, bool unfused)
     m.wrote = DT_NEW_ARRAY(t->arena, uint8_t *, emit.buffers.n + 1);
     for (uint32_t i = 0; i < emit.buffers.n; i++)
         m.wrote[i] = DT_NEW_ARRAY(t->arena, uint8_t, emit.buffers.at[i].bytes + 1);
-    uint32_t end = run_events(&m, 0, emit.events.n);
-    cr_assert_eq(end, emit.events.n, "an END without its LOOP");
+    uint32_t end = run_items(&m, 0, emit.items.n);
+    cr_assert_eq(end, emit.items.n, "an END without its LOOP");
     cr_assert_eq(m.clashes, 0, "%s: the memory plan lets buffers overwrite each other", unfused ? "unfused" : "fused");
     dt_text_free(&emit.notes);
     dt_text_free(&emit.all_notes);

@@ -57,8 +57,8 @@ static inline double dt_interp_partial(const DtInterp *interp, DtDtype dtype, do
     return interp->noise && dt_dtype_is_float(dtype) ? (double)(float)sum : sum;
 }
 
-/* Aborts with the message, the op, its types and its span. For broken invariants only: a verified
- * serial module never gets here. */
+/* interp_walk.c, as all that follows. Aborts with the message, the op, its types and its span. For broken invariants
+ * only: a verified serial module never gets here. */
 _Noreturn void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -115,7 +115,7 @@ typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt; /*
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
 
-/* ---- the mapping of local ranks (shared.c) ---- */
+/* ---- the mapping of local ranks (shared.c, shared_slot.c) ---- */
 
 typedef enum DtPhase {
     DT_PHASE_NONE,
@@ -179,6 +179,7 @@ DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd);
 /* Maps header, slots and communicator area. The arenas are mapped by load.c. */
 DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared);
 void dt_shared_unmap(const DtPlan *plan, DtShared *shared);
+uint64_t dt_shared_slots(void); /* where they begin: whole pages behind the start */
 DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank);
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared);
 /* Sets the abort word (kept if set before). by: the rank that failed first, or DT_BY_SUPERVISOR.

@@ -4,7 +4,8 @@
  *
  *     DtShared | a DtSlot per rank | communicator area | rank 0's shared arenas | rank 1's ...
  *
- * Arenas start on pages; load.c maps each of them by itself, between guard pages. */
+ * Arenas start on pages; load.c maps each of them by itself, between guard pages. What ranks do with header and slots
+ * is in shared_slot.c. */
 #include "runtime/runtime.h"
 
 #include "base/page.h"
@@ -17,12 +18,9 @@
 
 static const char magic[8] = "DTSHARED";
 
-/* Of the header: whole pages. */
-static uint64_t header_bytes(void) { return dt_page_up(sizeof(DtShared)); }
-
 void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout)
 {
-    DtSharedLayout layout = {.slots = header_bytes()};
+    DtSharedLayout layout = {.slots = dt_shared_slots()};
     layout.comm = dt_page_up(layout.slots + (uint64_t)plan->meta->n_ranks * sizeof(DtSlot));
     layout.comm_bytes = dt_page_up(dt_comm_shm_bytes(plan));
     layout.arenas = layout.comm + layout.comm_bytes;
@@ -59,7 +57,7 @@ DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared)
 
 static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attempt)
 {
-    void *at = mmap(NULL, header_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, dt_shared_slots(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return dt_status_fail(DT_EXIT_RETRY, "cannot map the memory shared by the ranks: %s",
                               strerror(errno));
@@ -72,7 +70,7 @@ static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attemp
     shared->supervisor = (int32_t)getpid();
     atomic_store(&shared->last_step, INT64_MAX);
     atomic_store(&shared->saved_step, -1);
-    munmap(at, header_bytes());
+    munmap(at, dt_shared_slots());
     return DT_OK;
 }
 
@@ -106,27 +104,9 @@ void dt_shared_unmap(const DtPlan *plan, DtShared *shared)
     munmap(shared, layout.arenas);
 }
 
-DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank)
-{
-    (void)plan;
-    return (DtSlot *)(void *)((char *)shared + header_bytes()) + rank;
-}
-
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared)
 {
     DtSharedLayout layout;
     dt_shared_layout(plan, &layout);
     return (char *)shared + layout.comm;
-}
-
-void dt_shared_abort(DtShared *shared, int64_t by)
-{
-    uint32_t zero = 0;
-    atomic_compare_exchange_strong(&shared->abort, &zero, (uint32_t)(by + 2));
-}
-
-int64_t dt_shared_aborter(DtShared *shared)
-{
-    uint32_t word = atomic_load(&shared->abort);
-    return word >= 2 ? (int64_t)word - 2 : DT_BY_SUPERVISOR;
 }

@@ -15,9 +15,6 @@ import sys
 MOST = 4
 KNOWN = {  # folder: sizes of its circles of more than MOST files, largest first
     "frontend": [29],     # expressions, statements and calls contain each other
-    "ir": [9, 6],         # tables of ops: each row's function, which calls the walk that reads the table
-    "passes": [6],        # placement of values, and what it is chosen by
-    "runtime": [7, 5],
     "verify": [17, 15],   # cert_*, box_*; plan_*
 }
 

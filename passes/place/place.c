@@ -325,7 +325,7 @@ static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
 {
     for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
         if (s->p->time >> m & 1 && dt_placerule_state((*value)->type, m) == 0)
-            return dt_placechoose_refuse_samples(s->p, op);
+            return dt_placerefuse_samples(s->p, op);
     *value = dt_placeconvert_to(s, *value, in_order(s, (*value)->type));
     return true;
 }
@@ -711,7 +711,7 @@ static bool check_zigzag(DtPlacer *p)
             const DtType *full = dt_zigzag_is(op) ? without_room(op) : NULL;
             if (!full)
                 continue;
-            DtDiag *diag = dt_placechoose_refuse(
+            DtDiag *diag = dt_placerefuse_at(
                 p, E0592, op->span,
                 dt_arena_printf(p->module->arena,
                                 "the zigzag order of a value with %d axes is not implemented yet",

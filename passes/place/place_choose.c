@@ -21,21 +21,6 @@
 
 enum { MAX_OPTIONS = 12, MAX_EACH = 3 };
 
-DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason)
-{
-    p->failed = true;
-    return dt_diag_report(p->module->diags, code, span, "%s", reason);
-}
-
-void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op)
-{
-    const DtCaller *call = op ? op->caller : NULL;
-    while (call && call->outer && call->span.file == op->span.file)
-        call = call->outer;
-    if (call && call->span.file && call->span.file != op->span.file)
-        dt_diag_label(diag, call->span, "called here");
-}
-
 /* ---- the oracle ---- */
 
 const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
@@ -446,28 +431,17 @@ static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     }
     if (!other)
         return false;
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,
         dt_arena_printf(s->p->module->arena,
                         "each sample of `%s` meets all of `%s` here, and `micro` runs parts of the batch one "
                         "after the other",
                         first, other));
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "a micro-batch cannot see the samples of others");
     dt_diag_help(diag,
                  "drop `micro`, or let samples meet within groups: `x[batch -> (pool, each)]`, then `each` alone");
     return true;
-}
-
-bool dt_placechoose_refuse_samples(DtPlacer *p, const DtOp *op)
-{
-    DtDiag *diag = dt_placechoose_refuse(
-        p, E0590, op->span,
-        dt_arena_printf(p->module->arena,
-                        "the loop `%s` goes along the samples, but `micro` cuts the batch in time", op->loop->label));
-    dt_diag_note(diag, "a micro-batch has a part of the samples only, so the loop would need those of others");
-    dt_diag_help(diag, "loop over another axis, or drop `micro`");
-    return false;
 }
 
 /* The loop along this axis that made the value, or what it was made of; or NULL. In it, the axis has its own name. */
@@ -495,7 +469,7 @@ static bool fail_loop(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     for (uint32_t i = 0; i < op->n_in && axis && !loop; i++)
         loop = loop_along(in[i], axis);
     if (loop)
-        dt_placechoose_refuse_samples(s->p, loop);
+        dt_placerefuse_samples(s->p, loop);
     return loop != NULL;
 }
 
@@ -511,11 +485,11 @@ static bool fail_groups(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     const int64_t groups = r ? dt_type_extent(op->out[0]->type, r->to[0]) : 0, n = s->p->module->mesh.axes[0].size;
     if (!r || groups % n == 0)
         return false;
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,
         dt_arena_printf(arena, "%lld micro-batches cannot cut the groups of `%s` evenly: `%s` is %lld",
                         (long long)n, axis, r->to[0], (long long)groups));
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "`micro` runs parts of the batch one after the other, each of whole groups");
     dt_diag_help(diag, "a number of micro-batches that divides `%s`, or a multiple of %lld for `%s`", r->to[0],
                  (long long)n, r->to[0]);
@@ -529,11 +503,11 @@ static bool fail_padding(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     const int64_t now = axis ? dt_type_extent(op->out[0]->type, axis) : 0;
     if (!axis || now == dt_type_extent(in[0]->type, axis))
         return false;
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,
         dt_arena_printf(s->p->module->arena, "`%s` becomes %lld long here, but micro-batches cut it", axis,
                         (long long)now));
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "only the last micro-batch would have the padding");
     dt_diag_help(diag, "choose an extent of `%s` that needs no `pad`, or drop `micro`", axis);
     return true;
@@ -543,11 +517,11 @@ static bool fail(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const char
 {
     if (fail_meeting(s, op, in) || fail_loop(s, op, in) || fail_groups(s, op, in) || fail_padding(s, op, in))
         return false;
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,
         dt_arena_printf(s->p->module->arena, "`%s` cannot be computed in this layout: %s",
                         as_written(op), why));
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "no way to split its operands was found that it accepts");
     return false;
 }

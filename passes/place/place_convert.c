@@ -367,13 +367,13 @@ static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
             !is_inherited(x, x->type->axes[d].name, m))
             continue;
         const char *axis = x->type->axes[d].name, *mesh = p->module->mesh.axes[m].name;
-        DtDiag *diag = dt_placechoose_refuse(
+        DtDiag *diag = dt_placerefuse_at(
             p, E0594, s->b.span,
             dt_arena_printf(
                 p->module->arena,
                 "`%s` is split over `%s` and needed whole here, and no `shard` line says so", axis,
                 mesh));
-        dt_placechoose_tell_call(diag, s->op);
+        dt_placerefuse_call(diag, s->op);
         dt_diag_note(diag, "`%s` was made by splitting or merging axes that are split over `%s`",
                      axis, mesh);
         dt_diag_note(diag, "needed whole: %s", s->why ? s->why : "a result");

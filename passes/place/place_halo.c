@@ -247,10 +247,10 @@ bool dt_placehalo_check(DtPlaceScope *s, const DtOp *op, const DtType *before, c
     if (!why || !(lost & dt_shape_split_bits(&rule->axes[d])))
         return true;
     DtArena *arena = s->p->module->arena;
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         s->p, E0597, op->span,
         dt_arena_printf(arena, "`window` along `%s`, which is split: %s", axis->name, why->reason));
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     const DtRange *r = &op->ranges[0];
     long long rows = dt_type_local_extent(before, (uint32_t)a, &s->p->module->mesh);
     dt_diag_note(

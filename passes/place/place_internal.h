@@ -9,6 +9,7 @@
  *   place_ring.c     calls of attention whose keys travel
  *   place_relay.c    loops over blocks that ranks share
  *   place_halo.c     windows over a split axis
+ *   place_refuse.c   what is said of a layout that cannot be
  *   place_lint.c     what the lines cost without need */
 #ifndef DT_PASSES_PLACE_INTERNAL_H
 #define DT_PASSES_PLACE_INTERNAL_H
@@ -217,13 +218,6 @@ const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const D
 const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
                                   const DtType *const *in);
 
-/* Where the function of a library that op stands in is called. */
-void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op);
-/* E0590 of a loop along what `micro` cuts; false. */
-bool dt_placechoose_refuse_samples(DtPlacer *p, const DtOp *op);
-
-DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
-
 /* ---- place_halo.c ---- */
 
 /* Whether op is a window or fold along an axis that its operand, x, has split. */
@@ -238,6 +232,15 @@ DtOp *dt_placehalo_make(DtPlaceScope *s, const DtOp *op, DtValue *x);
 /* False after a diagnostic if a window's operand would be gathered (before -> after) though its
  * result is to be split. */
 bool dt_placehalo_check(DtPlaceScope *s, const DtOp *op, const DtType *before, const DtType *after);
+
+/* ---- place_refuse.c ---- */
+
+/* Placement has failed, for this reason. */
+DtDiag *dt_placerefuse_at(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
+/* A label where the function of a library that op stands in is called. */
+void dt_placerefuse_call(DtDiag *diag, const DtOp *op);
+/* E0590 of a loop along what `micro` cuts; false. */
+bool dt_placerefuse_samples(DtPlacer *p, const DtOp *op);
 
 /* ---- place_lint.c ---- */
 

@@ -171,12 +171,12 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     if (s->b.func == p->top && x->type->pending == DT_REDUCE_SUM &&
         is_data_only(p->top, x))
         return from_prologue(s, x);
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         p, E0590, user->span,
         dt_arena_printf(p->module->arena,
                         "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
                         dt_op_info[user->kind].text));
-    dt_placechoose_tell_call(diag, user);
+    dt_placerefuse_call(diag, user);
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
     dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
                        "sum over `each`; or drop "

@@ -168,7 +168,7 @@ static void check_move(const Scope *s, const DtOp *op, const DtOp *comm)
     DtDiag *diag = dt_diag_report(lint->p->module->diags, L0510, op->span,
                                   "`%s` moves from `%s` to `%s` here and is moved back behind it",
                                   mesh->axes[m].name, from, to);
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     dt_diag_label(diag, line->span, "`%s` is split by this line wherever it occurs", to);
     dt_diag_note(diag, "each rank receives %s for it; `%s` has %s", in_units(lint, cost),
                  store->path, in_units(lint, parameter));
@@ -267,7 +267,7 @@ static void check_rename(const Scope *s, const DtOp *op)
     DtDiag *diag = dt_diag_report(
         lint->p->module->diags, L0521, op->span,
         "`%s` is renamed to `%s` and gathered before it is multiplied by a parameter", from, to);
-    dt_placechoose_tell_call(diag, op);
+    dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "the argument has %s on each rank, what the products make of it %s",
                  in_units(lint, argument), in_units(lint, result));
     dt_diag_help(diag, "rename the results: `f(x)[%s -> %s]` instead of `f(x[%s -> %s])`", from, to,

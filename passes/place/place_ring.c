@@ -52,7 +52,7 @@ static uint16_t ring_of(const DtPlacer *p, const DtType *now, uint32_t d, const 
 
 static bool refuse(DtPlaceScope *s, const DtOp *op, const char *axis, const char *why)
 {
-    DtDiag *diag = dt_placechoose_refuse(
+    DtDiag *diag = dt_placerefuse_at(
         s->p, E0592, op->span,
         dt_arena_printf(s->p->module->arena, "a ring over `%s` is not implemented for this call",
                         axis));

@@ -165,7 +165,7 @@ bool dt_placerule_check_fits(DtPlacer *p)
         const DtPlaceLine *line = &p->lines.at[i];
         if (!line->overflows)
             continue;
-        DtDiag *diag = dt_placechoose_refuse(
+        DtDiag *diag = dt_placerefuse_at(
             p, E0592, line->span,
             dt_arena_printf(p->module->arena,
                             "`%s` over more than %d mesh axes is not implemented yet",

@@ -12,6 +12,7 @@
 #include "runtime/channel.h"
 
 #include "runtime/comm_sync.h"
+#include "runtime/device.h"
 #include "runtime/rank.h"
 
 #include <stdio.h>
@@ -130,7 +131,7 @@ bool dt_channel_send(DtChannels *channels, uint32_t c, DtPlaceAt buffer, int64_t
     Slot *slot = take_slot(channel, ring, &end->next_sent);
     slot->bytes = bytes;
     slot->tag = tag;
-    memcpy(slot->data, buffer.at, (size_t)bytes);
+    dt_device_get(channels->rank, slot->data, buffer, bytes);
     dt_sync_raise(&ring->sent);
     atomic_fetch_add_explicit(&channels->rank->slot->progress, 1, memory_order_relaxed);
     return true;
@@ -153,7 +154,7 @@ bool dt_channel_recv(DtChannels *channels, uint32_t c, DtPlaceAt buffer, int64_t
                             channel->to, (long long)bytes, dt_plan_str(rank->plan, channel->name),
                             (long long)tag, channel->from, (long long)slot->bytes,
                             (long long)slot->tag);
-    memcpy(buffer.at, slot->data, (size_t)bytes);
+    dt_device_put(rank, buffer, slot->data, bytes);
     dt_sync_raise(&ring->taken);
     end->received += (uint64_t)bytes;
     atomic_fetch_add_explicit(&rank->slot->progress, 1, memory_order_relaxed);

@@ -7,7 +7,8 @@
  *     announce where the own buffer is | barrier | read what the others announced | barrier
  *
  * Buffers in shared arenas are read and written in place, block by block where a collective runs along an
- * inner axis (blocks.c). Others go piece by piece through a bounce buffer per rank. In an all-reduce each member
+ * inner axis (blocks.c). Others, all of a device whose memory is its own, go piece by piece through a bounce buffer per
+ * rank; strided blocks are laid side by side before, and taken apart afterwards. In an all-reduce each member
  * owns a chunk of the elements: it adds that chunk of all members in member order and stores the sum to all, so
  * every element is summed once, in the same order on every run.
  *
@@ -17,6 +18,7 @@
 #include "base/page.h"
 #include "runtime/channel.h"
 #include "runtime/comm_sync.h"
+#include "runtime/device.h"
 #include "runtime/fetch.h"
 #include "runtime/reduce.h"
 
@@ -72,6 +74,7 @@ struct DtComm {
     Group *groups; /* one per group of the plan, then that of all ranks */
     uint32_t n_groups;
     char *bounces; /* BOUNCE bytes per rank */
+    char *sum;     /* as much: of a reduction, on its way to the device */
     DtChannels *channels;
     DtFetch *fetch;
 };
@@ -133,6 +136,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->n_groups = plan->n_groups + 1;
     comm->groups = DT_NEW_ARRAY(rank->memory, Group, comm->n_groups);
     comm->bounces = at + bounces_at(plan);
+    comm->sum = dt_arena_alloc(rank->memory, BOUNCE);
     comm->channels = dt_channel_open(rank, at + channels_at(plan));
     comm->fetch = dt_fetch_open(rank, at + fetch_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
@@ -225,7 +229,8 @@ static char *bounce_of(const DtComm *comm, uint32_t rank)
 
 static bool is_shared(const DtComm *comm, DtPlaceAt place)
 {
-    return place.arena < comm->rank->plan->n_arenas && comm->rank->plan->arenas[place.arena].shared;
+    return comm->rank->device_ops->is_host && place.arena < comm->rank->plan->n_arenas &&
+           comm->rank->plan->arenas[place.arena].shared;
 }
 
 static char *at_rank(const DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset)
@@ -354,8 +359,8 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
     if (group == NULL || !can_reduce(comm, dtype))
         return false;
     if (group->size == 1) {
-        if (to.at != from.at)
-            memcpy(to.at, from.at, (size_t)(count * dt_kinds_size(dtype)));
+        if (to.at.at != from.at.at)
+            dt_device_copy(comm->rank, to, from, count * dt_kinds_size(dtype));
         return true;
     }
     Piece piece = new_piece(comm, ALL_REDUCE, from, dtype, reduce);
@@ -369,7 +374,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
     do {
         int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
         if (bounces)
-            memcpy(bounce, from.at + done * e, (size_t)(n * e));
+            dt_device_get(comm->rank, bounce, dt_device_from(from, done * e), n * e);
         if (!meet(comm, group, &piece.notice))
             return false;
         own_chunk(group, n, e, &first, &last);
@@ -379,7 +384,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
         if (!part(comm, group))
             return false;
         if (bounces)
-            memcpy(to.at + done * e, bounce, (size_t)(n * e));
+            dt_device_put(comm->rank, dt_device_from(to, done * e), bounce, n * e);
         done += n;
     } while (done < count);
     return true;
@@ -425,11 +430,12 @@ static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
     const DtRankBlocks *blocks = x->blocks ? x->blocks : &line;
     int64_t e = x->piece.element, size = group->size, me = group->me;
     int64_t from_at = x->blocks ? x->blocks->from_at[me] : x->sends > 1 ? me * x->count : 0;
+    char *wanted = dt_device_seen(comm->rank, x->to);
     x->piece.notice.count = x->count;
     if (!meet(comm, group, &x->piece.notice))
         return false;
     if (x->piece.notice.kind == REDUCE_SCATTER) {
-        dt_blocks_reduce(blocks, x->piece.notice.dtype, x->piece.notice.reduce, x->to.at,
+        dt_blocks_reduce(blocks, x->piece.notice.dtype, x->piece.notice.reduce, wanted,
                          sources(comm, group, from_at * e), group->size, group->scratch);
     } else {
         for (int64_t i = 0; i < size; i++) {
@@ -437,7 +443,7 @@ static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
             int64_t number = block_number(x, group, (uint32_t)q);
             if (number < 0)
                 continue;
-            char *to = x->to.at + (x->blocks ? x->blocks->to_at[q] : number * x->count) * e;
+            char *to = wanted + (x->blocks ? x->blocks->to_at[q] : number * x->count) * e;
             const char *from = buffer_of(comm, group, (uint32_t)q) + from_at * e;
             if (to != from) /* in place: the others read it now */
                 dt_blocks_copy(blocks, e, to, from);
@@ -454,22 +460,75 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
     char *bounce = bounce_of(comm, comm->rank->rank);
     x->piece.notice.count = n;
     for (uint32_t m = 0; m < x->sends; m++)
-        memcpy(bounce + m * n * e, x->from.at + (m * x->count + done) * e, (size_t)(n * e));
+        dt_device_get(comm->rank, bounce + m * n * e, dt_device_from(x->from, (m * x->count + done) * e), n * e);
     if (!meet(comm, group, &x->piece.notice))
         return false;
     const void *const *from = sources(comm, group, x->sends > 1 ? group->me * n * e : 0);
     if (x->piece.notice.kind == REDUCE_SCATTER) {
-        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, x->to.at + done * e, from,
-                          group->size, n);
+        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, comm->sum, from, group->size, n);
+        dt_device_put(comm->rank, dt_device_from(x->to, done * e), comm->sum, n * e);
     } else {
         for (uint32_t q = 0; q < group->size; q++) {
             int64_t number = block_number(x, group, q);
             if (number >= 0)
-                memcpy(x->to.at + (number * x->count + done) * e, from[q], (size_t)(n * e));
+                dt_device_put(comm->rank, dt_device_from(x->to, (number * x->count + done) * e), from[q], n * e);
         }
     }
     group->received += from_others(x, group, n);
     return part(comm, group);
+}
+
+/* Piece by piece, of blocks side by side. */
+static bool exchange_pieces(DtComm *comm, Group *group, Exchange *x)
+{
+    if (!fits_bounce(comm, &x->piece, x->sends))
+        return false;
+    int64_t done = 0;
+    do {
+        int64_t n = piece_count(&x->piece, x->count - done, x->sends);
+        if (!exchange_piece(comm, group, x, done, n))
+            return false;
+        done += n;
+    } while (done < x->count);
+    return true;
+}
+
+/* The extents of blocks with the strides that they have side by side. */
+static void set_dense(const DtRankBlocks *blocks, int64_t *ret_strides)
+{
+    int64_t stride = 1;
+    for (uint32_t d = blocks->n_dims; d-- > 0; stride *= blocks->extent[d])
+        ret_strides[d] = stride;
+}
+
+/* As exchange_pieces, of strided blocks: copies in which they lie side by side are exchanged. */
+static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
+{
+    const DtRankBlocks *blocks = x->blocks;
+    const bool sums = x->piece.notice.kind == REDUCE_SCATTER;
+    const int64_t e = x->piece.element, bytes = x->count * e;
+    const uint32_t gets = sums ? 1 : group->size;
+    DtRankBlocks apart = *blocks, together = *blocks;
+    set_dense(blocks, together.to);
+    set_dense(blocks, apart.from);
+    DtArena *memory = dt_arena_new();
+    char *sent = dt_arena_alloc(memory, (size_t)(bytes * x->sends));
+    char *got = dt_arena_alloc(memory, (size_t)(bytes * gets));
+    DtLent from = dt_device_lend(comm->rank, x->from);
+    for (uint32_t p = 0; p < x->sends; p++)
+        dt_blocks_copy(&together, e, sent + p * bytes, from.at + blocks->from_at[p] * e);
+    dt_device_back(comm->rank, &from, false);
+    Exchange dense = *x;
+    dense.from = dt_device_of_host(sent, bytes * x->sends);
+    dense.to = dt_device_of_host(got, bytes * gets);
+    dense.blocks = NULL;
+    const bool good = exchange_pieces(comm, group, &dense);
+    DtLent to = dt_device_lend(comm->rank, x->to);
+    for (uint32_t q = 0; good && q < gets; q++)
+        dt_blocks_copy(&apart, e, to.at + (sums ? 0 : blocks->to_at[q]) * e, got + q * bytes);
+    dt_device_back(comm->rank, &to, good);
+    dt_arena_free(memory);
+    return good;
 }
 
 /* blocks, sends, count: as in Exchange; sends 0: one block for each member. */
@@ -487,19 +546,7 @@ static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlac
                   .blocks = blocks};
     if (piece.notice.arena != BOUNCED)
         return exchange_in_place(comm, group, &x);
-    if (blocks)
-        return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
-                            "an exchange of strided blocks outside shared memory");
-    if (!fits_bounce(comm, &piece, x.sends))
-        return false;
-    int64_t done = 0;
-    do {
-        int64_t n = piece_count(&piece, count - done, x.sends);
-        if (!exchange_piece(comm, group, &x, done, n))
-            return false;
-        done += n;
-    } while (done < count);
-    return true;
+    return blocks ? exchange_strided(comm, group, &x) : exchange_pieces(comm, group, &x);
 }
 
 static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,

@@ -36,28 +36,42 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
 
 static void close_device(DtDeviceState *state) { dt_gemm_close(&state->gemms); }
 
-static void run_kernel(DtDeviceState *state, uint32_t kernel, char *const *pointers,
+static char *real(DtDeviceAt at)
+{
+    return (char *)(uintptr_t)at.at; // NOLINT(performance-no-int-to-ptr)
+}
+
+static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
                        const int64_t *integers)
 {
-    state->kernels[kernel](pointers, integers);
+    char *at[256];
+    for (uint32_t i = 0; i < n_pointers; i++)
+        at[i] = real(pointers[i]);
+    state->kernels[kernel](at, integers);
 }
 
-static bool run_gemm(DtDeviceState *state, uint32_t gemm, const void *a, const void *b, void *c)
+static bool run_gemm(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c)
 {
-    return dt_gemm_run(&state->gemms, gemm, a, b, c);
+    return dt_gemm_run(&state->gemms, gemm, real(a), real(b), real(c));
 }
 
-static void copy(DtDeviceState *state, void *to, const void *from, int64_t bytes)
-{
-    (void)state;
-    memmove(to, from, (size_t)bytes);
-}
-
-static void zero(DtDeviceState *state, void *to, int64_t bytes)
+static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)
 {
     (void)state;
-    memset(to, 0, (size_t)bytes);
+    memmove(real(to), real(from), (size_t)bytes);
 }
 
-const DtDeviceOps dt_device_cpu = {"cpu",    open_device, close_device, run_kernel,
-                                   run_gemm, copy,        zero};
+static void zero(DtDeviceState *state, DtDeviceAt to, int64_t bytes)
+{
+    (void)state;
+    memset(real(to), 0, (size_t)bytes);
+}
+
+const DtDeviceOps dt_device_cpu = {.name = "cpu",
+                                   .is_host = true,
+                                   .open = open_device,
+                                   .close = close_device,
+                                   .kernel = run_kernel,
+                                   .gemm = run_gemm,
+                                   .copy = copy,
+                                   .zero = zero};

@@ -4,6 +4,7 @@
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
  * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
  * all values of the registers. */
+#include "runtime/device.h"
 #include "runtime/traffic.h"
 
 #include <string.h>
@@ -27,32 +28,28 @@ static int64_t value_of(const Exec *exec, uint32_t index)
 static DtPlaceAt place_of(const Exec *exec, uint32_t index)
 {
     const DtPlanArg *arg = &exec->rank->plan->args[index];
-    int64_t offset = value_of(exec, index);
-    return (DtPlaceAt){exec->rank->arenas[arg->arena] + offset, arg->arena, offset, arg->bytes};
+    return dt_device_place(exec->rank, arg->arena, value_of(exec, index), arg->bytes);
 }
 
-static char *address_of(const Exec *exec, uint32_t index) { return place_of(exec, index).at; }
+static DtDeviceAt address_of(const Exec *exec, uint32_t index) { return place_of(exec, index).at; }
 
 static void run_kernel(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
     const DtPlanKernel *kernel = &rank->plan->kernels[inst->ref];
-    char *pointers[256];
+    DtDeviceAt pointers[256];
     int64_t integers[256];
     for (uint32_t i = 0; i < kernel->n_pointers; i++)
         pointers[i] = address_of(exec, inst->first_arg + i);
     for (uint32_t i = 0; i < kernel->n_integers; i++)
         integers[i] = value_of(exec, inst->first_arg + kernel->n_pointers + i);
-    rank->device_ops->kernel(rank->device, inst->ref, pointers, integers);
+    rank->device_ops->kernel(rank->device, inst->ref, kernel->n_pointers, pointers, integers);
 }
 
 static bool run_read(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
     const DtPlanReader *reader = &rank->plan->readers[inst->ref];
-    char *inputs[256];
-    for (uint32_t i = 0; i < reader->n_inputs; i++)
-        inputs[i] = address_of(exec, inst->first_arg + i);
     if (rank->readers[inst->ref] == NULL) {
         DtStatus status =
             dt_data_open(rank->options, rank->plan, inst->ref, &rank->readers[inst->ref]);
@@ -61,9 +58,17 @@ static bool run_read(Exec *exec, const DtPlanInst *inst)
     }
     int64_t first = value_of(exec, inst->first_arg + reader->n_inputs);
     int64_t rows = value_of(exec, inst->first_arg + reader->n_inputs + 1);
+    DtLent lent[256];
+    char *inputs[256];
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        lent[i] = dt_device_lend(rank, place_of(exec, inst->first_arg + i));
+        inputs[i] = lent[i].at;
+    }
     DtStatus status =
         dt_data_read(rank->readers[inst->ref], reader->is_eval ? rank->eval_batch : rank->step,
                      first, rows, inputs);
+    for (uint32_t i = 0; i < reader->n_inputs; i++)
+        dt_device_back(rank, &lent[i], dt_status_ok(&status));
     if (!dt_status_ok(&status) && rank->slot)
         atomic_store(&rank->slot->by_data, 1);
     return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
@@ -258,15 +263,13 @@ const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const 
 
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
 {
-    const char *at = rank->arenas[metric->arena] + metric->offset;
-    if (metric->dtype == DT_PLAN_F64) {
-        double value;
-        memcpy(&value, at, sizeof value);
-        return value;
-    }
-    float value;
-    memcpy(&value, at, sizeof value);
-    return value;
+    float narrow;
+    double value;
+    const bool is_wide = metric->dtype == DT_PLAN_F64;
+    const int64_t bytes = is_wide ? (int64_t)sizeof value : (int64_t)sizeof narrow;
+    dt_device_get(rank, is_wide ? (void *)&value : &narrow, dt_device_place(rank, metric->arena, metric->offset, bytes),
+                  bytes);
+    return is_wide ? value : (double)narrow;
 }
 
 static void show(const DtRank *rank, const DtPlanMetric *metric, DtShown *shown)

@@ -9,6 +9,8 @@
  * until the asker releases it. There is one asker at a time. */
 #include "runtime/fetch.h"
 
+#include "runtime/device.h"
+
 #include "runtime/comm_sync.h"
 
 #include <string.h>
@@ -71,7 +73,11 @@ bool dt_fetch_get(DtFetch *fetch, uint32_t peer, uint32_t arena, int64_t offset,
 {
     const DtRank *rank = fetch->rank;
     const char *mapped = rank->peer_arenas[(size_t)peer * rank->plan->n_arenas + arena];
-    if (mapped != NULL) { /* shared, or its own */
+    if (peer == rank->rank) {
+        dt_device_get(rank, ret_bytes, dt_device_place(rank, arena, offset, bytes), bytes);
+        return true;
+    }
+    if (mapped != NULL) {
         memcpy(ret_bytes, mapped + offset, (size_t)bytes);
         return true;
     }
@@ -104,7 +110,7 @@ bool dt_fetch_serve(DtFetch *fetch, uint32_t asker)
         fetch->seen++;
         if (box->bytes == 0)
             return true;
-        memcpy(box->data, rank->arenas[box->arena] + box->offset, (size_t)box->bytes);
+        dt_device_get(rank, box->data, dt_device_place(rank, box->arena, box->offset, box->bytes), box->bytes);
         dt_sync_raise(&box->answered);
     }
 }

@@ -5,6 +5,7 @@
  * the counter generator per token, so equal seeds give equal texts. Every rank runs the same
  * number of predictions; the one that holds row 0 of the result chooses the tokens: rank 0, with a pipeline
  * the first rank of the stage that computes the result, which tells all others. */
+#include "runtime/device.h"
 #include "runtime/rank.h"
 
 #include "base/hash.h"
@@ -25,6 +26,8 @@ typedef struct Generator {
     int64_t *tokens;                       /* the last window of them */
     int64_t n_tokens;
     double *weights; /* per vocabulary entry */
+    int32_t *row;    /* a window of tokens, as the input has them */
+    float *logits;   /* of one token */
     bool bytes;      /* tokens are bytes of text */
 } Generator;
 
@@ -140,28 +143,38 @@ DtStatus dt_generate_check(const DtPlan *plan, const char *prompt)
 
 static void write_input(const Generator *g)
 {
-    int32_t *row = (int32_t *)(void *)(g->rank->arenas[g->input->arena] + g->input->offset);
-    memset(row, 0, (size_t)g->window * sizeof *row);
-    for (int64_t i = 0; i < g->n_tokens; i++)
-        row[i] = (int32_t)g->tokens[i];
+    const int64_t bytes = g->window * (int64_t)sizeof *g->row;
+    for (int64_t i = 0; i < g->window; i++)
+        g->row[i] = i < g->n_tokens ? (int32_t)g->tokens[i] : 0;
+    dt_device_put(g->rank, dt_device_place(g->rank, g->input->arena, g->input->offset, bytes), g->row, bytes);
+}
+
+/* The logits behind the last token, in order of the vocabulary. */
+static void read_logits(const Generator *g)
+{
+    const int64_t e = (int64_t)sizeof *g->logits, span = ((g->vocab - 1) * g->vocab_stride + 1) * e;
+    const int64_t first = g->output->offset + (g->n_tokens - 1) * g->position_stride * e;
+    DtLent lent = dt_device_lend(g->rank, dt_device_place(g->rank, g->output->arena, first, span));
+    for (int64_t v = 0; v < g->vocab; v++)
+        memcpy(&g->logits[v], lent.at + v * g->vocab_stride * e, sizeof g->logits[v]);
+    dt_device_back(g->rank, &lent, false);
 }
 
 /* Softmax of logits / temperature, inverted at one uniform number; temperature 0: the largest. */
 static int64_t choose(const Generator *g, int64_t number)
 {
     const DtRunOptions *options = g->rank->options;
-    const float *logits =
-        (const float *)(const void *)(g->rank->arenas[g->output->arena] + g->output->offset) +
-        (g->n_tokens - 1) * g->position_stride;
+    const float *logits = g->logits;
     int64_t best = 0;
+    read_logits(g);
     for (int64_t v = 1; v < g->vocab; v++)
-        if (logits[v * g->vocab_stride] > logits[best * g->vocab_stride])
+        if (logits[v] > logits[best])
             best = v;
     if (options->temperature <= 0)
         return best;
-    double top = logits[best * g->vocab_stride], total = 0;
+    double top = logits[best], total = 0;
     for (int64_t v = 0; v < g->vocab; v++)
-        total += g->weights[v] = exp((logits[v * g->vocab_stride] - top) / options->temperature);
+        total += g->weights[v] = exp((logits[v] - top) / options->temperature);
     uint64_t key = dt_hash_text("generate", options->seed);
     double left = dt_philox_uniform(dt_philox(key, (uint64_t)number, 0, 0)) * total;
     for (int64_t v = 0; v < g->vocab; v++)
@@ -182,7 +195,7 @@ static bool agree(const Generator *g, int64_t *token)
         chooses = chooses && (m + 1 == plan->meta->pipeline || rank->coord[m] == 0);
     if (!chooses)
         *token = -1;
-    DtPlaceAt place = {.at = (char *)token, .arena = UINT32_MAX, .bytes = sizeof *token};
+    DtPlaceAt place = dt_device_of_host(token, sizeof *token);
     return rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, 1, DT_PLAN_I64,
                                       DT_PLAN_MAX);
 }
@@ -212,6 +225,8 @@ bool dt_generate_text(DtRank *rank)
     if (!dt_status_ok(&status))
         return dt_rank_fail(rank, status.code, "%s", status.message);
     g.weights = DT_NEW_ARRAY(rank->memory, double, g.vocab);
+    g.row = DT_NEW_ARRAY(rank->memory, int32_t, g.window);
+    g.logits = DT_NEW_ARRAY(rank->memory, float, g.vocab);
     bool writes = rank->rank == 0;
     rank->evaluates = true;
     if (writes)

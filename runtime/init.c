@@ -4,6 +4,7 @@
  * sorted by name, and the iteration of the loops that stack it. So every layout starts with the
  * same numbers, and a rank draws only its part. A parameter in 16 bits is its master copy, rounded.
  * Padding and moments are zero. */
+#include "runtime/device.h"
 #include "runtime/rank.h"
 
 #include "base/half.h"
@@ -125,7 +126,9 @@ bool dt_init_stores(DtRank *rank)
              store->kind != DT_PLAN_MASTER) ||
             !dt_plan_on_stage(store->stage, rank->stage))
             continue; /* arenas start zeroed */
-        dt_init_store(rank, store, rank->arenas[store->arena] + store->offset);
+        DtLent lent = dt_device_lend(rank, dt_device_place(rank, store->arena, store->offset, store->bytes));
+        dt_init_store(rank, store, lent.at);
+        dt_device_back(rank, &lent, true);
     }
     return true;
 }

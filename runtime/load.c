@@ -10,6 +10,7 @@
 #include "base/page.h"
 #include "plan/stages.h"
 #include "runtime/blocks.h"
+#include "runtime/device.h"
 #include "runtime/memory.h"
 #include "runtime/rank.h"
 
@@ -88,14 +89,14 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     DtStatus status = dt_load_fits(plan);
     if (!dt_status_ok(&status))
         return status;
-    rank->arenas = DT_NEW_ARRAY(rank->memory, char *, plan->n_arenas + 1);
+    rank->arenas = DT_NEW_ARRAY(rank->memory, DtDeviceAt, plan->n_arenas + 1);
     rank->peer_arenas =
         DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
     rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap,
                               (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         for (uint32_t r = 0; r < rank->n_ranks; r++) {
-            bool shared = plan->arenas[a].shared != 0;
+            const bool shared = plan->arenas[a].shared != 0 && rank->device_ops->is_host;
             if (r != rank->rank && !shared)
                 continue;
             uint64_t bytes = (uint64_t)dt_plan_arena_bytes(plan, a, dt_rank_stage(plan, r));
@@ -105,9 +106,11 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
                 return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
                                       "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
                                       (long long)bytes, dt_plan_str(plan, plan->arenas[a].name), strerror(errno));
-            rank->peer_arenas[(size_t)r * plan->n_arenas + a] = at;
+            if (shared)
+                rank->peer_arenas[(size_t)r * plan->n_arenas + a] = at;
             if (r == rank->rank)
-                rank->arenas[a] = at;
+                rank->arenas[a] = rank->device_ops->address ? rank->device_ops->address(at)
+                                                            : dt_device_at(at);
         }
     return DT_OK;
 }
@@ -224,13 +227,18 @@ static void place_in_mesh(DtRank *rank)
 
 DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_device, const DtCommOps **ret_comm)
 {
-    if (options->device != NULL && strcmp(options->device, dt_device_cpu.name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "this program has no device `%.60s`, only `cpu`",
-                              options->device);
+    static const DtDeviceOps *const devices[] = {&dt_device_cpu, &dt_device_apart};
+    *ret_device = options->device ? NULL : devices[0];
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+        if (options->device && strcmp(options->device, devices[i]->name) == 0)
+            *ret_device = devices[i];
+    if (!*ret_device)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "this program has no device `%.60s`, only `cpu` and, for tests, `apart`: the CPU with "
+                              "memory of its own", options->device);
     if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
         return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%.60s`, only `shm`",
                               options->comm);
-    *ret_device = &dt_device_cpu;
     *ret_comm = &dt_comm_shm;
     return DT_OK;
 }

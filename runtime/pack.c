@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which elements of a store this rank holds where, for stores in buckets (PACK in plan/plan.h) and others alike; and
  * the way between what ranks hold and logical tensors. */
+#include "runtime/device.h"
 #include "runtime/rank.h"
 
 #include "plan/kinds.h"
@@ -106,6 +107,13 @@ static int64_t offset_of(const DtPlanStore *store, const DtStoreRange *range, in
     return store->offset + (iteration * range->stride + range->at) * dt_kinds_size(store->dtype);
 }
 
+/* Where this rank holds it. */
+static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const DtStoreRange *range, int64_t iteration)
+{
+    return dt_device_place(rank, store->arena, offset_of(store, range, iteration),
+                           range->n * dt_kinds_size(store->dtype));
+}
+
 /* Bits of the mesh axes of which ranks hold different parts. */
 static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
 {
@@ -124,22 +132,23 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
     if (range.n < range.length || !part_open(rank->plan, rank->coord, store).whole ||
         !dt_plan_on_stage(store->stage, rank->stage))
         return NULL;
-    return rank->arenas[store->arena] + offset_of(store, &range, iteration);
+    return dt_device_seen(rank, place_of(rank, store, &range, iteration));
 }
 
 void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical)
 {
     DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    move(rank->plan, rank->coord, store, range.first, range.n,
-         rank->arenas[store->arena] + offset_of(store, &range, iteration),
-         (char *)(uintptr_t)logical, false);
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
+    move(rank->plan, rank->coord, store, range.first, range.n, lent.at, (char *)(uintptr_t)logical, false);
+    dt_device_back(rank, &lent, true);
 }
 
 void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical)
 {
     DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    move(rank->plan, rank->coord, store, range.first, range.n,
-         rank->arenas[store->arena] + offset_of(store, &range, iteration), logical, true);
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
+    move(rank->plan, rank->coord, store, range.first, range.n, lent.at, logical, true);
+    dt_device_back(rank, &lent, false);
 }
 
 /* Whether the rank there has the part that it has for all ranks that hold the same. */

@@ -31,7 +31,8 @@ typedef struct DtStoreRange {
 } DtStoreRange;
 DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store);
 
-/* One iteration's logical tensor where this rank has it, NULL if it has a part or nothing of it. */
+/* One iteration's logical tensor where this rank has it, NULL if it has a part or nothing of it, or has it where host
+ * code cannot look. */
 const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration);
 /* This rank's elements from the logical tensor. */
 void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical);

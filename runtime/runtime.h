@@ -11,7 +11,8 @@
  *   load.c         plan, arenas, machine code -> DtRank; rebuild.c: code for this processor
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions
- *   device_cpu.c, gemm*.c   the work itself
+ *   device.c       memory of the device for host code
+ *   device_cpu.c, gemm*.c   the work itself; device_apart.c: in memory that host code cannot reach
  *   init.c         initial parameters
  *   data.c         readers of training data
  *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
@@ -59,7 +60,7 @@ typedef struct DtRedirect {
 typedef struct DtRunOptions {
     const char *plan_path;
     int64_t steps;             /* -1: as the plan says */
-    const char *device;        /* "cpu" */
+    const char *device;        /* "cpu", "apart" */
     const char *comm;          /* "shm" */
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* if there is no checkpoint to resume */
@@ -213,9 +214,14 @@ typedef struct DtRankBlocks {
     const int64_t *from_at; /* [p]: where the block for member p begins in the sender's `from` */
 } DtRankBlocks;
 
+/* An address in memory of the device: only the device follows it (device.h). */
+typedef struct DtDeviceAt {
+    uint64_t at;
+} DtDeviceAt;
+
 /* An address argument, resolved. */
 typedef struct DtPlaceAt {
-    char *at;
+    DtDeviceAt at;
     uint32_t arena;
     int64_t offset, bytes;
 } DtPlaceAt;
@@ -266,19 +272,25 @@ extern const DtCommOps dt_comm_shm; /* comm_shm.c */
 /* Bytes that comm_shm wants in the mapping (DtSharedLayout.comm_bytes), zeroed at start. */
 uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 
-/* Device: the work of one instruction. */
+/* Device: its memory, and the work of one instruction. */
 typedef struct DtDeviceOps {
     const char *name;
+    bool is_host; /* its memory is the process's, and ranks of one machine can share it; no put and get then */
     DtStatus (*open)(DtRank *rank, DtDeviceState **ret_state);
     void (*close)(DtDeviceState *state);
-    void (*kernel)(DtDeviceState *state, uint32_t kernel, char *const *pointers,
+    /* The device's address of an arena that load.c has mapped; NULL: the same. */
+    DtDeviceAt (*address)(char *mapped);
+    void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
                    const int64_t *integers);
-    bool (*gemm)(DtDeviceState *state, uint32_t gemm, const void *a, const void *b, void *c);
-    void (*copy)(DtDeviceState *state, void *to, const void *from, int64_t bytes);
-    void (*zero)(DtDeviceState *state, void *to, int64_t bytes);
+    bool (*gemm)(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c);
+    void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes); /* they may overlap */
+    void (*zero)(DtDeviceState *state, DtDeviceAt to, int64_t bytes);
+    /* From and to memory of the process, after all that was begun before, done when they return. */
+    void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
+    void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
 } DtDeviceOps;
 
-extern const DtDeviceOps dt_device_cpu;
+extern const DtDeviceOps dt_device_cpu, dt_device_apart; /* device_cpu.c, device_apart.c */
 
 /* The loss scale, if the plan has one that adapts (scale.c). */
 typedef struct DtScale {
@@ -300,8 +312,8 @@ struct DtRank {
     uint32_t stage;      /* of this rank: its records of the plan; 0 without a pipeline */
     int64_t coord[16];   /* of this rank in the mesh */
     DtArena *memory;     /* of everything allocated at load */
-    char **arenas;       /* own arenas: base addresses */
-    char **peer_arenas;  /* [rank * plan->n_arenas + arena]; NULL unless shared or own */
+    DtDeviceAt *arenas;  /* own arenas: base addresses */
+    char **peer_arenas;  /* [rank * plan->n_arenas + arena]; NULL unless in the common mapping */
     DtRankGroup *groups; /* per record of plan->groups */
     DtRankBlocks *blocks; /* per record of plan->blocks */
     DtRankGroup world;   /* all ranks; groups for barriers outside the plan */

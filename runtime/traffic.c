@@ -4,6 +4,8 @@
  * times the steps. */
 #include "runtime/traffic.h"
 
+#include "runtime/device.h"
+
 #include <string.h>
 
 static uint32_t count(const DtPlan *plan) { return plan->n_groups + plan->n_channels; }
@@ -44,7 +46,7 @@ void dt_traffic_end(DtTraffic *traffic, const DtRank *rank)
 
 bool dt_traffic_join(DtTraffic *traffic, DtRank *rank)
 {
-    DtPlaceAt place = {.at = (char *)traffic->sums, .arena = UINT32_MAX, .bytes = (int64_t)(8 * traffic->n)};
+    const DtPlaceAt place = dt_device_of_host(traffic->sums, (int64_t)(8 * traffic->n));
     return rank->n_ranks == 1 || traffic->n == 0 ||
            rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, traffic->n, DT_PLAN_I64, DT_PLAN_SUM);
 }

@@ -8,6 +8,7 @@
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
 #include "base/file.h"
+#include "runtime/device.h"
 #include "runtime/outputs.h"
 #include "runtime/traffic.h"
 #include "runtime/train.h"
@@ -38,7 +39,8 @@ static double write_scalars(DtRun *run, uint32_t objective)
         if (strcmp(name, rate) == 0)
             lr = value;
         float narrow = (float)value;
-        memcpy(rank->arenas[scalar->arena] + scalar->offset, &narrow, sizeof narrow);
+        const DtPlaceAt place = dt_device_place(rank, scalar->arena, scalar->offset, sizeof narrow);
+        dt_device_put(rank, place, &narrow, sizeof narrow);
     }
     return lr;
 }

@@ -8,6 +8,7 @@
 #include "frontend/lower.h"
 #include "passes/passes.h"
 #include "plan/read.h"
+#include "runtime/device.h"
 #include "runtime/rank.h"
 #ifdef COUNT_CALLS /* not under sanitizers */
 #include "tests/count_calls.h"
@@ -110,12 +111,12 @@ static void mark(const DtPlan *plan, int pattern, bool **touched)
     load(plan, DT_GEMM_DEFAULT, &options, &rank, &fd);
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         if (plan->arenas[a].bytes)
-            memset(rank.arenas[a], pattern, (size_t)plan->arenas[a].bytes);
+            memset(dt_device_look(&rank, a, 0), pattern, (size_t)plan->arenas[a].bytes);
     cr_assert(dt_init_stores(&rank), "%s", rank.failure.message);
     run_entries(&rank, true);
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         for (int64_t i = 0; i < plan->arenas[a].bytes; i++)
-            touched[a][i] |= (unsigned char)rank.arenas[a][i] != pattern;
+            touched[a][i] |= (unsigned char)*dt_device_look(&rank, a, i) != pattern;
     dt_load_close(&rank);
     close(fd);
 }

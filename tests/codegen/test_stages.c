@@ -7,6 +7,7 @@
 #include "codegen/codegen.h"
 #include "plan/read.h"
 #include "passes/passes.h"
+#include "runtime/device.h"
 #include "runtime/runtime.h"
 
 #include "base/intern.h"
@@ -195,7 +196,7 @@ static const float *store_of(const DtRank *rank, DtPlanStoreKind kind)
     for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
         const DtPlanStore *store = &rank->plan->stores[i];
         if (store->kind == kind && dt_plan_on_stage(store->stage, rank->stage))
-            return (const float *)(const void *)(rank->arenas[store->arena] + store->offset);
+            return (const float *)(const void *)dt_device_look(rank, store->arena, store->offset);
     }
     return NULL;
 }

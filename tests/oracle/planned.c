@@ -11,6 +11,7 @@
 #include "codegen/codegen.h"
 #include "ir/interp_ranks.h"
 #include "passes/passes.h"
+#include "runtime/device.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -215,7 +216,7 @@ static void fill_stores(Planned *p, DtRank *rank, const Sample *s)
         const DtTensor *part = part_of(p, rank->rank, store, s->stores[i]);
         expect_axes(rank->plan, store->path, place->first_axis, place->n_axes, store->type);
         store_values(part, 0, dt_type_elements(part->type), place->dtype, store->path,
-                     rank->arenas[place->arena] + place->offset);
+                     dt_device_look(rank, place->arena, place->offset));
         n++;
     }
     for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
@@ -231,7 +232,8 @@ static void fill_scalars(DtRank *rank, const Sample *s)
     for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &rank->plan->scalars[i];
         const char *name = dt_plan_str(rank->plan, scalar->name);
-        store_values(sample_input(s, name), 0, 1, DT_PLAN_F32, name, rank->arenas[scalar->arena] + scalar->offset);
+        store_values(sample_input(s, name), 0, 1, DT_PLAN_F32, name,
+                     dt_device_look(rank, scalar->arena, scalar->offset));
     }
 }
 
@@ -320,7 +322,7 @@ static void compare_result(Planned *p, const DtRank *rank, const Sample *s, cons
     const DtPlanStore *store = find_store(rank, s, r->store);
     const DtTensor *part = part_of(p, rank->rank, r->store, r->tensor);
     expect_axes(rank->plan, r->name, store->first_axis, store->n_axes, r->tensor->type);
-    const char *values = rank->arenas[store->arena] + store->offset;
+    const char *values = dt_device_look(rank, store->arena, store->offset);
     outcome_compare(measure, r->name, distance(values, store->dtype, part, r->name),
                     outcome_norm(r->tensor), all);
 }
@@ -336,7 +338,7 @@ static void compare_predicted(const DtRank *rank, const Sample *s, const Outcome
         if (metric == NULL)
             oracle_fail("%s: the plan has no result `%s`", s->of->name, r->name);
         expect_axes(rank->plan, r->name, metric->first_axis, metric->n_axes, r->tensor->type);
-        const char *values = rank->arenas[metric->arena] + metric->offset;
+        const char *values = dt_device_look(rank, metric->arena, metric->offset);
         outcome_compare(measure, r->name, distance(values, metric->dtype, r->tensor, r->name),
                         outcome_norm(r->tensor), 0);
     }

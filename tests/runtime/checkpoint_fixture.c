@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint_fixture.h"
 
+#include "runtime/device.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,9 +63,10 @@ void fixture_open(void)
     fixture_store("h.w", "h.#.w", DT_PLAN_GRAD, DT_PLAN_F32, 1, AXES(3, 2, 4));
     fixture_store("h.w", "h.#.w", DT_PLAN_MOMENT1, DT_PLAN_F32, 1, AXES(3, 2, 4));
     fixture_store("h.w", "h.#.w", DT_PLAN_MOMENT2, DT_PLAN_F32, 1, AXES(3, 2, 4));
-    f.arenas[0] = f.memory[0], f.arenas[1] = f.memory[1];
+    f.arenas[0] = dt_device_at(f.memory[0]), f.arenas[1] = dt_device_at(f.memory[1]);
     f.rank = (DtRank){
-        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot, .shared = &f.shared};
+        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .device_ops = &dt_device_cpu,
+        .slot = &f.slot, .shared = &f.shared};
 }
 
 void fixture_close(void)
@@ -84,14 +87,14 @@ void fixture_fill(uint8_t mark)
 {
     for (uint32_t s = 0; s < f.plan.n_stores; s++)
         for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
-            f.arenas[f.stores[s].arena][f.stores[s].offset + i] = byte_of(mark, s, i);
+            f.memory[f.stores[s].arena][f.stores[s].offset + i] = byte_of(mark, s, i);
 }
 
 bool fixture_holds(uint8_t mark)
 {
     for (uint32_t s = 0; s < f.plan.n_stores; s++)
         for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
-            if (f.arenas[f.stores[s].arena][f.stores[s].offset + i] != byte_of(mark, s, i))
+            if (f.memory[f.stores[s].arena][f.stores[s].offset + i] != byte_of(mark, s, i))
                 return false;
     return true;
 }

@@ -18,7 +18,7 @@ typedef struct CheckpointFixture {
     DtShared shared;
     bool trims; /* it has saved, and removes older ones */
     DtRank rank;
-    char *arenas[2];
+    DtDeviceAt arenas[2];
     char memory[2][FIXTURE_ARENA_BYTES];
 } CheckpointFixture;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "runtime/device.h"
 #include "runtime/rank.h"
 
 #include <math.h>
@@ -59,15 +60,16 @@ static bool make_rank(Ranks *all, uint32_t r)
                      .memory = dt_arena_new(),
                      .shared = all->shared,
                      .comm_ops = &dt_comm_shm,
+                     .device_ops = &dt_device_cpu,
                      .failure = DT_OK};
     rank->slot = dt_shared_slot(&all->plan, all->shared, r);
-    rank->arenas = DT_NEW_ARRAY(rank->memory, char *, 2);
+    rank->arenas = DT_NEW_ARRAY(rank->memory, DtDeviceAt, 2);
     rank->peer_arenas = DT_NEW_ARRAY(rank->memory, char *, 2 * rank->n_ranks);
     for (uint32_t q = 0; q < rank->n_ranks; q++)
         rank->peer_arenas[2 * q] = (char *)all->shared + layout.arenas + q * layout.rank_bytes +
                                    layout.arena[RANKS_SHARED];
-    rank->arenas[RANKS_SHARED] = rank->peer_arenas[2 * r];
-    rank->arenas[RANKS_PRIVATE] = rank->peer_arenas[2 * r + 1] = all->private_arenas[r];
+    rank->arenas[RANKS_SHARED] = dt_device_at(rank->peer_arenas[2 * r]);
+    rank->arenas[RANKS_PRIVATE] = dt_device_at(all->private_arenas[r]);
     dt_rank_coordinates(&all->plan, r, rank->coord);
     rank->groups = DT_NEW_ARRAY(rank->memory, DtRankGroup, all->plan.n_groups);
     for (uint32_t g = 0; g < all->plan.n_groups; g++)
@@ -119,9 +121,12 @@ void ranks_free(Ranks *all)
     free(all);
 }
 
+/* Ranks of these tests are threads, and the device is the CPU. */
+static char *seen(DtPlaceAt place) { return dt_device_seen(&(DtRank){.device_ops = &dt_device_cpu}, place); }
+
 DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset)
 {
-    return (DtPlaceAt){rank->arenas[arena] + offset, arena, offset, RANKS_ARENA - offset};
+    return dt_device_place(rank, arena, offset, RANKS_ARENA - offset);
 }
 
 /* ---- values ---- */
@@ -222,11 +227,11 @@ static bool check_received(Check *check, uint64_t before, uint64_t expected_of_a
     DtRank *rank = check->rank;
     uint64_t mine = rank->comm_ops->received(rank->comm, check->group) - before, all = 0;
     DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 0), to = ranks_place(rank, RANKS_PRIVATE, 0);
-    memcpy(from.at, &mine, sizeof mine);
+    memcpy(seen(from), &mine, sizeof mine);
     if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, NULL, 1, DT_PLAN_I64))
         return wrong(check, "all-gather of bytes", 0);
     for (uint32_t m = 0; m < check->group->size; m++)
-        all += ((uint64_t *)(void *)to.at)[m];
+        all += ((uint64_t *)(void *)seen(to))[m];
     return all == expected_of_all || wrong(check, "count of bytes received", (int64_t)all);
 }
 
@@ -236,16 +241,16 @@ static bool check_all_reduce(Check *check, DtPlanReduce reduce, bool in_place)
     uint64_t before = rank->comm_ops->received(rank->comm, check->group);
     DtPlaceAt buffer = ranks_place(rank, check->arena, 256);
     DtPlaceAt from = in_place ? buffer : ranks_place(rank, check->arena, RANKS_ARENA / 2);
-    fill(check, from.at, check->count, rank->rank);
-    put(check->dtype, buffer.at, check->count, 77);
+    fill(check, seen(from), check->count, rank->rank);
+    put(check->dtype, seen(buffer), check->count, 77);
     if (!rank->comm_ops->all_reduce(rank->comm, check->group, buffer, from, check->count,
                                     check->dtype, reduce))
         return wrong(check, "all-reduce", -1);
     for (int64_t i = 0; i < check->count; i++)
-        if (get(check->dtype, buffer.at, i) !=
+        if (get(check->dtype, seen(buffer), i) !=
             reduced(check->dtype, reduce, check->group, i, check->salt))
             return wrong(check, "all-reduce", i);
-    if (get(check->dtype, buffer.at, check->count) != 77)
+    if (get(check->dtype, seen(buffer), check->count) != 77)
         return wrong(check, "all-reduce wrote behind its end", check->count);
     return check_received(check, before,
                           (uint64_t)(2 * (check->group->size - 1) * check->count * check->element));
@@ -259,13 +264,13 @@ static bool check_all_gather(Check *check, bool in_place)
     DtPlaceAt to = ranks_place(rank, check->arena, 64);
     DtPlaceAt from = ranks_place(
         rank, check->arena, in_place ? 64 + check->group->me * bytes : 64 + (total + 63) / 64 * 64);
-    memset(to.at, 0x55, (size_t)total);
-    fill(check, from.at, check->count, rank->rank);
+    memset(seen(to), 0x55, (size_t)total);
+    fill(check, seen(from), check->count, rank->rank);
     if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, NULL, check->count, check->dtype))
         return wrong(check, "all-gather", -1);
     for (uint32_t m = 0; m < check->group->size; m++)
         for (int64_t i = 0; i < check->count; i++)
-            if (get(check->dtype, to.at + m * bytes, i) !=
+            if (get(check->dtype, seen(to) + m * bytes, i) !=
                 value_of(check->dtype, check->group->ranks[m], i, check->salt))
                 return wrong(check, "all-gather", m * check->count + i);
     return check_received(check, before,
@@ -279,13 +284,13 @@ static bool check_reduce_scatter(Check *check)
     int64_t bytes = check->count * check->element, total = check->count * check->group->size;
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
     DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
-    fill(check, from.at, total, rank->rank);
+    fill(check, seen(from), total, rank->rank);
     if (!rank->comm_ops->reduce_scatter(rank->comm, check->group, to, from, NULL, check->count,
                                         check->dtype, DT_PLAN_SUM))
         return wrong(check, "reduce-scatter", -1);
     for (int64_t i = 0; i < check->count; i++) {
         int64_t at = check->group->me * check->count + i;
-        if (get(check->dtype, to.at, i) !=
+        if (get(check->dtype, seen(to), i) !=
             reduced(check->dtype, DT_PLAN_SUM, check->group, at, check->salt))
             return wrong(check, "reduce-scatter", i);
     }
@@ -302,11 +307,11 @@ static bool check_all_to_all(Check *check)
         return true;
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
     DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (total * check->element + 63) / 64 * 64);
-    fill(check, from.at, total, rank->rank);
+    fill(check, seen(from), total, rank->rank);
     if (!rank->comm_ops->all_to_all(rank->comm, check->group, to, from, NULL, check->count, check->dtype))
         return wrong(check, "all-to-all", -1);
     for (int64_t i = 0; i < total; i++)
-        if (get(check->dtype, to.at, i) !=
+        if (get(check->dtype, seen(to), i) !=
             value_of(check->dtype, check->group->ranks[i / check->count],
                      check->group->me * check->count + i % check->count, check->salt))
             return wrong(check, "all-to-all", i);
@@ -320,12 +325,12 @@ static bool check_shift(Check *check, bool back)
     const DtRankGroup *group = check->group;
     uint64_t before = rank->comm_ops->received(rank->comm, group);
     DtPlaceAt from = ranks_place(rank, check->arena, 0), to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA / 2);
-    fill(check, from.at, check->count, rank->rank);
+    fill(check, seen(from), check->count, rank->rank);
     if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype, back))
         return wrong(check, "shift", -1);
     uint32_t source = group->ranks[(group->me + (back ? 1 : group->size - 1)) % group->size];
     for (int64_t i = 0; i < check->count; i++)
-        if (get(check->dtype, to.at, i) != value_of(check->dtype, source, i, check->salt))
+        if (get(check->dtype, seen(to), i) != value_of(check->dtype, source, i, check->salt))
             return wrong(check, "shift", i);
     int64_t received = group->size > 1 ? group->size * check->count * check->element : 0;
     return check_received(check, before, (uint64_t)received);
@@ -349,72 +354,78 @@ static void strided(Strided *s, uint32_t members, DtRankBlocks blocks, int64_t t
     s->blocks.from_at = s->from_at;
 }
 
-static bool gather_middle(Check *check)
+static bool gather_middle(Check *check, uint32_t source)
 {
     DtRank *rank = check->rank;
     const DtRankGroup *group = check->group;
     int64_t n = check->count, whole = n * group->size;
-    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    DtPlaceAt from = ranks_place(rank, source, 64), to = ranks_place(rank, 1 - source, 0);
     Strided s;
     strided(&s, group->size,
             (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * whole, 1}, .from = {5 * n, 1}}, 5 * n, 0);
-    fill(check, from.at, 15 * n, rank->rank);
+    fill(check, seen(from), 15 * n, rank->rank);
     if (!rank->comm_ops->all_gather(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype))
         return wrong(check, "strided all-gather", -1);
     for (int64_t i = 0; i < 15 * whole; i++) {
         int64_t a = i / (5 * whole), m = i / 5 % whole, c = i % 5;
-        if (get(check->dtype, to.at, i) !=
+        if (get(check->dtype, seen(to), i) !=
             value_of(check->dtype, group->ranks[m / n], (a * n + m % n) * 5 + c, check->salt))
             return wrong(check, "strided all-gather", i);
     }
     return true;
 }
 
-static bool scatter_middle(Check *check)
+static bool scatter_middle(Check *check, uint32_t source)
 {
     DtRank *rank = check->rank;
     const DtRankGroup *group = check->group;
     int64_t n = check->count, whole = n * group->size;
-    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    DtPlaceAt from = ranks_place(rank, source, 64), to = ranks_place(rank, 1 - source, 0);
     Strided s;
     strided(&s, group->size,
             (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * n, 1}, .from = {5 * whole, 1}}, 0, 5 * n);
-    fill(check, from.at, 15 * whole, rank->rank);
+    fill(check, seen(from), 15 * whole, rank->rank);
     if (!rank->comm_ops->reduce_scatter(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype, DT_PLAN_SUM))
         return wrong(check, "strided reduce-scatter", -1);
     for (int64_t i = 0; i < 15 * n; i++) {
         int64_t a = i / (5 * n), m = group->me * n + i / 5 % n, c = i % 5;
-        if (get(check->dtype, to.at, i) !=
+        if (get(check->dtype, seen(to), i) !=
             reduced(check->dtype, DT_PLAN_SUM, group, (a * whole + m) * 5 + c, check->salt))
             return wrong(check, "strided reduce-scatter", i);
     }
     return true;
 }
 
-static bool move_split(Check *check)
+static bool move_split(Check *check, uint32_t source)
 {
     DtRank *rank = check->rank;
     const DtRankGroup *group = check->group;
     int64_t n = check->count, size = group->size; /* from: [3, 2 size, n], to: [3, 2, n size] */
-    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    DtPlaceAt from = ranks_place(rank, source, 64), to = ranks_place(rank, 1 - source, 0);
     Strided s;
     strided(&s, group->size,
             (DtRankBlocks){
                 .n_dims = 3, .extent = {3, 2, n}, .to = {2 * n * size, n * size, 1}, .from = {2 * size * n, n, 1}},
             n, 2 * n);
-    fill(check, from.at, 6 * n * size, rank->rank);
+    fill(check, seen(from), 6 * n * size, rank->rank);
     if (!rank->comm_ops->all_to_all(rank->comm, group, to, from, &s.blocks, 6 * n, check->dtype))
         return wrong(check, "strided all-to-all", -1);
     for (int64_t i = 0; i < 6 * n * size; i++) {
         int64_t a = i / (2 * n * size), b = i / (n * size) % 2, c = i % (n * size);
-        if (get(check->dtype, to.at, i) != value_of(check->dtype, group->ranks[c / n],
+        if (get(check->dtype, seen(to), i) != value_of(check->dtype, group->ranks[c / n],
                                                     (a * 2 * size + group->me * 2 + b) * n + c % n, check->salt))
             return wrong(check, "strided all-to-all", i);
     }
     return true;
 }
 
-static bool check_strided(Check *check) { return gather_middle(check) && scatter_middle(check) && move_split(check); }
+static bool check_strided(Check *check)
+{
+    for (uint32_t source = 0; source < 2; source++)
+        if (!gather_middle(check, source) || !scatter_middle(check, source) || !move_split(check, source))
+            return false;
+    return true;
+}
 
 /* Every stage fills all slots of the channel to the next one, then empties those of the one before: sends
  * wait for slots only. Also with one stage, which sends to itself. */
@@ -431,7 +442,7 @@ static bool check_messages(Check *check)
     for (uint64_t turn = 0; turn < 2; turn++) {
         for (uint64_t m = 0; m < RANKS_SLOTS; m++) {
             for (int64_t i = 0; i < check->count; i++)
-                put(check->dtype, from.at, i, value_of(check->dtype, rank->rank, i, check->salt + m));
+                put(check->dtype, seen(from), i, value_of(check->dtype, rank->rank, i, check->salt + m));
             if (!rank->comm_ops->send(rank->comm, rank->stage, from, bytes, (int64_t)m))
                 return wrong(check, "send", -1);
         }
@@ -439,7 +450,7 @@ static bool check_messages(Check *check)
             if (!rank->comm_ops->recv(rank->comm, last, to, bytes, (int64_t)m))
                 return wrong(check, "receive", -1);
             for (int64_t i = 0; i < check->count; i++)
-                if (get(check->dtype, to.at, i) != value_of(check->dtype, peer, i, check->salt + m))
+                if (get(check->dtype, seen(to), i) != value_of(check->dtype, peer, i, check->salt + m))
                     return wrong(check, "receive", i);
         }
     }
@@ -452,7 +463,7 @@ static bool check_messages(Check *check)
 static bool check_barrier(Check *check)
 {
     DtRank *rank = check->rank;
-    int64_t *mine = (int64_t *)(void *)(rank->arenas[RANKS_SHARED] + RANKS_ARENA - 64);
+    int64_t *mine = (int64_t *)(void *)dt_device_look(rank, RANKS_SHARED, RANKS_ARENA - 64);
     for (int round = 0; round < 5; round++) {
         if (!rank->comm_ops->barrier(rank->comm, check->group))
             return wrong(check, "barrier", round);
@@ -484,7 +495,7 @@ static bool check_fetch(Check *check)
     for (int round = 0; round < 2; round++) {
         for (uint32_t a = 0; a < 2; a++)
             for (int64_t i = 0; i < BYTES; i++)
-                rank->arenas[a][FROM + i] = (char)letter(rank->rank, a, i, round);
+                *dt_device_look(rank, a, FROM + i) = (char)letter(rank->rank, a, i, round);
         if (!ops->barrier(rank->comm, &rank->world))
             return wrong(check, "barrier", round);
         if (rank->rank != 0) {

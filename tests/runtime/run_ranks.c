@@ -67,7 +67,7 @@ static void act(void)
         dt_rank_fail(&run.rank, DT_EXIT_IO, "the disk is full of leaves");
 }
 
-static void work(DtDeviceState *state, void *to, int64_t bytes)
+static void work(DtDeviceState *state, DtDeviceAt to, int64_t bytes)
 {
     static uint64_t began;
     (void)state, (void)to, (void)bytes;

@@ -255,7 +255,7 @@ Test(checkpoint, other_shapes_and_dtypes_are_named)
 
 static float *floats(uint32_t store)
 {
-    return (float *)(void *)(f.arenas[f.stores[store].arena] + f.stores[store].offset);
+    return (float *)(void *)(f.memory[f.stores[store].arena] + f.stores[store].offset);
 }
 
 /* What a plan stores in f32, another reads as bf16 with a master copy, and the other way round. */
@@ -271,7 +271,7 @@ Test(checkpoint, floats_are_widened_and_rounded)
     f.stores[master].of = 0;
     f.stores[0].dtype = DT_PLAN_BF16, f.stores[0].bytes = 2 * n;
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
-    uint16_t *narrow = (uint16_t *)(void *)(f.arenas[0] + wte);
+    uint16_t *narrow = (uint16_t *)(void *)(f.memory[0] + wte);
     for (int64_t i = 0; i < n; i++) {
         cr_expect_eq(floats(master)[i], 1 + (float)i / 977);
         cr_expect_eq(narrow[i], dt_half_to_bf16(1 + (float)i / 977));
@@ -456,7 +456,7 @@ Test(checkpoint, numbers_that_are_not_finite_are_not_saved)
     save(1);
     for (uint32_t s = 0; s < f.plan.n_stores; s++) {
         const DtPlanStore *store = &f.stores[s];
-        char *last = f.arenas[store->arena] + store->offset + store->bytes - 2;
+        char *last = f.memory[store->arena] + store->offset + store->bytes - 2;
         if (!store->saved)
             continue;
         fixture_fill(2);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of a device for host code, which cannot follow its addresses: what is put there, got from there, or looked at
+ * in a copy. Where the device's memory is the host's, nothing is copied twice. All functions see what instructions
+ * before them have done, and instructions behind them see what they did. */
+#ifndef DT_RUNTIME_DEVICE_H
+#define DT_RUNTIME_DEVICE_H
+
+#include "runtime/runtime.h"
+
+/* Bytes of an arena of this rank. */
+DtPlaceAt dt_device_place(const DtRank *rank, uint32_t arena, int64_t offset, int64_t bytes);
+/* Memory of the process: its address for a device that is the host, and as collectives take it. */
+static inline DtDeviceAt dt_device_at(const void *host) { return (DtDeviceAt){(uint64_t)(uintptr_t)host}; }
+DtPlaceAt dt_device_of_host(void *at, int64_t bytes);
+/* From byte `by` of the place on. */
+DtPlaceAt dt_device_from(DtPlaceAt place, int64_t by);
+
+void dt_device_put(const DtRank *rank, DtPlaceAt to, const void *from, int64_t bytes);
+void dt_device_get(const DtRank *rank, void *to, DtPlaceAt from, int64_t bytes);
+/* Within this rank. */
+void dt_device_copy(const DtRank *rank, DtPlaceAt to, DtPlaceAt from, int64_t bytes);
+
+/* Where host code may read and write a place itself; NULL: nowhere. */
+char *dt_device_seen(const DtRank *rank, DtPlaceAt place);
+static inline char *dt_device_look(const DtRank *rank, uint32_t arena, int64_t offset)
+{
+    return dt_device_seen(rank, dt_device_place(rank, arena, offset, 0));
+}
+
+/* A place for host code: the memory itself where that can be, else a copy, which goes back if it was written. */
+typedef struct DtLent {
+    char *at;
+    DtPlaceAt place;
+    DtArena *copy; /* holds it; NULL: there is none */
+} DtLent;
+DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place);
+void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
+
+#endif

@@ -13,274 +13,27 @@
  *              over s, they add up over the blocks and, with grouped queries, over the loop of the group (dk, dv)
  *   after      what depends on outputs
  *
- * A result of the region without t (the maximum and sum of a ring's block) is an output too, written by the row kernel.
+ * A result of the region is an output too, written by the row kernel: without t (the maximum and sum of a ring's
+ * block), or with both axes, block by block (the gradient of a bias that each query and key has). So is a sum over
+ * queries, or over axes that are loops (the gradient of a bias that is alike for all of a batch): blocks add it up.
  * What has s and t but depends on no scores (a mask made of positions in memory) belongs to the region all the same.
  * Axes of which a rank has one element are no loops.
  *
  * With a mask of positions a block looks at the keys up to the last one that some of its queries may see (reach.c);
  * where that depends on the rank or on the step of a ring, there are several kinds of the block, of which guards
  * let one run. A function that does not have this shape is emitted op by op. */
-#include "codegen/emit.h"
+#include "codegen/attend.h"
 
 #include "base/bug.h"
 #include "base/intern.h"
 #include "plan/notes.h"
 
-#include <math.h>
 #include <string.h>
-
-typedef enum Part { BEFORE, SCORE, REGION, OUTPUT, AFTER } Part;
-
-enum { MAX_REGION = 8 }; /* values that the products take; two products each in practice */
-
-typedef struct Tiling {
-    DtEmit *e;
-    const DtOp *call;
-    const DtFunc *func, *outside; /* the function, its caller */
-    DtScope *scope;            /* of the function */
-    Part *part;                /* by op position */
-    uint32_t *position;        /* by value id */
-    bool *leaves;              /* by op position: of the region, and its result leaves the block */
-    const char *s, *t;
-    const char *loops[4];      /* axes that become loops, and their local extents */
-    int64_t counts[4];
-    uint32_t n_loops;
-    int64_t n_s, n_t;          /* local extents */
-    bool masked;               /* reach: blocks may leave keys out */
-    DtReach reach;
-    DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
-    bool numbered;             /* the region's text depends on the first query of the block */
-    int64_t like_rows, like_keys; /* of the last block, and 1 + its region's kernel */
-    uint32_t like;
-    /* of the current block */
-    int64_t at, rows, keys;
-    DtValue **clone;           /* by value id: in the block's own function */
-    DtValue **clone_outside;   /* the same of the caller's cheap values */
-    DtPlace *cuts, *scores, *here; /* by value id: scores and region values; scores; what products look at */
-} Tiling;
-
-static bool has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
-
-/* ---- analysis ---- */
-
-static Part part_of_value(const Tiling *g, const DtValue *value)
-{
-    if (value->op)
-        return g->part[g->position[value->id]];
-    return g->inlined[value->index] ? REGION : BEFORE;
-}
-
-static bool is_region_op(const Tiling *g, const DtOp *op)
-{
-    if (op->n_out != 1)
-        return false;
-    if (dt_op_is_pointwise(op->kind) || (op->kind == DT_OP_RELABEL && op->n_relabels == 0))
-        return true;
-    return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
-}
-
-/* Products of blocks are matrix products. */
-static bool is_product(const Tiling *g, const DtOp *op)
-{
-    return g->e->target->multiplies(op->in[0]->type->dtype, op->in[1]->type->dtype, op->out[0]->type->dtype);
-}
-
-static bool sums(const DtOp *op, const char *axis)
-{
-    for (uint32_t i = 0; i < op->n_axes; i++)
-        if (op->axes[i] == axis)
-            return true;
-    return false;
-}
-
-/* Part of one op, or false if the function has another shape. */
-static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
-{
-    bool region = false, after = false;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        Part part = part_of_value(g, op->in[i]);
-        region = region || part == REGION || part == SCORE;
-        after = after || part == OUTPUT || part == AFTER;
-    }
-    if (op->kind == DT_OP_DOT && (has(op->out[0], g->s) || region) && !is_product(g, op))
-        return false;
-    if (op->kind == DT_OP_DOT && !region && has(op->out[0], g->s) && has(op->out[0], g->t) && !after) {
-        *ret_part = SCORE;
-        return op->n_axes == 1;
-    }
-    if (op->kind == DT_OP_DOT && region) {
-        *ret_part = OUTPUT;
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < 2; i++) {
-            Part part = part_of_value(g, op->in[i]);
-            if (part == REGION || part == SCORE)
-                n += has(op->in[i], g->s) && has(op->in[i], g->t);
-            else if (part != BEFORE)
-                return false;
-        }
-        /* away over s and over axes that become loops (the group of grouped queries), or over t */
-        return n == 1 && (sums(op, g->s) ? !sums(op, g->t) : op->n_axes == 1 && sums(op, g->t));
-    }
-    if (region && after)
-        return false;
-    if (!region && !after && op->n_out == 1 && has(op->out[0], g->s) && has(op->out[0], g->t) && is_region_op(g, op))
-        region = !dt_op_is_inline(op->out[0]);
-    *ret_part = region ? REGION : after ? AFTER : BEFORE;
-    return !region || is_region_op(g, op);
-}
-
-/* Whether value, a cheap one, counts along axis. seen: by value id, those that do not. */
-static bool counts_along(const DtValue *value, const char *axis, bool *seen)
-{
-    if (value->op->kind == DT_OP_IOTA)
-        return value->op->axes[0] == axis;
-    for (uint32_t i = 0; !seen[value->id] && i < value->op->n_in; i++)
-        if (counts_along(value->op->in[i], axis, seen))
-            return true;
-    seen[value->id] = true;
-    return false;
-}
-
-static bool mask_counts_along(const Tiling *g, const char *axis)
-{
-    bool *seen = DT_NEW_ARRAY(g->e->scratch, bool, g->outside->n_values + 1);
-    for (uint32_t i = 0; i < g->func->n_args; i++)
-        if (g->inlined[i] && counts_along(g->inlined[i], axis, seen))
-            return true;
-    return false;
-}
-
-/* Of the axes that only queries have (grouped queries have their group too) the one that the mask counts
- * along, else the longest. */
-static bool is_better_query(const Tiling *g, const DtType *z, const char *axis, const char *than)
-{
-    if (!than)
-        return true;
-    bool counts = mask_counts_along(g, axis), than_counts = mask_counts_along(g, than);
-    return counts != than_counts ? counts : dt_type_extent(z, axis) >= dt_type_extent(z, than);
-}
-
-static bool find_axes(Tiling *g)
-{
-    for (uint32_t i = 0; i < g->func->ops.n; i++) {
-        const DtOp *op = g->func->ops.at[i];
-        if (op->kind != DT_OP_DOT || op->n_axes != 1)
-            continue;
-        const DtType *x = op->in[0]->type, *y = op->in[1]->type, *z = op->out[0]->type;
-        const char *only_x = NULL, *only_y = NULL;
-        for (uint32_t d = 0; d < z->rank; d++) {
-            const char *axis = z->axes[d].name;
-            bool in_x = dt_type_find(x, axis) >= 0, in_y = dt_type_find(y, axis) >= 0;
-            if (in_x && !in_y && is_better_query(g, z, axis, only_x))
-                only_x = axis;
-            if (in_y && !in_x)
-                only_y = axis;
-        }
-        g->s = only_x;
-        g->t = only_y;
-        return only_x && only_y;
-    }
-    return false;
-}
-
-/* Every axis of the scores but s and t becomes a loop; false if there are more than registers. */
-static bool find_loops(Tiling *g)
-{
-    const DtMesh *mesh = &g->e->module->mesh;
-    for (uint32_t i = 0; i < g->func->ops.n; i++) {
-        if (g->part[i] != SCORE)
-            continue;
-        const DtType *type = g->func->ops.at[i]->out[0]->type;
-        for (uint32_t d = 0; d < type->rank; d++) {
-            const char *axis = type->axes[d].name;
-            int64_t extent = dt_type_local_extent(type, d, mesh);
-            bool known = false;
-            for (uint32_t k = 0; k < g->n_loops; k++)
-                known = known || g->loops[k] == axis;
-            if (axis == g->s)
-                g->n_s = extent;
-            else if (axis == g->t)
-                g->n_t = extent;
-            else if (!known && extent > 1) {
-                if (g->n_loops == 4)
-                    return false;
-                g->loops[g->n_loops] = axis;
-                g->counts[g->n_loops++] = extent;
-            }
-        }
-    }
-    return g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REG_SLOTS;
-}
-
-/* Region values with t stay inside, and scores are read by the region or by outputs only. */
-static bool is_closed(const Tiling *g)
-{
-    for (uint32_t i = 0; i < g->func->results.n; i++) {
-        const DtValue *value = g->func->results.at[i];
-        Part part = part_of_value(g, value);
-        if (part == SCORE || (part == REGION && (!value->op || has(value, g->t) || !has(value, g->s))))
-            return false;
-        if (part == REGION)
-            g->leaves[g->position[value->id]] = true;
-    }
-    return true;
-}
-
-/* Whether op number i makes an output: by a product, or in the region. */
-static bool is_output(const Tiling *g, uint32_t i) { return g->part[i] == OUTPUT || g->leaves[i]; }
-
-/* The mask of where(mask, x, -inf), x made of scores; NULL: there is none. */
-static const DtValue *find_mask(const Tiling *g)
-{
-    bool *scored = DT_NEW_ARRAY(g->e->arena, bool, g->func->n_values + 1);
-    for (uint32_t i = 0; i < g->func->ops.n; i++) {
-        const DtOp *op = g->func->ops.at[i];
-        const DtOp *fill = op->kind == DT_OP_WHERE ? op->in[2]->op : NULL;
-        if (fill && fill->kind == DT_OP_CONST && fill->number == -INFINITY && scored[op->in[1]->id])
-            return op->in[0];
-        for (uint32_t k = 0; k < op->n_in && op->n_out == 1; k++)
-            scored[op->out[0]->id] = scored[op->out[0]->id] || g->part[i] == SCORE || scored[op->in[k]->id];
-    }
-    return NULL;
-}
-
-static bool analyse(Tiling *g)
-{
-    const DtFunc *func = g->func;
-    DtArena *arena = g->e->arena;
-    g->part = DT_NEW_ARRAY(arena, Part, func->ops.n + 1);
-    g->position = DT_NEW_ARRAY(arena, uint32_t, func->n_values + 1);
-    g->leaves = DT_NEW_ARRAY(arena, bool, func->ops.n + 1);
-    g->inlined = DT_NEW_ARRAY(arena, DtValue *, func->inputs.n + 1);
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        if (dt_op_is_inline(g->call->in[i]) && !dt_place_find(g->e, g->call->in[i]))
-            g->inlined[i] = g->call->in[i];
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
-            g->position[func->ops.at[i]->out[r]->id] = i;
-    if (!find_axes(g))
-        return false;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (!classify(g, func->ops.at[i], &g->part[i]))
-            return false;
-    uint32_t n_outputs = 0;
-    if (!is_closed(g) || !find_loops(g))
-        return false;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        n_outputs += is_output(g, i);
-    if (n_outputs > MAX_REGION)
-        return false;
-    for (uint32_t k = 0; k < g->n_loops; k++)
-        if (mask_counts_along(g, g->loops[k]))
-            return false; /* inside a block there is no such axis */
-    g->masked = dt_reach_begin(g->e, g->scope, find_mask(g), g->s, g->n_s, g->t, g->n_t, &g->reach);
-    return true;
-}
 
 /* ---- one block of queries ---- */
 
 /* A place without the loop axes (registers move it), cut to the block's rows and keys. */
-static DtPlace cut(const Tiling *g, DtPlace place)
+static DtPlace cut(const DtTiling *g, DtPlace place)
 {
     DtView *view = &place.view;
     uint32_t first = g->e->scope->reg + 1, rank = 0;
@@ -309,7 +62,7 @@ static DtPlace cut(const Tiling *g, DtPlace place)
 }
 
 /* The type of a value inside the block. */
-static const DtType *block_type(const Tiling *g, const DtType *type)
+static const DtType *block_type(const DtTiling *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
     uint32_t n = 0;
@@ -329,9 +82,9 @@ static const DtType *block_type(const Tiling *g, const DtType *type)
     return dt_type_plain(type->dtype, n, axes);
 }
 
-static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtValue **clones);
+static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones);
 
-static DtValue *make_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
+static DtValue *make_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
 {
     const DtOp *op = value->op;
     DtValue *in[4];
@@ -357,7 +110,7 @@ static DtValue *make_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtVal
 
 /* A cheap value, of the function or of its caller, computed for the block: positions of queries start at the
  * block's first. clones: by value id, those made already. */
-static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
+static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
 {
     if (!clones[value->id])
         clones[value->id] = make_inline(g, b, value, clones);
@@ -365,7 +118,7 @@ static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtVa
 }
 
 /* The block's copy of a value that a region op reads. */
-static DtValue *clone_of(Tiling *g, DtBuilder *b, const DtValue *value)
+static DtValue *clone_of(DtTiling *g, DtBuilder *b, const DtValue *value)
 {
     if (g->clone[value->id])
         return g->clone[value->id];
@@ -381,23 +134,23 @@ static DtValue *clone_of(Tiling *g, DtBuilder *b, const DtValue *value)
 }
 
 /* Region ops as a function of their own; arguments first, so two rounds: what is read, then the ops. */
-static DtFunc *block_func(Tiling *g)
+static DtFunc *block_func(DtTiling *g)
 {
     DtFunc *block = dt_graph_func((DtModule *)(uintptr_t)g->e->module, "block", DT_FUNC_BODY);
     DtBuilder b = {.func = block, .span = g->call->span, .path = g->call->path};
     g->clone = DT_NEW_ARRAY(g->e->arena, DtValue *, g->func->n_values + 1);
     g->clone_outside = DT_NEW_ARRAY(g->e->arena, DtValue *, g->outside->n_values + 1);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        for (uint32_t j = 0; g->part[i] == REGION && j < g->func->ops.at[i]->n_in; j++) {
+        for (uint32_t j = 0; dt_tile_is_of_region(g, i) && j < g->func->ops.at[i]->n_in; j++) {
             const DtValue *value = g->func->ops.at[i]->in[j];
-            bool region = value->op && g->part[g->position[value->id]] == REGION;
+            bool region = value->op && g->part[g->position[value->id]] == DT_TILE_REGION;
             bool is_inline = (!value->op && g->inlined[value->index]) || (value->op && dt_op_is_inline(value));
             if (!region && !is_inline)
                 clone_of(g, &b, value);
         }
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
         const DtOp *op = g->func->ops.at[i];
-        if (g->part[i] != REGION)
+        if (!dt_tile_is_of_region(g, i))
             continue;
         DtValue **in = DT_NEW_ARRAY(g->e->arena, DtValue *, op->n_in + 1);
         for (uint32_t j = 0; j < op->n_in; j++)
@@ -406,13 +159,17 @@ static DtFunc *block_func(Tiling *g)
         DtValue wished = *op->out[0], *out = &wished;
         wished.type = block_type(g, op->out[0]->type);
         draft.out = &out;
+        if (g->part[i] == DT_TILE_TOTAL) { /* loops go along the other axes, and the store adds */
+            draft.axes = &g->s;
+            draft.n_axes = dt_tile_sums(op, g->s);
+        }
         g->clone[op->out[0]->id] = dt_graph_copy(&b, &draft, in)->out[0];
     }
     return block;
 }
 
 /* A score block that can take value: not taken, of its dtype, with its axes in the same order. */
-static const DtPlace *free_score(const Tiling *g, const DtPlace *score_of, bool *taken, const DtValue *value)
+static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, bool *taken, const DtValue *value)
 {
     for (uint32_t i = 0; i < g->func->n_values; i++) {
         if (!score_of[i].set || taken[i] || score_of[i].view.dtype != value->type->dtype ||
@@ -425,8 +182,8 @@ static const DtPlace *free_score(const Tiling *g, const DtPlace *score_of, bool 
 }
 
 /* Makes the region's values that products read, each in the memory of a score block if that can be, and its outputs. */
-static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const DtPlace *outputs_of, const bool *adds,
-                        DtPlace *ret_places)
+static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, const DtPlace *outputs_of,
+                        const bool *adds, DtPlace *ret_places)
 {
     DtEmit *e = g->e;
     DtScope *inner = dt_scope_new(e, block, NULL, "");
@@ -435,25 +192,25 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
         if (g->clone[i])
             inner->number[g->clone[i]->id] = g->scope->number[i];
     const DtScope *kept = e->scope;
-    DtOutput outputs[2 * MAX_REGION];
-    const DtValue *sources[MAX_REGION];
+    DtOutput outputs[2 * DT_TILE_VALUES];
+    const DtValue *sources[DT_TILE_VALUES];
     uint32_t n = 0, n_all, n_ops = 0;
     const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, block->ops.n + 1);
     for (uint32_t i = 0; i < g->func->n_values; i++)
         if (g->clone[i] && !g->clone[i]->op)
             inner->places[g->clone[i]->id] = score_of[i].set ? score_of[i] : cut(g, g->scope->places[i]);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        for (uint32_t j = 0; g->part[i] == OUTPUT && j < 2; j++) {
+        for (uint32_t j = 0; g->part[i] == DT_TILE_OUTPUT && j < 2; j++) {
             const DtValue *value = g->func->ops.at[i]->in[j];
-            bool known = part_of_value(g, value) != REGION;
+            bool known = dt_tile_part(g, value) != DT_TILE_REGION;
             for (uint32_t k = 0; k < n; k++)
                 known = known || sources[k] == value;
-            if (!known && n < MAX_REGION)
+            if (!known && n < DT_TILE_VALUES)
                 sources[n++] = value;
         }
     n_all = n;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (g->leaves[i])
+        if (dt_tile_is_left(g, i))
             outputs[n_all++] = (DtOutput){.value = g->clone[g->func->ops.at[i]->out[0]->id],
                                           .place = cut(g, outputs_of[i]), .accumulate = adds[i], .block = true};
     if (n_all == 0) /* products take the scores as they are */
@@ -463,6 +220,9 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
             ops[n_ops++] = block->ops.at[i];
     e->scope = inner;
     bool done = false;
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->part[i] == DT_TILE_TOTAL && dt_tile_sums(g->func->ops.at[i], g->s))
+            e->rows = g->s;
     for (int in_place = 1; !done && in_place >= 0; in_place--) {
         bool *taken = DT_NEW_ARRAY(e->arena, bool, g->func->n_values + 1);
         for (uint32_t k = 0; k < n; k++) {
@@ -475,6 +235,7 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
         done = dt_launch_kernel(e, ops, n_ops, outputs, n_all);
         e->like = 0;
     }
+    e->rows = NULL;
     if (!done)
         DT_BUG("the region between attention's products is no kernel");
     g->like_rows = g->rows, g->like_keys = g->keys, g->like = 1 + e->launched; /* equal blocks share a text */
@@ -484,13 +245,13 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
 }
 
 /* A block's matrix product; `settle` has made sure that its operands allow one. */
-static void product(Tiling *g, const DtOp *op, const DtPlace *to, bool accumulates)
+static void product(DtTiling *g, const DtOp *op, const DtPlace *to, bool accumulates)
 {
     if (!dt_gemm_emit(g->e, op, to, accumulates))
         DT_BUG("a product of attention's blocks is no matrix product");
 }
 
-static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
+static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
@@ -503,7 +264,7 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
     }
     e->scope->places = here;
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (g->part[i] == SCORE) {
+        if (g->part[i] == DT_TILE_SCORE) {
             DtValue *value = func->ops.at[i]->out[0];
             scores[value->id] = dt_place_dense(e, block_type(g, value->type), buffers[value->id].view.buffer);
             cuts[value->id] = scores[value->id];
@@ -516,7 +277,7 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
         if (cuts[i].set)
             here[i] = cuts[i];
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (g->part[i] == OUTPUT) {
+        if (g->part[i] == DT_TILE_OUTPUT) {
             DtPlace to = cut(g, outputs[i]);
             product(g, func->ops.at[i], &to, accumulates[i]);
         }
@@ -546,7 +307,7 @@ static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64
 }
 
 /* All blocks: at every point they cover the queries, one after the other. */
-static uint32_t list_blocks(Tiling *g, int64_t rows_of_all, Block *ret_blocks)
+static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
 {
     const int64_t half = g->n_s / 2;
     const uint32_t most = g->n_s > rows_of_all * (g->e->target->blocks_most / DT_REACH_CASES) ? 2 : DT_REACH_CASES;
@@ -570,7 +331,7 @@ static uint32_t list_blocks(Tiling *g, int64_t rows_of_all, Block *ret_blocks)
 }
 
 /* All that the blocks' instructions depend on but iterations of loops: each piece of a pipeline has them. */
-static DtReplay key_of(Tiling *g, const Block *blocks, uint32_t n, const DtPlace *buffers, const DtPlace *outputs,
+static DtReplay key_of(DtTiling *g, const Block *blocks, uint32_t n, const DtPlace *buffers, const DtPlace *outputs,
                        const bool *accumulates)
 {
     DtEmit *e = g->e;
@@ -590,7 +351,7 @@ static DtReplay key_of(Tiling *g, const Block *blocks, uint32_t n, const DtPlace
             dt_replay_buffer(e, &key, buffers[i].view.buffer);
     }
     for (uint32_t i = 0; i < func->ops.n; i++) {
-        if (!is_output(g, i))
+        if (!dt_tile_is_output(g, i))
             continue;
         dt_replay_place(e, &key, &outputs[i]);
         dt_replay_add(&key, &accumulates[i], sizeof accumulates[i]);
@@ -606,7 +367,7 @@ static DtReplay key_of(Tiling *g, const Block *blocks, uint32_t n, const DtPlace
     return key;
 }
 
-static void emit_blocks(Tiling *g, int64_t rows, const DtPlace *buffers, const DtPlace *outputs,
+static void emit_blocks(DtTiling *g, int64_t rows, const DtPlace *buffers, const DtPlace *outputs,
                         const bool *accumulates)
 {
     DtEmit *e = g->e;
@@ -627,15 +388,15 @@ static void emit_blocks(Tiling *g, int64_t rows, const DtPlace *buffers, const D
     dt_replay_end(e, &replay);
 }
 
-static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
+static void note_tiles(DtTiling *g, const DtPlace *outputs, const uint32_t *flags)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        n += is_output(g, i);
-    dt_note_tiles(g->e, g->n_loops, g->loops, g->s, g->t, g->masked);
+        n += dt_tile_is_output(g, i);
+    dt_note_tiles(g->e, g->n_loops, g->loops, g->s, g->t, g->masked ? g->mask : NULL);
     dt_note_words(g->e, 1, &n);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (is_output(g, i))
+        if (dt_tile_is_output(g, i))
             dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], flags[i]);
 }
 
@@ -647,7 +408,17 @@ typedef struct Left {
     uint32_t *flags;      /* of notes */
 } Left;
 
-static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
+/* Whether the blocks of what op i leaves add it up, or leave out what is zero. */
+static bool adds_up(const DtTiling *g, uint32_t i)
+{
+    const DtOp *op = g->func->ops.at[i];
+    bool adds = dt_tile_sums(op, g->s) || (g->masked && g->part[i] != DT_TILE_OUTPUT && dt_tile_has(op->out[0], g->t));
+    for (uint32_t k = 0; g->part[i] == DT_TILE_TOTAL && k < g->n_loops; k++)
+        adds = adds || dt_tile_sums(op, g->loops[k]);
+    return adds;
+}
+
+static Left place_outputs(DtTiling *g, int64_t rows, DtPlace *buffers)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
@@ -657,17 +428,17 @@ static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
                  DT_NEW_ARRAY(e->scratch, uint32_t, n)};
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
-        if (g->part[i] == SCORE) {
+        if (g->part[i] == DT_TILE_SCORE) {
             buffers[value->id].set = true;
             buffers[value->id].view.buffer = dt_place_buffer(
                 e, value->name, rows * g->n_t * (int64_t)dt_dtype_size(value->type->dtype));
         }
-        if (!is_output(g, i))
+        if (!dt_tile_is_output(g, i))
             continue;
         left.wanted[i] = left.at[i] = dt_output_write(e, value, &left.adds[i]);
         left.accumulates[i] = left.adds[i];
         left.flags[i] = left.adds[i] ? DT_NOTE_ADDS : 0;
-        if (!sums(func->ops.at[i], g->s))
+        if (!adds_up(g, i))
             continue;
         if (value->type->dtype != DT_F32) { /* the sum over blocks is in f32, and rounded once */
             left.at[i] = dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
@@ -681,7 +452,7 @@ static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
     return left;
 }
 
-static void emit_tiles(Tiling *g)
+static void emit_tiles(DtTiling *g)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
@@ -702,7 +473,7 @@ static void emit_tiles(Tiling *g)
     note_tiles(g, left.at, left.flags);
     uint32_t begin = e->items.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (is_output(g, i))
+        if (dt_tile_is_output(g, i))
             dt_place_begin(e, &left.at[i]);
     emit_blocks(g, rows, buffers, left.at, left.accumulates);
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
@@ -713,7 +484,7 @@ static void emit_tiles(Tiling *g)
                            .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
     dt_place_extend(e, begin);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (g->part[i] == OUTPUT && left.at[i].view.dtype != left.wanted[i].view.dtype) {
+        if (dt_tile_is_output(g, i) && left.at[i].view.dtype != left.wanted[i].view.dtype) {
             dt_place_set(e, func->ops.at[i]->out[0], left.at[i]);
             dt_copy_value(e, func->ops.at[i]->out[0], &left.wanted[i], left.adds[i]);
             dt_place_set(e, func->ops.at[i]->out[0], left.wanted[i]);
@@ -721,7 +492,7 @@ static void emit_tiles(Tiling *g)
 }
 
 /* An operand of the products lies in memory before the loops, with a stride along every axis. */
-static void settle(Tiling *g, DtValue *value)
+static void settle(DtTiling *g, DtValue *value)
 {
     DtPlace *place = dt_copy_require(g->e, value);
     for (uint32_t d = 0; d < place->view.rank; d++)
@@ -735,11 +506,12 @@ static void settle(Tiling *g, DtValue *value)
 
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
 {
-    Tiling tiling = {.e = e, .call = call, .func = call->func, .outside = e->scope->func, .scope = scope}, *g = &tiling;
+    DtTiling tiling = {.e = e, .call = call, .func = call->func, .outside = e->scope->func, .scope = scope};
+    DtTiling *g = &tiling;
     DtScope *outer = e->scope;
     DtModule *module = (DtModule *)(uintptr_t)e->module;
     uint32_t n_funcs = module->funcs.n;
-    if (!analyse(g))
+    if (!dt_tile_analyse(g))
         return false;
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!g->inlined[i])
@@ -747,15 +519,15 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
     dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (g->part[i] == BEFORE)
+        if (g->part[i] == DT_TILE_BEFORE)
             dt_emit_op(e, g->func->ops.at[i]);
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
-        bool inside = g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION;
+        const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT || dt_tile_is_of_region(g, i);
         for (uint32_t j = 0; inside && j < g->func->ops.at[i]->n_in; j++) {
             DtValue *value = g->func->ops.at[i]->in[j];
-            if (part_of_value(g, value) != BEFORE)
+            if (dt_tile_part(g, value) != DT_TILE_BEFORE)
                 continue;
-            if (g->part[i] != REGION)
+            if (!dt_tile_is_of_region(g, i))
                 settle(g, value);
             else if (!value->op || !dt_op_is_inline(value))
                 dt_copy_require(e, value);
@@ -763,7 +535,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
     }
     emit_tiles(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (g->part[i] == AFTER)
+        if (g->part[i] == DT_TILE_AFTER)
             dt_emit_op(e, g->func->ops.at[i]);
     e->scope = outer;
     module->funcs.n = n_funcs; /* the block is not the module's; names stay free */

@@ -14,7 +14,8 @@
  *   concat.c  what is joined
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
- *   attend.c  attention in tiles
+ *   attend.c  attention in tiles; attend_parts.c what its ops are
+ *   hidden.c  what becomes of scores that its mask hides
  *   reach.c   how far its mask lets queries look
  *   replay.c  what was emitted before, for other buffers
  *   ringbuf.c conditions, ring buffers of what is gathered ahead
@@ -185,6 +186,7 @@ typedef struct DtEmit {
     DT_VEC(DtSpan) kernel_spans;
     uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
     uint32_t launched;                 /* the same of the last launch */
+    const char *rows;                  /* the axis that the next launch goes along row by row; NULL: as its ops say */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
     DT_VEC(DtFlight) flights;          /* exchange.c */
     DT_VEC(DtRingEvents) ring_events;
@@ -260,6 +262,11 @@ bool dt_concat_emit(DtEmit *e, const DtOp *op);
 /* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
  * emitted, if the function has another shape. */
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
+
+/* hidden.c: whether the function is the same without the scores that the mask of this op hides. outputs: by op
+ * position, what blocks leave. */
+bool dt_hidden_by(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
+                  const bool *outputs);
 
 /* replay.c: a stretch of instructions that may have been emitted before. First all that they depend on is added, where
  * buffers count by which are the same; then `again` emits them, or says false: the caller does, and `end` remembers. */
@@ -412,8 +419,9 @@ enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
 void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old);
 void dt_note_integer(DtEmit *e, const DtKInt *value);
+/* mask: NULL, or what blocks may leave out keys by. */
 void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys,
-                   bool causal);
+                   const DtValue *mask);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);
 
 /* saved.c: section SAVE. */

@@ -128,7 +128,7 @@ static const DtOp *span_op(const DtKBuild *b)
     const DtOp *best = NULL;
     for (uint32_t i = 0; i < b->in->n_ops; i++) {
         const DtOp *op = b->in->ops[i];
-        if (op->kind == DT_OP_REDUCE || op->kind == DT_OP_DOT || op->kind == DT_OP_FOLD ||
+        if ((op->kind == DT_OP_REDUCE && op->n_axes) || op->kind == DT_OP_DOT || op->kind == DT_OP_FOLD ||
             op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK ||
             (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op)))
             return op;
@@ -407,7 +407,9 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op)
         case DT_OP_EXPAND: node = dt_kernel_value(b, op->in[0]); break;
         case DT_OP_REDUCE: {
             uint32_t arg = dt_kernel_value(b, op->in[0]);
-            if (dt_kernel_axis(b, op->axes[0]) < (int)b->k->n_outer)
+            if (op->n_axes == 0) /* of a block that has one element along them */
+                node = arg;
+            else if (dt_kernel_axis(b, op->axes[0]) < (int)b->k->n_outer)
                 node = late_reduction(b, op, arg);
             else
                 node = reduction(b, op->reduce, op->out[0]->type->dtype, arg);

@@ -237,8 +237,8 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
                            .context = &views,
                            .ops = ops,
                            .n_ops = n_ops,
-                           .rows = fused ? fused->axes : NULL,
-                           .n_rows = fused ? fused->n_axes : 0,
+                           .rows = fused ? fused->axes : e->rows ? &e->rows : NULL,
+                           .n_rows = fused ? fused->n_axes : e->rows ? 1 : 0,
                            .outputs = wanted,
                            .n_outputs = n_outputs};
     DtKernel *k = dt_kernel_build(&input);

@@ -212,7 +212,7 @@ static void axis_word(DtEmit *e, const char *axis)
 }
 
 void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries,
-                   const char *keys, bool causal)
+                   const char *keys, const DtValue *mask)
 {
     word(e, DT_NOTE_TILES);
     word(e, n_loops);
@@ -220,7 +220,7 @@ void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const 
         axis_word(e, loops[i]);
     axis_word(e, queries);
     axis_word(e, keys);
-    word(e, causal);
+    word(e, mask ? 1 + (uint64_t)number_of(e, mask) : 0);
 }
 
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words)

@@ -39,8 +39,18 @@ static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, cons
     return true;
 }
 
+/* A sum over the axis that the function streams over, and over others, is one over that axis first: blocks add it up,
+ * and what is left of it has no block. */
+static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, const DtType *type)
+{
+    const char *axis = stream ? stream->axis : NULL;
+    const bool sums = axis && dt_type_find(x->type, axis) >= 0 && dt_type_find(type, axis) < 0;
+    return sums ? dt_graph_reduce(&frame->b, DT_REDUCE_SUM, x, 1, &axis) : x;
+}
+
 /* What the gradient says of one argument becomes a result of it. */
-static bool take_cotangent(DtLower *l, DtFrame *frame, const DtFormal *formal, const DtVal *argument, const DtVal *v)
+static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, const DtFormal *formal,
+                           const DtVal *argument, const DtVal *v)
 {
     const DtSpan span = l->now->returned_span;
     if (argument->kind == DT_VAL_TUPLE) {
@@ -62,7 +72,7 @@ static bool take_cotangent(DtLower *l, DtFrame *frame, const DtFormal *formal, c
     DtValue *x = dt_val_use(l, v, type->dtype);
     if (!dt_clause_fits(l, dt_arena_printf(l->arena, "the cotangent of `%s`", formal->name.text), x->type, type))
         return false;
-    dt_graph_return(frame->func, dt_graph_fit(&frame->b, x, type));
+    dt_graph_return(frame->func, dt_graph_fit(&frame->b, over_stream(frame, stream, x, type), type));
     return true;
 }
 
@@ -104,7 +114,7 @@ bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, u
               dt_clause_run(l, stmt, "one cotangent for each argument, in their order; 0 for what gets none",
                             def->formals.n, &items, &n_items);
     for (uint32_t i = 0, n = ok ? def->formals.n : 0; i < n; i++)
-        ok &= take_cotangent(l, frame, &def->formals.at[i], &bound[i].val, &items[i]);
+        ok &= take_cotangent(l, frame, home->func->stream, &def->formals.at[i], &bound[i].val, &items[i]);
     if (ok) {
         dt_frame_finish(l, frame);
         attach(l, home, frame, stmt);

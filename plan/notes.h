@@ -18,9 +18,10 @@
  *           this one; j > 0: the loop is in the entry of another piece of the stage, of number (j - 1) / 3 of these,
  *           forward, backward or for gradients of parameters. 0, j: what the iteration of this loop does that comes j
  *           later
- *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 if causal; n outputs: as
- *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes
- *           follow; inside are blocks, and what they read and write are the blocks of values
+ *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 + the mask by which blocks may
+ *           leave out keys, or 0; n outputs: as written arguments in DO (ZEROED: it is all of the value in the
+ *           end). Loops over these axes follow; inside are blocks, and what they read and write are the blocks
+ *           of values
  *   BLOCK   first query, queries, keys; 0 queries: there are no more
  *   DO      n ops, their numbers; of a kernel, its number; then per argument. An address: value x DT_NOTE_FLAGS
  *           + flags, then what they announce. An integer: its kind, then what that announces. Without ops: a

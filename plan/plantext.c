@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text form of a plan, one record a line, fields by name, zeros left out:
  *
- *     plan 11
+ *     plan 12
  *     INST kind=gemm n_args=3 first_arg=12 ref=2 # 7
  *     ARGS arena=3 written=1 base=4096 bytes=65536 reg=(0, 512) # 14
  *     CODE target="cpu-v4" compiler="gcc 12.2.0" binary=base64 source=text # 0

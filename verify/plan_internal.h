@@ -125,8 +125,9 @@ struct PlanNamed {
     struct PlanNamed *next;
 };
 
-typedef struct PlanMask { /* of attention: where(value, scores, -inf) */
+typedef struct PlanMask { /* of attention: where(value, scores, -inf), or 0 for -inf */
     uint32_t value;
+    const bool *zero;                  /* by value of the function: it is 0 where that hides */
     const struct Where *where;         /* the functions around it */
     uint16_t axes;                     /* mesh axes that it depends on; and loops, by register */
     const CertLoop *loops[DT_PLAN_REGS];
@@ -452,6 +453,7 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, ui
 bool dt_certplan_mask(PlanWalk *walk); /* of the attention that begins */
 bool dt_certplan_guards(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_covered(const PlanWalk *walk); /* all queries are, at every point */
+bool dt_certplan_hides(const PlanWalk *walk, uint32_t value); /* it is zero where the mask hides */
 
 /* plan_tile.c */
 bool dt_certplan_tiles(PlanWalk *walk);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a mask hides from a block of attention. The mask of where(mask, x, -inf) is evaluated in intervals, at every
- * point: the coordinates and ring steps that its positions depend on. And what the function makes of hidden scores
- * is followed: only if each sum over keys adds zeros for them, and each maximum sees -inf, may they be left out. */
+/* What a mask hides from a block of attention. The mask of where(mask, x, -inf), or 0 for -inf, is evaluated in
+ * intervals, at every point: the coordinates and ring steps that its positions depend on. And what the function makes
+ * of hidden scores is followed: only if each sum over keys adds zeros for them, and each maximum sees -inf, may they be
+ * left out; what blocks write for each key has to be zero there. */
 #include "verify/plan_internal.h"
 
 #include <math.h>
@@ -365,22 +366,27 @@ static bool set_point(PlanWalk *walk, int64_t number)
     return number == 0;
 }
 
-/* Whether all of the function is the same without what the mask of this `where` hides. */
-static bool hides_from_all(PlanWalk *walk, const CertOp *where)
+/* Whether all of the function is the same without what the mask hides. */
+static bool hides_from_all(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
     const CertFunc *func = walk->frame->func;
     Hidden *hidden = DT_NEW_ARRAY(walk->arena, Hidden, func->n_values + 1);
-    tiles->mask.value = where->in[0];
+    bool *zero = DT_NEW_ARRAY(walk->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const CertOp *op = func->ops.at[i];
         if (!leaves_out(tiles, func, op, hidden))
             return false;
-        for (uint32_t k = 0; k < op->n_out; k++)
+        for (uint32_t k = 0; k < op->n_out; k++) {
             hidden[op->first_out + k] = of_hidden(tiles, func, op, hidden);
+            zero[op->first_out + k] = hidden[op->first_out + k] == ZERO;
+        }
     }
+    tiles->mask.zero = zero;
     return true;
 }
+
+bool dt_certplan_hides(const PlanWalk *walk, uint32_t value) { return walk->tiles.mask.zero[value]; }
 
 /* What was found when the note was read before. */
 typedef struct PlanMaskMemo {
@@ -416,12 +422,7 @@ bool dt_certplan_mask(PlanWalk *walk)
     if (is_known(walk))
         return true;
     const CertFunc *func = walk->frame->func;
-    bool found = false;
-    for (uint32_t i = 0; i < func->ops.n && !found; i++) {
-        const CertOp *op = func->ops.at[i];
-        found = is(op, "where") && is_number(func, op->in[2], -INFINITY) && hides_from_all(walk, op);
-    }
-    if (!found)
+    if (--mask->value >= func->n_values || !hides_from_all(walk))
         return dt_certplan_fail(walk, "blocks may leave out keys, but no mask hides any from all of the function");
     mask->where = chain(walk, walk->frame);
     const Part all = {{tiles->queries, tiles->keys}, {{0, tiles->n_queries - 1}, {0, tiles->n_keys - 1}}};

@@ -2,7 +2,7 @@
 /* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the
  * scores. A block has all keys, or those that the mask does not hide (plan_mask.c); guards let it
  * run at some coordinates and ring steps only. At each of these, blocks must cover the queries, one
- * after the other, and each makes all outputs: its rows of them, or, where an op sums over queries
+ * after the other, and each makes all outputs: its part of them, or, where an op sums over queries
  * or over a loop, an addition. What else a block makes is of that block only. */
 #include "verify/plan_internal.h"
 
@@ -29,21 +29,26 @@ static bool sums(const CertOp *op, const char *axis)
     return false;
 }
 
-/* Along each axis that is looped over an output has rows of its own, or its op sums. It is a product, or what is
- * reduced over the keys. */
+/* Along each axis that is looped over an output has elements of its own, or its op sums. What is reduced over the keys
+ * has no sum beside, whose blocks would be added up. What blocks leave out is zero: what has keys is added to zeros. */
 static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
 {
     const PlanTiles *tiles = &walk->tiles;
-    bool adds = flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED), sum = sums(op, tiles->queries);
-    bool row = strcmp(op->kind, "reduce") == 0 && sums(op, tiles->keys) && !sum;
-    bool good = (row || strcmp(op->kind, "dot") == 0) &&
-                (sum || dt_certtext_axis(op->types[0], tiles->queries));
+    const bool adds = flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED), dot = strcmp(op->kind, "dot") == 0,
+               reduce = strcmp(op->kind, "reduce") == 0, over = sums(op, tiles->keys);
+    bool sum = (dot || reduce) && sums(op, tiles->queries);
+    bool good = sum || dt_certtext_axis(op->types[0], tiles->queries);
     for (uint32_t k = 0; k < tiles->n_loops; k++) {
-        bool away = sums(op, tiles->loops[k]);
+        bool away = (dot || reduce) && sums(op, tiles->loops[k]);
         sum = sum || away;
         good = good && (away || dt_certtext_axis(op->types[0], tiles->loops[k]));
     }
-    return (good && sum == adds) ||
+    good = good && (dot || reduce || dt_certplan_is_of_block(walk, op)) &&
+           (dot || !sum || (!over && (!op->reduce || strcmp(op->reduce, "sum") == 0)));
+    const bool left = !dot && tiles->causal && dt_certtext_axis(op->types[0], tiles->keys);
+    if (left && !dt_certplan_hides(walk, reduce ? op->in[0] : op->first_out))
+        return dt_certplan_fail(walk, "blocks leave out keys of an output that are not zero");
+    return (good && (sum || left) == adds) ||
            dt_certplan_fail(walk, "an output of attention is not one of its blocks");
 }
 
@@ -80,7 +85,8 @@ bool dt_certplan_tiles(PlanWalk *walk)
         tiles->loops[i] = axis_note(walk, &tiles->counts[i]);
     tiles->queries = axis_note(walk, &tiles->n_queries);
     tiles->keys = axis_note(walk, &tiles->n_keys);
-    tiles->causal = dt_certplan_word(walk) == 1;
+    tiles->mask.value = dt_certplan_number(walk);
+    tiles->causal = tiles->mask.value != 0;
     tiles->n_outputs = dt_certplan_number(walk);
     tiles->mark = DT_NEW_ARRAY(walk->arena, uint32_t, walk->frame->func->n_values + 1);
     if (tiles->causal && !dt_certplan_mask(walk))

@@ -354,9 +354,12 @@ static bool check_event(const CheckInst *at)
     CheckWide range = {inst->event, inst->event};
     if (inst->event_step)
         add_term(&range, inst->event_step, slots->lo, slots->hi);
-    return (range.lo >= 1 && range.hi <= plan->meta->events) ||
-           dt_check_fail(at->check, "INST", at->index, "events %lld to %lld of %u", (long long)range.lo - 1,
-                         (long long)range.hi - 1, plan->meta->events);
+    if (range.lo < 1 || range.hi > plan->meta->events)
+        return dt_check_fail(at->check, "INST", at->index, "events %lld to %lld of %u", (long long)range.lo - 1,
+                             (long long)range.hi - 1, plan->meta->events);
+    if (at->check->events < (int64_t)range.hi)
+        at->check->events = (int64_t)range.hi;
+    return true;
 }
 
 bool dt_check_inst(const CheckInst *at)

@@ -22,6 +22,7 @@ enum {
 typedef struct Check {
     const DtPlan *plan;
     DtStatus status; /* of the first record that is wrong */
+    int64_t events;  /* that instructions name, so far */
 } Check;
 
 /* Records "plan record INST 12: ..." and returns false. */

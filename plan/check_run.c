@@ -375,7 +375,9 @@ static bool check_all(Check *check, Stage *stage, bool *ran)
     for (uint32_t b = 0; b < plan->n_bodies; b++)
         if (!ran[b] && !check_body(check, b, 0, &still))
             return false;
-    return true;
+    return check->events == plan->meta->events ||
+           dt_check_fail(check, "META", 0, "%u events, where instructions name %lld", plan->meta->events,
+                         (long long)check->events);
 }
 
 bool dt_check_run(Check *check)

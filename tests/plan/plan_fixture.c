@@ -23,7 +23,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                .compiler = STR("dtc 0.1.0"),
                .target = STR("cpu-v3"),
                .pipeline = 3,
-               .events = 2,
+               .events = 1,
                .n_ranks = 8,
                .n_micro = 2,
                .source_digest = 0xabcdef,

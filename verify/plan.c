@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times are larger than what else events say; instructions that are followed in all. */
+/* Times are larger than what else is logged; instructions that are followed in all. */
 enum { MOST_RINGS = 64 };
 static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 1000;
 
@@ -313,7 +313,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->back = NULL;
     walk->frames = NULL;
     walk->n_frames = walk->most_frames = 0;
-    walk->entries.n = walk->written.n = walk->events.n = walk->flights.n = 0;
+    walk->entries.n = walk->written.n = walk->log.n = walk->started.n = 0;
     walk->depth = walk->actions = walk->guard = walk->watched = 0;
     walk->tiles.open = false;
     walk->memo = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterations that do the same again are left out. An iteration is a sequence of events: what was read, and what was
+/* Iterations that do the same again are left out. An iteration is what it logs: what was read, and what was
  * looked at for being zero, each with the time when that was written. Where the iterations of a period (one, or as
  * many as slots that are taken in turn need) find what those of the period before found - from before the loop the
  * same, from inside of it what is as many iterations older, and of no older period than the last -, all later ones do
@@ -21,7 +21,7 @@ enum { SHORT = 6, TRIED = 64, LONGEST_PERIOD = 9, MOST_ACCESSES = 4096 };
 void dt_certplan_log(PlanWalk *walk, uint64_t stamp)
 {
     if (walk->watched)
-        DT_PUSH(walk->arena, walk->events, ((PlanEvent){stamp, ++walk->clock}));
+        DT_PUSH(walk->arena, walk->log, ((PlanLog){stamp, ++walk->clock}));
 }
 
 /* ---- addresses ---- */
@@ -221,7 +221,7 @@ static bool may_again(PlanWalk *walk, const PlanAgain *again)
     return may;
 }
 
-/* ---- events ---- */
+/* ---- the log ---- */
 
 void dt_certplan_watch(PlanWalk *walk, PlanAgain *again, uint32_t at, uint32_t end)
 {
@@ -240,7 +240,7 @@ void dt_certplan_turn(PlanWalk *walk, PlanAgain *again)
     if (!again->may)
         return;
     dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF]); /* see is_same */
-    DT_PUSH(walk->arena, again->marks, walk->events.n - 1);
+    DT_PUSH(walk->arena, again->marks, walk->log.n - 1);
     DT_PUSH(walk->arena, again->clocks, walk->clock);
 }
 
@@ -248,19 +248,19 @@ void dt_certplan_watched(PlanWalk *walk, const PlanAgain *again)
 {
     walk->watched -= again->may;
     if (!walk->watched)
-        walk->events.n = 0;
+        walk->log.n = 0;
 }
 
-/* Whether iteration t found what iteration t - period found. The first event of each is the ring's slot. */
+/* Whether iteration t found what iteration t - period found. The first that each logs is the ring's slot. */
 static bool is_same(const PlanWalk *walk, const PlanAgain *again, uint32_t t, uint32_t period)
 {
     const uint32_t a = again->marks.at[t - period], b = again->marks.at[t],
-                   end = t + 1 < again->marks.n ? again->marks.at[t + 1] : walk->events.n;
-    if (end - b != again->marks.at[t - period + 1] - a || walk->events.at[a].stamp != walk->events.at[b].stamp)
+                   end = t + 1 < again->marks.n ? again->marks.at[t + 1] : walk->log.n;
+    if (end - b != again->marks.at[t - period + 1] - a || walk->log.at[a].stamp != walk->log.at[b].stamp)
         return false;
     const uint64_t oldest = again->clocks.at[t - period];
     for (uint32_t i = 1; i < end - b; i++) {
-        const PlanEvent *x = &walk->events.at[a + i], *y = &walk->events.at[b + i];
+        const PlanLog *x = &walk->log.at[a + i], *y = &walk->log.at[b + i];
         const bool outside = y->stamp < again->begin;
         if (outside ? x->stamp != y->stamp : y->stamp < oldest || x->clock - x->stamp != y->clock - y->stamp)
             return false;
@@ -314,18 +314,24 @@ static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, 
     return hull;
 }
 
+static bool moves_with(const PlanAgain *again, const DtPlanArg *arg)
+{
+    return again->reg < DT_PLAN_ARG_REGS && arg->reg[again->reg] != 0;
+}
+
 /* Whether nothing that is on its way moves with the iterations, or lies where those that would be left out write. */
 static bool passes_by(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to)
 {
     Accesses all = {0};
-    bool passes = !walk->flights.n || list_accesses(walk, again, &all);
-    for (uint32_t f = 0; passes && f < walk->flights.n; f++) {
-        const PlanFlight *flight = &walk->flights.at[f];
-        passes = flight->stamp < again->begin || again->reg >= DT_PLAN_ARG_REGS || !flight->arg->reg[again->reg];
+    bool passes = !walk->started.n || list_accesses(walk, again, &all);
+    for (uint32_t f = 0; passes && f < walk->started.n; f++) {
+        const PlanStarted *started = &walk->started.at[f];
+        passes = started->stamp < again->begin ||
+                 (!moves_with(again, started->to_arg) && !moves_with(again, started->from_arg));
         for (uint32_t i = 0; passes && i < all.n; i++) {
             const PlanPlace hull = hull_of(walk, &all.at[i], t, to);
             passes = !all.at[i].written || all.at[i].step == 0 ||
-                     (!dt_certplan_meets(walk, &flight->to, &hull) && !dt_certplan_meets(walk, &flight->from, &hull));
+                     (!dt_certplan_meets(walk, &started->to, &hull) && !dt_certplan_meets(walk, &started->from, &hull));
         }
     }
     return passes;

@@ -172,16 +172,16 @@ static uint64_t event_of(const PlanWalk *walk, const DtPlanInst *inst)
     return inst->event + (uint64_t)inst->event_step * (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF];
 }
 
-bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, uint32_t value, const PlanPlace *to,
-                       const DtPlanArg *arg, const PlanPlace *from)
+bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted started)
 {
-    const PlanFlight flight = {event_of(walk, inst), walk->frame, value, *to, *from, arg, ++walk->clock};
+    started.event = event_of(walk, inst);
+    started.stamp = ++walk->clock;
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "a collective is started in a block of attention");
-    for (uint32_t i = 0; i < walk->flights.n; i++)
-        if (walk->flights.at[i].event == flight.event)
-            return dt_certplan_fail(walk, "event %llu is still waited for", (unsigned long long)flight.event - 1);
-    DT_PUSH(walk->arena, walk->flights, flight);
+    for (uint32_t i = 0; i < walk->started.n; i++)
+        if (walk->started.at[i].event == started.event)
+            return dt_certplan_fail(walk, "event %llu is still waited for", (unsigned long long)started.event - 1);
+    DT_PUSH(walk->arena, walk->started, started);
     return true;
 }
 
@@ -189,13 +189,13 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
 {
     if (walk->tiles.open || walk->guard)
         return dt_certplan_fail(walk, "a wait is out of place");
-    for (uint32_t i = 0; i < walk->flights.n; i++) {
-        const PlanFlight flight = walk->flights.at[i];
-        if (flight.event != event_of(walk, inst))
+    for (uint32_t i = 0; i < walk->started.n; i++) {
+        const PlanStarted started = walk->started.at[i];
+        if (started.event != event_of(walk, inst))
             continue;
-        walk->flights.at[i] = walk->flights.at[--walk->flights.n];
-        dt_certplan_log(walk, flight.stamp);
-        dt_certplan_define(walk, flight.frame, flight.value, &flight.to, false)->arg = flight.arg;
+        walk->started.at[i] = walk->started.at[--walk->started.n];
+        dt_certplan_log(walk, started.stamp);
+        dt_certplan_define(walk, started.frame, started.value, &started.to, false)->arg = started.to_arg;
         return true;
     }
     dt_certplan_log(walk, 0);
@@ -204,13 +204,13 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
 
 bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
 {
-    for (uint32_t i = 0; i < walk->flights.n; i++) {
-        const PlanFlight *flight = &walk->flights.at[i];
-        const bool to = dt_certplan_meets(walk, &flight->to, written);
-        if (to || dt_certplan_meets(walk, &flight->from, written))
+    for (uint32_t i = 0; i < walk->started.n; i++) {
+        const PlanStarted *started = &walk->started.at[i];
+        const bool to = dt_certplan_meets(walk, &started->to, written);
+        if (to || dt_certplan_meets(walk, &started->from, written))
             return dt_certplan_fail(walk, "what is written meets the %s of value %u (%s), which is not done",
-                                    to ? "result" : "operand", flight->value,
-                                    flight->frame->maker[flight->value] ? flight->frame->maker[flight->value]->kind
+                                    to ? "result" : "operand", started->value,
+                                    started->frame->maker[started->value] ? started->frame->maker[started->value]->kind
                                                                         : "input");
     }
     return true;
@@ -218,9 +218,9 @@ bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
 
 bool dt_certplan_landed(PlanWalk *walk)
 {
-    if (walk->flights.n == 0)
+    if (walk->started.n == 0)
         return true;
-    const PlanFlight *flight = &walk->flights.at[0];
-    const CertOp *op = flight->frame->maker[flight->value];
-    return dt_certplan_fail(walk, "value %u (%s) is started and not done", flight->value, op ? op->kind : "input");
+    const PlanStarted *started = &walk->started.at[0];
+    const CertOp *op = started->frame->maker[started->value];
+    return dt_certplan_fail(walk, "value %u (%s) is started and not done", started->value, op ? op->kind : "input");
 }

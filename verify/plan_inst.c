@@ -445,9 +445,11 @@ static bool apply(PlanWalk *walk, const Doing *doing)
             dt_certplan_wrote(walk, &write->place);
         else
             dt_certplan_spoil(walk, &write->place, false);
+        const PlanStarted started = {.frame = walk->frame, .value = write->value, .to = write->place,
+                                     .from = doing->first, .to_arg = write->arg, .from_arg = doing->from[0]};
         if (!doing->inst->event)
             dt_certplan_define(walk, walk->frame, write->value, &write->place, adds)->arg = write->arg;
-        else if (!dt_certplan_start(walk, doing->inst, write->value, &write->place, write->arg, &doing->first))
+        else if (!dt_certplan_start(walk, doing->inst, started))
             return false;
     }
     return !walk->problem->len;

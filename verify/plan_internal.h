@@ -163,9 +163,9 @@ typedef struct PlanRange {
 } PlanRange;
 
 /* What was read or looked at, and when. */
-typedef struct PlanEvent {
+typedef struct PlanLog {
     uint64_t stamp, clock;
-} PlanEvent;
+} PlanLog;
 
 /* A loop that may be left out in part: iterations that do the same. */
 typedef struct PlanAgain {
@@ -173,20 +173,19 @@ typedef struct PlanAgain {
     int64_t count, step;
     bool may;
     uint64_t begin;               /* when the loop began */
-    DT_VEC(uint32_t) marks;       /* by iteration: its first event */
+    DT_VEC(uint32_t) marks;       /* by iteration: the first that it logs */
     DT_VEC(uint64_t) clocks;      /* and when it began */
     int64_t from, to;             /* iterations from .. to - 1 were left out; the one that was `from` is `to` now */
 } PlanAgain;
 
-/* A collective that was started: its event, what it makes, where, of what is there, and when. */
-typedef struct PlanFlight {
-    uint64_t event;
+/* A collective that was started: what it makes, where, of what is there; its event, and when. */
+typedef struct PlanStarted {
     PlanFrame *frame;
     uint32_t value;
     PlanPlace to, from;
-    const DtPlanArg *arg; /* of `to` */
-    uint64_t stamp;
-} PlanFlight;
+    const DtPlanArg *to_arg, *from_arg;
+    uint64_t event, stamp;
+} PlanStarted;
 
 /* The note, in an entry of the plan, of which something was found. */
 typedef struct PlanKnown {
@@ -228,10 +227,10 @@ struct PlanWalk {
     uint32_t open[DT_PLAN_REGS]; /* the depth inside of its loop over blocks; 0: it is closed */
     uint64_t clock;
     uint32_t watched;            /* loops around us that may be left out in part */
-    DT_VEC(PlanEvent) events;    /* in them */
+    DT_VEC(PlanLog) log;         /* of them */
     uint64_t opened;             /* when the outermost loop over blocks was */
     DT_VEC(PlanHole *) holes;    /* made in it */
-    DT_VEC(PlanFlight) flights;
+    DT_VEC(PlanStarted) started;
     PlanKnown *kernels;          /* by instruction */
     PlanWatched *loops;          /* by item */
     uint64_t budget;             /* instructions that may still be done */
@@ -436,9 +435,8 @@ static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
 }
 
 /* plan_comm.c, on what is started */
-/* The collective, whose operand is at `from`, makes the value of the present function at `to`; then the WAIT for it. */
-bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, uint32_t value, const PlanPlace *to,
-                       const DtPlanArg *arg, const PlanPlace *from);
+/* The collective, of which event and time are not yet known; then the WAIT for it. */
+bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted started);
 bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written); /* false: something is on its way there */
 bool dt_certplan_landed(PlanWalk *walk);                             /* all that was started is done */

@@ -1,36 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults that planmutants.c takes from planmutants_record.c and planmutants_start.c: copy is changed, the bytes of the
- * file that plan was read from. False: there was nothing to change, or it is as it was. below(n): a random number less
- * than n. */
+/* The parts of planmutants: planmutants_inst.c (faults in instructions, their arguments and notes), planmutants_flow.c
+ * (in schedules, and in what lies where), planmutants_record.c (in other records), planmutants_start.c (in what goes on
+ * beside other work), planmutants_known.c (faults that are recorded). */
 #ifndef DT_TESTS_PLANMUTANTS_H
 #define DT_TESTS_PLANMUTANTS_H
 
 #include "plan/plan.h"
+#include "verify/plan.h"
 
 #include <stdbool.h>
 
-bool mutant_of_record(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
-bool mutant_of_code(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
-bool mutant_of_text(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
-bool mutant_of_start(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
+extern DtPlan plan;          /* as read */
+extern const uint8_t *bytes; /* of the file */
+extern uint8_t *copy;        /* of them, to be changed */
+extern size_t file_len;
+extern DtCertSpan *spans;    /* by instruction: its note */
+extern uint64_t state;       /* of the random numbers */
 
-/* What planmutants_known.c draws mutants with: each of a kind, from the state, in copy. */
+/* In the copy, what is this in the plan. */
+#define COPY_OF(record) ((void *)(copy + ((const uint8_t *)(record) - bytes)))
+#define RECORD(field, type, index) ((type *)COPY_OF(plan.field) + (index))
+
+uint32_t below(uint64_t n);     /* a random number less than n */
+bool change(int64_t *at);       /* another number; false: it is as it was */
+DtPlanArg *any_arg(DtPlanArgKind kind);                  /* in the copy; NULL: there is none */
+DtPlanInst *any_inst(uint32_t first, uint32_t last);     /* the same, of these kinds */
+const DtPlanBody *body_of(uint32_t inst);                /* NULL: it is in none */
+bool same_place(const DtPlanArg *a, const DtPlanArg *b);
+
+/* A fault of each kind, in the copy. False: there was nothing to change, or it is as it was. */
+#define MUTANT_KINDS(K)                                                                                              \
+    K(offset) K(reuse) K(stride) K(length) K(coordinate) K(slot) K(peer) K(drop) K(double) K(swap) K(group) K(count) \
+    K(reduce) K(dtype) K(blocks) K(product) K(accumulate) K(kernel) K(operands) K(results) K(guard) K(store) K(loop) \
+    K(actions) K(channel) K(integer) K(metric) K(axis) K(entry) K(stage) K(hoist) K(scratch) K(prologue) K(ring)     \
+    K(record) K(code) K(start) K(event) K(text)
+#define MUTANT_DECLARE(name) bool mutant_##name(void);
+MUTANT_KINDS(MUTANT_DECLARE)
+
 typedef struct MutantKind {
     const char *name;
     bool (*make)(void);
 } MutantKind;
+extern const MutantKind kinds[];
+extern const size_t n_kinds;
 
-typedef struct Mutants {
-    const DtPlan *plan;
-    const uint8_t *bytes;
-    uint8_t *copy;
-    size_t len, n_kinds;
-    uint64_t *state;
-    const MutantKind *kinds;
-    bool (*rejects)(bool *ret_read); /* whether the certificate rejects what lies in copy, if the reader takes it */
-} Mutants;
+/* Whether the certificate rejects what lies in the copy; false with *ret_read false: the reader refuses it already. */
+bool rejects(bool *ret_read);
 
 /* planmutants PLAN known|draw ...: exit status. */
-int mutants_known(const Mutants *mutants, int argc, char **argv);
+int mutants_known(int argc, char **argv);
 
 #endif

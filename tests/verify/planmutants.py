@@ -8,7 +8,8 @@ without an instruction whose result nobody needs, with two such results in each 
 with another step in a loop of one iteration, with a slot more or a channel that is shorter, with another slot of a ring
 that is as free as the one it was, with a span that reads otherwise in the text. With DTRUN the plans that were accepted
 are run, and must compute the same losses and norms, bit for bit: then one or two of hundreds of a strict kind may be
-among them. With all iterations of its loops, also those that do the same again, a mutant has the same verdict (tried for
+among them. Of what is started, and of what is done meanwhile (kind `event`), ranks that run one instruction after the
+other notice nothing: in a plan that is accepted planraces.py must find no race. With all iterations of its loops, also those that do the same again, a mutant has the same verdict (tried for
 what is accepted, and for a quarter of the rest). `dtc verify` accepts the plan, and refuses a mutant of each kind as a
 file. Into the schedule of one plan items are put that repeat, guard or move what they stand before: each is rejected, but
 for slots that are set where nobody needs them, and not in a block of attention.
@@ -24,6 +25,8 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "sweep"))
 import plan  # noqa: E402
+
+import planraces
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
 AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
@@ -60,7 +63,7 @@ LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
           "scratch", "prologue", "record", "code", "start"]
-LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "text"]
+LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text"]
 INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=set reg=4 first=1"], []),
             (["kind=set reg=7 count=3"], []), (["kind=set reg=7 body=7 step=1 first=1 count=3"], []),
             (["kind=when body=1 count=1"], []), (["kind=when reg=1 body=1 count=1"], [])]
@@ -118,6 +121,27 @@ def run_accepted(dtrun, out, folder):
         got = losses(dtrun, os.path.join(folder, name), folder)
         if got != want:
             wrong.append("%s computes %s, not %s" % (name, got, want))
+    return wrong
+
+
+def races(dtc, path):
+    try:
+        return None if planraces.starts(dtc, path) else "nothing is started"
+    except planraces.Race as race:
+        return str(race)
+
+
+def judge_races(dtc, out, folder):
+    """What is wrong with plans in which something else is on its way; of mutants of kind `start` one is known to be."""
+    wrong = []
+    if races(dtc, out) in (None, "nothing is started"):
+        wrong += ["%s: %s" % (name, races(dtc, os.path.join(folder, name))) for name in sorted(os.listdir(folder))
+                  if re.match(r"kept-event-\d", name) and races(dtc, os.path.join(folder, name))]
+    else:
+        wrong.append("the plan itself: %s" % races(dtc, out))
+    refused = os.path.join(folder, "kept-start.plan")
+    if os.path.exists(refused) and not races(dtc, refused):
+        wrong.append("no race is found in a plan of kind start")
     return wrong
 
 
@@ -185,6 +209,7 @@ def mutate(tools, name, count, seed, totals):
             if kind in STRICT and int(accepted) > (count // 50 if dtrun else 0):
                 wrong.append("%s: %s of kind %s accepted" % (name, accepted, kind))
         wrong += ["%s: %s" % (name, what) for what in refuses(dtc, out, folder, kinds)]
+        wrong += ["%s: %s" % (name, what) for what in judge_races(dtc, out, folder)]
         if dtrun:
             wrong += ["%s: %s" % (name, what) for what in run_accepted(dtrun, out, folder)]
         return wrong

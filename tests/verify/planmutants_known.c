@@ -30,7 +30,7 @@ static const char *without_folder(const char *text)
     return slash ? slash + 1 : text;
 }
 
-static uint64_t of_field(const DtPlan *plan, const DtPlanField *field, const uint8_t *at, uint64_t seed)
+static uint64_t of_field(const DtPlanField *field, const uint8_t *at, uint64_t seed)
 {
     for (uint32_t i = 0; i < field->count; i++) {
         const uint64_t value = dt_fields_get(field, at, i);
@@ -39,7 +39,7 @@ static uint64_t of_field(const DtPlan *plan, const DtPlanField *field, const uin
             continue; /* where it lies says nothing */
         if (field->kind == DT_FIELD_STR) {
             memcpy(&string, at + field->offset + i * sizeof string, sizeof string);
-            seed = dt_hash_text(without_folder(dt_plan_str(plan, string)), seed);
+            seed = dt_hash_text(without_folder(dt_plan_str(&plan, string)), seed);
         } else {
             seed = dt_hash_bytes(&value, sizeof value, seed);
         }
@@ -47,22 +47,22 @@ static uint64_t of_field(const DtPlan *plan, const DtPlanField *field, const uin
     return seed;
 }
 
-static uint64_t of_record(const Mutants *m, const DtPlanRecord *record, const uint8_t *at, uint64_t seed)
+static uint64_t of_record(const DtPlanRecord *record, const uint8_t *at, uint64_t seed)
 {
     for (uint32_t f = 0; f < record->n_fields; f++)
-        seed = of_field(m->plan, &record->fields[f], at, seed);
+        seed = of_field(&record->fields[f], at, seed);
     return seed;
 }
 
 /* Of a record before, with those beside it, and what it is now. */
-static uint64_t of_change(const Mutants *m, const DtPlanRecord *record, uint32_t i, const uint8_t *was,
+static uint64_t of_change(const DtPlanRecord *record, uint32_t i, const uint8_t *was,
                           const uint8_t *is)
 {
-    uint64_t sum = of_record(m, record, was, dt_hash_text(record->tag, 0));
+    uint64_t sum = of_record(record, was, dt_hash_text(record->tag, 0));
     if (i > 0)
-        sum = of_record(m, record, was - record->size, sum);
-    if (i + 1 < dt_fields_count(m->plan, record))
-        sum = of_record(m, record, was + record->size, sum);
+        sum = of_record(record, was - record->size, sum);
+    if (i + 1 < dt_fields_count(&plan, record))
+        sum = of_record(record, was + record->size, sum);
     for (uint32_t f = 0; f < record->n_fields; f++) {
         const DtPlanField *field = &record->fields[f];
         for (uint32_t k = 0; k < field->count && field->kind != DT_FIELD_BLOB; k++) {
@@ -75,42 +75,43 @@ static uint64_t of_change(const Mutants *m, const DtPlanRecord *record, uint32_t
 }
 
 /* What lies in no record: bytes with those around them. */
-static uint64_t of_bytes(const Mutants *m, size_t len)
+static uint64_t of_bytes(void)
 {
     enum { AROUND = 8 };
-    const size_t first = (size_t)(m->plan->blob - m->bytes);
+    const size_t first = (size_t)(plan.blob - bytes);
     uint64_t sum = 0;
-    for (size_t i = first; i < len; i++)
-        if (m->bytes[i] != m->copy[i]) {
-            const size_t from = i < first + AROUND ? first : i - AROUND, to = i + AROUND < len ? i + AROUND : len;
-            sum += dt_hash_bytes(m->bytes + from, to - from, m->copy[i]);
+    for (size_t i = first; i < file_len; i++)
+        if (bytes[i] != copy[i]) {
+            const size_t from = i < first + AROUND ? first : i - AROUND,
+                         to = i + AROUND < file_len ? i + AROUND : file_len;
+            sum += dt_hash_bytes(bytes + from, to - from, copy[i]);
         }
     return sum;
 }
 
-static uint32_t checksum(const Mutants *m)
+static uint32_t checksum(void)
 {
-    uint64_t sum = of_bytes(m, m->len);
+    uint64_t sum = of_bytes();
     for (uint32_t k = 0; k < DT_RECORDS; k++) {
         const DtPlanRecord *record = &dt_fields_records[k];
-        const uint8_t *at = dt_fields_at(m->plan, record);
-        for (uint32_t i = 0; i < dt_fields_count(m->plan, record); i++) {
-            const uint8_t *was = at + (size_t)i * record->size, *is = m->copy + (was - m->bytes);
+        const uint8_t *at = dt_fields_at(&plan, record);
+        for (uint32_t i = 0; i < dt_fields_count(&plan, record); i++) {
+            const uint8_t *was = at + (size_t)i * record->size, *is = copy + (was - bytes);
             if (memcmp(was, is, record->size) != 0)
-                sum += of_change(m, record, i, was, is); /* in any order */
+                sum += of_change(record, i, was, is); /* in any order */
         }
     }
     return (uint32_t)(sum ^ sum >> 32);
 }
 
 /* Candidate number i of the kind lies in copy; false: there is none. */
-static bool draw(const Mutants *m, const char *layout, size_t kind, uint32_t i, uint32_t *ret_checksum)
+static bool draw(const char *layout, size_t kind, uint32_t i, uint32_t *ret_checksum)
 {
-    memcpy(m->copy, m->bytes, m->len);
-    *m->state = dt_hash_text(m->kinds[kind].name, dt_hash_text(layout, i));
-    if (!m->kinds[kind].make() || memcmp(m->copy, m->bytes, m->len) == 0)
+    memcpy(copy, bytes, file_len);
+    state = dt_hash_text(kinds[kind].name, dt_hash_text(layout, i));
+    if (!kinds[kind].make() || memcmp(copy, bytes, file_len) == 0)
         return false;
-    *ret_checksum = checksum(m);
+    *ret_checksum = checksum();
     return true;
 }
 
@@ -143,7 +144,7 @@ static bool take(Known *known, uint32_t sum)
     return false;
 }
 
-static int try_known(const Mutants *m, DtArena *arena, const char *layout, const char *path)
+static int try_known(DtArena *arena, const char *layout, const char *path)
 {
     char *text;
     size_t len;
@@ -152,63 +153,63 @@ static int try_known(const Mutants *m, DtArena *arena, const char *layout, const
         fprintf(stderr, "planmutants: %s\n", status.message);
         return 1;
     }
-    for (size_t k = 0; k < m->n_kinds; k++) {
-        Known known = read_rows(arena, text, layout, m->kinds[k].name);
+    for (size_t k = 0; k < n_kinds; k++) {
+        Known known = read_rows(arena, text, layout, kinds[k].name);
         uint32_t sum, rejected = 0, accepted = 0;
         bool read;
         for (uint32_t i = 0; known.n && i < CANDIDATES; i++) {
-            if (!draw(m, layout, k, i, &sum) || !take(&known, sum))
+            if (!draw(layout, k, i, &sum) || !take(&known, sum))
                 continue;
-            const bool bad = m->rejects(&read);
+            const bool bad = rejects(&read);
             rejected += bad || !read; /* the reader refuses it by now */
             accepted += read && !bad;
             if (read && !bad)
-                printf("accepted: %s, %s, %08" PRIx32 "\n", layout, m->kinds[k].name, sum);
+                printf("accepted: %s, %s, %08" PRIx32 "\n", layout, kinds[k].name, sum);
         }
         for (uint32_t i = 0; i < known.n; i++)
-            printf("gone: %s, %s, %08" PRIx32 "\n", layout, m->kinds[k].name, known.at[i]);
-        printf("%s rejected %u accepted %u gone %u\n", m->kinds[k].name, rejected, accepted, known.n);
+            printf("gone: %s, %s, %08" PRIx32 "\n", layout, kinds[k].name, known.at[i]);
+        printf("%s rejected %u accepted %u gone %u\n", kinds[k].name, rejected, accepted, known.n);
     }
     return 0;
 }
 
-static bool is_wanted(const char *kinds, const char *name)
+static bool is_wanted(const char *list, const char *name)
 {
     const size_t n = strlen(name);
-    for (const char *at = strstr(kinds, name); at; at = strstr(at + 1, name))
-        if ((at == kinds || at[-1] == ',') && (at[n] == ',' || at[n] == 0))
+    for (const char *at = strstr(list, name); at; at = strstr(at + 1, name))
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == 0))
             return true;
     return false;
 }
 
-static int list_drawn(const Mutants *m, const char *layout, uint32_t count, const char *kinds, const char *folder)
+static int list_drawn(const char *layout, uint32_t count, const char *wanted, const char *folder)
 {
-    for (size_t k = 0; k < m->n_kinds; k++)
-        for (uint32_t i = 0, n = 0; is_wanted(kinds, m->kinds[k].name) && i < CANDIDATES && n < count; i++) {
+    for (size_t k = 0; k < n_kinds; k++)
+        for (uint32_t i = 0, n = 0; is_wanted(wanted, kinds[k].name) && i < CANDIDATES && n < count; i++) {
             uint32_t sum;
             bool read;
             char path[4096];
-            if (!draw(m, layout, k, i, &sum))
+            if (!draw(layout, k, i, &sum))
                 continue;
-            const bool bad = m->rejects(&read); /* it also mends what a reader looks at first */
+            const bool bad = rejects(&read); /* it also mends what a reader looks at first */
             if (!read)
                 continue;
-            printf("%s, %s, %08" PRIx32 "%s\n", layout, m->kinds[k].name, sum, bad ? "" : " accepted");
+            printf("%s, %s, %08" PRIx32 "%s\n", layout, kinds[k].name, sum, bad ? "" : " accepted");
             n++;
-            snprintf(path, sizeof path, "%s/%s-%08" PRIx32 ".plan", folder ? folder : "", m->kinds[k].name, sum);
+            snprintf(path, sizeof path, "%s/%s-%08" PRIx32 ".plan", folder ? folder : "", kinds[k].name, sum);
             if (folder)
-                (void)dt_file_write(path, m->copy, m->len);
+                (void)dt_file_write(path, copy, file_len);
         }
     return 0;
 }
 
-int mutants_known(const Mutants *m, int argc, char **argv)
+int mutants_known(int argc, char **argv)
 {
     DtArena *arena = dt_arena_new();
     const bool draws = argc > 5 && strcmp(argv[2], "draw") == 0;
-    const int code = draws ? list_drawn(m, argv[3], (uint32_t)strtoul(argv[4], NULL, 10), argv[5],
+    const int code = draws ? list_drawn(argv[3], (uint32_t)strtoul(argv[4], NULL, 10), argv[5],
                                         argc > 6 ? argv[6] : NULL)
-                           : try_known(m, arena, argv[3], argv[4]);
+                           : try_known(arena, argv[3], argv[4]);
     dt_arena_free(arena);
     return code;
 }

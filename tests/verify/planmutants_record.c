@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of planmutants in records that no instruction names: data, training, initial values, kernels, texts. Any field
- * of a record below is changed, but for those that are free (names, spans, costs) and numbers of records, of which
- * another may say the same. */
+/* Faults of planmutants in records that no instruction names: stores, data, training, initial values, kernels,
+ * texts. Of a `record` below any field is changed, but for those that are free (names, spans, costs) and numbers of
+ * records, of which another may say the same. */
 #include "planmutants.h"
 
 #include "plan/fields.h"
@@ -32,7 +32,7 @@ static bool is_free(const char *list, const char *name)
 }
 
 /* Another value: near, or that of another record. */
-static uint64_t changed(const DtPlanField *field, uint64_t value, uint64_t other, uint32_t (*below)(uint64_t n))
+static uint64_t changed(const DtPlanField *field, uint64_t value, uint64_t other)
 {
     double number;
     switch (field->kind) {
@@ -50,31 +50,31 @@ static uint64_t changed(const DtPlanField *field, uint64_t value, uint64_t other
     }
 }
 
-bool mutant_of_record(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n))
+bool mutant_record(void)
 {
     const uint32_t r = below(DT_COUNT(records));
     const DtPlanRecord *record = dt_fields_find(records[r].tag);
-    const uint32_t n = dt_fields_count(plan, record), at = below(n);
+    const uint32_t n = dt_fields_count(&plan, record), at = below(n);
     const DtPlanField *field = &record->fields[below(record->n_fields)];
     if (n == 0 || field->kind == DT_FIELD_RESERVED || is_free(records[r].free, field->name))
         return false;
-    const uint8_t *first = dt_fields_at(plan, record);
+    const uint8_t *first = dt_fields_at(&plan, record);
     uint8_t *to = copy + (first - bytes) + (size_t)at * record->size;
     const uint64_t value = dt_fields_get(field, to, 0);
     const uint64_t other = dt_fields_get(field, first + (size_t)below(n) * record->size, 0);
-    dt_fields_set(field, to, 0, changed(field, value, other, below));
+    dt_fields_set(field, to, 0, changed(field, value, other));
     return dt_fields_get(field, to, 0) != value;
 }
 
-bool mutant_of_code(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n))
+bool mutant_code(void)
 {
-    const DtPlanKernel *a = &plan->kernels[below(plan->n_kernels)], *b = &plan->kernels[below(plan->n_kernels)];
-    const DtPlanCode *code = &plan->codes[below(plan->n_codes)];
-    uint8_t *kernels = copy + ((const uint8_t *)plan->kernels - bytes), *blob = copy + (plan->blob - bytes);
-    if (!plan->n_codes || !code->source_len)
+    const DtPlanKernel *a = &plan.kernels[below(plan.n_kernels)], *b = &plan.kernels[below(plan.n_kernels)];
+    const DtPlanCode *code = &plan.codes[below(plan.n_codes)];
+    uint8_t *kernels = copy + ((const uint8_t *)plan.kernels - bytes), *blob = copy + (plan.blob - bytes);
+    if (!plan.n_codes || !code->source_len)
         return false;
     if (below(2)) { /* an instruction calls what another one was to */
-        memcpy(kernels + (size_t)(a - plan->kernels) * sizeof *a, b, sizeof *b);
+        memcpy(kernels + (size_t)(a - plan.kernels) * sizeof *a, b, sizeof *b);
         return a != b;
     }
     const uint64_t len = code->source_len + code->binary_len, at = below(len);
@@ -82,10 +82,43 @@ bool mutant_of_code(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uin
     return true;
 }
 
-bool mutant_of_text(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n))
+bool mutant_text(void)
 {
-    const DtPlanLogical *logical = plan->logical;
-    uint8_t *blob = copy + (plan->blob - bytes);
+    const DtPlanLogical *logical = plan.logical;
+    uint8_t *blob = copy + (plan.blob - bytes);
     blob[logical->programs + below(logical->programs_len)] ^= (uint8_t)(1u << below(8));
     return true;
+}
+
+bool mutant_store(void)
+{
+    uint32_t a = below(plan.n_stores), b = below(plan.n_stores);
+    DtPlanStore *x = RECORD(stores, DtPlanStore, a);
+    if (plan.stores[a].arena != plan.stores[b].arena ||
+        plan.stores[a].offset == plan.stores[b].offset)
+        return false;
+    x->offset = plan.stores[b].offset;
+    return true;
+}
+
+bool mutant_metric(void)
+{
+    DtPlanMetric *at = RECORD(metrics, DtPlanMetric, below(plan.n_metrics));
+    return (at->offset += below(2) ? 64 : -64, true);
+}
+
+/* Of a store. */
+bool mutant_axis(void)
+{
+    const DtPlanStore *at = &plan.stores[below(plan.n_stores)];
+    if (!at->n_axes)
+        return false;
+    uint32_t number = below(at->n_axes);
+    DtPlanAxis *record = RECORD(axes, DtPlanAxis, at->first_axis + number);
+    if (at->stage >= 0 && number < at->n_loops)
+        return false; /* how long a loop that stages share is, only checkpoints say */
+    if (below(2) && plan.n_mesh)
+        return record->split[0] = (uint8_t)below(plan.n_mesh + 1u), true;
+    int64_t *const fields[] = {&record->local, &record->extent};
+    return change(fields[below(2)]);
 }

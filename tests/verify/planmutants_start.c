@@ -1,65 +1,184 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults in what goes on beside other work: nobody waits for it, or between its start and the wait something else is
- * written where it reads or writes. Ranks that run in the order of their instructions compute the same all along. */
+/* Faults in what goes on beside other work. Ranks that run in the order of their instructions compute the same all
+ * along, so that no run tells which of them count: of kind `start` all do, of kind `event` planraces.py says. */
 #include "planmutants.h"
 
-typedef struct Flight {
-    uint32_t start, wait; /* instructions of one body */
-} Flight;
+#include <string.h>
 
-static bool find_flight(const DtPlan *plan, uint32_t (*below)(uint64_t n), Flight *ret_flight)
+static DtPlanInst *inst_at(uint32_t i) { return RECORD(insts, DtPlanInst, i); }
+
+/* An event that no other instruction has. */
+static bool apart(uint32_t i)
+{
+    DtPlanMeta *meta = COPY_OF(plan.meta);
+    inst_at(i)->event = ++meta->events;
+    inst_at(i)->event_step = 0;
+    return true;
+}
+
+/* ---- starts and waits of one body ---- */
+
+typedef struct Started {
+    uint32_t start, wait;
+} Started;
+
+static bool find_started(Started *ret_started)
 {
     uint32_t n = 0;
-    for (uint32_t b = 0; b < plan->n_bodies; b++) {
-        const DtPlanBody *body = &plan->bodies[b];
+    for (uint32_t b = 0; b < plan.n_bodies; b++) {
+        const DtPlanBody *body = &plan.bodies[b];
         for (uint32_t i = body->first_inst; i < body->first_inst + body->n_insts; i++) {
-            const DtPlanInst *start = &plan->insts[i];
+            const DtPlanInst *start = &plan.insts[i];
             uint32_t wait = i + 1;
             while (wait < body->first_inst + body->n_insts &&
-                   (plan->insts[wait].kind != DT_INST_WAIT || plan->insts[wait].event != start->event))
+                   (plan.insts[wait].kind != DT_INST_WAIT || plan.insts[wait].event != start->event))
                 wait++;
             if (start->kind != DT_INST_WAIT && start->event && !start->event_step &&
                 wait < body->first_inst + body->n_insts && below(++n) == 0)
-                *ret_flight = (Flight){i, wait};
+                *ret_started = (Started){i, wait};
         }
     }
     return n > 0;
 }
 
-/* The first result of an instruction between the two goes where that argument of the start is. */
-static bool overwrite(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, const Flight *flight, uint32_t at,
-                      uint32_t of)
+/* The argument is where the other one is; it stays as long as it is. slot: in this one, if that is in a ring buffer. */
+static void put_at(const DtPlanArg *arg, const DtPlanArg *to, int64_t slot)
 {
-    const DtPlanInst *start = &plan->insts[flight->start], *inst = &plan->insts[at];
-    const DtPlanArg *to = &plan->args[start->first_arg + of];
-    if (at <= flight->start || at >= flight->wait || of >= start->n_args)
+    DtPlanArg *now = COPY_OF(arg);
+    now->arena = to->arena;
+    now->base = to->base;
+    memcpy(now->reg, to->reg, sizeof now->reg);
+    memcpy(now->coord, to->coord, sizeof now->coord);
+    memcpy(now->coord_axis, to->coord_axis, sizeof now->coord_axis);
+    if (slot >= 0) {
+        now->base += slot * now->reg[DT_PLAN_REG_RINGBUF];
+        now->reg[DT_PLAN_REG_RINGBUF] = 0;
+    }
+}
+
+/* The first result of an instruction between the two goes where that argument of the start is. */
+static bool overwrite(const Started *started, uint32_t at, uint32_t of)
+{
+    const DtPlanInst *start = &plan.insts[started->start], *inst = &plan.insts[at];
+    if (at <= started->start || at >= started->wait || of >= start->n_args)
         return false;
     for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++) {
-        DtPlanArg *arg = (DtPlanArg *)(void *)(copy + ((const uint8_t *)&plan->args[a] - bytes));
-        if (arg->kind != DT_ARG_ADDRESS || !arg->written)
+        if (plan.args[a].kind != DT_ARG_ADDRESS || !plan.args[a].written)
             continue;
-        arg->arena = to->arena;
-        arg->base = to->base;
-        for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
-            arg->reg[r] = to->reg[r];
-        for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
-            arg->coord[c] = to->coord[c], arg->coord_axis[c] = to->coord_axis[c];
+        put_at(&plan.args[a], &plan.args[start->first_arg + of], -1);
         return true;
     }
     return false;
 }
 
-bool mutant_of_start(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n))
+bool mutant_start(void)
 {
-    Flight flight;
-    if (!find_flight(plan, below, &flight))
+    Started started;
+    if (!find_started(&started))
         return false;
-    DtPlanInst *insts = (DtPlanInst *)(void *)(copy + ((const uint8_t *)plan->insts - bytes));
-    DtPlanMeta *meta = (DtPlanMeta *)(void *)(copy + ((const uint8_t *)plan->meta - bytes));
     switch (below(4)) {
-    case 0: insts[flight.start].event = ++meta->events; return true; /* which nobody waits for */
-    case 1: insts[flight.wait].event = ++meta->events; return true;  /* which nobody starts */
-    default:
-        return overwrite(plan, bytes, copy, &flight, flight.start + 1 + below(flight.wait - flight.start), below(2));
+    case 0: return apart(started.start); /* nobody waits for it */
+    case 1: return apart(started.wait);  /* nobody starts it */
+    default: return overwrite(&started, started.start + 1 + below(started.wait - started.start), below(2));
+    }
+}
+
+/* ---- any event, in any slot, and what anybody does meanwhile ---- */
+
+/* An instruction with an event, more often one of a ring buffer's slot; a start, if so. */
+static bool any_event(bool starts, uint32_t *ret_inst)
+{
+        const uint32_t from = below(plan.n_insts);
+    const bool ring = below(3) != 0;
+    for (uint32_t pass = ring ? 0 : 1; pass < 2; pass++)
+        for (uint32_t i = 0; i < plan.n_insts; i++) {
+            const uint32_t at = (from + i) % plan.n_insts;
+            const DtPlanInst *inst = &plan.insts[at];
+            if (!inst->event || (starts && inst->kind == DT_INST_WAIT) || (pass == 0 && !inst->event_step))
+                continue;
+            *ret_inst = at;
+            return true;
+        }
+    return false;
+}
+
+static bool other_event(uint32_t i)
+{
+    DtPlanInst *inst = inst_at(i);
+    const uint32_t old = inst->event, step = inst->event_step;
+    if (below(2))
+        inst->event = 1 + below(plan.meta->events);
+    else
+        inst->event_step = below(4);
+    return inst->event != old || inst->event_step != step;
+}
+
+/* Some argument of some instruction is where a start reads or writes. */
+static bool meet(void)
+{
+        uint32_t start;
+    const DtPlanInst *inst = &plan.insts[below(plan.n_insts)];
+    if (!any_event(true, &start) || inst->n_args == 0)
+        return false;
+    const DtPlanInst *started = &plan.insts[start];
+    const DtPlanArg *arg = &plan.args[inst->first_arg + below(inst->n_args)],
+                    *to = &plan.args[started->first_arg + (arg->written ? below(started->n_args) : 0)];
+    if (arg->kind != DT_ARG_ADDRESS || to->kind != DT_ARG_ADDRESS || arg == to)
+        return false;
+    put_at(arg, to, to->reg[DT_PLAN_REG_RINGBUF] && below(2) ? (int64_t)below(3) : -1);
+    return true;
+}
+
+/* A wait stands elsewhere: in front of any instruction, of any body. It has no note that would have to go along. */
+static bool move_wait(uint32_t wait)
+{
+        const uint32_t to = below(plan.n_insts);
+    const DtPlanBody *from_body = body_of(wait), *to_body = body_of(to);
+    if (plan.insts[wait].kind != DT_INST_WAIT || !from_body || !to_body || from_body->n_insts < 2 ||
+        (from_body != to_body && below(4)))
+        return false;
+    if (to < wait)
+        memmove(inst_at(to + 1), &plan.insts[to], (wait - to) * sizeof(DtPlanInst));
+    else
+        memmove(inst_at(wait), &plan.insts[wait + 1], (to - wait) * sizeof(DtPlanInst));
+    *inst_at(to) = plan.insts[wait];
+    for (uint32_t b = 0; b < plan.n_bodies && from_body != to_body; b++) {
+        const DtPlanBody *old = &plan.bodies[b];
+        DtPlanBody *now = COPY_OF(old);
+        now->n_insts += (old == to_body) - (old == from_body);
+        if (to < wait && old->first_inst > to && old->first_inst <= wait)
+            now->first_inst++;
+        else if (to > wait && old->first_inst > wait && old->first_inst <= to)
+            now->first_inst--;
+    }
+    return true;
+}
+
+/* The slots are taken in another turn. */
+static bool turn_otherwise(void)
+{
+    const DtPlanSchedule *item = &plan.schedule[below(plan.n_schedule)];
+    DtPlanSchedule *now = COPY_OF(item);
+    if (item->kind != DT_SCHED_SET || item->reg != DT_PLAN_REG_RINGBUF)
+        return false;
+    switch (below(3)) {
+    case 0: now->first = (int32_t)below(5); break;
+    case 1: now->step = (int32_t)below(3); break;
+    default: now->count = 1 + (int32_t)below(4);
+    }
+    return memcmp(now, item, sizeof *now) != 0;
+}
+
+bool mutant_event(void)
+{
+    uint32_t at;
+    if (!any_event(false, &at))
+        return false;
+    switch (below(8)) {
+    case 0: return apart(at);
+    case 1: return other_event(at);
+    case 2: return turn_otherwise();
+    case 3: return move_wait(at);
+    default: return meet();
     }
 }

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults of planmutants in instructions: where and how they read and write, what they do, and whether. */
+#include "planmutants.h"
+
+#include <string.h>
+
+bool mutant_offset(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+    static const int64_t steps[] = {64, -64, 4, -4, 128, 1024, -1024, 4096};
+    return arg && (arg->base += steps[below(8)], true);
+}
+
+/* Whether the argument is one of several results: nobody may need it (what attention saves, in `eval`). */
+static bool is_one_of_several(const DtPlanArg *changed)
+{
+    const DtPlanArg *arg = plan.args + (changed - RECORD(args, DtPlanArg, 0));
+    for (uint32_t i = 0; i < plan.n_insts; i++) {
+        const DtPlanInst *inst = &plan.insts[i];
+        uint32_t n = 0;
+        if (arg < plan.args + inst->first_arg || arg >= plan.args + inst->first_arg + inst->n_args)
+            continue;
+        for (uint32_t k = 0; k < inst->n_args; k++)
+            n += plan.args[inst->first_arg + k].written;
+        return n > 1;
+    }
+    return false;
+}
+
+bool mutant_reuse(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS), *other = any_arg(DT_ARG_ADDRESS);
+    if (!arg || !arg->written || !other || other->arena != arg->arena || other->base == arg->base)
+        return false;
+    if (is_one_of_several(arg))
+        return false;
+    arg->base = other->base;
+    return true;
+}
+
+bool mutant_stride(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+    uint32_t r = below(DT_PLAN_REG_SLOTS);
+    return arg && arg->reg[r] && change(&arg->reg[r]);
+}
+
+bool mutant_length(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+    return arg && (arg->bytes += below(2) ? 64 : -4, true);
+}
+
+bool mutant_coordinate(void)
+{
+    DtPlanArg *arg = any_arg(below(2) ? DT_ARG_ADDRESS : DT_ARG_INTEGER);
+    uint32_t c = below(2);
+    if (arg && arg->coord[c] && below(3) == 0 && plan.n_mesh > 1)
+        return arg->coord_axis[c] = (uint8_t)((arg->coord_axis[c] + 1u) % plan.n_mesh), true;
+    return arg && arg->coord[c] && change(&arg->coord[c]);
+}
+
+bool mutant_peer(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_SEND, DT_INST_RECV);
+    uint32_t other = below(plan.n_channels);
+    return inst && other != inst->ref && (inst->ref = other, true);
+}
+
+/* The note of an instruction that is there once. */
+static bool has_note(uint32_t inst)
+{
+    return spans[inst].count == 1 && spans[inst].end > spans[inst].first;
+}
+
+static void cut_note(uint32_t from, uint32_t to)
+{
+    uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes;
+    for (uint32_t i = 0; i < plan.n_notes; i++) {
+        DtPlanNote *note = RECORD(notes, DtPlanNote, i);
+        if (from < note->first || to > note->first + note->count)
+            continue;
+        memmove(notes + from, notes + to, note->first + note->count - to);
+        note->count -= to - from;
+    }
+}
+
+const DtPlanBody *body_of(uint32_t inst)
+{
+    for (uint32_t b = 0; b < plan.n_bodies; b++)
+        if (inst >= plan.bodies[b].first_inst &&
+            inst < plan.bodies[b].first_inst + plan.bodies[b].n_insts)
+            return &plan.bodies[b];
+    return NULL;
+}
+
+bool mutant_drop(void)
+{
+    uint32_t at = below(plan.n_insts);
+    const DtPlanBody *body = body_of(at);
+    bool silent = plan.insts[at].kind == DT_INST_ZERO || plan.insts[at].kind == DT_INST_READ ||
+                  plan.insts[at].kind == DT_INST_WAIT;
+    if (!body || body->n_insts < 2 || (!silent && !has_note(at)))
+        return false;
+    uint32_t last = body->first_inst + body->n_insts - 1;
+    memmove(RECORD(insts, DtPlanInst, at), RECORD(insts, DtPlanInst, at + 1),
+            (last - at) * sizeof(DtPlanInst));
+    ((DtPlanBody *)COPY_OF(body))->n_insts--;
+    if (!silent)
+        cut_note(spans[at].first, spans[at].end);
+    return true;
+}
+
+/* The one after it is done as this one again. */
+bool mutant_double(void)
+{
+    uint32_t at = below(plan.n_insts - 1);
+    const DtPlanBody *body = body_of(at);
+    if (!body || at + 1 >= body->first_inst + body->n_insts || !has_note(at) || !has_note(at + 1) ||
+        spans[at].end != spans[at + 1].first)
+        return false;
+    uint32_t mine = spans[at].end - spans[at].first,
+             theirs = spans[at + 1].end - spans[at + 1].first;
+    uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes;
+    if (mine > theirs)
+        return false;
+    *RECORD(insts, DtPlanInst, at + 1) = plan.insts[at];
+    memcpy(notes + spans[at + 1].first, notes + spans[at].first, mine);
+    cut_note(spans[at + 1].first + mine, spans[at + 1].end);
+    return true;
+}
+
+bool mutant_swap(void)
+{
+    uint32_t at = below(plan.n_insts - 1);
+    const DtPlanBody *body = body_of(at);
+    if (!body || at + 1 >= body->first_inst + body->n_insts || !has_note(at) || !has_note(at + 1) ||
+        spans[at].end != spans[at + 1].first)
+        return false;
+    uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes, kept[4096];
+    uint32_t mine = spans[at].end - spans[at].first,
+             theirs = spans[at + 1].end - spans[at + 1].first;
+    if (mine > sizeof kept)
+        return false;
+    memcpy(kept, notes + spans[at].first, mine);
+    memmove(notes + spans[at].first, notes + spans[at + 1].first, theirs);
+    memcpy(notes + spans[at].first + theirs, kept, mine);
+    *RECORD(insts, DtPlanInst, at) = plan.insts[at + 1];
+    *RECORD(insts, DtPlanInst, at + 1) = plan.insts[at];
+    return true;
+}
+
+bool mutant_group(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_SHIFT_BACK);
+    uint32_t other = below(plan.n_groups);
+    if (inst && below(3) == 0 && plan.n_groups > 0) {
+        DtPlanGroup *record = RECORD(groups, DtPlanGroup, inst->ref);
+        record->mask = 1u << below(plan.n_mesh);
+        record->size = plan.mesh[__builtin_ctz(record->mask)].size;
+        return record->mask != plan.groups[inst->ref].mask && !(record->stages = 0);
+    }
+    return inst && other != inst->ref && (inst->ref = other, true);
+}
+
+bool mutant_count(void)
+{
+    DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
+    return inst->count > 1 && (inst->count = below(2) ? inst->count / 2 : inst->count - 1, true);
+}
+
+bool mutant_reduce(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_REDUCE_SCATTER);
+    return inst && inst->kind != DT_INST_ALL_GATHER &&
+           (inst->reduce = (uint16_t)((inst->reduce + 1 + below(2)) % 3), true);
+}
+
+bool mutant_dtype(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_RECV);
+    return inst && (inst->dtype = (uint16_t)((inst->dtype + 1 + below(8)) % 10), true);
+}
+
+bool mutant_blocks(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_GATHER, DT_INST_ALL_TO_ALL);
+    if (!inst)
+        return false;
+    if (below(2))
+        return plan.n_blocks && (inst->blocks = below(plan.n_blocks + 1), true);
+    if (!inst->blocks)
+        return false;
+    DtPlanBlocks *record = RECORD(blocks, DtPlanBlocks, inst->blocks - 1);
+    uint32_t d = below(record->n_dims ? record->n_dims : 1), c = below(2);
+    int64_t *const fields[] = {&record->to[d], &record->from[d], &record->to_coord[c],
+                               &record->from_coord[c]};
+    int64_t *field = fields[below(4)];
+    return *field && change(field);
+}
+
+/* Strides of dimensions of extent 1 mean nothing. */
+static DtPlanGemm meant(const DtPlanGemm *gemm)
+{
+    DtPlanGemm g = *gemm;
+    if (g.m == 1)
+        g.a_row = g.c_row = 0;
+    if (g.n == 1)
+        g.b_col = g.c_col = 0;
+    if (g.k == 1)
+        g.a_col = g.b_row = 0;
+    for (uint32_t i = 0; i < DT_PLAN_MAX_BATCH; i++)
+        if (i >= g.n_batch || g.batch[i] == 1)
+            g.a_batch[i] = g.b_batch[i] = g.c_batch[i] = 0;
+    return g;
+}
+
+bool mutant_product(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
+    if (!inst)
+        return false;
+    const DtPlanGemm old = meant(&plan.gemms[inst->ref]);
+    const bool other = below(2);
+    if (other)
+        inst->ref = below(plan.n_gemms);
+    DtPlanGemm *gemm = RECORD(gemms, DtPlanGemm, inst->ref), now;
+    int64_t *const strides[] = {&gemm->a_row, &gemm->a_col, &gemm->b_row,
+                                &gemm->b_col, &gemm->c_row, &gemm->a_batch[0]};
+    int64_t *field = strides[below(6)];
+    if (!other && (!*field || !change(field)))
+        return false;
+    now = meant(gemm);
+    return memcmp(&old, &now, sizeof old) != 0;
+}
+
+bool mutant_accumulate(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
+    return inst && (RECORD(gemms, DtPlanGemm, inst->ref)->accumulate ^= 1u, true);
+}
+
+bool mutant_kernel(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_KERNEL, DT_INST_KERNEL);
+    uint32_t other = below(plan.n_kernels);
+    if (!inst || other == inst->ref ||
+        plan.kernels[other].n_pointers != plan.kernels[inst->ref].n_pointers ||
+        plan.kernels[other].n_integers != plan.kernels[inst->ref].n_integers ||
+        strcmp(dt_plan_str(&plan, plan.kernels[other].name),
+               dt_plan_str(&plan, plan.kernels[inst->ref].name)) == 0)
+        return false;
+    inst->ref = other;
+    return true;
+}
+
+/* Two of an instruction's arguments take each other's place: of those that it reads, or of those that it writes. */
+static bool exchange(bool written)
+{
+    DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
+    if (inst->n_args < 2)
+        return false;
+    uint32_t a = inst->first_arg + below(inst->n_args), b = inst->first_arg + below(inst->n_args);
+    DtPlanArg *x = RECORD(args, DtPlanArg, a), *y = RECORD(args, DtPlanArg, b), kept = *x;
+    if (x->kind != y->kind || x->written != written || y->written != written || memcmp(x, y, sizeof *x) == 0)
+        return false;
+    *x = *y;
+    *y = kept;
+    return true;
+}
+
+bool mutant_operands(void) { return exchange(false); }
+bool mutant_results(void) { return exchange(true); }
+
+/* A block of attention that runs elsewhere, or an instruction of it that runs everywhere. */
+bool mutant_guard(void)
+{
+    DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
+    if (!inst->guards)
+        return false;
+    DtPlanArg *arg = RECORD(args, DtPlanArg, inst->first_arg + inst->n_args - 1u);
+    switch (below(3)) {
+    case 0: return inst->guards--, inst->n_args--, true;
+    case 1: return arg->base += below(2) ? 1 : -1, true;
+    default: return arg->coord[0] = -arg->coord[0], arg->coord[0] != 0;
+    }
+}
+
+bool mutant_integer(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_INTEGER);
+    uint32_t r = below(DT_PLAN_ARG_REGS);
+    return arg && (below(2) && arg->reg[r] ? change(&arg->reg[r])
+                                           : (arg->base += below(2) ? 1 : -1, true));
+}

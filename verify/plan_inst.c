@@ -185,7 +185,7 @@ static bool is_found(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const
     PlanFinds found;
     const uint32_t n = dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : place, &found);
     for (uint32_t i = 0; i < n; i++) {
-        if (walk->tiles.open && walk->tiles.mark[value] && !is_block(walk, value))
+        if (walk->tiles.open && walk->tiles.mark[value] && found.at[i].stamp <= walk->tiles.began)
             continue; /* of an earlier block */
         const int64_t base = found.at[i].place.base;
         if (walk->tiles.open && !is_block(walk, value))

@@ -151,6 +151,7 @@ typedef struct PlanTiles { /* attention in blocks */
     const DtPlanArg *arg[8];
     uint32_t wrote[8];     /* the last block that did */
     uint32_t *mark, block; /* by value: 1 + the last block that made it */
+    uint64_t began;        /* when this block did */
     PlanMask mask;         /* if causal: blocks may leave out what it hides */
     uint32_t guarded, n_guards; /* the last block with a first instruction, and the guards of that */
     const DtPlanArg *guards;

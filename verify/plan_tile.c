@@ -132,6 +132,7 @@ bool dt_certplan_block(PlanWalk *walk)
                                 (long long)rows, (long long)at, (long long)keys);
     tiles->at = at, tiles->rows = rows, tiles->width = keys;
     tiles->block++;
+    tiles->began = walk->clock;
     return true;
 }
 

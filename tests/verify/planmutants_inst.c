@@ -38,6 +38,36 @@ bool mutant_reuse(void)
     return true;
 }
 
+/* The first argument that it writes; NULL: none. */
+static const DtPlanArg *written(const DtPlanInst *inst)
+{
+    for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++)
+        if (plan.args[a].kind == DT_ARG_ADDRESS && plan.args[a].written)
+            return &plan.args[a];
+    return NULL;
+}
+
+/* What is written where an instruction before it wrote the same kind of thing goes elsewhere: who reads it finds what
+ * that one left, as of the block of attention before. */
+bool mutant_stale(void)
+{
+    for (int i = 0; i < 400; i++) {
+        const uint32_t at = below(plan.n_insts), back = 1 + below(4);
+        const DtPlanBody *body = body_of(at);
+        const DtPlanInst *inst = &plan.insts[at];
+        const DtPlanArg *arg = body ? written(inst) : NULL, *other = any_arg(DT_ARG_ADDRESS);
+        if (!arg || at < body->first_inst + back || is_one_of_several(COPY_OF(arg)) || !other)
+            continue;
+        const DtPlanInst *before = &plan.insts[at - back];
+        if (before->kind != inst->kind || !written(before) || !same_place(written(before), arg) ||
+            other->arena != arg->arena || other->base == arg->base)
+            continue;
+        ((DtPlanArg *)COPY_OF(arg))->base = other->base;
+        return true;
+    }
+    return false;
+}
+
 bool mutant_stride(void)
 {
     DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);

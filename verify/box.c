@@ -9,6 +9,7 @@
 
 enum { MORE_TRIES = 6, MOST_RESULTS = 64 };
 #define MOST_ELEMENTS (INT64_C(1) << 24)
+#define MOST_WHOLE    (INT64_C(1) << 21) /* the same, where nothing is left out */
 
 typedef struct Proved {
     const char *text; /* of both functions */
@@ -291,7 +292,7 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
     const uint32_t n_args = sides[0].func->n_args, n_results = sides[0].func->results.n;
     BoxTensor **args = DT_NEW_ARRAY(b->scratch, BoxTensor *, n_args + 1), *results[2][MOST_RESULTS];
     Verdict worst = EQUAL;
-    b->left = MOST_ELEMENTS;
+    b->left = b->whole ? MOST_WHOLE : MOST_ELEMENTS;
     for (uint32_t i = 0; i < n_args; i++) {
         args[i] = dt_boxsmall_tensor(b, sides[0].func->args.at[i]);
         if (!args[i])
@@ -374,18 +375,34 @@ static bool was_proved(const DtBoxes *boxes, const DtText *text)
     return false;
 }
 
+static bool try_all(DtBoxes *boxes, const Side *sides, bool whole, DtText *problem)
+{
+    Box *box = DT_NEW(boxes->box, Box);
+    const DtResidues all = boxes->r;
+    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .whole = whole,
+                 .problem = problem};
+    const bool equal = begin(box, sides) && compare_draws(box, sides);
+    boxes->large = box->large;
+    boxes->r = all; /* without this box's constants */
+    return equal;
+}
+
+/* What is refused at few positions may be right at all of them, if those are not too many: a sum over an identity
+ * matrix that is made of positions. */
 static bool prove(DtBoxes *boxes, const Side *sides, DtText *problem)
 {
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
         dt_text_printf(problem, "the system gives no random numbers (getentropy), which boxes are checked with");
         return false;
     }
-    Box *box = DT_NEW(boxes->box, Box);
-    const DtResidues all = boxes->r;
-    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem};
-    const bool equal = begin(box, sides) && compare_draws(box, sides);
-    boxes->large = box->large;
-    boxes->r = all; /* without this box's constants */
+    if (try_all(boxes, sides, false, problem))
+        return true;
+    const bool large = boxes->large;
+    DtText said = {0};
+    const bool equal = !large && try_all(boxes, sides, true, &said);
+    boxes->large = large;
+    dt_text_free(&said);
+    problem->len = equal ? 0 : problem->len;
     return equal;
 }
 

@@ -61,6 +61,7 @@ typedef struct Box {
     DtResidues *r;
     DtText *problem;
     bool large; /* the problem is that it would take too long */
+    bool whole; /* no position is left out */
     uint32_t n_mesh, ranks;
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
     BoxLens lenses[BOX_NAMES];

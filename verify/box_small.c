@@ -375,8 +375,10 @@ static void choose(Box *b, BoxLens *lens)
 
 bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs)
 {
-    for (uint32_t i = 0; i < b->n_lenses; i++)
+    for (uint32_t i = 0; i < b->n_lenses; i++) {
         b->lenses[i].own = b->lenses[i].unit;
+        b->lenses[i].fixed |= b->whole && b->lenses[i].position;
+    }
     if (!find_edges(b, programs, funcs) || !keep_mesh(b))
         return false;
     const bool compares = b->r->n_known > 1; /* 0 always is; else one row of numbers is as good as many */

@@ -14,6 +14,7 @@ import tempfile
 TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
+    "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
 }
 ADDS = """func adds : body @1:1-2 {
   arg %step.0 : i32[]
@@ -237,6 +238,15 @@ ROWS = [
      ["2 topk[s, c](%0) : f32[c=1], i32[c=1]", "stop(%2) : i32[c=1]"],
      ["iota[s]() : i32[s=64]", "const() : i32[] number=63", "sub(%2, %1) : i32[s=64]", "gather[s](%0, %3) : f32[s=64]",
       "2 topk[s, c](%4) : f32[c=1], i32[c=1]", "sub(%2, %6) : i32[c=1]"]),
+] + [
+    # a row of such a matrix is not what most of its places say
+    ("an identity matrix of %d positions%s" % (n, ", and one off it" * off), not off, of, "f32[d=%d, e=2]" % n, "",
+     ["relabel(%%0) : f32[d=%d, e=2] relabel(c -> d=%d)" % (n, n)],
+     ["iota[d]() : i32[d=%d]" % n, "iota[c]() : i32[c=%d]" % n, "const() : i32[] number=%d" % off,
+      *(line.replace("N", str(n)) for line in (
+          "add(%2, %3) : i32[c=N]", "eq(%1, %4) : bool[d=N, c=N]", "cast(%5) : f32[d=N, c=N]",
+          "dot[c](%6, %0) : f32[d=N, e=2]"))])
+    for n, of in ((6, "g"), (64, "h")) for off in (0, 1)
 ] + [
     ("a loop, " + name, right, "u", "f32[s=64]", ADDS,
      ["scan[s](%%0) : f32[s=64]%s" % flag],

@@ -107,7 +107,7 @@ void dt_concat_claim(DtEmit *e)
         if (!is_concat || !claim_parts(e, op, &whole, false))
             continue;
         if (!direct)
-            whole = dt_layout_temporary(e, op->out[0]);
+            whole = dt_place_own(e, op->out[0]);
         claim_parts(e, op, &whole, true);
         dt_place_set(e, op->out[0], whole);
     }

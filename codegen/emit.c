@@ -61,12 +61,7 @@ static DtPlace slice_of(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
         if (view->axis[d] != op->loop->axis)
             continue;
         place.reg[reg] += view->stride[d] * (int64_t)dt_dtype_size(view->dtype);
-        for (uint32_t j = d; j + 1 < view->rank; j++) {
-            view->axis[j] = view->axis[j + 1];
-            view->extent[j] = view->extent[j + 1];
-            view->stride[j] = view->stride[j + 1];
-        }
-        view->rank--;
+        dt_view_drop(view, d);
         return place;
     }
     (void)e;

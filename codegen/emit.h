@@ -4,7 +4,6 @@
  *
  *   entry.c   arenas, stores, inputs, the entries
  *   place.c   where values lie: views, buffers, lifetimes
- *   layout.c  in which order the axes of temporaries lie
  *   scope.c   functions being emitted: who reads what
  *   output.c  where ops write
  *   inst.c    instructions
@@ -205,6 +204,7 @@ void dt_place_touch(DtEmit *e, uint32_t buffer);             /* the next item do
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);/* at the end of an arena */
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
+DtPlace dt_place_own(DtEmit *e, const DtValue *value);       /* one for the value, where it lies as DtValue.lies says */
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value);     /* in the current scope; NULL if it has none */
 void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
 /* Lies in type's own order without gaps. */
@@ -382,9 +382,6 @@ bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_
 bool dt_exchange_emit(DtEmit *e, const DtOp *op);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
-
-/* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
-DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
 
 /* ringbuf.c: ops of `when`, of counters and ring buffers; false if op is none. claim: before a function is emitted,
  * what it puts into ring buffers gets its wish. memory: of a ring buffer. */

@@ -666,16 +666,3 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     price(build.k, mesh_of(&build));
     return build.k;
 }
-
-DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer)
-{
-    DtView view = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
-    int64_t stride = 1;
-    for (uint32_t d = type->rank; d-- > 0;) {
-        view.axis[d] = type->axes[d].name;
-        view.extent[d] = dt_type_local_extent(type, d, mesh);
-        view.stride[d] = stride;
-        stride *= view.extent[d];
-    }
-    return view;
-}

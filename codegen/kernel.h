@@ -16,19 +16,7 @@
 #ifndef DT_CODEGEN_KERNEL_H
 #define DT_CODEGEN_KERNEL_H
 
-#include "ir/ir.h"
-
-/* Where a value lies: a buffer and a stride for each of its axes. Renames, splits, slices and reorderings
- * of a value share its buffer. */
-typedef struct DtView {
-    uint32_t buffer;                 /* number given by the frame; several views may share it */
-    DtDtype dtype;
-    uint8_t rank;
-    int64_t offset;                  /* elements */
-    const char *axis[DT_MAX_RANK];
-    int64_t extent[DT_MAX_RANK];     /* local */
-    int64_t stride[DT_MAX_RANK];     /* elements; 0 for an expanded axis */
-} DtView;
+#include "ir/view.h"
 
 /* A 64-bit integer argument of a kernel, evaluated at each run: sum of multiplier x first local index of
  * an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
@@ -146,8 +134,6 @@ typedef struct DtKernelInput {
  * structure, a communication or a source from memory). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
-/* The view of a buffer that holds type densely in its own order. */
-DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
 
 /* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane reductions. */
 extern const char dt_prelude_c[];

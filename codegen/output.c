@@ -17,7 +17,7 @@ DtOutput dt_output_of(DtEmit *e, DtValue *value)
         output.wished = true;
         e->scope->wanted[value->id] = NULL;
     } else {
-        output.place = dt_layout_temporary(e, value);
+        output.place = dt_place_own(e, value);
     }
     return output;
 }
@@ -35,7 +35,7 @@ void dt_output_refuse(DtEmit *e, DtOutput *output)
     DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
     *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
     e->scope->wanted[output->value->id] = wanted;
-    output->place = dt_layout_temporary(e, output->value);
+    output->place = dt_place_own(e, output->value);
     output->accumulate = false;
 }
 

@@ -11,6 +11,9 @@ int64_t dt_place_bytes(const DtEmit *e, const DtType *type)
     return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
 }
 
+/* Bytes from the view's first element to behind its last one. */
+static int64_t span_of(const DtView *view) { return dt_view_span(view) * (int64_t)dt_dtype_size(view->dtype); }
+
 int64_t dt_place_aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
 
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes)
@@ -61,12 +64,19 @@ uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int6
 
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer)
 {
-    return (DtPlace){.set = true, .view = dt_kernel_dense(type, &e->module->mesh, buffer)};
+    return (DtPlace){.set = true, .view = dt_view_dense(type, &e->module->mesh, buffer)};
 }
 
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name)
 {
     return dt_place_dense(e, type, dt_place_buffer(e, name, dt_place_bytes(e, type)));
+}
+
+DtPlace dt_place_own(DtEmit *e, const DtValue *value)
+{
+    DtPlace place = {.set = true, .view = dt_view_own(value, &e->module->mesh, 0)};
+    place.view.buffer = dt_place_buffer(e, value->name, span_of(&place.view));
+    return place;
 }
 
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value)
@@ -83,7 +93,7 @@ void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place)
 
 bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh)
 {
-    DtView dense = dt_kernel_dense(type, mesh, place->view.buffer);
+    DtView dense = dt_view_dense(type, mesh, place->view.buffer);
     if (place->view.rank != dense.rank)
         return false;
     for (uint32_t d = 0; d < dense.rank; d++)
@@ -96,22 +106,9 @@ bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *m
 bool dt_place_same(const DtPlace *a, const DtPlace *b)
 {
     const DtView *x = &a->view, *y = &b->view;
-    if (x->buffer != y->buffer || x->offset != y->offset || x->rank != y->rank || x->dtype != y->dtype ||
-        memcmp(a->reg, b->reg, sizeof a->reg) != 0 || memcmp(a->coord, b->coord, sizeof a->coord) != 0)
-        return false;
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (x->axis[d] != y->axis[d] || (x->stride[d] != y->stride[d] && (x->extent[d] > 1 || y->extent[d] > 1)))
-            return false;
-    return true;
-}
-
-/* Bytes from the view's first element to behind its last one. */
-static int64_t span_of(const DtView *view)
-{
-    int64_t elements = 1;
-    for (uint32_t d = 0; d < view->rank; d++)
-        elements += (view->extent[d] - 1) * view->stride[d];
-    return elements * (int64_t)dt_dtype_size(view->dtype);
+    return x->buffer == y->buffer && x->offset == y->offset && x->dtype == y->dtype &&
+           memcmp(a->reg, b->reg, sizeof a->reg) == 0 && memcmp(a->coord, b->coord, sizeof a->coord) == 0 &&
+           dt_view_same_strides(x, y);
 }
 
 static int64_t begin_of(const DtView *view) { return view->offset * (int64_t)dt_dtype_size(view->dtype); }
@@ -125,98 +122,15 @@ bool dt_place_apart(const DtPlace *a, const DtPlace *b)
            (together && (from_a + span_of(&a->view) <= from_b || from_b + span_of(&b->view) <= from_a));
 }
 
-static int view_axis(const DtView *view, const char *axis)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return (int)d;
-    return -1;
-}
-
-/* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The from
- * axes must be one strided run in memory. */
-static bool relabel_entry(DtEmit *e, const DtOp *op, const DtRelabel *entry, const DtView *in, DtView *out)
-{
-    const DtType *type = op->out[0]->type;
-    int64_t stride = 1, below = 1;
-    for (uint32_t i = entry->n_from; i-- > 0;) {
-        int d = view_axis(in, entry->from[i]);
-        if (i == entry->n_from - 1)
-            stride = in->stride[d];
-        else if (in->extent[d] > 1 && in->stride[d] != stride * below)
-            return false;
-        below *= in->extent[d];
-    }
-    for (uint32_t i = entry->n_to; i-- > 0;) {
-        int t = dt_type_find(type, entry->to[i]);
-        uint32_t d = out->rank++;
-        out->axis[d] = entry->to[i];
-        out->extent[d] = dt_type_local_extent(type, (uint32_t)t, &e->module->mesh);
-        out->stride[d] = stride;
-        stride *= out->extent[d];
-    }
-    return true;
-}
-
-static bool named(const DtOp *op, const char *axis)
-{
-    for (uint32_t i = 0; i < op->n_relabels; i++)
-        for (uint32_t j = 0; j < op->relabels[i].n_from; j++)
-            if (op->relabels[i].from[j] == axis)
-                return true;
-    return false;
-}
-
-/* Puts the axes of a view in the order of type (which has the same ones). */
-static void order_as(DtView *view, const DtType *type)
-{
-    DtView copy = *view;
-    for (uint32_t i = 0; i < type->rank; i++) {
-        int d = view_axis(&copy, type->axes[i].name);
-        view->axis[i] = copy.axis[d];
-        view->extent[i] = copy.extent[d];
-        view->stride[i] = copy.stride[d];
-    }
-}
-
-static bool relabel_view(DtEmit *e, const DtOp *op, const DtView *in, DtView *out)
-{
-    out->rank = 0;
-    for (uint32_t d = 0; d < in->rank; d++)
-        if (!named(op, in->axis[d])) {
-            out->axis[out->rank] = in->axis[d];
-            out->extent[out->rank] = in->extent[d];
-            out->stride[out->rank++] = in->stride[d];
-        }
-    for (uint32_t i = 0; i < op->n_relabels; i++)
-        if (!relabel_entry(e, op, &op->relabels[i], in, out))
-            return false;
-    order_as(out, op->out[0]->type);
-    return true;
-}
-
-static void expand_view(DtEmit *e, const DtOp *op, DtView *out)
-{
-    const DtType *type = op->out[0]->type;
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (view_axis(out, type->axes[i].name) < 0) {
-            uint32_t d = out->rank++;
-            out->axis[d] = type->axes[i].name;
-            out->extent[d] = dt_type_local_extent(type, i, &e->module->mesh);
-            out->stride[d] = 0;
-        }
-    order_as(out, type);
-}
-
-/* A rank's part of each axis that the op splits: it begins where the rank's coordinates say. False if they
+/* A rank's part of each axis that the op splits begins where the rank's coordinates say. False if they
  * are more than an argument can depend on. */
-static bool shard_view(const DtEmit *e, const DtOp *op, DtPlace *place)
+static bool move_by_rank(const DtEmit *e, const DtOp *op, DtPlace *place)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     uint32_t first_device = dt_emit_first_device(mesh), n = 0;
     for (uint32_t i = 0; i < y->rank; i++) {
-        int d = view_axis(&place->view, y->axes[i].name);
+        int d = dt_view_find(&place->view, y->axes[i].name);
         int64_t part = dt_type_local_extent(x, i, mesh);
         for (uint32_t s = x->axes[i].n_split; s < y->axes[i].n_split; s++) {
             uint32_t m = y->axes[i].split[s];
@@ -227,53 +141,24 @@ static bool shard_view(const DtEmit *e, const DtOp *op, DtPlace *place)
             else
                 place->coord[m - first_device] += bytes;
         }
-        place->view.extent[d] = part;
     }
     for (uint32_t m = 0; m < DT_MAX_MESH; m++)
         n += place->coord[m] != 0;
     return n <= DT_PLAN_COORDS;
 }
 
-/* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
- * those of the bucket. */
 DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset)
 {
     DtPlace part = *bucket;
-    DtView *view = &part.view;
-    int64_t stride = bucket->view.stride[bucket->view.rank - 1];
-    view->offset += offset * stride;
-    view->rank = type->rank;
-    for (uint32_t i = type->rank; i-- > kept;) {
-        view->axis[i] = type->axes[i].name;
-        view->extent[i] = dt_type_local_extent(type, i, &e->module->mesh);
-        view->stride[i] = stride;
-        stride *= view->extent[i];
-    }
+    dt_view_in_bucket(type, kept, offset, &e->module->mesh, &part.view);
     return part;
 }
 
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place)
 {
     *ret_place = *in;
-    DtView *out = &ret_place->view;
-    switch (op->kind) {
-    case DT_OP_STOP: return true;
-    case DT_OP_EXPAND: expand_view(e, op, out); return true;
-    case DT_OP_RELABEL: return relabel_view(e, op, &in->view, out);
-    case DT_OP_SHARD: return shard_view(e, op, ret_place);
-    case DT_OP_UNPACK:
-        *ret_place = dt_place_in_bucket(e, in, op->out[0]->type, op->n_axes, (int64_t)op->number);
-        return true;
-    case DT_OP_SLICE:
-        for (uint32_t i = 0; i < op->n_axes; i++) {
-            int d = view_axis(out, op->axes[i]);
-            out->offset += op->ranges[i].lo * out->stride[d];
-            out->stride[d] *= op->ranges[i].step;
-            out->extent[d] = op->ranges[i].n;
-        }
-        return true;
-    default: return false;
-    }
+    return (op->kind != DT_OP_SHARD || move_by_rank(e, op, ret_place)) &&
+           dt_view_through(op, &e->module->mesh, &ret_place->view);
 }
 
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written)

@@ -66,10 +66,8 @@ static void emit_at(DtEmit *e, const DtOp *op)
     const DtRange *range = op->ranges;
     DtPlace place = *dt_copy_require(e, op->in[0]);
     DtView *view = &place.view;
-    uint32_t d = 0;
-    while (d < view->rank && view->axis[d] != op->axes[0])
-        d++;
-    if (d == view->rank)
+    const int d = dt_view_find(view, op->axes[0]);
+    if (d < 0)
         DT_BUG("`at` of a value that lies without axis `%s`", op->axes[0]);
     const int64_t stride = view->stride[d], bytes = stride * (int64_t)dt_dtype_size(view->dtype);
     view->offset += stride * range->lo;
@@ -78,12 +76,7 @@ static void emit_at(DtEmit *e, const DtOp *op)
         place.reg[counter.reg] += bytes * range->step * counter.per;
         view->offset += stride * range->step * counter.first;
     }
-    for (; d + 1 < view->rank; d++) {
-        view->axis[d] = view->axis[d + 1];
-        view->extent[d] = view->extent[d + 1];
-        view->stride[d] = view->stride[d + 1];
-    }
-    view->rank--;
+    dt_view_drop(view, (uint32_t)d);
     dt_place_set(e, op->out[0], place);
 }
 

@@ -153,6 +153,13 @@ const DtValue *dt_op_made(const DtValue *value);
 /* The value whose memory it may share: itself, or what it is a view of. */
 const DtValue *dt_op_viewed(const DtValue *value);
 
+/* How a value lies in memory of its own, if not row-major in the order of its type (pass `memory`). */
+typedef struct DtLies {
+    uint8_t order[DT_MAX_RANK]; /* axes of the type, outermost first */
+    uint8_t first;              /* axes from this place of the order on are a row, or */
+    int64_t row;                /* 0: nothing lies between rows; elements from one row to the next */
+} DtLies;
+
 struct DtValue {
     const DtType *type;
     DtOp *op;         /* NULL for an input of a function */
@@ -162,6 +169,7 @@ struct DtValue {
                        * counts */
     DtValue *over;    /* whose memory it takes, if it lies as that does: an operand or input that nobody reads any more
                        * (pass `memory`), which copies have not; NULL: nobody's */
+    const DtLies *lies; /* the same of this one; NULL: as its type says */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     uint8_t made_anew; /* what dt_op_is_inline found: 0 nothing yet, 1 no, 2 yes */

@@ -21,7 +21,9 @@
  * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
  * .. or a list in parentheses; communication means what its operand does where it says nothing else.
  * `start` in front of communication: it goes on beside what follows, until the `done` of its result.
- * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`).
+ * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`). `lies(%2=[b, a])`: in memory of its own its axes are
+ * in that order, outermost first; `lies(%2=[a; b 52])`: what is behind the semicolon are rows, which begin so many
+ * elements after one another.
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
@@ -355,6 +357,29 @@ static void print_over(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
+/* How results lie in memory of their own. */
+static void print_lies(Printer *p, const DtOp *op)
+{
+    const char *gap = " lies(";
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const DtLies *lies = op->out[i] ? op->out[i]->lies : NULL;
+        if (!lies)
+            continue;
+        dt_text_add(p->text, gap);
+        print_value(p, op->out[i]);
+        dt_text_add(p->text, "=[");
+        for (uint32_t d = 0; d < op->out[i]->type->rank; d++) {
+            dt_text_add(p->text, d == 0 ? "" : lies->row && d == lies->first ? "; " : ", ");
+            dt_quote_add(p->text, op->out[i]->type->axes[lies->order[d]].name);
+        }
+        if (lies->row)
+            dt_text_printf(p->text, " %lld", (long long)lies->row);
+        dt_text_add(p->text, "]");
+        gap = ", ";
+    }
+    dt_text_add(p->text, gap[0] == ',' ? ")" : "");
+}
+
 /* Whose gathers a `when` does. */
 static void print_of(Printer *p, const DtAheadOf *of)
 {
@@ -398,6 +423,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     print_means(p, op);
     print_final(p, op);
     print_over(p, op);
+    print_lies(p, op);
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }

@@ -206,6 +206,48 @@ static bool parse_over(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ')');
 }
 
+/* The axes of a type in another order, each once, and how far it is from row to row. */
+static bool parse_order(DtIrReader *p, const DtType *type, DtLies *lies)
+{
+    uint32_t seen = 0;
+    bool rows = false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (i && !rows && dt_irlex_take(&p->lex, ';')) {
+            lies->first = (uint8_t)i;
+            rows = true;
+        } else if (i && !dt_irlex_expect(&p->lex, ',')) {
+            return false;
+        }
+        const char *name = dt_irlex_name(&p->lex);
+        const int d = name ? dt_type_find(type, name) : -1;
+        if (d < 0 || seen >> d & 1)
+            return dt_irlex_fail(&p->lex, "expected the axes of the value, each once");
+        seen |= 1u << d;
+        lies->order[i] = (uint8_t)d;
+    }
+    return !rows || dt_irlex_integer(&p->lex, 1, INT64_MAX, &lies->row);
+}
+
+static bool parse_lies(DtIrReader *p, DtOp *op)
+{
+    if (!dt_irlex_take_word(&p->lex, "lies"))
+        return true;
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    do {
+        DtValue *out = dt_irread_use(p);
+        DtLies *lies = DT_NEW(p->module->arena, DtLies);
+        if (!out || !dt_irlex_expect(&p->lex, '=') || !dt_irlex_expect(&p->lex, '['))
+            return false;
+        if (out->op != op)
+            return dt_irlex_fail(&p->lex, "this is no result of the operation");
+        if (!parse_order(p, out->type, lies) || !dt_irlex_expect(&p->lex, ']'))
+            return false;
+        out->lies = lies;
+    } while (dt_irlex_take(&p->lex, ','));
+    return dt_irlex_expect(&p->lex, ')');
+}
+
 static bool parse_of(DtIrReader *p, DtOp *op)
 {
     DtAheadOf *of = op->of = DT_NEW(p->module->arena, DtAheadOf);
@@ -255,7 +297,7 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (dt_irlex_take_word(&p->lex, "of") && !parse_of(p, op))
         return false;
-    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op))
+    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op))
         return false;
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);

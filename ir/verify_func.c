@@ -334,6 +334,46 @@ static void check_over(DtVerify *v, const DtFunc *func)
         }
 }
 
+/* ---- how temporaries lie ---- */
+
+static bool is_order(const DtType *type, const DtLies *lies)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        seen |= lies->order[i] < type->rank ? 1u << lies->order[i] : 0;
+    return seen == (1u << type->rank) - 1;
+}
+
+/* Rows do not overlap, and what they take can be counted. */
+static bool has_room(const DtType *type, const DtLies *lies, const DtMesh *mesh)
+{
+    int64_t bytes = lies->row, row = 1;
+    if (!lies->row)
+        return lies->first == 0;
+    if (lies->first == 0 || lies->first >= type->rank ||
+        __builtin_mul_overflow(bytes, dt_dtype_size(type->dtype), &bytes))
+        return false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const int64_t extent = dt_type_local_extent(type, lies->order[i], mesh);
+        if (i >= lies->first)
+            row *= extent;
+        else if (__builtin_mul_overflow(bytes, extent, &bytes))
+            return false;
+    }
+    return lies->row >= row;
+}
+
+static void check_lies(DtVerify *v, const DtValue *value)
+{
+    const DtLies *lies = value->lies;
+    if (value->type->rank > DT_MAX_RANK || !is_order(value->type, lies))
+        dt_verify_fail(v, value->op->span, "result %u lies in an order that is not one of its axes", value->index);
+    else if (dt_op_info[value->op->kind].data == DT_DATA_VIEW || dt_type_is_ringbuf(value->type))
+        dt_verify_fail(v, value->op->span, "result %u has no memory of its own", value->index);
+    else if (!has_room(value->type, lies, &v->module->mesh))
+        dt_verify_fail(v, value->op->span, "result %u lies in rows that overlap, or in too many bytes", value->index);
+}
+
 void dt_verify_body(DtVerify *v, const DtFunc *func)
 {
     v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
@@ -345,8 +385,11 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const bool holds = dt_verify_op(v, func->ops.at[i]);
         ringbufs = (holds && has_ringbuf(func->ops.at[i])) || ringbufs;
-        for (uint32_t k = 0; holds && k < func->ops.at[i]->n_out; k++)
+        for (uint32_t k = 0; holds && k < func->ops.at[i]->n_out; k++) {
             over = over || func->ops.at[i]->out[k]->over;
+            if (func->ops.at[i]->out[k]->lies)
+                check_lies(v, func->ops.at[i]->out[k]);
+        }
     }
     if (ringbufs)
         check_ringbufs(v, func);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory: results that are written over values that nobody reads any more.
+/* memory: results that are written over values that nobody reads any more; in which order the axes of others lie
+ * (memory_lies.c), which depends on how the values around them do (memory_walk.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -19,26 +20,9 @@
  * reductions only, and no other result needs one reduction more, since its loops come after those of this one. In a
  * function that may run in tiles, what is outside of them in two parts, x has no other reader.
  *
- * Requires: the order of ops is that in which they run. Establishes: DtValue.over. Breaks: nothing. */
+ * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies. Breaks: nothing. */
+#include "passes/lower/memory.h"
 #include "passes/passes.h"
-
-typedef struct Wish { /* of the first result of the function that the value is */
-    bool set, accumulate;
-    DtValue *old; /* what lies there until then */
-} Wish;
-
-typedef struct Scan {
-    DtFunc *func;
-    DtArena *arena;
-    bool reuses; /* memory of operands */
-    bool changed;
-    uint32_t *
-        last; /* by value id: position of the last op that reads its memory, UINT32_MAX: a result does */
-    uint32_t *reads;     /* by value id: how many operands it is */
-    const DtOp **reader; /* by value id: one of those that read it, a `pack` if any is one */
-    DtOp **done;         /* by value id of what is started: its `done` */
-    Wish *wish;          /* by value id */
-} Scan;
 
 static const uint32_t at_end = UINT32_MAX;
 
@@ -56,26 +40,28 @@ static bool is_early(const DtLoop *loop, const DtValue *result, uint32_t i)
 }
 
 /* What is started reads until it is done. */
-static void list_reads(Scan *s, const DtLoop *loop)
+static void list_reads(DtMemory *m)
 {
-    const DtFunc *func = s->func;
+    const DtFunc *func = m->func;
+    const DtLoop *loop = m->call->loop;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++) {
             const DtValue *in = op->in[k];
-            s->reads[in->id]++;
-            if (!s->reader[in->id] || !joins(s->reader[in->id]))
-                s->reader[in->id] = op;
-            s->last[dt_op_viewed(in)->id] = i;
+            m->reads[in->id]++;
+            m->folded[in->id] = m->folded[in->id] || op->kind == DT_OP_FOLD;
+            if (!m->reader[in->id] || !joins(m->reader[in->id]))
+                m->reader[in->id] = op;
+            m->last[dt_op_viewed(in)->id] = i;
         }
         if (op->kind != DT_OP_DONE || !op->in[0]->op->starts)
             continue;
-        s->done[op->in[0]->id] = op;
-        s->last[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
+        m->done[op->in[0]->id] = op;
+        m->last[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         if (!is_early(loop, func->results.at[i], i))
-            s->last[dt_op_viewed(func->results.at[i])->id] = at_end;
+            m->last[dt_op_viewed(func->results.at[i])->id] = at_end;
 }
 
 static DtValue *param_of(const DtFunc *func, const DtStore *store)
@@ -86,19 +72,29 @@ static DtValue *param_of(const DtFunc *func, const DtStore *store)
     return NULL;
 }
 
-static void list_wishes(Scan *s, const DtLoop *loop, const DtEntryPoint *entry)
+/* Whether what entries add up comes in several terms. */
+static bool has_terms(const DtModule *module)
 {
-    for (uint32_t i = 0; i < s->func->results.n; i++) {
-        const DtValue *value = s->func->results.at[i];
-        Wish *wish = &s->wish[value->id];
+    return module->pipeline || (module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1);
+}
+
+static void list_wishes(DtMemory *m)
+{
+    const DtLoop *loop = m->call->loop;
+    const DtEntryPoint *entry = m->call->entry;
+    for (uint32_t i = 0; i < m->func->results.n; i++) {
+        const DtValue *value = m->func->results.at[i];
+        DtMemoryWish *wish = &m->wish[value->id];
         if (wish->set || dt_type_is_ringbuf(value->type))
             continue;
         wish->set = true;
+        wish->result = i;
         wish->accumulate = entry && entry->results.at[i].accumulate;
+        wish->adds = entry ? wish->accumulate && has_terms(m->func->module) : m->call->adds[i];
         if (loop && i < loop->n_carried)
-            wish->old = s->func->inputs.at[1 + i];
+            wish->old = m->func->inputs.at[1 + i];
         else if (entry && !wish->accumulate)
-            wish->old = param_of(s->func, entry->results.at[i].store);
+            wish->old = param_of(m->func, entry->results.at[i].store);
     }
 }
 
@@ -160,7 +156,7 @@ static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
 }
 
 /* Whether the kernel may write result `out` over its operand x. */
-static bool may_write_over(const Scan *s, const DtOp *op, uint32_t out, const DtValue *x)
+static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, const DtValue *x)
 {
     uint32_t at = UINT32_MAX;
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -173,35 +169,34 @@ static bool may_write_over(const Scan *s, const DtOp *op, uint32_t out, const Dt
     if (op->kind != DT_OP_FUSED || at == UINT32_MAX)
         return dt_op_is_pointwise(op->kind) && at != UINT32_MAX;
     const DtFunc *func = op->func;
-    Phase *phases = DT_NEW_ARRAY(s->arena, Phase, func->n_values + 1);
+    Phase *phases = DT_NEW_ARRAY(m->arena, Phase, func->n_values + 1);
     if (!find_phases(op, at, phases))
         return false;
     const Phase *mine = &phases[func->results.at[out]->id];
     for (uint32_t i = 0; i < op->n_out && !mine->late; i++)
-        if ((s->reads[op->out[i]->id] || s->last[op->out[i]->id] == at_end) &&
+        if ((m->reads[op->out[i]->id] || m->last[op->out[i]->id] == at_end) &&
             phases[func->results.at[i]->id].phase > mine->phase)
             return false;
     return true;
 }
 
-/* What the op makes; of communication that is started, what there is when it is done. */
-static DtValue *result_of(const Scan *s, const DtOp *op, uint32_t out)
+DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out)
 {
-    const DtOp *done = op->starts ? s->done[op->out[0]->id] : NULL;
+    const DtOp *done = op->starts ? m->done[op->out[0]->id] : NULL;
     return done ? done->out[0] : op->out[out];
 }
 
 /* ---- in place of what was there ---- */
 
-static bool can_replace(const Scan *s, uint32_t position, const DtOp *op, uint32_t out,
+static bool can_replace(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
                         const DtValue *old)
 {
     const DtValue *value = op->out[out];
-    const uint32_t last = s->last[old->id];
+    const uint32_t last = m->last[old->id];
     if (dt_op_is_inline(value) || (op->kind == DT_OP_LOOP && out < op->loop->n_carried))
         return false;
     if (last == position && old->type == value->type)
-        return is_kernel(op) && may_write_over(s, op, out, old);
+        return is_kernel(op) && may_write_over(m, op, out, old);
     switch (dt_op_info[op->kind].op_class) {
     case DT_CLASS_SOURCE:
         return op->kind != DT_OP_PARAM && op->kind != DT_OP_INPUT && last < position;
@@ -215,34 +210,34 @@ static bool can_replace(const Scan *s, uint32_t position, const DtOp *op, uint32
 /* ---- over operands ---- */
 
 /* Whether value is a part of what a concat or pack joins, or is put into a ring buffer: it has a place there. */
-static bool is_part(const Scan *s, const DtValue *value)
+static bool is_part(const DtMemory *m, const DtValue *value)
 {
-    const DtOp *reader = s->reader[value->id];
+    const DtOp *reader = m->reader[value->id];
     if (!reader || joins(reader))
         return reader != NULL;
-    if (s->reads[value->id] != 1 || s->wish[value->id].set)
+    if (m->reads[value->id] != 1 || m->wish[value->id].set)
         return false;
     return reader->kind == DT_OP_CONCAT ||
            (reader->kind == DT_OP_RELABEL &&
-            (s->wish[reader->out[0]->id].set || is_part(s, reader->out[0])));
+            (m->wish[reader->out[0]->id].set || is_part(m, reader->out[0])));
 }
 
-static bool has_place(const Scan *s, const DtValue *value)
+static bool has_place(const DtMemory *m, const DtValue *value)
 {
-    const Wish *wish = &s->wish[value->id];
-    const bool comes_later = wish->old || (wish->accumulate && s->reads[value->id]); /* by a copy */
-    return value->over || (wish->set && !comes_later) || is_part(s, value);
+    const DtMemoryWish *wish = &m->wish[value->id];
+    const bool comes_later = wish->old || (wish->accumulate && m->reads[value->id]); /* by a copy */
+    return value->over || (wish->set && !comes_later) || is_part(m, value);
 }
 
 /* Whether value lies in memory of its own. */
-static bool is_own(const Scan *s, const DtValue *value)
+static bool is_own(const DtMemory *m, const DtValue *value)
 {
     const DtOp *op = value->op;
     if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_AT || op->kind == DT_OP_WHEN ||
         (op->kind == DT_OP_DONE && op->in[0]->op->kind == DT_OP_RINGBUF_GET))
         return false;
     return dt_op_viewed(value) == value && !dt_op_is_inline(value) && !dt_type_is_ringbuf(value->type) &&
-           !is_part(s, value);
+           !is_part(m, value);
 }
 
 static bool is_taken(const DtOp *op, const DtValue *x)
@@ -254,77 +249,110 @@ static bool is_taken(const DtOp *op, const DtValue *x)
 }
 
 /* Whether x is read for the last time, or only, by what the op starts. */
-static bool dies(const Scan *s, uint32_t position, const DtOp *op, const DtValue *x)
+static bool dies(const DtMemory *m, uint32_t position, const DtOp *op, const DtValue *x)
 {
-    const bool alone = s->reads[x->id] == 1 && s->last[x->id] != at_end;
+    const bool alone = m->reads[x->id] == 1 && m->last[x->id] != at_end;
     if (op->starts)
         return alone;
-    return s->last[x->id] == position && (!s->func->fused || alone);
+    return m->last[x->id] == position && (!m->func->fused || alone);
 }
 
-static void reuse(Scan *s, uint32_t position, DtOp *op)
+static void reuse(DtMemory *m, uint32_t position, DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_out; i++) {
-        DtValue *out = result_of(s, op, i), *x = NULL;
-        if (has_place(s, out) || (!s->reads[out->id] && s->last[out->id] != at_end))
+        DtValue *out = dt_memory_result(m, op, i), *x = NULL;
+        if (has_place(m, out) || (!m->reads[out->id] && m->last[out->id] != at_end))
             continue;
         for (uint32_t k = 0; k < op->n_in && !x; k++)
             if ((op->kind == DT_OP_ALL_REDUCE || op->in[k]->type == out->type) &&
-                is_own(s, op->in[k]) && dies(s, position, op, op->in[k]))
+                is_own(m, op->in[k]) && dies(m, position, op, op->in[k]))
                 x = op->in[k];
-        if (!x || is_taken(op, x) || (op->kind != DT_OP_ALL_REDUCE && !may_write_over(s, op, i, x)))
+        if (!x || is_taken(op, x) || (op->kind != DT_OP_ALL_REDUCE && !may_write_over(m, op, i, x)))
             continue;
         out->over = x;
-        s->changed = true;
+        m->changed = true;
     }
 }
 
 /* ---- functions ---- */
 
-static bool scan(DtFunc *func, const DtLoop *loop, const DtEntryPoint *entry, bool unfused)
+static void write_over(DtMemory *m)
 {
-    Scan scan = {.func = func, .arena = dt_arena_child(func->module->arena), .reuses = !unfused},
-         *s = &scan;
-    s->last = DT_NEW_ARRAY(s->arena, uint32_t, func->n_values + 1);
-    s->reads = DT_NEW_ARRAY(s->arena, uint32_t, func->n_values + 1);
-    s->reader = DT_NEW_ARRAY(s->arena, const DtOp *, func->n_values + 1);
-    s->done = DT_NEW_ARRAY(s->arena, DtOp *, func->n_values + 1);
-    s->wish = DT_NEW_ARRAY(s->arena, Wish, func->n_values + 1);
-    list_reads(s, loop);
-    list_wishes(s, loop, entry);
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        DtOp *op = func->ops.at[i];
+    for (uint32_t i = 0; i < m->func->ops.n; i++) {
+        DtOp *op = m->func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out && op->kind != DT_OP_DONE; k++) {
-            DtValue *out = result_of(s, op, k), *old = s->wish[out->id].old;
-            if (!old || !can_replace(s, i, op, k, old))
+            DtValue *out = dt_memory_result(m, op, k), *old = m->wish[out->id].old;
+            if (!old || !can_replace(m, i, op, k, old))
                 continue;
             out->over = old;
-            s->changed = true;
+            m->changed = true;
         }
-        if (op->kind == DT_OP_ALL_REDUCE || (s->reuses && is_kernel(op)))
-            reuse(s, i, op);
+        if (op->kind == DT_OP_ALL_REDUCE || (m->fuses && is_kernel(op)))
+            reuse(m, i, op);
     }
-    dt_arena_free(s->arena);
-    return s->changed;
+}
+
+static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassContext *context)
+{
+    DtArena *arena = dt_arena_child(kept);
+    const size_t n = func->n_values + 1;
+    DtMemory memory = {.func = func,
+                       .limits = &dt_target_limits[context->target],
+                       .call = dt_memory_call(calls, kept, func),
+                       .calls = calls,
+                       .arena = arena,
+                       .kept = kept,
+                       .fuses = !context->unfused,
+                       .last = DT_NEW_ARRAY(arena, uint32_t, n),
+                       .reads = DT_NEW_ARRAY(arena, uint32_t, n),
+                       .reader = DT_NEW_ARRAY(arena, const DtOp *, n),
+                       .done = DT_NEW_ARRAY(arena, DtOp *, n),
+                       .wish = DT_NEW_ARRAY(arena, DtMemoryWish, n),
+                       .folded = DT_NEW_ARRAY(arena, bool, n),
+                       .at = DT_NEW_ARRAY(arena, const int64_t *, n)};
+    list_reads(&memory);
+    list_wishes(&memory);
+    write_over(&memory);
+    dt_memory_walk(&memory);
+    dt_arena_free(arena);
+    return memory.changed;
+}
+
+/* What the function calls, and then itself: its callers stand behind it. */
+typedef struct Order {
+    DT_VEC(DtFunc *) funcs;
+    DtMap seen;
+    DtArena *arena;
+} Order;
+
+static void add_func(Order *order, DtFunc *func)
+{
+    if (dt_map_find_pointer(&order->seen, func))
+        return;
+    dt_map_add_pointer(&order->seen, func, func);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (!op->func || op->kind == DT_OP_FUSED)
+            continue;
+        add_func(order, op->func);
+        if (op->func->fused)
+            add_func(order, op->func->fused);
+    }
+    DT_PUSH(order->arena, order->funcs, func);
 }
 
 bool dt_pass_memory(DtModule *module, const DtPassContext *context)
 {
+    DtArena *kept = dt_arena_child(module->arena);
+    Order order = {.seen = {.arena = kept}, .arena = kept};
+    DtMap calls = {.arena = kept};
     bool changed = false;
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        changed =
-            scan(module->entries.at[i].func, NULL, &module->entries.at[i], context->unfused) ||
-            changed;
-    for (uint32_t i = 0; i < module->funcs.n; i++) {
-        DtFunc *func = module->funcs.at[i];
-        for (uint32_t k = 0; k < func->ops.n; k++)
-            if (func->ops.at[k]->kind == DT_OP_LOOP)
-                changed =
-                    scan(func->ops.at[k]->func, func->ops.at[k]->loop, NULL, context->unfused) ||
-                    changed;
-        if (func->kind != DT_FUNC_ENTRY && func->kind != DT_FUNC_BODY &&
-            func->kind != DT_FUNC_KERNEL)
-            changed = scan(func, NULL, NULL, context->unfused) || changed;
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        add_func(&order, module->entries.at[i].func);
+        dt_memory_call(&calls, kept, module->entries.at[i].func)->entry = &module->entries.at[i];
     }
+    for (uint32_t i = order.funcs.n; i-- > 0;)
+        changed = look_at(order.funcs.at[i], &calls, kept, context) || changed;
+    dt_arena_free(kept);
     return changed;
 }

@@ -236,6 +236,7 @@ static uint32_t fuse(Bench *t, DtInterp *interp, DtTensor *const *expected)
     DtTensor **fused = DT_NEW_ARRAY(t->arena, DtTensor *, t->results.n + 1);
     double **got = DT_NEW_ARRAY(t->arena, double *, t->results.n + 1);
     dt_pass_fuse(t->module, &(DtPassContext){.train = &t->train});
+    dt_pass_memory(t->module, &(DtPassContext){.train = &t->train});
     cr_assert(dt_verify_module(t->module, &problems), "%s", problems.at);
     dt_text_free(&problems);
     dt_interp_run(interp, t->func, NULL, fused);

@@ -347,6 +347,7 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
     DtProgram program = {.module = c.module};
     dt_pass_fuse(c.module, &(DtPassContext){.unfused = unfused});
     dt_pass_order(c.module, &(DtPassContext){0});
+    dt_pass_memory(c.module, &(DtPassContext){.unfused = unfused});
     DtCodegenOptions options = {
         .target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test", .unfused = unfused};
     DtPlanBuilder *builder = dt_write_new(c.arena);

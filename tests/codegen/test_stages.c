@@ -134,6 +134,7 @@ static void make_plan(DtArena *arena, DtPlan *ret_plan)
     DtCodegenOptions options = {.target = "cpu", .source = "test.dsl", .compiler = "test"};
     DtProgram *program = make_program(arena);
     dt_pass_fuse(program->module, &(DtPassContext){.train = program->train});
+    dt_pass_memory(program->module, &(DtPassContext){.train = program->train});
     DtStatus status = dt_codegen_plan(program, &options, builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     dt_write_bytes(builder, &bytes, &len);

@@ -257,6 +257,9 @@ static DtFunc *make_kernel(DtModule *module)
     y = dt_graph_arg(u.func, ab(), NULL);
     dt_graph_return(u.func, dt_graph_fused(&u, fused, &y)->out[0]);
     u.func->fused = kernel;
+    static const DtLies turned = {.order = {1, 0}}, rows = {.order = {0, 1}, .first = 1, .row = 6};
+    kernel->ops.at[0]->out[0]->lies = &turned;
+    u.func->ops.at[0]->out[0]->lies = &rows;
     return kernel;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order of axes in memory. A temporary lies as its type says, but for the ops of a convolution, which is a window
- * and a contraction over the window's axis, the kernel's and the channels':
+/* The order of axes of temporaries. A temporary lies as its type says, but for the ops of a convolution, which is a
+ * window and a contraction over the window's axis, the kernel's and the channels':
  *
  *     win = window[width, kw](window[height, kh](x))     type [batch, height, width, chan, kh, kw]
  *     y = win @(kh, kw, chan) w                          w [kh, kw, chan, out]
@@ -14,11 +14,10 @@
  * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of a pooling) has its
  * short axes, the windows', before the last long one.
  *
- * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples of row_align bytes:
- * 50257 logits of a token take the room of 50260 in f32. What enters or leaves a function lies without gaps. */
-#include "codegen/emit.h"
-
-#include "base/intern.h"
+ * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples of bytes that the
+ * target says, unless they are short (197 keys of a block of attention): 50257 logits of a token take the room of 50260
+ * in f32. What enters or leaves a function lies without gaps. */
+#include "passes/lower/memory.h"
 
 #include <string.h>
 
@@ -42,13 +41,12 @@ static void add(Order *order, const char *axis)
         order->axis[order->n++] = axis;
 }
 
-/* How a value lies, or would lie. */
-static Order order_of(DtEmit *e, const DtValue *value)
+/* How a value lies. */
+static Order order_of(const DtMemory *m, const DtValue *value)
 {
     Order order = {.n = 0};
     int64_t stride[DT_MAX_RANK];
-    const DtPlace *place = dt_place_find(e, value);
-    DtView view = place ? place->view : dt_kernel_dense(value->type, &e->module->mesh, 0);
+    const DtView view = dt_memory_view(m, value);
     for (uint32_t d = 0; d < view.rank; d++) {
         uint32_t at = order.n++;
         for (; at > 0 && stride[at - 1] < view.stride[d]; at--) {
@@ -83,12 +81,19 @@ static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, co
     return NULL;
 }
 
-static void window_order(DtEmit *e, const DtOp *op, const DtValue *value, Order *ret_order)
+/* What op reads in the function, of which value is a result: op makes it, or is in the kernel that does. */
+static const DtValue *operand_of(const DtOp *op, const DtValue *value)
+{
+    const DtValue *in = op->in[0];
+    return value->op == op || in->op ? in : value->op->in[in->index];
+}
+
+static void window_order(const DtMemory *m, const DtOp *op, const DtValue *value, Order *ret_order)
 {
     const DtType *type = value->type;
     uint32_t operand = 0;
-    const DtOp *dot = find_contraction(e->scope->func, value, op->axes[1], &operand);
-    Order in = order_of(e, value->op == op ? op->in[0] : value->op->in[op->in[0]->index]); /* of a kernel: outside */
+    const DtOp *dot = find_contraction(m->func, value, op->axes[1], &operand);
+    const Order in = order_of(m, operand_of(op, value));
     if (!dot) {
         for (uint32_t i = 0; i < in.n; i++) {
             if (i == in.n - 1 && in.axis[i] != op->axes[0])
@@ -101,13 +106,13 @@ static void window_order(DtEmit *e, const DtOp *op, const DtValue *value, Order 
     for (uint32_t d = 0; d < type->rank; d++)
         if (!sums(dot, type->axes[d].name))
             add(ret_order, type->axes[d].name);
-    Order other = order_of(e, dot->in[1 - operand]);
+    Order other = order_of(m, dot->in[1 - operand]);
     for (uint32_t i = 0; i < other.n; i++)
         if (sums(dot, other.axis[i]))
             add(ret_order, other.axis[i]);
 }
 
-static void dot_order(DtEmit *e, const DtOp *op, Order *ret_order)
+static void dot_order(const DtMemory *m, const DtOp *op, Order *ret_order)
 {
     const DtType *type = op->out[0]->type, *first = op->in[0]->type;
     for (uint32_t d = 0; d < type->rank; d++)
@@ -115,15 +120,15 @@ static void dot_order(DtEmit *e, const DtOp *op, Order *ret_order)
             add(ret_order, type->axes[d].name);
     if (ret_order->n + 2 > type->rank)
         return; /* at most one axis of columns: as the type says */
-    Order columns = order_of(e, op->in[1]);
+    Order columns = order_of(m, op->in[1]);
     for (uint32_t i = 0; i < columns.n; i++)
         if (dt_type_find(type, columns.axis[i]) >= 0)
             add(ret_order, columns.axis[i]);
 }
 
-static void fold_order(DtEmit *e, const DtOp *op, Order *ret_order)
+static void fold_order(const DtMemory *m, const DtOp *op, const DtValue *value, Order *ret_order)
 {
-    Order in = order_of(e, op->in[0]);
+    const Order in = order_of(m, operand_of(op, value));
     for (uint32_t i = 0; i < in.n; i++)
         if (in.axis[i] != op->axes[1])
             add(ret_order, in.axis[i]);
@@ -148,21 +153,13 @@ static void concat_order(const DtFunc *func, const DtValue *value, Order *ret_or
 
 enum { SHORT = 16 };
 
-static bool is_folded(const DtFunc *func, const DtValue *value)
-{
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (func->ops.at[i]->kind == DT_OP_FOLD && func->ops.at[i]->in[0] == value)
-            return true;
-    return false;
-}
-
-static void folded_order(const DtEmit *e, const DtValue *value, Order *ret_order)
+static void folded_order(const DtMemory *m, const DtValue *value, Order *ret_order)
 {
     const DtType *type = value->type;
     uint32_t last = type->rank; /* behind the last long axis */
     while (last > 0 && type->axes[last - 1].extent < SHORT)
         last--;
-    if (last == 0 || last == type->rank || !is_folded(e->scope->func, value))
+    if (last == 0 || last == type->rank || !m->folded[value->id])
         return;
     for (uint32_t d = 0; d < type->rank; d++)
         if (d != last - 1)
@@ -216,66 +213,73 @@ static uint32_t row_of(const DtFunc *func, const DtValue *value)
 }
 
 /* Bytes of the innermost axes of value's type, from axis `first` on. */
-static int64_t row_bytes(const DtEmit *e, const DtType *type, uint32_t first)
+static int64_t row_bytes(const DtMemory *m, const DtType *type, uint32_t first)
 {
-    int64_t bytes = dt_dtype_size(type->dtype);
+    int64_t bytes = (int64_t)dt_dtype_size(type->dtype);
     for (uint32_t d = first; d < type->rank; d++)
-        bytes *= dt_type_local_extent(type, d, &e->module->mesh);
+        bytes *= dt_type_local_extent(type, d, &m->func->module->mesh);
     return bytes;
 }
 
-static bool is_crooked(const DtTargetLimits *limits, int64_t bytes)
+static bool is_crooked(const DtMemory *m, int64_t bytes)
 {
-    return bytes >= limits->row_gap_least && bytes % limits->row_align != 0;
+    return bytes >= m->limits->row_gap_least && bytes % m->limits->row_align != 0;
 }
 
-static void align_rows(DtEmit *e, const DtValue *value, DtPlace *place)
+static void align_rows(const DtMemory *m, DtValue *value)
 {
-    const DtTargetLimits *limits = e->target->limits;
     const DtType *type = value->type;
-    const int64_t size = dt_dtype_size(type->dtype);
+    const int64_t align = m->limits->row_align;
     bool some = false;
     for (uint32_t d = 1; d < type->rank; d++)
-        some = some || is_crooked(limits, row_bytes(e, type, d));
-    const uint32_t first = some && takes_gaps(value->op) ? row_of(e->scope->func, value) : 0;
-    const int64_t align = limits->row_align, bytes = first ? row_bytes(e, type, first) : 0;
-    const int64_t units = (bytes + align - 1) / align;
-    if (!is_crooked(limits, bytes))
+        some = some || is_crooked(m, row_bytes(m, type, d));
+    const uint32_t first = some && takes_gaps(value->op) ? row_of(m->func, value) : 0;
+    const int64_t bytes = first ? row_bytes(m, type, first) : 0;
+    if (!is_crooked(m, bytes))
         return;
-    for (uint32_t d = 0; d < first; d++)
-        place->view.stride[d] = place->view.stride[d] / (bytes / size) * units * (align / size);
-    e->buffers.at[place->view.buffer].bytes = dt_place_arg(e, place, true).bytes;
+    DtLies *lies = DT_NEW(m->func->module->arena, DtLies);
+    for (uint32_t d = 0; d < type->rank; d++)
+        lies->order[d] = (uint8_t)d;
+    lies->first = (uint8_t)first;
+    lies->row = (bytes + align - 1) / align * align / (int64_t)dt_dtype_size(type->dtype);
+    value->lies = lies;
 }
 
-DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
+/* In that order, if that is another one than the type's. */
+static void lie(const DtMemory *m, DtValue *value, const Order *order)
+{
+    DtLies lies = {.row = 0};
+    bool same = true;
+    for (uint32_t i = 0; i < order->n; i++) {
+        const int d = dt_type_find(value->type, order->axis[i]);
+        if (d < 0)
+            return;
+        lies.order[i] = (uint8_t)d;
+        same = same && (uint32_t)d == i;
+    }
+    if (same)
+        return;
+    DtLies *kept = DT_NEW(m->func->module->arena, DtLies);
+    *kept = lies;
+    value->lies = kept;
+}
+
+void dt_memory_lies(const DtMemory *m, DtValue *value)
 {
     Order order = {.n = 0};
-    DtPlace place = dt_place_temporary(e, value->type, value->name);
-    if (e->options->unfused || !value->op)
-        return place;
     const DtOp *op = dt_op_made(value)->op;
     if (op->kind == DT_OP_WINDOW)
-        window_order(e, op, value, &order);
+        window_order(m, op, value, &order);
     else if (op->kind == DT_OP_DOT && value->type->rank > 2)
-        dot_order(e, op, &order);
+        dot_order(m, op, &order);
     else if (op->kind == DT_OP_CONCAT)
-        concat_order(e->scope->func, value, &order);
+        concat_order(m->func, value, &order);
     else if (op->kind == DT_OP_FOLD)
-        fold_order(e, op, &order);
+        fold_order(m, op, value, &order);
     else
-        folded_order(e, value, &order);
-    if (order.n != value->type->rank) {
-        align_rows(e, value, &place);
-        return place;
-    }
-    DtPlace ordered = place;
-    int64_t stride = 1;
-    for (uint32_t i = order.n; i-- > 0;) {
-        int d = dt_type_find(value->type, order.axis[i]);
-        if (d < 0)
-            return place;
-        ordered.view.stride[d] = stride;
-        stride *= ordered.view.extent[d];
-    }
-    return ordered;
+        folded_order(m, value, &order);
+    if (order.n == value->type->rank)
+        lie(m, value, &order);
+    else
+        align_rows(m, value);
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strides of values, and what becomes of them when an op makes a view. */
+#include "ir/view.h"
+
+DtView dt_view_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer)
+{
+    DtView view = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
+    int64_t stride = 1;
+    for (uint32_t d = type->rank; d-- > 0;) {
+        view.axis[d] = type->axes[d].name;
+        view.extent[d] = dt_type_local_extent(type, d, mesh);
+        view.stride[d] = stride;
+        stride *= view.extent[d];
+    }
+    return view;
+}
+
+DtView dt_view_own(const DtValue *value, const DtMesh *mesh, uint32_t buffer)
+{
+    DtView view = dt_view_dense(value->type, mesh, buffer);
+    const DtLies *lies = value->lies;
+    int64_t stride = 1;
+    for (uint32_t i = view.rank; lies && i-- > 0;) {
+        const uint32_t d = lies->order[i];
+        view.stride[d] = stride;
+        stride = lies->row && i == lies->first ? lies->row : stride * view.extent[d];
+    }
+    return view;
+}
+
+bool dt_view_same_strides(const DtView *a, const DtView *b)
+{
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->axis[d] != b->axis[d] || (a->stride[d] != b->stride[d] && (a->extent[d] > 1 || b->extent[d] > 1)))
+            return false;
+    return a->rank == b->rank;
+}
+
+int64_t dt_view_span(const DtView *view)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < view->rank; d++)
+        elements += (view->extent[d] - 1) * view->stride[d];
+    return elements;
+}
+
+int dt_view_find(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return (int)d;
+    return -1;
+}
+
+void dt_view_drop(DtView *view, uint32_t d)
+{
+    for (; d + 1 < view->rank; d++) {
+        view->axis[d] = view->axis[d + 1];
+        view->extent[d] = view->extent[d + 1];
+        view->stride[d] = view->stride[d + 1];
+    }
+    view->rank--;
+}
+
+/* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The from
+ * axes must be one strided run in memory. */
+static bool relabel_entry(const DtType *type, const DtMesh *mesh, const DtRelabel *entry, const DtView *in, DtView *out)
+{
+    int64_t stride = 1, below = 1;
+    for (uint32_t i = entry->n_from; i-- > 0;) {
+        int d = dt_view_find(in, entry->from[i]);
+        if (i == entry->n_from - 1)
+            stride = in->stride[d];
+        else if (in->extent[d] > 1 && in->stride[d] != stride * below)
+            return false;
+        below *= in->extent[d];
+    }
+    for (uint32_t i = entry->n_to; i-- > 0;) {
+        int t = dt_type_find(type, entry->to[i]);
+        uint32_t d = out->rank++;
+        out->axis[d] = entry->to[i];
+        out->extent[d] = dt_type_local_extent(type, (uint32_t)t, mesh);
+        out->stride[d] = stride;
+        stride *= out->extent[d];
+    }
+    return true;
+}
+
+static bool is_relabelled(const DtOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        for (uint32_t j = 0; j < op->relabels[i].n_from; j++)
+            if (op->relabels[i].from[j] == axis)
+                return true;
+    return false;
+}
+
+/* Puts the axes of a view in the order of type (which has the same ones). */
+static void order_as(DtView *view, const DtType *type)
+{
+    const DtView copy = *view;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int d = dt_view_find(&copy, type->axes[i].name);
+        view->axis[i] = copy.axis[d];
+        view->extent[i] = copy.extent[d];
+        view->stride[i] = copy.stride[d];
+    }
+}
+
+static bool through_relabel(const DtOp *op, const DtMesh *mesh, DtView *view)
+{
+    const DtView in = *view;
+    view->rank = 0;
+    for (uint32_t d = 0; d < in.rank; d++)
+        if (!is_relabelled(op, in.axis[d])) {
+            view->axis[view->rank] = in.axis[d];
+            view->extent[view->rank] = in.extent[d];
+            view->stride[view->rank++] = in.stride[d];
+        }
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        if (!relabel_entry(op->out[0]->type, mesh, &op->relabels[i], &in, view))
+            return false;
+    order_as(view, op->out[0]->type);
+    return true;
+}
+
+static void through_expand(const DtType *type, const DtMesh *mesh, DtView *view)
+{
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (dt_view_find(view, type->axes[i].name) < 0) {
+            uint32_t d = view->rank++;
+            view->axis[d] = type->axes[i].name;
+            view->extent[d] = dt_type_local_extent(type, i, mesh);
+            view->stride[d] = 0;
+        }
+    order_as(view, type);
+}
+
+void dt_view_in_bucket(const DtType *type, uint32_t kept, int64_t offset, const DtMesh *mesh, DtView *view)
+{
+    int64_t stride = view->stride[view->rank - 1];
+    view->offset += offset * stride;
+    view->rank = type->rank;
+    for (uint32_t i = type->rank; i-- > kept;) {
+        view->axis[i] = type->axes[i].name;
+        view->extent[i] = dt_type_local_extent(type, i, mesh);
+        view->stride[i] = stride;
+        stride *= view->extent[i];
+    }
+}
+
+bool dt_view_through(const DtOp *op, const DtMesh *mesh, DtView *view)
+{
+    const DtType *type = op->out[0]->type;
+    switch (op->kind) {
+    case DT_OP_STOP: return true;
+    case DT_OP_EXPAND: through_expand(type, mesh, view); return true;
+    case DT_OP_RELABEL: return through_relabel(op, mesh, view);
+    case DT_OP_SHARD:
+        for (uint32_t i = 0; i < type->rank; i++)
+            view->extent[dt_view_find(view, type->axes[i].name)] = dt_type_local_extent(type, i, mesh);
+        return true;
+    case DT_OP_UNPACK: dt_view_in_bucket(type, op->n_axes, (int64_t)op->number, mesh, view); return true;
+    case DT_OP_SLICE:
+        for (uint32_t i = 0; i < op->n_axes; i++) {
+            int d = dt_view_find(view, op->axes[i]);
+            view->offset += op->ranges[i].lo * view->stride[d];
+            view->stride[d] *= op->ranges[i].step;
+            view->extent[d] = op->ranges[i].n;
+        }
+        return true;
+    default: return false;
+    }
+}

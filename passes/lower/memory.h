@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of pass `memory`: memory.c (what is written over what), memory_walk.c (where values lie, function
+ * by function) and memory_lies.c (the order of axes of temporaries). */
+#ifndef DT_PASSES_MEMORY_H
+#define DT_PASSES_MEMORY_H
+
+#include "ir/ir.h"
+#include "ir/map.h"
+#include "ir/target.h"
+#include "ir/view.h"
+
+/* Of the first result of the function that a value is. */
+typedef struct DtMemoryWish {
+    bool set, accumulate; /* of an entry: it is added up over micro-batches */
+    bool adds;            /* to what lies there */
+    uint32_t result;
+    DtValue *old; /* what lies there until then */
+} DtMemoryWish;
+
+/* What callers say of a function: strides of its inputs and of where its results go, NULL where they are dense. */
+typedef struct DtMemoryCall {
+    const DtLoop *loop;        /* NULL: it is no body */
+    const DtEntryPoint *entry; /* NULL: it is none */
+    bool called, *adds;        /* by result: to what lies there */
+    const int64_t **inputs, **results;
+} DtMemoryCall;
+
+/* A function. */
+typedef struct DtMemory {
+    DtFunc *func;
+    const DtTargetLimits *limits;
+    const DtMemoryCall *call;
+    DtMap *calls;              /* by function */
+    DtArena *arena, *kept;     /* for this function; for all */
+    bool fuses;                /* else each value lies as its type says, and in memory of its own */
+    bool changed;
+    uint32_t *last;            /* by value id: position of the last op that reads its memory; at the end: UINT32_MAX */
+    uint32_t *reads;           /* by value id: how many operands it is */
+    const DtOp **reader;       /* by value id: one of those that read it, a `pack` if any is one */
+    DtOp **done;               /* by value id of what is started: its `done` */
+    DtMemoryWish *wish;        /* by value id */
+    bool *folded;              /* by value id: a `fold` reads it */
+    const int64_t **at;        /* by value id: strides, by axis of the type; NULL: dense, or nowhere yet */
+} DtMemory;
+
+/* memory.c: what the op makes; of communication that is started, what there is when it is done. */
+DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
+
+/* memory_walk.c: where the values of m's function lie once DtValue.over is known, in the order of its ops: temporaries
+ * get DtValue.lies, the functions that it calls their DtMemoryCall. */
+void dt_memory_walk(DtMemory *m);
+/* The value's strides by now. */
+DtView dt_memory_view(const DtMemory *m, const DtValue *value);
+/* All that is not said of a function yet: dense. */
+DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func);
+
+/* memory_lies.c: chooses value->lies, for a temporary. */
+void dt_memory_lies(const DtMemory *m, DtValue *value);
+
+#endif

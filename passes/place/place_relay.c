@@ -62,12 +62,21 @@ static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return carried < gathered;
 }
 
+/* One rank has nobody to hand on to. */
+static bool is_one_rank(const DtMesh *mesh, uint16_t bits)
+{
+    for (uint32_t m = 0; m < mesh->n; m++)
+        if (bits >> m & 1 && mesh->axes[m].size > 1)
+            return false;
+    return true;
+}
+
 uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     const DtAxis *block = dt_placeconvert_are_parts(op->loop->axis) ? find_blocks(op, in) : NULL;
     const uint16_t bits = block ? dt_shape_split_bits(block) : 0;
-    if (!bits || (bits & s->p->time) || !dt_relay_takes(op) || is_split_inside(s->p, op->func, bits) ||
-        !is_less(s, op, in))
+    if (is_one_rank(&s->p->module->mesh, bits) || (bits & s->p->time) || !dt_relay_takes(op) ||
+        is_split_inside(s->p, op->func, bits) || !is_less(s, op, in))
         return 0;
     const DtAxis axis = *block;
     for (uint32_t i = 0; i < op->n_in; i++) {

@@ -15,7 +15,7 @@ judge() { # layout, -D ...
     run "$dtc" program.dsl --parallel "$layout" "$@" --no-kernels --verify --print-after=place
     exits 0; prints 'equal to the serial program'; prints 'functions compute what they return'
 }
-for layout in none s z d r a w m; do
+for layout in none s z d r o a w m; do # o: an axis of one rank
     judge $layout
 done
 # 23 positions are 7 blocks and 2 positions; 2 are no block

@@ -557,6 +557,11 @@ static void lines_of(Reader *r, CertFunc *func)
             integer(r);
             expect(r, "=");
             DT_PUSH(r->program->arena, func->results, value_of(r));
+        } else if (take(r, "gradient ") || take(r, "surrogate ")) { /* says nothing of what the function computes */
+            name_of(r);
+            expect(r, "(");
+            for (; !r->failed && !take(r, ")"); take(r, ","))
+                value_of(r);
         } else {
             op_of(r, func);
         }

@@ -41,13 +41,18 @@ fn recurrence[t](a[..., t], b[..., t], first[...]) -> [..., t] {
     return y
   }
 }
+fn gate(x[...]) -> [...] {
+  e = sigmoid(x)
+  return e
+  gradient(dy) { return dy * e * (1 - e) }
+}
 layer block(x[batch, seq, embed]) -> [batch, seq, embed] {
   q = wq:linear[embed, (heads, key)](x)
   k = wk:linear[embed, (heads, key)](x)
   v = wv:linear[embed, (heads, value)](x)
   o = linear_attention[seq, key, value](q, k, v)
   param h0[cell] = normal(1.0)
-  a = sigmoid(wa:linear[embed, cell](x))
+  a = gate(wa:linear[embed, cell](x))
   g = recurrence[seq](a, wb:linear[embed, cell](x), h0)
   return x + wo:linear[(heads, value), embed](o) + wg:linear[cell, embed](g)
 }
@@ -67,6 +72,7 @@ parallel s on c { mesh t = 4; shard seq on t }
 parallel z on c { mesh t = 4; shard seq on t (order = zigzag) }
 parallel d on c { mesh d = 2, t = 2; shard batch on d; shard seq on t; zero 2 on d }
 parallel r on c { mesh d = 4; shard batch on d; remat h }
+parallel o on c { mesh d = 4, t = 1; shard batch on d; shard seq on t }
 parallel a on c { mesh a = 2, b = 2; shard seq on a, b }
 parallel w on c { mesh a = 2, b = 2; shard seq on b, a }
 parallel m on c { mesh d = 2, t = 2; shard batch on d; shard seq on t; micro batch = 2; zero 3 on d }

@@ -206,21 +206,46 @@ static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
     return true;
 }
 
-static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *final, const bool *positional)
+/* Whether add_value would do; left: values that may still be looked at. */
+static bool can_be_made(const Cone *c, uint32_t value, uint32_t *left)
+{
+    const CertOp *op = c->f->makes[value];
+    if (has_number(c, value))
+        return true;
+    if (!op || !(is_source(op) || is_map(op)) || !*left)
+        return false;
+    --*left;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (!can_be_made(c, op->in[i], left))
+            return false;
+    return true;
+}
+
+static void add_arg(Cone *c, uint32_t value)
+{
+    const CertOp *made = c->f->makes[value];
+    const CertType *type = made ? made->types[value - made->first_out] : c->f->placed->args.at[value];
+    set_number(c, value, c->func->n_values++);
+    DT_PUSH(c->f->m->scratch, c->func->args, type);
+}
+
+/* A function of what the call is given; and of what op alone is given, which must make no difference then. */
+static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const CertOp *call, const bool *positional)
 {
     DtArena *arena = f->m->scratch;
     Cone c = {.f = f, .func = DT_NEW(arena, CertFunc), .numbers = numbers};
     if (!numbers->of)
         numbers->of = DT_NEW_ARRAY(f->m->arena, Number, f->placed->n_values + 1);
     numbers->turn++;
-    for (uint32_t i = 0; i < final->n_in; i++) {
-        const uint32_t value = f->means[final->in[i]];
-        const CertOp *made = f->makes[value];
-        if (has_number(&c, value) || positional[value])
-            continue;
-        set_number(&c, value, c.func->n_values++);
-        const CertType *type = made ? made->types[value - made->first_out] : f->placed->args.at[value];
-        DT_PUSH(arena, c.func->args, type);
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        const uint32_t value = f->means[call->in[i]];
+        if (!has_number(&c, value) && !positional[value])
+            add_arg(&c, value);
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        uint32_t left = MOST_CONE;
+        if (!can_be_made(&c, op->in[i], &left))
+            add_arg(&c, op->in[i]);
     }
     c.func->n_args = c.func->n_values;
     return c;
@@ -245,7 +270,8 @@ static bool is_box(Frame *f, const CertOp *op, const CertOp *call, const bool *p
 {
     Match *m = f->m;
     dt_arena_reset(m->scratch);
-    Cone a = begin_cone(f, &f->numbers[0], call, positional), b = begin_cone(f, &f->numbers[1], call, positional);
+    Cone a = begin_cone(f, &f->numbers[0], op, call, positional);
+    Cone b = begin_cone(f, &f->numbers[1], op, call, positional);
     uint32_t *values = DT_NEW_ARRAY(m->scratch, uint32_t, call->n_in + 1);
     for (uint32_t i = 0; i < call->n_in; i++)
         values[i] = f->means[call->in[i]];

@@ -58,7 +58,7 @@ typedef struct Fusion {
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *is_result;           /* by value id */
     bool *late;                /* by position, of a union that is looked at: made of sums over rows */
-    DtValue **value;           /* by value id */
+    DtValue **value, **sum;    /* by value id; by position, of a sum over stages: the one before it, else NULL */
     uint32_t *seen, n_seen;    /* by value id: when it was counted last */
     uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
     uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
@@ -353,15 +353,22 @@ static bool hangs_below(const Fusion *f, uint32_t a, uint32_t b)
     return false;
 }
 
+/* What op i waits for: operands, and behind these the sum over stages before it: stages come to sums in one order. */
+static DtValue *awaited(const Fusion *f, uint32_t i, uint32_t j)
+{
+    const DtOp *op = f->func->ops.at[i];
+    return j < op->n_in ? op->in[j] : j == op->n_in ? f->sum[i] : NULL;
+}
+
 /* Adds the groups that g reads from and that come after a, but b, to those that are to be searched; true: it reads
  * a. */
 static bool add_sources(Fusion *f, uint32_t g, uint32_t a, uint32_t b)
 {
     const Group *group = &f->groups[g];
     for (uint32_t i = 0; i < group->ops.n; i++) {
-        const DtOp *op = f->func->ops.at[group->ops.at[i]];
-        for (uint32_t j = 0; j < op->n_in; j++) {
-            const uint32_t position = f->position[op->in[j]->id];
+        const DtValue *value;
+        for (uint32_t j = 0; (value = awaited(f, group->ops.at[i], j)); j++) {
+            const uint32_t position = f->position[value->id];
             const uint32_t source = position == UINT32_MAX ? b : f->group_of[position];
             if (source == a && g != b)
                 return true;
@@ -652,9 +659,10 @@ static uint32_t pop_ready(Ready *r)
 /* Reads of values that other groups make, one for each operand: into ret_count[group]. */
 static void count_waits(const Fusion *f, uint32_t *ret_count)
 {
+    const DtValue *value;
     for (uint32_t i = 0; i < f->func->ops.n; i++)
-        for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
-            uint32_t position = f->position[f->func->ops.at[i]->in[j]->id];
+        for (uint32_t j = 0; (value = awaited(f, i, j)); j++) {
+            uint32_t position = f->position[value->id];
             if (position != UINT32_MAX && f->group_of[position] != f->group_of[i])
                 ret_count[f->group_of[i]]++;
         }
@@ -727,17 +735,22 @@ static void index_readers(Fusion *f)
     f->seen = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         f->is_result[func->results.at[i]->id] = true;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++, n++)
-            f->reader[func->ops.at[i]->in[j]->id + 1]++, f->value[func->ops.at[i]->in[j]->id] = func->ops.at[i]->in[j];
+    DtValue *value, *sum = NULL;
+    f->sum = DT_NEW_ARRAY(f->arena, DtValue *, func->ops.n + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        f->sum[i] = func->ops.at[i]->stages ? sum : NULL;
+        sum = func->ops.at[i]->stages ? func->ops.at[i]->out[0] : sum;
+        for (uint32_t j = 0; (value = awaited(f, i, j)); j++, n++)
+            f->reader[value->id + 1]++, f->value[value->id] = value;
+    }
     for (uint32_t v = 0; v < func->n_values; v++)
         f->reader[v + 1] += f->reader[v];
     f->readers = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
     uint32_t *at = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
     memcpy(at, f->reader, func->n_values * sizeof *at);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
-            f->readers[at[func->ops.at[i]->in[j]->id]++] = i;
+        for (uint32_t j = 0; (value = awaited(f, i, j)); j++)
+            f->readers[at[value->id]++] = i;
 }
 
 /* The axes over which a group adds up row by row: its outer ones. */

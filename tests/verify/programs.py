@@ -108,7 +108,8 @@ OWN = ["outer_number", "aux_from_zero", "padded_whole", "state_scaled", "state_a
        "draws", "layers", "ghost", "metrics", "frozen_paths", "ring_lines", "padded_halo", "state_split",
        "sequences", "both_ways", "drawing_fns", "carried_groups", "carried_positions", "unread_params",
        "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
-       "loops_beside", "sum_in_loop", "zero_part", "ring_between", "ring_events", "wide_beside"]
+       "loops_beside", "sum_in_loop", "zero_part", "ring_between", "ring_events", "wide_beside", "ring_values",
+       "own_norms"]
 
 
 def ranks(layout):

@@ -62,7 +62,10 @@ def make(rng, program):
         lines.append("zero %d on %s%s" % (level, ", ".join(rng.sample(axes, rng.choice((1, len(axes))))), more))
     for loop in program.loops:
         if rng.random() < 0.25:
-            lines.append("remat " + loop)
+            names = program.bodies[loop]
+            some = rng.sample(names, min(len(names), rng.choice((1, 2)))) if rng.random() < 0.5 else []
+            of = " (%s = %s)" % (rng.choice(("keep", "drop")), some[0] if len(some) == 1 else "(%s)" % ", ".join(some))
+            lines.append("remat " + loop + (of if some else ""))
     return lines, math.prod(sizes.values())
 
 

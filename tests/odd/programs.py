@@ -10,18 +10,21 @@ import math
 import re
 
 import blocks
+import forms
 
 IMAGE = ("height", "width", "chan")
 
 
 class Program:
-    """text: model and train block; dims: name -> extent of what may be split; loops: labels at the top level."""
+    """text: model and train block; dims: name -> extent of what may be split; loops: labels at the top level; bodies:
+    label -> names of values and instances in it."""
 
-    def __init__(self, text, dims, loops, places, has_keys):
+    def __init__(self, text, dims, loops, places, has_keys, bodies):
         self.text, self.dims, self.loops, self.places, self.has_keys = text, dims, loops, places, has_keys
+        self.bodies = bodies
 
 
-class Maker(blocks.Blocks):
+class Maker(blocks.Blocks, forms.Forms):
     def __init__(self, rng):
         self.rng = rng
         self.dims = {}
@@ -29,7 +32,9 @@ class Maker(blocks.Blocks):
         self.lines = []
         self.indent = "  "
         self.count = 0
-        self.loops, self.places, self.layers = [], [], []
+        self.loops, self.places, self.layers, self.bodies = [], [], [], {}
+        self.nothing, self.top = [], []  # top: parameters of the top level that may be used again; in a layer: nothing
+        self.second = None  # name and axes of a second input
         self.has_keys = False
         self.depth = 0
         self.tokens = None  # name and axes of the i32 input, if there is one
@@ -397,6 +402,12 @@ class Maker(blocks.Blocks):
             (self.normed, 1),
             (self.bent, 1),
             (self.cut_by_extent, 0.7),
+            (self.streamed, 1.2),
+            (self.pooled, 0.4),
+            (self.in_blocks, 1.5),
+            (self.stated_gradient, 0.8),
+            (self.tied, 1),
+            (self.beside, 1.5 if self.second else 0),
         ]
         if any(a in self.feature for a in x[1]):
             options.append((self.linear, 4))
@@ -444,7 +455,7 @@ class Maker(blocks.Blocks):
         self.say("repeat %s in %s {" % (label, layers))
         if self.depth == 0:
             self.loops.append(label)
-        outer, self.indent, was = self.indent, self.indent + "  ", self.in_loop
+        outer, self.indent, was, begin = self.indent, self.indent + "  ", self.in_loop, len(self.lines)
         self.in_loop, self.depth = True, self.depth + 1
         y = (carried, axes)
         for _ in range(rng.choice((1, 2, 3))):
@@ -459,6 +470,8 @@ class Maker(blocks.Blocks):
             self.say("%s = %s + 0.1 * mean[%s](%s * %s)" % (aux, aux, ", ".join(axes), y[0], y[0]))
         self.say("%s = 0.6 * %s + 0.6 * %s" % (carried, carried, y[0]))
         self.in_loop, self.depth, self.indent = was, self.depth - 1, outer
+        self.bodies[label] = re.findall(r"^ *(\w+) = |\b(\w+):\w", "\n".join(self.lines[begin:]), re.M)
+        self.bodies[label] = sorted({a or b for a, b in self.bodies[label]} - {carried, aux})
         self.say("}")
         if aux:
             self.extra.append(aux)
@@ -469,8 +482,8 @@ class Maker(blocks.Blocks):
         name, axes = x
         if any(a not in self.dims for a in axes):
             return self.step(x)
-        saved = self.lines, self.indent, self.tokens, self.extra
-        self.lines, self.indent, self.tokens, self.extra = [], "  ", None, []
+        saved = self.lines, self.indent, self.tokens, self.extra, self.top, self.second
+        self.lines, self.indent, self.tokens, self.extra, self.top, self.second = [], "  ", None, [], self.nothing, None
         layer = self.fresh("part")
         y = ("x", axes)
         for _ in range(self.rng.choice((1, 2, 3))):
@@ -478,7 +491,7 @@ class Maker(blocks.Blocks):
         y = self.tame(y)
         head = "layer %s(x[%s]) -> [%s] {" % (layer, ", ".join(axes), ", ".join(y[1]))
         self.layers.append("\n".join([head] + self.lines + ["  return %s" % y[0], "}"]))
-        self.lines, self.indent, self.tokens, self.extra = saved
+        self.lines, self.indent, self.tokens, self.extra, self.top, self.second = saved
         self.places.append(layer)
         label = self.fresh("b")
         has_state = re.search("state |batchnorm|ghostnorm", self.layers[-1])
@@ -522,15 +535,35 @@ def metrics(rng, axes, xent):
     return lines + ["  metrics = " + (names[0] if len(names) == 1 else "(%s)" % ", ".join(names))]
 
 
-def frozen(rng, text):
-    """Lines of the train block: at most a third of the names that make parameters."""
+def parameters(text):
+    """Ends of paths, each of one declaration."""
     names = re.findall(r"param (\w+)\[", text)
-    names += [name + rng.choice((".*", ".w")) for name in re.findall(r"\b(\w+):linear", text)]
-    if len(names) < 3 or rng.random() < 0.7:
-        return []
-    chosen = rng.sample(names, rng.choice(range(1, len(names) // 3 + 1)))
-    paths = ", ".join('"*%s"' % name for name in chosen)
-    return ["  frozen = " + (paths if len(chosen) == 1 else "(%s)" % paths)]
+    return names + [name + ".*" for name in re.findall(r"\b(\w+):linear", text)]
+
+
+def chosen(rng, names):
+    """At most a third of them, as the text of an entry; they are taken out."""
+    some = rng.sample(names, rng.choice(range(1, len(names) // 3 + 1)))
+    for name in some:
+        names.remove(name)
+    paths = ", ".join('"*%s"' % name for name in some)
+    return paths if len(some) == 1 else "(%s)" % paths
+
+
+def groups(rng, names, result):
+    """Lines of the train block: what is frozen; parameters with an optimizer of their own, or a loss in turn."""
+    lines = []
+    if len(names) >= 3 and rng.random() < 0.3:
+        lines.append("  frozen = " + chosen(rng, names))
+    if len(names) < 3 or rng.random() < 0.6:
+        return lines
+    of = ""
+    if rng.random() < 0.6:
+        lines.append("  other = mean[%s](tanh(y - 0.1) * y)" % result)
+        of = rng.choice((", loss = other", ", loss = other, every = 2"))
+    call = rng.choice(("sgd(lr = 0.2, momentum = 0.9, nesterov = true", "adamw(lr = 0.02, eps = 1e-2, clip = 0.7"))
+    own = rng.choice(("", ", own_norm = true")) if "clip" in call else ""
+    return lines + ["  apart = %s%s, params = %s%s)" % (call, own, chosen(rng, names), of)]
 
 
 def make(rng, steps=None):
@@ -597,7 +630,12 @@ def make(rng, steps=None):
         inputs = "x[%s] = synthetic(-1, 1)" % shape
         call = "m(x)"
         maker.image = True
+    if rng.random() < 0.4:
+        maker.second = "u", tuple(a for a in x[1] if a == "batch" or rng.random() < 0.6)
+        own = "u[%s]" % ", ".join(maker.second[1])
+        head, inputs = head.replace("]) ->", "], %s) ->" % own), inputs + "\n  %s = synthetic(-1, 1)" % own
     x = maker.tame(maker.body(x, steps))
+    call = call.replace(")", ", u)") if maker.second else call
     xent = family == "tokens" and rng.random() < 0.6
     if xent:
         x = maker.back_to(x, ("batch", "seq", "embed")) or x
@@ -616,9 +654,11 @@ def make(rng, steps=None):
             rng.choice(("mean[%s]((y - 0.3) ** 2)", "mean[%s](sin(y) * y)", "mean[%s](log(1 + exp(y - 0.2)))")) % result
         )
     names = ["y"] + ["e%d" % i for i in range(len(extras))]
-    more = metrics(rng, x[1], xent) + frozen(rng, "\n".join(maker.layers + maker.lines))
+    more = metrics(rng, x[1], xent) + groups(rng, parameters("\n".join(maker.layers + maker.lines)), result)
     loss += "".join(" + 0.1 * %s" % e for e in names[1:])
-    text = ['include "std.dsl"', "", "axis win, piece, major, minor"] + maker.layers
+    if not maker.second and rng.random() < 0.25:
+        more.append("  eval = every(1, steps = 1, data = %s)" % inputs.rsplit(" = ", 1)[1])
+    text = ['include "std.dsl"', "", "axis win, piece, major, minor, past, far"] + maker.layers
     text += (
         [head % (result, ", f32[]" * len(extras))]
         + maker.lines
@@ -643,4 +683,4 @@ def make(rng, steps=None):
     text[1] = "dim " + ", ".join("%s = %d" % item for item in shards.items())
     if family == "image":
         shards.update(height=side, width=side)
-    return Program("\n".join(text), shards, maker.loops, maker.places, maker.has_keys)
+    return Program("\n".join(text), shards, maker.loops, maker.places, maker.has_keys, maker.bodies)

@@ -109,20 +109,7 @@ def show(odd, what, verdict, said):
 
 def minimise(odd, number):
     """As ranks.minimise, by what dtc says; layout 0 is the serial program, as in refused.txt."""
-
-    def judge(folder, run):
-        try:
-            return run(ranks.Case((odd.dtc, None), folder, odd.text(ranks.SEEDS[0])))
-        except ranks.Failed as failure:
-            return failure.args
-
-    def run(case, name, block="", options=(), compiler=None):
-        path = os.path.join(case.folder, name + ".dsl")
-        with open(path, "w") as file:
-            file.write(case.text + block)
-        return verdict_of(odd.dtc, path, (["--parallel", "odd"] if block else []) + list(options))
-
-    ranks.Case.run, odd.judge = run, judge
+    odd.judge_layout = lambda folder, block: odd.verdict(folder, block, ["--parallel", "odd"] if block else [])
     odd.layouts = [([], 1)] + odd.layouts
     ranks.minimise(odd, number)
 

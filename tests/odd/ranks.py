@@ -111,14 +111,30 @@ def read_tensors(path):
     return tensors
 
 
+def numbers(event):
+    """name -> value of all that an event of the log shows, but for times and rates."""
+    shown = event.get("losses") or {"": event}
+    found = {}
+    for loss, values in shown.items():
+        values = values if isinstance(values, dict) else {"loss": values}
+        found.update({(loss + " " + name).strip(): values[name] for name in ("loss", "grad_norm") if name in values})
+    found.update(event.get("metrics", {}))
+    return {"eval " + name if event["event"] == "eval" else name: value for name, value in found.items()}
+
+
 class Run:
-    """steps: loss, norm and metrics of each; saved: tensors after each; bits: what the second compiler must give, too."""
+    """steps: losses, norms, metrics and evaluations of each; norms: the largest norm of each; saved: tensors after each; bits:
+    what the second compiler must give, too."""
 
     def __init__(self, log, folder):
+        steps = {}
         with open(log) as file:
-            steps = [e for e in map(json.loads, file) if e["event"] == "step"]
-        self.names = ["loss", "grad_norm"] + sorted(steps[0].get("metrics", {}))
-        self.steps = [[e[name] if name in e else e["metrics"][name] for name in self.names] for e in steps]
+            for event in map(json.loads, file):
+                if event["event"] in ("step", "eval"):
+                    steps.setdefault(event["step"], {}).update(numbers(event))
+        self.names = sorted({name for step in steps.values() for name in step})
+        self.steps = [[step.get(name, 0.0) for name in self.names] for _, step in sorted(steps.items())]
+        self.norms = [max(v for name, v in step.items() if "grad_norm" in name) for _, step in sorted(steps.items())]
         self.saved, self.bits = [], [self.steps]
         for name in sorted(name for name in os.listdir(folder) if name.startswith("step-")):
             self.saved.append(read_tensors(os.path.join(folder, name, "model.safetensors")))
@@ -167,6 +183,21 @@ class Case:
         return Run(base + ".log", base + ".saved")
 
 
+    def goes_on(self, name, saved):
+        """The run of this plan from the first checkpoint of another, whose files begin with `saved`."""
+        base, first = os.path.join(self.folder, name), "step-%08d" % 1
+        part = base + ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(os.path.join(saved + ".saved", first), os.path.join(part, first))
+        execute(
+            [self.dtrun, base + ".plan", "--quiet", "--steps", str(STEPS), "--set", "save.every=1", "--set", "save.keep=0"]
+            + ["--resume", part, "--save", part, "--log", part + ".log", "--timeout", "100"],
+            "dtrun",
+        )
+        shutil.rmtree(os.path.join(part, first))
+        return Run(part + ".log", part)
+
+
 # ---- comparing ----
 
 
@@ -183,10 +214,13 @@ def difference(x, y):
 
 def unscaled(optimizer, norm):
     """What adamw would make of the whole gradient, were it small: its largest update does not tell how large that is."""
-    numbers = re.search(r"adamw\(lr = ([\d.]+), eps = ([\de.-]+)", optimizer)
-    clip = re.search(r"clip = ([\d.]+)", optimizer)
-    norm = min(norm, float(clip[1])) if clip else norm
-    return norm * float(numbers[1]) / float(numbers[2]) if numbers else 0
+    calls = re.findall(r"adamw\(lr = ([\d.]+), eps = ([\de.-]+)([^)]*)", optimizer)
+    return max((shortened(norm, rest) * float(lr) / float(eps) for lr, eps, rest in calls), default=0)
+
+
+def shortened(norm, rest):
+    clip = re.search(r"clip = ([\d.]+)", rest)
+    return min(norm, float(clip[1])) if clip else norm
 
 
 def compare(got, want, near, optimizer, precision, *nudged):
@@ -205,7 +239,7 @@ def compare(got, want, near, optimizer, precision, *nudged):
             return "tensors %s" % sorted(set(mine) ^ set(serial))
         before = want.saved[i - 1 if i else 1]  # the update: also of the first step, about that of the second
         update = {name: difference(serial[name], before[name]) for name in serial}
-        norm = want.steps[i][want.names.index("grad_norm")]
+        norm = want.norms[i]
         most = max(max(update.values(), default=0.0), unscaled(optimizer, norm))
         for name in serial:
             if len(mine[name]) != len(serial[name]):
@@ -232,11 +266,12 @@ def compare(got, want, near, optimizer, precision, *nudged):
 class Odd:
     def __init__(self, tools, seed, n_layouts):
         rng = random.Random(seed)
-        self.tools, self.seed = tools, seed
+        self.tools, self.seed, self.runs = tools, seed, {}
         self.program = programs.make(rng)
         self.optimizer = rng.choice(OPTIMIZERS)
         self.precision = rng.choice(("f32",) * 4 + tuple(PRECISIONS)) if rng.random() < 0.5 else "f32"
         self.layouts = [layouts.make(rng, self.program) for _ in range(n_layouts)]
+        self.calls = self.optimizer + self.program.text[self.program.text.index("train {") :]
 
     def text(self, seed, precision=None, factor=1):
         precision = precision or self.precision
@@ -251,23 +286,28 @@ class Odd:
 
     def serial(self, folder, seed):
         """The run, and the one whose distance from it measures what rounding does."""
-        want = Case(self.tools, folder, self.text(seed)).run("serial")
-        factor = 1.000001 if self.precision == "f32" else 1
-        return want, Case(self.tools, folder, self.text(seed, "f32", factor)).run("near")
+        if (folder, seed) not in self.runs:
+            want = Case(self.tools, folder, self.text(seed)).run("serial%d" % seed)
+            factor = 1.000001 if self.precision == "f32" else 1
+            self.runs[folder, seed] = want, Case(self.tools, folder, self.text(seed, "f32", factor)).run("near")
+        return self.runs[folder, seed]
 
     def differs(self, folder, seed, run):
-        """What run(case) gives under this seed against the serial run, None: nothing; why it was refused is raised."""
+        """What of run(case), pairs (name, run), differs from the serial run under this seed, None: nothing; why it was
+        refused is raised."""
         want, near = self.serial(folder, seed)
-        got = run(Case(self.tools, folder, self.text(seed)))
-        found = compare(got, want, near, self.optimizer, self.precision)
-        if not found:
-            return found
-        below, above = NEXT_TO_1[self.precision]
-        nudged = [
-            Case(self.tools, folder, self.text(seed, factor=factor)).run("nudged")
-            for factor in (1 - below, 1 + above, 1 - 2 * below, 1 + 2 * above)
-        ]
-        return compare(got, want, near, self.optimizer, self.precision, *nudged)
+        wrong = []
+        for what, got in run(Case(self.tools, folder, self.text(seed)), seed):
+            found = compare(got, want, near, self.calls, self.precision)
+            if found and not wrong:
+                below, above = NEXT_TO_1[self.precision]
+                nudged = [
+                    Case(self.tools, folder, self.text(seed, factor=factor)).run("nudged")
+                    for factor in (1 - below, 1 + above, 1 - 2 * below, 1 + 2 * above)
+                ]
+                found = compare(got, want, near, self.calls, self.precision, *nudged)
+            wrong += [what + found] if found else []
+        return "; ".join(wrong) or None
 
     def judge(self, folder, run):
         """(verdict, what was said)"""
@@ -282,14 +322,33 @@ class Odd:
 
     def check_serial(self, folder):
         """Verdicts of the serial program's other builds."""
-        yield "unfused", self.judge(folder, lambda case: case.run("unfused", options=["--unfused"]))
+        yield "unfused", self.judge(folder, lambda case, _: [("", case.run("unfused", options=["--unfused"]))])
         if shutil.which(SECOND):
             try:
-                mine = Case(self.tools, folder, self.text(SEEDS[0])).run("serial")
+                mine, _ = self.serial(folder, SEEDS[0])
                 other = Case(self.tools, folder, self.text(SEEDS[0])).run("second", compiler=SECOND)
                 yield SECOND, ("equal", "") if mine.bits == other.bits else ("different", "bits of %s" % SECOND)
             except Failed as failure:
                 yield SECOND, failure.args
+
+    def laid_out(self, case, seed, block):
+        """The run of the layout; the one that begins with the checkpoint which the serial program left after a step. From its
+        own checkpoint it must give the same bits."""
+        whole = case.run("layout", block)
+        yield "", whole
+        base, serial = (os.path.join(case.folder, name) for name in ("layout", "serial%d" % seed))
+        if case.goes_on("layout", base).bits[1:] != whole.bits[-2:]:
+            raise Failed("other bits", "after it was resumed")
+        run, first = case.goes_on("layout", serial), Run(serial + ".log", serial + ".saved")
+        for values in ("steps", "norms", "saved"):
+            setattr(run, values, getattr(first, values)[:1] + getattr(run, values))
+        yield "gone on from a serial step: ", run
+
+    def judge_layout(self, folder, block):
+        """Of no block: the serial program."""
+        if block:
+            return self.judge(folder, lambda case, seed: self.laid_out(case, seed, block))
+        return self.judge(folder, lambda case, _: [("", case.run("layout"))])
 
     def check(self):
         """[(what, verdict, said)]"""
@@ -302,9 +361,7 @@ class Odd:
             found = [(what,) + verdict for what, verdict in self.check_serial(folder)]
             for lines, ranks in self.layouts:
                 block = layouts.text(lines, ranks)
-                found.append(
-                    ("; ".join(lines),) + self.judge(folder, lambda case, block=block: case.run("layout", block))
-                )
+                found.append(("; ".join(lines),) + self.judge_layout(folder, block))
         return found
 
 
@@ -355,7 +412,7 @@ def minimise(odd, number):
         odd.program.text = text
         with tempfile.TemporaryDirectory(prefix="odd-") as folder:
             block = layouts.text(kept, ranks) if kept else ""
-            return odd.judge(folder, lambda case: case.run("layout", block))[0]
+            return odd.judge_layout(folder, block)[0]
 
     text, goal = odd.program.text, verdict(odd.program.text, lines)
     changed = True

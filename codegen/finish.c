@@ -188,11 +188,23 @@ static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint
     return plan->bodies.n - 1;
 }
 
+/* How often a step runs the entry: that of a loss that has its turn in every k-th step 1 / k times. */
+static double turns_of(const DtEmit *e, const char *name)
+{
+    const DtTrainConfig *train = e->program->train;
+    for (uint32_t i = 0; train && i < train->objectives.n; i++) {
+        const DtEntryPoint grad = dt_entry_new(DT_ENTRY_GRAD, train->objectives.at[i].name, DT_PART_WHOLE, -1);
+        if (strcmp(dt_entry_run(&grad), name) == 0)
+            return 1 / (double)train->objectives.at[i].every;
+    }
+    return 1;
+}
+
 void dt_finish_entry(DtEmit *e, const char *name)
 {
     DtPlanEntry entry = {.name = dt_write_str(e->plan, name), .first = e->plan->schedule.n,
                          .stage = e->module->pipeline ? e->stage : DT_PLAN_NONE};
-    double trips[DT_PLAN_MAX_DEPTH + 2] = {e->trips};
+    double trips[DT_PLAN_MAX_DEPTH + 2] = {e->trips * turns_of(e, name)};
     bool counts = strncmp(name, "step", 4) == 0 || strncmp(name, "grad.", 5) == 0;
     uint32_t depth = 0, n_open = 0, open[DT_PLAN_MAX_DEPTH + 2]; /* WHEN items */
     place_temporaries(e);

@@ -70,7 +70,7 @@ typedef struct DtPlanMeta {
     int64_t tokens;           /* elements of the first input per step over all ranks */
     int64_t parameters;       /* logical elements of all parameters */
     int64_t eval_every, eval_steps, save_every, save_keep;
-    double flops;             /* of one step over all ranks, contractions only */
+    double flops;             /* of a step over all ranks, the mean where losses take turns; contractions only */
 } DtPlanMeta;
 
 /* SETT: numbers in formulas of scalars that a run may set: "lr.base". is_whole: to a count only. */

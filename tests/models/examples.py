@@ -20,6 +20,7 @@ TABLE = (
     ("resnet", ("two", "four"), None, "accuracy", lambda x: x > 0.9),
     ("byol", ("two",), 200, "accuracy", lambda x: x > 0.9),  # a probe of random features comes to 0.6
     ("diffusion", ("four",), 400, "loss", lambda x: x < 0.55),
+    ("gan", ("two",), 1600, "near", lambda x: x > 0.6),
 )
 
 
@@ -38,17 +39,22 @@ def steps_of(tools, folder, name, layout, options):
         return [event for event in map(json.loads, file) if event["event"] == "step"]
 
 
+def loss_of(step):
+    """All losses of the step: a GAN has two."""
+    return sum(each["loss"] for each in step["losses"].values()) if "losses" in step else step["loss"]
+
+
 def main(tools):
     failed = 0
     for name, layouts, steps, what, reached in TABLE:
         with tempfile.TemporaryDirectory() as folder:
             serial = steps_of(tools, folder, name, "none", ["--steps", str(steps)] if steps else [])
-            end = sum(step["loss"] if what == "loss" else step["metrics"][what] for step in serial[-LAST:]) / LAST
+            end = sum(loss_of(step) if what == "loss" else step["metrics"][what] for step in serial[-LAST:]) / LAST
             print("%s: %s %.4g after %d steps" % (name, what, end, len(serial)))
             failed += not reached(end)
             for layout in layouts:
-                losses = [step["loss"] for step in steps_of(tools, folder, name, layout, ["--steps", str(FEW)])]
-                wanted = [step["loss"] for step in serial[:FEW]]
+                losses = [loss_of(step) for step in steps_of(tools, folder, name, layout, ["--steps", str(FEW)])]
+                wanted = [loss_of(step) for step in serial[:FEW]]
                 equal = len(losses) == FEW and all(abs(a - b) <= NEAR * b for a, b in zip(losses, wanted))
                 print("%s: %s %s" % (name, layout, "as serial" if equal else "%s, serial %s" % (losses, wanted)))
                 failed += not equal

@@ -91,6 +91,7 @@ def layouts(tools):
     check("update@fooled" in said, "--verify does not say what it compared: " + said)
     resumed(tools, "gan_zero3")
     shown(tools, serial)
+    counted(tools)
     tampered(tools, serial)
 
 
@@ -110,6 +111,19 @@ def shown(tools, name):
     check(re.search(r"step 2/2  apart .*  fooled [0-9.]+  norm [0-9.]+  lr 1.00e-02  right ", said), "the second shows " + said)
     said = run([tools[1], name + ".plan", "--eval", "--resume", name])
     check(re.search(r"apart [0-9.]+, fooled [0-9.]+, right [0-9.]+ over 32 samples", said), "--eval shows " + said)
+
+
+def counted(tools):
+    """Flops of a step are those of the mean step: half of the second loss's in every second step."""
+    with open(PROGRAM) as file:
+        text = file.read()
+    flops = []
+    for every in 1, 2, 4:
+        with open("turns.dsl", "w") as file:
+            file.write(text.replace("every = 2)", "every = %d)" % every))
+        run([tools[0], "turns.dsl", "--train", "gan", "--parallel", "none", "--no-kernels", "-o", "turns.plan"])
+        flops.append(float(re.search(r"META .* flops=([0-9.e+]+)", run([tools[0], "dump", "turns.plan"])).group(1)))
+    check(flops[0] > flops[1] and flops[0] - flops[2] == 1.5 * (flops[0] - flops[1]), "flops of a step: %s" % flops)
 
 
 def tampered(tools, name):

@@ -18,59 +18,6 @@ static const char *text_of(const DtText *text) { return text->at ? text->at : ""
 
 static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y.lo; }
 
-/* ---- blocks ---- */
-
-/* What is not compared is said, once for all calls, and goes on: with shorter axes it may be. */
-static void say_too_large(const DtCli *cli, const DtFunc *func, DtSpan *last)
-{
-    if (same_span(func->span, *last))
-        return;
-    *last = func->span;
-    DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
-                               "that `%s` computes in blocks what it returns is too large to be proved",
-                               dt_graph_source_name(func));
-    dt_diag_help(d, "compile it once with shorter axes (`-D`): that is proved");
-}
-
-/* Functions that compute another form of what they mean: the forms are proved equal before anything else is done. */
-static int check_blocks(DtCli *cli, const DtModule *module)
-{
-    DtText text = {0};
-    DtSpan last = {0};
-    uint32_t n = 0, proved = 0;
-    int code = DT_EXIT_OK;
-    for (uint32_t i = 0; i < module->funcs.n; i++)
-        n += module->funcs.at[i]->meant != NULL;
-    if (n)
-        dt_irtext_print(module, &text);
-    for (uint32_t i = 0; code == DT_EXIT_OK && i < module->funcs.n; i++) {
-        const DtFunc *func = module->funcs.at[i];
-        DtText said = {0};
-        if (!func->meant)
-            continue;
-        const DtBoxVerdict verdict = dt_box_functions(cli->arena, text.at, func->name, func->meant->name, &said);
-        if (verdict == DT_BOX_SAME)
-            proved++;
-        else if (verdict == DT_BOX_LARGE)
-            say_too_large(cli, func, &last);
-        else
-            code = dt_cli_fail(DT_EXIT_FAILED,
-                               "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
-                               "`neutral` and `emit`: %s%s",
-                               dt_graph_source_name(func), text_of(&said), dt_cli_position(cli, text_of(&said)));
-        dt_text_free(&said);
-    }
-    dt_text_free(&text);
-    if (proved && code == DT_EXIT_OK && cli->verify) {
-        DtText line = {0};
-        dt_text_printf(&line, "proved: in blocks %u function%s what %s\n", proved,
-                       proved == 1 ? " computes" : "s compute", proved == 1 ? "it returns" : "they return");
-        code = dt_cli_print(&line);
-        dt_text_free(&line);
-    }
-    return code;
-}
-
 /* ---- merges ---- */
 
 /* A module's functions while a law of one of them is looked at. */
@@ -176,6 +123,83 @@ static void check_merge(DtCli *cli, const DtFunc *func)
     dt_text_free(&said);
 }
 
+/* ---- what stands before the first block ---- */
+
+/* The loop over blocks of a function with `emit` (frontend/lower_scan.c): it carries what stands before each. */
+static const DtOp *loop_over_blocks(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_LOOP && op->loop->label == dt_intern("blocks") && op->loop->n_carried &&
+            op->loop->n_stacked == op->loop->n_carried && op->loop->n_stacked_out == op->loop->n_carried)
+            return op;
+    }
+    return NULL;
+}
+
+/* value with what makes it, in the law; map: by value id, NULL where nothing was made yet. */
+static DtValue *again(Law *law, DtArena *arena, const DtValue *value, DtValue **map)
+{
+    if (map[value->id] || !value->op)
+        return map[value->id];
+    const DtOp *op = value->op;
+    DtValue **in = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = again(law, arena, op->in[i], map);
+    const DtOp *made = dt_graph_copy(&law->b, op, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        map[op->out[i]->id] = made->out[i];
+    return map[value->id];
+}
+
+/* A function of func's inputs and a part: to that part, merged with what stands before the first block or not. */
+static const DtFunc *of_neutral(DtCli *cli, const DtFunc *func, const DtOp *loop, bool merged)
+{
+    const uint32_t n = loop->loop->n_carried, n_invariant = loop->loop->n_invariant;
+    const DtFunc *body = loop->func;
+    DtFunc *made = dt_graph_func(func->module, dt_intern_printf("%s.%s", func->name, merged ? "begun" : "plain"),
+                                 DT_FUNC_FN);
+    Law law = {.b = {.func = made}, .n = n};
+    DtValue **outside = DT_NEW_ARRAY(cli->arena, DtValue *, func->n_values + 1),
+            **inside = DT_NEW_ARRAY(cli->arena, DtValue *, body->n_values + 1),
+            **part = DT_NEW_ARRAY(cli->arena, DtValue *, n);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        outside[func->inputs.at[i]->id] = dt_graph_arg(made, func->inputs.at[i]->type, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        part[i] = dt_graph_arg(made, body->inputs.at[1 + i]->type, NULL);
+        inside[body->inputs.at[1 + n + n_invariant + i]->id] = part[i];
+    }
+    if (!merged)
+        return end_law(&law, part);
+    inside[body->inputs.at[0]->id] = dt_graph_constant(&law.b, DT_I32, 0);
+    for (uint32_t i = 0; i < n + n_invariant; i++)
+        inside[body->inputs.at[1 + i]->id] = again(&law, cli->arena, loop->in[i], outside);
+    for (uint32_t i = 0; i < n; i++)
+        part[i] = again(&law, cli->arena, body->results.at[i], inside);
+    return end_law(&law, part);
+}
+
+/* Whether it is a beginning that adds nothing: where the whole is compared, that it is the right beginning is known. */
+static void check_neutral(DtCli *cli, const DtFunc *func)
+{
+    DtText said = {0};
+    DtModule *module = func->module;
+    const uint32_t n_funcs = module->funcs.n;
+    const DtOp *loop = loop_over_blocks(func);
+    if (!loop || loop->loop->n_carried > MOST_PARTS)
+        return;
+    const DtOp *first = loop->in[0]->op;
+    const DtFunc *plain = of_neutral(cli, func, loop, false), *begun = of_neutral(cli, func, loop, true);
+    if (!do_the_same(cli, begun, plain, &said)) {
+        DtDiag *d = dt_diag_report(cli->diags, L0209, first && first->span.file ? first->span : func->span,
+                                   "what `neutral` of `%s` gives is not neutral", dt_graph_source_name(func));
+        dt_diag_note(d, "merged with a part by chance it is not that part: %s", text_of(&said));
+        dt_diag_help(d, "right if the axis begins with it; else the first block has too much or too little");
+    }
+    dt_text_free(&said);
+    module->funcs.n = n_funcs;
+}
+
 /* The merges that functions state, once for all calls. */
 static void check_merges(DtCli *cli, DtModule *module)
 {
@@ -190,6 +214,61 @@ static void check_merges(DtCli *cli, DtModule *module)
         check_merge(cli, func);
         module->funcs.n = n_funcs;
     }
+}
+
+/* ---- blocks ---- */
+
+/* What is not compared is said, once for all calls, and goes on: with shorter axes it may be. */
+static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
+{
+    if (same_span(func->span, *last))
+        return;
+    *last = func->span;
+    DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
+                               "that `%s` computes in blocks what it returns is too large to be proved",
+                               dt_graph_source_name(func));
+    dt_diag_help(d, "compile it once with shorter axes (`-D`): that is proved");
+    if (!func->library)
+        check_neutral(cli, func);
+}
+
+/* Functions that compute another form of what they mean: the forms are proved equal before anything else is done. */
+static int check_blocks(DtCli *cli, const DtModule *module)
+{
+    DtText text = {0};
+    DtSpan last = {0};
+    uint32_t n = 0, proved = 0;
+    int code = DT_EXIT_OK;
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        n += module->funcs.at[i]->meant != NULL;
+    if (n)
+        dt_irtext_print(module, &text);
+    for (uint32_t i = 0; code == DT_EXIT_OK && i < module->funcs.n; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        DtText said = {0};
+        if (!func->meant)
+            continue;
+        const DtBoxVerdict verdict = dt_box_functions(cli->arena, text.at, func->name, func->meant->name, &said);
+        if (verdict == DT_BOX_SAME)
+            proved++;
+        else if (verdict == DT_BOX_LARGE)
+            say_too_large(cli, func, &last);
+        else
+            code = dt_cli_fail(DT_EXIT_FAILED,
+                               "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
+                               "`neutral` and `emit`: %s%s",
+                               dt_graph_source_name(func), text_of(&said), dt_cli_position(cli, text_of(&said)));
+        dt_text_free(&said);
+    }
+    dt_text_free(&text);
+    if (proved && code == DT_EXIT_OK && cli->verify) {
+        DtText line = {0};
+        dt_text_printf(&line, "proved: in blocks %u function%s what %s\n", proved,
+                       proved == 1 ? " computes" : "s compute", proved == 1 ? "it returns" : "they return");
+        code = dt_cli_print(&line);
+        dt_text_free(&line);
+    }
+    return code;
 }
 
 int dt_cli_check_forms(DtCli *cli, DtModule *module)

@@ -88,4 +88,7 @@ wrong linear_attention 's/return q @d h + seen/return seen/'
 wrong recurrence 's/return (p \* q, q \* h + g)/return (p * q, h + g)/'
 wrong recurrence 's/return (p \* q, q \* h + g)/return (p * q, p * h + g)/'
 wrong recurrence 's/return (1, first)/return (1, 0)/'
+# A beginning that counts is refused where all is compared, and else said (golden/errors/L0209.dsl).
+sed 's/neutral() { return -inf }/neutral() { return 0 }/' merges.dsl >wrong.dsl
+run "$dtc" wrong.dsl --parallel none --no-kernels; exits 1; says '`most` does not compute in blocks what it returns'
 finish

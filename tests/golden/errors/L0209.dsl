@@ -48,3 +48,21 @@ model net(x[batch, seq]) -> [batch] {
   return behind[seq](x * w)
 }
 train { x[batch, seq] = synthetic(0, 1); loss = sum[batch](net(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- beginning
+# dtc --no-kernels --report
+dim batch = 2, seq = 200_000
+fn most[t](x[..., t]) -> [..., t] {
+  h = x[t = 0]
+  repeat i in size[t] { h = max(h, x[t = i]); y[t = i] = h }
+  return y
+  scan[t] { return max[t](x) }
+  neutral() { return 0 }
+  merge(h, g) { return max(h, g) }
+  emit(h) { repeat i in size[t] { h = max(h, x[t = i]); y[t = i] = h }
+    return y }
+}
+model m(x[batch, seq]) -> [batch, seq] {
+  param w[seq] = ones
+  return most[seq](x * w)
+}
+train { x[batch, seq] = synthetic(0, 1); loss = sum[batch, seq](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

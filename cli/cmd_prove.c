@@ -67,9 +67,12 @@ void dt_cli_say_proved(const DtCertCounts *counts, DtText *ret_text)
 {
     dt_text_printf(ret_text, "proved: %u results of the layout are those of the serial program (%u values)\n",
                    counts->claims, counts->values);
-    if (counts->boxes)
-        dt_text_printf(ret_text, "proved: what ranks do for rings and the zigzag order is that (%u calls)\n",
-                       counts->boxes);
+    if (!counts->boxes)
+        return;
+    dt_text_printf(ret_text, "proved: what ranks do for rings and the zigzag order is that (%u calls", counts->boxes);
+    if (counts->rounded)
+        dt_text_printf(ret_text, ", but for where %u of them round", counts->rounded);
+    dt_text_add(ret_text, ")\n");
 }
 
 static int print_proof(const Prove *p)

@@ -14,6 +14,7 @@ enum { MORE_TRIES = 6, MOST_RESULTS = 64 };
 typedef struct Proved {
     const char *text; /* of both functions */
     size_t len;
+    bool rounded; /* but for where they round */
 } Proved;
 
 struct DtBoxes {
@@ -367,39 +368,54 @@ static bool begin(Box *b, const Side *sides)
     return dt_boxsmall_decide(b, programs, funcs) && dt_boxdraw_begin(b, x);
 }
 
-static bool was_proved(const DtBoxes *boxes, const DtText *text)
+static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, bool streams)
 {
-    for (uint32_t i = 0; i < boxes->proved.n; i++)
-        if (boxes->proved.at[i].len == text->len && memcmp(boxes->proved.at[i].text, text->at, text->len) == 0)
-            return true;
-    return false;
+    for (uint32_t i = 0; i < boxes->proved.n; i++) {
+        const Proved *one = &boxes->proved.at[i];
+        if (one->len == text->len && (streams || !one->rounded) && memcmp(one->text, text->at, text->len) == 0)
+            return one;
+    }
+    return NULL;
 }
 
-static bool try_all(DtBoxes *boxes, const Side *sides, bool whole, DtText *problem)
+/* How often something is tried. */
+typedef struct Try {
+    bool whole, rounds;
+} Try;
+
+static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool *ret_narrows, DtText *problem)
 {
     Box *box = DT_NEW(boxes->box, Box);
     const DtResidues all = boxes->r;
-    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .whole = whole,
-                 .problem = problem};
+    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem,
+                 .whole = how.whole, .rounds = how.rounds};
     const bool equal = begin(box, sides) && compare_draws(box, sides);
     boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
+    *ret_narrows = box->narrows;
     return equal;
 }
 
 /* What is refused at few positions may be right at all of them, if those are not too many: a sum over an identity
- * matrix that is made of positions. */
-static bool prove(DtBoxes *boxes, const Side *sides, DtText *problem)
+ * matrix that is made of positions. What is refused since it rounds elsewhere may be right if it streams. */
+static bool prove(DtBoxes *boxes, const Side *sides, bool streams, bool *ret_rounded, DtText *problem)
 {
+    bool narrows = true, equal = false, large = false;
+    DtText said = {0};
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
         dt_text_printf(problem, "the system gives no random numbers (getentropy), which boxes are checked with");
         return false;
     }
-    if (try_all(boxes, sides, false, problem))
-        return true;
-    const bool large = boxes->large;
-    DtText said = {0};
-    const bool equal = !large && try_all(boxes, sides, true, &said);
+    for (uint32_t real = 0; !equal && real <= (streams && narrows); real++)
+        for (uint32_t whole = 0; !equal && whole < 2; whole++) {
+            DtText *why = real || whole ? &said : problem;
+            equal = try_one(boxes, sides, (Try){whole, !real}, &narrows, why);
+            said.len = 0;
+            large = large || (boxes->large && !whole);
+            *ret_rounded = real;
+            if (boxes->large)
+                break;
+        }
     boxes->large = large;
     dt_text_free(&said);
     problem->len = equal ? 0 : problem->len;
@@ -407,18 +423,21 @@ static bool prove(DtBoxes *boxes, const Side *sides, DtText *problem)
 }
 
 bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b, const CertFunc *y,
-                  DtText *ret_problem)
+                  bool streams, DtText *ret_problem)
 {
     const Side sides[2] = {{a, x}, {b, y}};
     dt_arena_reset(boxes->box);
     DtText text = written(boxes, a, x, b, y);
-    bool equal = was_proved(boxes, &text);
+    const Proved *known = was_proved(boxes, &text, streams);
+    Proved proved = {.len = text.len};
+    bool equal = known != NULL;
     boxes->counts.boxes++;
-    if (!equal && (equal = prove(boxes, sides, ret_problem))) {
-        const Proved proved = {dt_arena_strndup(boxes->arena, text.at, text.len), text.len};
+    if (!equal && (equal = prove(boxes, sides, streams, &proved.rounded, ret_problem))) {
+        proved.text = dt_arena_strndup(boxes->arena, text.at, text.len);
         boxes->counts.proved++;
         DT_PUSH(boxes->arena, boxes->proved, proved);
     }
+    boxes->counts.rounded += equal && (known ? known->rounded : proved.rounded);
     dt_text_free(&text);
     return equal;
 }
@@ -431,7 +450,7 @@ DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, c
     bool same = dt_certtext_read(arena, text, &program, ret_problem);
     const CertFunc *f = same ? dt_certtext_func(&program, x) : NULL, *g = same ? dt_certtext_func(&program, y) : NULL;
     same = same && ((f && g) || (dt_text_add(ret_problem, "a function is missing"), false)) &&
-           dt_box_equal(boxes, &program, f, &program, g, ret_problem);
+           dt_box_equal(boxes, &program, f, &program, g, true, ret_problem);
     const bool large = boxes->large;
     dt_box_end(boxes);
     return same ? DT_BOX_SAME : large ? DT_BOX_LARGE : DT_BOX_OTHER;

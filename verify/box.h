@@ -20,12 +20,14 @@ DtBoxes *dt_box_begin(DtArena *arena);
 void dt_box_end(DtBoxes *boxes); /* frees what the arena does not */
 
 /* Whether what the functions make of equal arguments is equal: arguments and results correspond in order, with equal
- * types. The programs have the same mesh. If not, ret_problem says why. */
+ * types. The programs have the same mesh. A cast to fewer digits is a function of which nothing is known; streams: what
+ * is done in parts may round elsewhere, functions that differ in that alone are equal. If not, ret_problem says why. */
 bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x, const struct CertProgram *b,
-                  const struct CertFunc *y, DtText *ret_problem);
+                  const struct CertFunc *y, bool streams, DtText *ret_problem);
 
 typedef struct DtBoxCounts {
     uint32_t boxes, proved; /* met; of these, unlike others before */
+    uint32_t rounded;       /* of those that were met, equal but for where they round */
     const char *ring;       /* the function whose ring call does not do what it means, as `placed` names it; or NULL */
 } DtBoxCounts;
 DtBoxCounts dt_box_counts(const DtBoxes *boxes);

@@ -116,14 +116,20 @@ static uint64_t whole_elements(const BoxShape *shape)
     return n;
 }
 
+static DtResidue draw_number(const Box *b, const BoxShape *shape, uint64_t hash)
+{
+    const DtResidue x = dt_residue_random(b->r, hash);
+    return b->rounds ? dt_boxrun_of_dtype(b, shape->type->dtype, x) : x;
+}
+
 /* Element number `linear` where constants occur among operands; over n_known + 1 draws it is each of them, and a random
  * one. In the first draw all operands are equal. */
-static DtResidue draw_tie(const Box *b, uint32_t argument, uint64_t hash, uint64_t linear)
+static DtResidue draw_tie(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t hash, uint64_t linear)
 {
     const uint64_t which = (linear + argument + b->number) % (b->r->n_known + 1);
     if (b->number == 0)
-        return dt_residue_random(b->r, dt_residue_mix(b->seed, linear & 1));
-    return which < b->r->n_known ? dt_residue_number(b->r, b->r->known[which]) : dt_residue_random(b->r, hash);
+        return draw_number(b, shape, dt_residue_mix(b->seed, linear & 1));
+    return which < b->r->n_known ? dt_residue_number(b->r, b->r->known[which]) : draw_number(b, shape, hash);
 }
 
 /* Of them, one after the other, in all draws each of them twice: in the first half all operands are equal. */
@@ -145,9 +151,10 @@ static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument
     if (!shape->is_float)
         return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
     if (b->ties)
-        return draw_tie(b, argument, hash, linear);
+        return draw_tie(b, shape, argument, hash, linear);
     /* equal numbers, too */
-    return dt_residue_random(b->r, b->number % 2 && hash % 2 ? dt_residue_mix(seed, hash >> 8 & 3) : hash);
+    hash = b->number % 2 && hash % 2 ? dt_residue_mix(seed, hash >> 8 & 3) : hash;
+    return draw_number(b, shape, hash);
 }
 
 void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x)

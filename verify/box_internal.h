@@ -62,6 +62,8 @@ typedef struct Box {
     DtText *problem;
     bool large; /* the problem is that it would take too long */
     bool whole; /* no position is left out */
+    bool rounds, narrows; /* a cast to fewer digits is not what it was; there is one */
+    const char *from;     /* the present op's first operand's dtype */
     uint32_t n_mesh, ranks;
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
     BoxLens lenses[BOX_NAMES];
@@ -89,6 +91,9 @@ typedef struct Box {
 
 /* Of a constant: that it is exact as an integer. */
 static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
+
+/* Whether a float of the one dtype may be none of the other. */
+bool dt_box_narrows(const char *from, const char *to);
 
 /* Whether an attribute without a value is this. */
 bool dt_box_has_flag(const CertOp *op, const char *flag);
@@ -159,6 +164,9 @@ DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shap
 
 /* x, so often; factor: n as a float. */
 DtResidue dt_boxrun_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
+
+/* x as a number that its dtype has: a cast to it leaves it as it is. */
+DtResidue dt_boxrun_of_dtype(const Box *b, const char *dtype, DtResidue x);
 
 bool dt_boxrun_same_type(const CertType *a, const CertType *c);
 

@@ -4,9 +4,11 @@
  * compare it with. */
 #include "verify/box_internal.h"
 
+#include "base/hash.h"
 #include "base/intern.h"
 
 #include <limits.h>
+#include <math.h>
 
 enum { MOST_TURNS = 1 << 16 }; /* of a loop; how much is computed is bounded as well */
 
@@ -130,10 +132,46 @@ WHOLE(whole_ne, x != y)
 WHOLE(whole_and, x && y)
 WHOLE(whole_or, x || y)
 
+bool dt_box_narrows(const char *from, const char *to)
+{
+    return dt_cert_is_float(from) && dt_cert_is_float(to) && !is(from, to) && !is(to, "f64") &&
+           !(is(to, "f32") && !is(from, "f64"));
+}
+
+/* ---- roundings ---- */
+
+static bool has_digits(const char *dtype, double x)
+{
+    int exponent;
+    const int digits = is(dtype, "bf16") ? 8 : is(dtype, "f16") ? 11 : 24;
+    const double fraction = ldexp(frexp(x, &exponent), digits);
+    return x == 0 || (fraction == floor(fraction) && exponent > -14 && exponent <= 15);
+}
+
+/* What is known to be of the dtype: its second component follows from the first one, in a way that nobody knows. */
+DtResidue dt_boxrun_of_dtype(const Box *b, const char *dtype, DtResidue x)
+{
+    x.q = dt_residue_mix(dt_hash_text(dtype, b->r->hash), x.p) % b->r->q.m;
+    return x;
+}
+
+/* Of a rounding nothing is known but that numbers of the dtype stay: 0, 1, constants that have so few digits, what
+ * was rounded, operands. */
+static DtResidue rounded(const Box *b, const char *to, DtResidue x)
+{
+    bool stays = dt_residue_is_symbol(x) || x.p == 0 || x.p == dt_residue_of_whole(b->r, 1).p ||
+                 x.q == dt_boxrun_of_dtype(b, to, x).q;
+    for (uint32_t i = 0; !stays && i < b->r->n_known; i++)
+        stays = x.p == b->r->known_p[i] && has_digits(to, b->r->known[i]);
+    return stays ? x : dt_boxrun_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
+}
+
 /* Which integer a float becomes is a decision of the draw. */
 static DtResidue cast_float(Box *b, const char *to, DtResidue x)
 {
     int64_t whole = 0;
+    if (b->rounds && dt_box_narrows(b->from, to))
+        return rounded(b, to, x);
     if (dt_cert_is_float(to) || x.p >= DT_RESIDUE_ABSENT)
         return x;
     if (is(to, "bool"))
@@ -261,6 +299,7 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
     const BoxShape *first = in[0]->shape, *last = in[op->n_in - 1]->shape;
     const bool where = map->n_in == 3, floats = first->is_float;
     Run *run = floats ? map->floats : map->wholes;
+    b->from = first->type->dtype;
     const bool makes = is(op->kind, "cast") || out->shape->is_bool || out->shape->is_float == floats;
     const bool fits = where ? first->is_bool && last->is_float == out->shape->is_float
                             : last->is_float == floats && makes;

@@ -150,6 +150,8 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
         dt_boxsmall_constant(b, (int64_t)op->number);
     b->compares = b->compares || is(op->kind, "topk");
+    b->narrows = b->narrows || (is(op->kind, "cast") && op->n_in == 1 &&
+                                dt_box_narrows(c->types[op->in[0]]->dtype, op->types[0]->dtype));
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2 && is_order(op->kind, false); i++) {

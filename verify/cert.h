@@ -50,6 +50,7 @@ typedef struct DtCertCounts {
     uint32_t values; /* of the final program whose rule was checked */
     uint32_t claims; /* results compared */
     uint32_t boxes;  /* calls of functions that ring calls and the zigzag order became; dt_box_prove's count */
+    uint32_t rounded; /* of these, that round elsewhere than the call: in parts */
     const char *ring; /* see DtBoxCounts */
 } DtCertCounts;
 

@@ -26,6 +26,7 @@ bool dt_certfile_programs(DtArena *arena, const DtLogicalTexts *texts, DtCertCou
     const bool proved = dt_cert_prove(arena, texts->serial, texts->placed, ret_counts, ret_problem) &&
                         dt_box_prove(arena, texts->placed, texts->final, &boxes, ret_problem);
     ret_counts->boxes = boxes.boxes;
+    ret_counts->rounded = boxes.rounded;
     ret_counts->ring = boxes.ring;
     return proved;
 }

@@ -14,7 +14,7 @@ import tempfile
 TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
-    "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
+    "r": "bf16[]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
 }
 ADDS = """func adds : body @1:1-2 {
   arg %step.0 : i32[]
@@ -238,6 +238,15 @@ ROWS = [
      ["2 topk[s, c](%0) : f32[c=1], i32[c=1]", "stop(%2) : i32[c=1]"],
      ["iota[s]() : i32[s=64]", "const() : i32[] number=63", "sub(%2, %1) : i32[s=64]", "gather[s](%0, %3) : f32[s=64]",
       "2 topk[s, c](%4) : f32[c=1], i32[c=1]", "sub(%2, %6) : i32[c=1]"]),
+    # roundings: what does not stream rounds where the call does
+    ("what was rounded is rounded", True, "y", "bf16[]", "",
+     ["cast(%0) : bf16[]", "cast(%1) : f32[]", "cast(%2) : bf16[]"], ["cast(%0) : bf16[]"]),
+    ("a rounding that is left out", False, "y", "f32[]", "",
+     ["cast(%0) : bf16[]", "cast(%1) : f32[]", "exp(%2) : f32[]"], ["exp(%0) : f32[]"]),
+    ("a rounding to other digits", False, "y", "f32[]", "",
+     ["cast(%0) : bf16[]", "cast(%1) : f32[]"], ["cast(%0) : f16[]", "cast(%1) : f32[]"]),
+    ("the digits that an operand has", True, "r", "bf16[]", "",
+     ["cast(%0) : f32[]", "cast(%1) : bf16[]"], ["stop(%0) : bf16[]"]),
 ] + [
     # a row of such a matrix is not what most of its places say
     ("an identity matrix of %d positions%s" % (n, ", and one off it" * off), not off, of, "f32[d=%d, e=2]" % n, "",

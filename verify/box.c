@@ -4,7 +4,6 @@
 
 #include "base/hash.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 
 enum { MORE_TRIES = 6, MOST_RESULTS = 64 };
@@ -41,54 +40,6 @@ void dt_box_end(DtBoxes *boxes)
 }
 
 DtBoxCounts dt_box_counts(const DtBoxes *boxes) { return boxes->counts; }
-
-static void say(Box *b, const CertOp *op, const char *before, const char *format, va_list args)
-{
-    dt_text_add(b->problem, before);
-    dt_text_vprintf(b->problem, format, args);
-    if (op)
-        dt_text_printf(b->problem, ": `%.*s`", (int)strcspn(op->at, "\n"), op->at);
-}
-
-bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (!b->problem->len)
-        say(b, op, "", format, args);
-    va_end(args);
-    return false;
-}
-
-bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (!b->problem->len) {
-        say(b, op, "it is too large to be checked: ", format, args);
-        b->large = true;
-    }
-    va_end(args);
-    return false;
-}
-
-/* Of the attributes' text, of which axes are the end: words outside of quotes and parentheses. */
-bool dt_box_has_flag(const CertOp *op, const char *flag)
-{
-    const char *at = op->attributes;
-    while (*at && *at != '[' && *at != ';') {
-        const char *begin = at;
-        bool quoted = false;
-        for (int depth = 0; *at && (*at != ' ' || quoted || depth > 0); at++) {
-            quoted = quoted != (*at == '"');
-            depth += quoted ? 0 : (*at == '(') - (*at == ')');
-        }
-        if ((size_t)(at - begin) == strlen(flag) && memcmp(begin, flag, strlen(flag)) == 0)
-            return true;
-        at += *at == ' ';
-    }
-    return false;
-}
 
 /* ---- what was proved before ---- */
 
@@ -239,10 +190,10 @@ typedef struct Seen {
 static DtResidue completed(const Box *b, const BoxTensor *x, uint32_t rank, int64_t k)
 {
     DtResidue sum = x->at[rank * x->shape->n + k];
-    const BoxReduce reduction = dt_boxrun_reduction(x->shape->type->pending);
+    const BoxReduce reduction = dt_boxnumber_reduction(x->shape->type->pending);
     for (uint32_t other = 0; x->shape->partial && other < b->ranks; other++)
         if (other != rank && dt_boxsmall_together(b, x->shape->partial, rank, other))
-            sum = dt_boxrun_combine(b, reduction, x->shape, sum, x->at[other * x->shape->n + k]);
+            sum = dt_boxnumber_combine(b, reduction, x->shape, sum, x->at[other * x->shape->n + k]);
     return sum;
 }
 
@@ -263,7 +214,7 @@ static Verdict compare(Box *b, uint32_t result, const BoxTensor *x, const BoxTen
 {
     const BoxShape *shape = x->shape;
     Verdict worst = EQUAL;
-    if (!dt_boxrun_same_type(shape->type, y->shape->type)) {
+    if (!dt_boxsmall_same_type(shape->type, y->shape->type)) {
         dt_box_fail(b, NULL, "result %u is of another type", result);
         return DIFFERENT;
     }
@@ -357,7 +308,7 @@ static bool begin(Box *b, const Side *sides)
     bool same = p->n_mesh == o->n_mesh && memcmp(p->size, o->size, sizeof p->size) == 0 && x->n_args == y->n_args &&
                 x->results.n == y->results.n && x->results.n <= MOST_RESULTS;
     for (uint32_t i = 0; same && i < x->n_args; i++)
-        same = dt_boxrun_same_type(x->args.at[i], y->args.at[i]);
+        same = dt_boxsmall_same_type(x->args.at[i], y->args.at[i]);
     if (!same)
         return dt_box_fail(b, NULL, "operands or results are others");
     for (int k = 0; k < 2; k++)

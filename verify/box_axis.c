@@ -233,7 +233,7 @@ static bool fold(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
         do {
             const int64_t at = window_at(&windows, &s);
             if (at >= 0)
-                y[at] = dt_boxrun_combine(b, BOX_SUM, out->shape, y[at], *x);
+                y[at] = dt_boxnumber_combine(b, BOX_SUM, out->shape, y[at], *x);
             x++;
         } while (next(&s));
     }
@@ -299,7 +299,7 @@ static bool scan(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
             DtResidue *y = out->at + rank * to->n + own_offset(to, &s), sum = {0, 0};
             for (int64_t i = 0; i < n; i++) {
                 const int64_t k = reverse ? n - 1 - i : i;
-                y[y_at[k]] = sum = dt_boxrun_combine(b, BOX_SUM, to, sum, x[x_at[k]]);
+                y[y_at[k]] = sum = dt_boxnumber_combine(b, BOX_SUM, to, sum, x[x_at[k]]);
             }
         } while (next(&s));
     }

@@ -119,7 +119,7 @@ static uint64_t whole_elements(const BoxShape *shape)
 static DtResidue draw_number(const Box *b, const BoxShape *shape, uint64_t hash)
 {
     const DtResidue x = dt_residue_random(b->r, hash);
-    return b->rounds ? dt_boxrun_of_dtype(b, shape->type->dtype, x) : x;
+    return b->rounds ? dt_boxnumber_of_dtype(b, shape->type->dtype, x) : x;
 }
 
 /* Element number `linear` where constants occur among operands; over n_known + 1 draws it is each of them, and a random

@@ -5,7 +5,8 @@
  *   box_run.c    functions, maps, sources      box_move.c   what moves, sums and looks up elements
  *   box.c        the comparison                box_match.c  two programs and the boxes between them
  *   box_draw.c   operands of a draw            box_axis.c   ops along a whole axis
- *   box_edge.c   where functions may change their form */
+ *   box_edge.c   where functions may change their form
+ *   box_number.c what is of a dtype            box_fail.c   why a box is refused */
 #ifndef DT_VERIFY_BOX_INTERNAL_H
 #define DT_VERIFY_BOX_INTERNAL_H
 
@@ -92,9 +93,6 @@ typedef struct Box {
 /* Of a constant: that it is exact as an integer. */
 static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
 
-/* Whether a float of the one dtype may be none of the other. */
-bool dt_box_narrows(const char *from, const char *to);
-
 /* Whether an attribute without a value is this. */
 bool dt_box_has_flag(const CertOp *op, const char *flag);
 
@@ -104,6 +102,8 @@ bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute_
 bool dt_box_large(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- box_small.c ---- */
+
+bool dt_boxsmall_same_type(const CertType *a, const CertType *c);
 
 /* Notes a function's axes, and what its ops do with them; then what is looked at is decided. */
 bool dt_boxsmall_collect(Box *b, const CertProgram *program, const CertFunc *func);
@@ -158,17 +158,25 @@ typedef bool DtBoxOp(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
 DtBoxOp *dt_boxmove_op(const CertOp *op);
 /* x as this type: every element from the rank of the group that has it; reduced over the group, if so. */
 BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces);
+/* ---- box_number.c ---- */
+
+/* An integer of the dtype; a second component that is missing: no number, or a symbol. */
+int64_t dt_boxnumber_wrap(const char *dtype, int64_t x);
+static inline bool dt_box_is_odd(DtResidue x) { return x.q == DT_RESIDUE_NONE; }
+static inline DtResidue dt_box_odd_of(DtResidue x, DtResidue y)
+{
+    return dt_box_is_odd(x) && (!dt_box_is_odd(y) || x.p > y.p) ? x : y;
+}
 typedef enum BoxReduce { BOX_SUM, BOX_MAX, BOX_MIN } BoxReduce;
-BoxReduce dt_boxrun_reduction(const char *name); /* NULL: a sum */
-DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
-
+BoxReduce dt_boxnumber_reduction(const char *name); /* NULL: a sum */
+DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
 /* x, so often; factor: n as a float. */
-DtResidue dt_boxrun_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
-
+DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
+/* Whether a float of the one dtype may be none of the other; what it becomes then. */
+bool dt_boxnumber_narrows(const char *from, const char *to);
+DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
 /* x as a number that its dtype has: a cast to it leaves it as it is. */
-DtResidue dt_boxrun_of_dtype(const Box *b, const char *dtype, DtResidue x);
-
-bool dt_boxrun_same_type(const CertType *a, const CertType *c);
+DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x);
 
 /* ---- box_axis.c ---- */
 

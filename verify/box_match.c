@@ -113,7 +113,7 @@ static bool same_results(const CertOp *a, const CertOp *b)
 {
     bool same = a->n_out == b->n_out;
     for (uint32_t i = 0; same && i < a->n_out; i++)
-        same = dt_boxrun_same_type(a->types[i], b->types[i]);
+        same = dt_boxsmall_same_type(a->types[i], b->types[i]);
     return same;
 }
 
@@ -354,7 +354,7 @@ static bool match_ops(Match *m, const CertFunc *placed, const CertFunc *final)
     bool same = placed->n_args == final->n_args && placed->results.n == final->results.n;
     for (uint32_t i = 0; same && i < final->n_args; i++) {
         f.means[i] = i;
-        same = dt_boxrun_same_type(placed->args.at[i], final->args.at[i]);
+        same = dt_boxsmall_same_type(placed->args.at[i], final->args.at[i]);
     }
     if (!same)
         return fail(m, NULL, "function `%s` takes or leaves something else than before `expand`", final->name);

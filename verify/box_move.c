@@ -165,7 +165,7 @@ static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTen
         const int64_t stride = shape->stride[axis - shape->axes];
         for (int64_t k = 0; k < shape->n * b->ranks; k++) {
             const int64_t place = k % shape->n / stride % axis->local % axis->lens->k;
-            made[k] = dt_boxrun_times(b, shape, (*ret_x)[k], axis->lens->weight[place], axis->lens->factor[place]);
+            made[k] = dt_boxnumber_times(b, shape, (*ret_x)[k], axis->lens->weight[place], axis->lens->factor[place]);
         }
         *ret_x = made;
     }
@@ -255,7 +255,7 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
 {
     int64_t *offsets, n = op->n_in == 1 ? summed(b, op, in[0]->shape, &offsets) : -1;
     Tables tables = new_tables(b, out->shape);
-    const BoxReduce reduction = dt_boxrun_reduction(op->reduce);
+    const BoxReduce reduction = dt_boxnumber_reduction(op->reduce);
     if (n < 1 || !steps_in(op, out->shape, in[0]->shape, &tables) || in[0]->shape->is_float != out->shape->is_float)
         return false;
     for (uint32_t d = 0; d < out->shape->rank; d++)
@@ -272,7 +272,7 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
             const DtResidue *a = x + look_up(&tables, &p);
             DtResidue sum = a[offsets[0]];
             for (int64_t k = 1; k < n; k++)
-                sum = dt_boxrun_combine(b, reduction, out->shape, sum, a[offsets[k]]);
+                sum = dt_boxnumber_combine(b, reduction, out->shape, sum, a[offsets[k]]);
             *to++ = sum;
         } while (next_place(&p));
     }
@@ -455,7 +455,7 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
             DtResidue *sum = &out->at[rank * made->n + at + look_up(&to, &p)];
             const DtResidue term = in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)];
             const int64_t weight = weight_at(walk, op, &p);
-            *sum = dt_boxrun_combine(b, BOX_SUM, made, *sum, dt_boxrun_times(b, made, term, weight,
+            *sum = dt_boxnumber_combine(b, BOX_SUM, made, *sum, dt_boxnumber_times(b, made, term, weight,
                                                                              dt_residue_of_whole(b->r, weight)));
         } while (next_place(&p));
     }
@@ -522,7 +522,7 @@ static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, b
     for (uint32_t i = 0; i < n; i++)
         members[i] = without(b, members[i], s.split);
     DtResidue *made = y->at + rank * to->n;
-    const BoxReduce reduction = dt_boxrun_reduction(from->type->pending);
+    const BoxReduce reduction = dt_boxnumber_reduction(from->type->pending);
     Places p = places_of(to);
     do {
         const int64_t offset = look_up(&s.offset, &p);
@@ -532,7 +532,7 @@ static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, b
             if (!dt_boxsmall_together(b, mesh, rank, holder))
                 return false;
             const DtResidue term = x->at[holder * from->n + offset];
-            *made = i ? dt_boxrun_combine(b, reduction, to, *made, term) : term;
+            *made = i ? dt_boxnumber_combine(b, reduction, to, *made, term) : term;
         }
         made++;
     } while (next_place(&p));
@@ -582,7 +582,7 @@ static uint32_t neighbour(const Box *b, uint32_t rank, uint16_t mesh, int64_t st
 static bool shift(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
-    if (op->n_in != 1 || !dt_boxrun_same_type(in[0]->shape->type, shape->type))
+    if (op->n_in != 1 || !dt_boxsmall_same_type(in[0]->shape->type, shape->type))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
         const uint32_t from = neighbour(b, rank, op->mesh, dt_box_has_flag(op, "reverse") ? 1 : -1);

@@ -4,11 +4,9 @@
  * compare it with. */
 #include "verify/box_internal.h"
 
-#include "base/hash.h"
 #include "base/intern.h"
 
 #include <limits.h>
-#include <math.h>
 
 enum { MOST_TURNS = 1 << 16 }; /* of a loop; how much is computed is bounded as well */
 
@@ -72,18 +70,6 @@ static DtResidue decided(const Box *b, const char *kind, DtResidue x, DtResidue 
 }
 MAP(float_compare, decided(b, map->kind, X(line), Y(line)))
 
-static bool is_odd(DtResidue x) { return x.q == DT_RESIDUE_NONE; }
-
-static DtResidue odd_of(DtResidue x, DtResidue y) { return is_odd(x) && (!is_odd(y) || x.p > y.p) ? x : y; }
-
-static int64_t wrap(const char *dtype, int64_t x)
-{
-    if (is(dtype, "bool"))
-        return x != 0;
-    return is(dtype, "i64") ? x : is(dtype, "u8") ? (int64_t)(uint8_t)x : is(dtype, "u16") ? (int64_t)(uint16_t)x
-         : is(dtype, "u32") ? (int64_t)(uint32_t)x : (int64_t)(int32_t)(uint32_t)x;
-}
-
 static int64_t floor_divide(int64_t a, int64_t c)
 {
     if (c == 0 || c == -1)
@@ -109,9 +95,9 @@ static int64_t floor_rest(int64_t a, int64_t c)
         EACH(line)                                                                                                     \
         {                                                                                                              \
             const DtResidue x = X(line), y = line.x[last][i * line.step[last]];                                        \
-            line.to[i] = is_odd(x) || is_odd(y)                                                                        \
-                             ? odd_of(x, y)                                                                            \
-                             : dt_residue_whole(wrap(op->types[0]->dtype, name##_of(x.p, y.p)));                       \
+            line.to[i] = dt_box_is_odd(x) || dt_box_is_odd(y)                                                          \
+                             ? dt_box_odd_of(x, y)                                                                     \
+                             : dt_residue_whole(dt_boxnumber_wrap(op->types[0]->dtype, name##_of(x.p, y.p)));          \
         }                                                                                                              \
     }
 
@@ -132,62 +118,29 @@ WHOLE(whole_ne, x != y)
 WHOLE(whole_and, x && y)
 WHOLE(whole_or, x || y)
 
-bool dt_box_narrows(const char *from, const char *to)
-{
-    return dt_cert_is_float(from) && dt_cert_is_float(to) && !is(from, to) && !is(to, "f64") &&
-           !(is(to, "f32") && !is(from, "f64"));
-}
-
-/* ---- roundings ---- */
-
-static bool has_digits(const char *dtype, double x)
-{
-    int exponent;
-    const int digits = is(dtype, "bf16") ? 8 : is(dtype, "f16") ? 11 : 24;
-    const double fraction = ldexp(frexp(x, &exponent), digits);
-    return x == 0 || (fraction == floor(fraction) && exponent > -14 && exponent <= 15);
-}
-
-/* What is known to be of the dtype: its second component follows from the first one, in a way that nobody knows. */
-DtResidue dt_boxrun_of_dtype(const Box *b, const char *dtype, DtResidue x)
-{
-    x.q = dt_residue_mix(dt_hash_text(dtype, b->r->hash), x.p) % b->r->q.m;
-    return x;
-}
-
-/* Of a rounding nothing is known but that numbers of the dtype stay: 0, 1, constants that have so few digits, what
- * was rounded, operands. */
-static DtResidue rounded(const Box *b, const char *to, DtResidue x)
-{
-    bool stays = dt_residue_is_symbol(x) || x.p == 0 || x.p == dt_residue_of_whole(b->r, 1).p ||
-                 x.q == dt_boxrun_of_dtype(b, to, x).q;
-    for (uint32_t i = 0; !stays && i < b->r->n_known; i++)
-        stays = x.p == b->r->known_p[i] && has_digits(to, b->r->known[i]);
-    return stays ? x : dt_boxrun_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
-}
-
 /* Which integer a float becomes is a decision of the draw. */
 static DtResidue cast_float(Box *b, const char *to, DtResidue x)
 {
     int64_t whole = 0;
-    if (b->rounds && dt_box_narrows(b->from, to))
-        return rounded(b, to, x);
+    if (b->rounds && dt_boxnumber_narrows(b->from, to))
+        return dt_boxnumber_rounded(b, to, x);
     if (dt_cert_is_float(to) || x.p >= DT_RESIDUE_ABSENT)
         return x;
     if (is(to, "bool"))
         return dt_residue_whole(x.p != 0);
-    return dt_boxdraw_whole(b, x, &whole) ? dt_residue_whole(wrap(to, whole)) : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
+    return dt_boxdraw_whole(b, x, &whole) ? dt_residue_whole(dt_boxnumber_wrap(to, whole))
+                                          : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
 }
 static DtResidue cast_whole(const Box *b, const char *to, DtResidue x)
 {
-    if (is_odd(x))
+    if (dt_box_is_odd(x))
         return x;
     return dt_cert_is_float(to) ? dt_residue_of_whole(b->r, (int64_t)x.p)
-                                : dt_residue_whole(wrap(to, (int64_t)x.p));
+                                : dt_residue_whole(dt_boxnumber_wrap(to, (int64_t)x.p));
 }
 MAP(float_cast, cast_float(b, op->types[0]->dtype, X(line)))
 MAP(whole_cast, cast_whole(b, op->types[0]->dtype, X(line)))
-MAP(choose, is_odd(X(line)) ? X(line) : X(line).p ? Y(line) : Z(line))
+MAP(choose, dt_box_is_odd(X(line)) ? X(line) : X(line).p ? Y(line) : Z(line))
 
 static const MapOp maps[] = {
     {"neg", 1, float_neg, whole_neg},     {"abs", 1, unknown, whole_abs},
@@ -316,34 +269,6 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
     return !b->problem->len; /* a decision that is none */
 }
 
-BoxReduce dt_boxrun_reduction(const char *name)
-{
-    return !name || is(name, "sum") ? BOX_SUM : is(name, "max") ? BOX_MAX : BOX_MIN;
-}
-
-DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y)
-{
-    if (!shape->is_float && (is_odd(x) || is_odd(y)))
-        return odd_of(x, y);
-    if (reduce == BOX_SUM)
-        return shape->is_float ? dt_residue_add(b->r, x, y)
-                               : dt_residue_whole(wrap(shape->type->dtype, (int64_t)(x.p + y.p)));
-    const bool max = reduce == BOX_MAX;
-    if (shape->is_float)
-        return max ? dt_residue_max(b->r, x, y) : dt_residue_min(b->r, x, y);
-    return ((int64_t)x.p > (int64_t)y.p) == max ? x : y;
-}
-
-DtResidue dt_boxrun_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor)
-{
-    if (n == 1)
-        return x;
-    if (shape->is_float && !dt_residue_is_symbol(x)) /* an infinity, so often, is one */
-        return dt_residue_mul(b->r, x, factor);
-    return shape->is_float || is_odd(x) ? x
-                                        : dt_residue_whole(wrap(shape->type->dtype, (int64_t)(x.p * (uint64_t)n)));
-}
-
 /* ---- sources ---- */
 
 static bool run_const(Box *b, const CertOp *op, BoxTensor *out)
@@ -395,20 +320,6 @@ static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 
 /* ---- calls and loops ---- */
 
-bool dt_boxrun_same_type(const CertType *a, const CertType *c)
-{
-    if (a == c)
-        return true;
-    bool same = is(a->dtype, c->dtype) && a->rank == c->rank && a->partial == c->partial &&
-                (!a->partial || is(a->pending, c->pending));
-    for (uint32_t d = 0; same && d < a->rank; d++) {
-        const CertAxis *x = &a->axes[d], *y = &c->axes[d];
-        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical && x->n == y->n &&
-               memcmp(x->split, y->split, x->n) == 0 && (!x->n || x->zigzag == y->zigzag);
-    }
-    return same;
-}
-
 static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
     const CertFunc *func = dt_certtext_func(program, op->func);
@@ -420,7 +331,7 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *want = func->args.at[i];
         args[i] = in[i];
-        if (dt_boxrun_same_type(in[i]->shape->type, want))
+        if (dt_boxsmall_same_type(in[i]->shape->type, want))
             continue;
         if (!ring || !(args[i] = dt_boxmove_to(b, op, in[i], want, op->mesh, false)))
             return dt_box_fail(b, op, "an operand that lies otherwise than the function takes it");
@@ -432,7 +343,7 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
     b->path = path;
     for (uint32_t i = 0; i < op->n_out; i++) {
         const CertType *made = out[i]->shape->type;
-        if (dt_boxrun_same_type(made, op->types[i]))
+        if (dt_boxsmall_same_type(made, op->types[i]))
             continue;
         const bool reduces = made->partial & op->mesh; /* else each of the ring has it, and takes its block */
         if (!ring || !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], reduces ? op->mesh : 0, reduces)))
@@ -478,11 +389,11 @@ static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor 
         return dt_box_large(b, op, "a loop with more than %d iterations", MOST_TURNS);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *have = in[i]->shape->type, *want = body->args.at[1 + i];
-        if (i < kept ? !dt_boxrun_same_type(have, want) : !is_stacked(b, loop, have, want))
+        if (i < kept ? !dt_boxsmall_same_type(have, want) : !is_stacked(b, loop, have, want))
             return dt_box_fail(b, op, "a loop's operand that lies otherwise than its body takes it");
     }
     for (uint32_t i = 0; i < loop->carried; i++)
-        if (!dt_boxrun_same_type(in[i]->shape->type, op->types[i]))
+        if (!dt_boxsmall_same_type(in[i]->shape->type, op->types[i]))
             return dt_box_fail(b, op, "a loop's result of another type");
     return true;
 }
@@ -506,7 +417,7 @@ static bool run_iteration(Box *b, const CertProgram *program, const CertOp *op, 
     for (uint32_t i = 0; i < op->n_out; i++) {
         const CertType *type = made[i]->shape->type;
         const bool carried = i < loop->carried;
-        if (carried ? !dt_boxrun_same_type(type, body->args.at[1 + i]) : !is_stacked(b, loop, op->types[i], type))
+        if (carried ? !dt_boxsmall_same_type(type, body->args.at[1 + i]) : !is_stacked(b, loop, op->types[i], type))
             return dt_box_fail(b, op, "a loop whose body leaves something else than it takes");
         if (carried)
             args[1 + i] = made[i];

@@ -151,7 +151,7 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
         dt_boxsmall_constant(b, (int64_t)op->number);
     b->compares = b->compares || is(op->kind, "topk");
     b->narrows = b->narrows || (is(op->kind, "cast") && op->n_in == 1 &&
-                                dt_box_narrows(c->types[op->in[0]]->dtype, op->types[0]->dtype));
+                                dt_boxnumber_narrows(c->types[op->in[0]]->dtype, op->types[0]->dtype));
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2 && is_order(op->kind, false); i++) {
@@ -392,6 +392,20 @@ bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFu
 }
 
 /* ---- shapes ---- */
+
+bool dt_boxsmall_same_type(const CertType *a, const CertType *c)
+{
+    if (a == c)
+        return true;
+    bool same = is(a->dtype, c->dtype) && a->rank == c->rank && a->partial == c->partial &&
+                (!a->partial || is(a->pending, c->pending));
+    for (uint32_t d = 0; same && d < a->rank; d++) {
+        const CertAxis *x = &a->axes[d], *y = &c->axes[d];
+        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical && x->n == y->n &&
+               memcmp(x->split, y->split, x->n) == 0 && (!x->n || x->zigzag == y->zigzag);
+    }
+    return same;
+}
 
 const BoxLens *dt_boxsmall_lens(const Box *b, const char *name)
 {

@@ -150,7 +150,7 @@ static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
     }
     const CertShape *shape = dt_certrange_all(&p->state, ret_value->type, ret_value->loop);
     ret_value->node = sum_up(p, shape, nodes.n, nodes.at);
-    return ret_value->node || dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
+    return ret_value->node || dt_cert_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
 }
 
 static bool add_part(Proof *p, const CertResult *result, CertValue value)
@@ -163,7 +163,7 @@ static bool add_part(Proof *p, const CertResult *result, CertValue value)
             part->value = value;
         else if (part->value.node && (!dt_certrule_same(type, 0, type->partial, value.type) || !result->accumulate ||
                                       part->value.loop != value.loop || part->value.first != value.first))
-            return dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
+            return dt_cert_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
     }
     return true;
 }
@@ -194,7 +194,7 @@ static bool find_writers(Proof *p)
             for (int64_t stage = entry->stage; store && stage <= entry->to; stage++) {
                 int32_t *last = dt_cert_has(store, stage) ? &p->writers[dt_cert_place(store, stage)] : NULL;
                 if (!last || !may_leave(p, store, base, *last))
-                    return dt_certfunc_fail(&p->state, NULL,
+                    return dt_cert_fail(&p->state, NULL,
                                             "entry %s leaves `%s`, which is not of "
                                             "its stage, or which another leaves",
                                             entry->name, store->path);
@@ -221,7 +221,7 @@ static const CertValue *passed(Proof *p, const CertOp *op, int64_t number, int64
         const CertChannel *from = p->from[dt_cert_place(store, stage)];
         const CertStore *to = store;
         if (!from || hops > CERT_STAGES) {
-            dt_certfunc_fail(&p->state, op, "a channel without sender");
+            dt_cert_fail(&p->state, op, "a channel without sender");
             return NULL;
         }
         number = dt_cert_source(store, from->from);
@@ -229,13 +229,13 @@ static const CertValue *passed(Proof *p, const CertOp *op, int64_t number, int64
         store = number < p->program.stores.n ? store_at(p, number) : NULL;
         if (!store || !is_passed(store) || !dt_cert_has(store, stage) ||
             !dt_certrule_same(store->type, 0, to->type->partial, to->type)) {
-            dt_certfunc_fail(&p->state, op, "a channel from another stage, or of another type");
+            dt_cert_fail(&p->state, op, "a channel from another stage, or of another type");
             return NULL;
         }
     }
     uint32_t place = dt_cert_place(store, stage);
     if (p->run[place] && p->run[place] != p->base) {
-        dt_certfunc_fail(&p->state, op, "a value that another entry of the program leaves");
+        dt_cert_fail(&p->state, op, "a value that another entry of the program leaves");
         return NULL;
     }
     return &p->stored[place];
@@ -245,12 +245,12 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
 {
     int64_t stage = p->state.stage;
     if (op->store < 0 || op->store >= p->program.stores.n)
-        return dt_certfunc_fail(&p->state, op, "a store that is not there");
+        return dt_cert_fail(&p->state, op, "a store that is not there");
     CertStore *store = &p->program.stores.at[op->store];
     if (!dt_certrule_same(store->type, 0, store->type->partial, op->types[0]))
-        return dt_certfunc_fail(&p->state, op, "a store is read as another type than it has");
+        return dt_cert_fail(&p->state, op, "a store is read as another type than it has");
     if (!dt_cert_has(store, stage))
-        return dt_certfunc_fail(&p->state, op, "a stage reads a store of another stage");
+        return dt_cert_fail(&p->state, op, "a stage reads a store of another stage");
     if (is_passed(store)) {
         const CertValue *value = passed(p, op, op->store, stage);
         *ret_value = value ? *value : *ret_value;
@@ -287,7 +287,7 @@ static bool source(CertState *state, const CertOp *op, CertValue *ret_value)
     if (is(op->kind, "param"))
         return param_source(p, op, ret_value);
     if (type->partial || type->padded)
-        return dt_certfunc_fail(state, op, "an input with a pending reduction or padding");
+        return dt_cert_fail(state, op, "an input with a pending reduction or padding");
     if (op->text[0] == '@' && strchr(op->text, '.')) { /* what a prologue has left */
         for (uint32_t i = 0; i < p->left.n; i++)
             if (p->left.at[i].key == op->text && is_prologue(p->left.at[i].entry, p->base)) {
@@ -331,11 +331,11 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     CertNode *in[64];
     if (state->stage < 0 || state->stage >= stages || stages > 64 || !(op->stages >> state->stage & 1) ||
         (stages < 64 && op->stages >> stages))
-        return dt_certfunc_fail(state, op, "a sum over stages on a stage that is not one of them");
+        return dt_cert_fail(state, op, "a sum over stages on a stage that is not one of them");
     if (!is(op->reduce, "sum") || (x.node && !dt_certpad_is_zero(state, &x)))
-        return dt_certfunc_fail(state, op, "stages add up");
+        return dt_cert_fail(state, op, "stages add up");
     if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0])) /* what is pending stays so */
-        return dt_certfunc_fail(state, op, "a sum over stages changes the layout");
+        return dt_cert_fail(state, op, "a sum over stages changes the layout");
     Sum *sum = sum_of(p, op->stages);
     *ret_value = x;
     ret_value->type = op->types[0];
@@ -346,7 +346,7 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
         if (!sum->like.node || (!zero && dt_certstep_is_zero(sum->like.node)))
             sum->like = x;
         if (sum->like.type != x.type || (!zero && (sum->like.loop != x.loop || sum->like.first != x.first)))
-            return dt_certfunc_fail(state, op, "stages add up values that lie otherwise");
+            return dt_cert_fail(state, op, "stages add up values that lie otherwise");
         ret_value->loop = sum->like.loop;
         ret_value->first = sum->like.first;
         sum->total = x.total ? x.total : sum->total;
@@ -366,7 +366,7 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     sum->all = ret_value->node = sum_up(p, dt_certrange_all(state, op->types[0], sum->like.loop), n, in);
     if (sum->total)
         sum->all = ret_value->node = total(state, sum->total - 1, sum->all);
-    return ret_value->node || dt_certfunc_fail(state, op, "stages add up what does not");
+    return ret_value->node || dt_cert_fail(state, op, "stages add up what does not");
 }
 
 /* ---- entries ---- */
@@ -395,7 +395,7 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result, c
         why = "is stored before all of the step have read it";
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value) : type->padded != 0)
         why = "has padding that is not zero, or goes to the user with it";
-    return !why || dt_certfunc_fail(&p->state, NULL, "entry %s: `%s` %s", entry->name, what, why);
+    return !why || dt_cert_fail(&p->state, NULL, "entry %s: `%s` %s", entry->name, what, why);
 }
 
 static void leave_one(Proof *p, const CertStore *store, const CertResult *result, CertValue value)
@@ -416,7 +416,7 @@ static bool leave(Proof *p, const CertResult *result, CertValue value)
         CertValue one = value;
         one.node = dt_certpack_member(&p->state, value.node, member->at, member->type, store->type);
         if (!one.node)
-            return dt_certfunc_fail(&p->state, NULL, "what goes to the bucket of `%s` does not hold it", member->path);
+            return dt_cert_fail(&p->state, NULL, "what goes to the bucket of `%s` does not hold it", member->path);
         leave_one(p, member, result, one);
     }
     return true;
@@ -516,7 +516,7 @@ static bool run_entries(Proof *p)
     }
     for (uint32_t i = 0; i < tasks.n; i++)
         if (!tasks.at[i].done)
-            return dt_certfunc_fail(&p->state, NULL, "entry %s reads what no entry leaves", tasks.at[i].entry->name);
+            return dt_cert_fail(&p->state, NULL, "entry %s reads what no entry leaves", tasks.at[i].entry->name);
     return true;
 }
 
@@ -530,7 +530,7 @@ static bool find_channels(Proof *p)
             const CertStore *store = number >= 0 && number < p->program.stores.n ? store_at(p, number) : NULL;
             if (!store || !is(store->kind, "channel") || !dt_cert_has(store, channel->to) ||
                 p->from[dt_cert_place(store, channel->to)])
-                return dt_certfunc_fail(&p->state, NULL, "a channel leads to a store of something else");
+                return dt_cert_fail(&p->state, NULL, "a channel leads to a store of something else");
             p->from[dt_cert_place(store, channel->to)] = channel;
         }
     }
@@ -556,6 +556,7 @@ static bool begin(Proof *p, Proof *serial, CertMeant *meant, CertNodes *nodes, b
                            .numbers = p == serial};
     if (!dt_certtext_read(arena, text, &p->program, problem))
         return false;
+    dt_certrange_note(&p->program);
     p->program.whole = &serial->program;
     p->serial = serial;
     if (p == serial) {
@@ -616,13 +617,13 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
         if (left->key != serial->key || left->entry != serial->entry)
             break;
         if (!dt_certsum_equal(&final->state, have->node, want->node, NULL)) {
-            dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` is not what the serial program computes",
+            dt_cert_fail(&final->state, NULL, "entry %s: `%s` is not what the serial program computes",
                              serial->entry, serial->key);
             dt_certnode_differ(have->node, want->node, final->state.problem);
             return false;
         }
         if (is_update(serial->entry) && have->type->partial)
-            return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` stays pending", serial->entry, serial->key);
+            return dt_cert_fail(&final->state, NULL, "entry %s: `%s` stays pending", serial->entry, serial->key);
         counts->claims++;
         const char *loop = want->loop ? want->loop : have->loop;
         stands(want, loop, &lo, &need);
@@ -630,12 +631,12 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
         const int64_t first = lo;
         stands(have, loop, &lo, &hi);
         if (lo < first || hi > need || (have->loop && have->loop != loop))
-            return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` has other iterations than it should",
+            return dt_cert_fail(&final->state, NULL, "entry %s: `%s` has other iterations than it should",
                                     serial->entry, serial->key);
         reached = lo <= reached && hi > reached ? hi : reached;
     }
     return reached == need ||
-           dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` is not computed, or not for all iterations",
+           dt_cert_fail(&final->state, NULL, "entry %s: `%s` is not computed, or not for all iterations",
                             serial->entry, serial->key);
 }
 
@@ -647,7 +648,7 @@ static bool leaves_no_more(Proof *final, const Proof *serial)
         uint32_t at = find_left(serial, left);
         if (left->key[0] != '@' &&
             (at == serial->left.n || serial->left.at[at].key != left->key || serial->left.at[at].entry != left->entry))
-            return dt_certfunc_fail(&final->state, NULL, "entry %s leaves `%s`, which the serial program does not",
+            return dt_cert_fail(&final->state, NULL, "entry %s leaves `%s`, which the serial program does not",
                                     left->entry, left->key);
     }
     return true;
@@ -679,7 +680,7 @@ static bool begins_alike(Proof *final, const Proof *serial)
             continue;
         const CertStore *const *found = bsearch(&store, known, n, sizeof known[0], by_store);
         if (!found || (*found)->init != store->init || (*found)->pattern != store->pattern)
-            return dt_certfunc_fail(&final->state, NULL, "`%s` begins otherwise than in the serial program",
+            return dt_cert_fail(&final->state, NULL, "`%s` begins otherwise than in the serial program",
                                     store->key);
     }
     return true;
@@ -716,7 +717,7 @@ static bool keeps_copies(Proof *final)
             const int64_t left = is_update(base) && base != last ? times_left(final, base, by_key[i]->key) : 0;
             last = base;
             if (left && left != copies)
-                return dt_certfunc_fail(&final->state, NULL, "`%s` is stored on %lld of %lld stages that have it",
+                return dt_cert_fail(&final->state, NULL, "`%s` is stored on %lld of %lld stages that have it",
                                         by_key[i]->key, (long long)left, (long long)copies);
         }
     }
@@ -738,7 +739,7 @@ static bool prove_meant(CertMeant *meant, const char *serial, const char *final,
     const bool ran = begin(b, a, meant, nodes, is_serial, final, ret_problem);
     if (ran && meant->news) {
         b->state.func = meant->news_in;
-        return dt_certfunc_fail(&b->state, meant->news, "`%s` makes what nothing in the plan's program does",
+        return dt_cert_fail(&b->state, meant->news, "`%s` makes what nothing in the plan's program does",
                                 meant->news->kind);
     }
     if (!ran)

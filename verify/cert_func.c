@@ -9,7 +9,6 @@
 
 #include "base/intern.h"
 
-#include <stdarg.h>
 
 enum { MOST_OPS = 1 << 21 }; /* ops: a text that names each function twice in the next has no end */
 
@@ -63,27 +62,6 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
                                  dt_certrange_all(state, value->type, loop), number);
 }
 
-bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
-{
-    va_list args;
-    uint32_t line = 1;
-    if (state->problem->len)
-        return false;
-    va_start(args, format);
-    dt_text_vprintf(state->problem, format, args);
-    va_end(args);
-    if (!op)
-        return false;
-    for (const char *c = state->program->text; c < op->at; c++)
-        line += *c == '\n';
-    const char *end = op->at + strcspn(op->at, "\n"), *span = end;
-    while (span > op->at && *span != ' ')
-        span--;
-    dt_text_printf(state->problem, " (function %s, line %u of the program %.*s)", state->func ? state->func->name : "?",
-                   line, (int)(end - span), span);
-    return false;
-}
-
 /* ---- functions ---- */
 
 static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
@@ -106,7 +84,7 @@ static bool run(CertState *state, const CertFunc *func, const char *context, con
     const CertFunc *outer = state->func;
     const CertCalled outer_names = state->meant->names;
     if (state->depth == CERT_DEPTH)
-        return dt_certfunc_fail(state, NULL, "functions call each other too deeply");
+        return dt_cert_fail(state, NULL, "functions call each other too deeply");
     CertValue *values = values_of(state, func->n_values + func->most_in + 1), *in = values + func->n_values;
     state->depth++;
     for (uint32_t i = 0; i < func->n_args; i++)
@@ -118,7 +96,7 @@ static bool run(CertState *state, const CertFunc *func, const char *context, con
         state->func = func;
         state->meant->names = *names;
         if (++state->meant->ops > MOST_OPS)
-            return dt_certfunc_fail(state, op, "functions that call others so often are not followed");
+            return dt_cert_fail(state, op, "functions that call others so often are not followed");
         if (!run_op(state, op, context, in, &values[op->first_out]))
             return false;
         if (state->is_serial && state->meant->known)
@@ -189,7 +167,7 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
             (size == 0 || memcmp(m->in, in, size) == 0)) {
             state->values += m->values;
             if (m->problem)
-                dt_certfunc_fail(state, NULL, "%s", m->problem);
+                dt_cert_fail(state, NULL, "%s", m->problem);
             return m->problem ? NULL : m;
         }
     Memo *memo = DT_NEW(state->arena, Memo);
@@ -215,7 +193,7 @@ static bool same_types(CertState *state, const CertOp *op, const CertType *have,
                        const char *what)
 {
     return dt_certrule_same(have, skip, have->partial, want) ||
-           dt_certfunc_fail(state, op, "%s of `%s` lies otherwise than its function says", what, op->func);
+           dt_cert_fail(state, op, "%s of `%s` lies otherwise than its function says", what, op->func);
 }
 
 /* ---- calls ---- */
@@ -227,7 +205,7 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
     const CertFunc *func = dt_certtext_func(state->program, op->func);
     const CertCalled *outer = &state->meant->names;
     if (!func || func->n_args != op->n_in || func->results.n != op->n_out)
-        return dt_certfunc_fail(state, op, "a call of a function that is not there or takes other operands");
+        return dt_cert_fail(state, op, "a call of a function that is not there or takes other operands");
     const CertCalled names = {dt_certstep_join(outer->path, dt_certstep_join(op->path, op->text)),
                               dt_certstep_join(outer->label, op->text)};
     const CertValue *args = dt_certring_is(op) ? dt_certring_args(state, op, func, in) : in;
@@ -295,7 +273,7 @@ static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole
 {
     const CertAxis *axis = &whole->axes[0];
     if (whole->rank == 0 || axis->name != op->loop->axis || axis->n || axis->extent != op->loop->count)
-        return dt_certfunc_fail(state, op, "a stacked value does not hold the iterations of the loop");
+        return dt_cert_fail(state, op, "a stacked value does not hold the iterations of the loop");
     return same_types(state, op, whole, 1, part, "a stacked value");
 }
 
@@ -334,7 +312,7 @@ static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *bo
         return at;
     }
     if (!find_carried(stack, body, k, from->node, goes)) {
-        dt_certfunc_fail(state, op, "carried value %u does not begin with what it says it means", k);
+        dt_cert_fail(state, op, "carried value %u does not begin with what it says it means", k);
         return NULL;
     }
     CertNode *at = goes->loop->at[goes->carried[k]];
@@ -364,7 +342,7 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             if (!is_stacked(state, op, in[i].type, type))
                 return false;
             if (first != loop->first)
-                return dt_certfunc_fail(state, op, "a stacked operand does not hold the iterations of the loop");
+                return dt_cert_fail(state, op, "a stacked operand does not hold the iterations of the loop");
             to->node = dt_certpack_each(state, fixed(state, whole, loop->axis), part_of, stack);
             to->loop = NULL;
             to->first = 0;
@@ -392,7 +370,7 @@ static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs,
         if (came && came->loop) {
             dt_certfunc_cover(stack->state, came->loop, came->first, made);
             if (made->loop != came->loop || made->first != came->first)
-                return dt_certfunc_fail(stack->state, op, "a carried value becomes one of other iterations");
+                return dt_cert_fail(stack->state, op, "a carried value becomes one of other iterations");
             continue;
         }
         made->node = fixed(stack->state, *made, NULL);
@@ -457,7 +435,7 @@ static bool becomes_other(CertState *state, const CertOp *op, uint32_t k, const 
 {
     if (state->problem->len)
         return false;
-    dt_certfunc_fail(state, op, "carried value %u does not become what it says it means", k);
+    dt_cert_fail(state, op, "carried value %u does not become what it says it means", k);
     if (made)
         dt_certnode_differ(made, goes->loop->made[goes->carried[k]], state->problem);
     return false;
@@ -570,7 +548,7 @@ static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
             if (run_loop(stack, op, body, in, serial, out))
                 return true;
         }
-    return dt_certfunc_fail(state, op, "a loop that carries what no loop of the serial program does");
+    return dt_cert_fail(state, op, "a loop that carries what no loop of the serial program does");
 }
 
 /* One that was met before, in another entry or text, if it is given the same and does the same; else one of its own. */
@@ -600,9 +578,9 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
     const CertFunc *body = dt_certtext_func(state->program, op->func);
     if (!loop || !body || body->n_args != 1 + op->n_in || body->results.n != op->n_out ||
         op->n_in != loop->carried + loop->invariant + loop->stacked || op->n_out != loop->carried + loop->stacked_out)
-        return dt_certfunc_fail(state, op, "a loop whose body is not there or takes other operands");
+        return dt_cert_fail(state, op, "a loop whose body is not there or takes other operands");
     if (loop->step && state->depth > 1)
-        return dt_certfunc_fail(state, op, "a loop in a function has other iterations on each stage");
+        return dt_cert_fail(state, op, "a loop in a function has other iterations on each stage");
     Stack stack = {
         .state = state,
         .loop = *loop,
@@ -625,7 +603,7 @@ static bool run_op(CertState *state, const CertOp *op, const char *context, cons
     for (uint32_t i = 0; i < op->n_out; i++)
         out[i] = (CertValue){.type = op->types[i]};
     if ((across || source) && (state->depth > 1 || op->n_out != 1 || op->n_in != across))
-        return dt_certfunc_fail(state, op, "`%s` inside a function, or of other operands", op->kind);
+        return dt_cert_fail(state, op, "`%s` inside a function, or of other operands", op->kind);
     if (source)
         return state->source(state, op, out);
     if (across)

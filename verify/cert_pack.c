@@ -144,7 +144,7 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     int64_t offset = 0;
     state->values++;
     if (op->n_in < 1 || op->n_out != 1 || (!packs && op->n_in > 1))
-        return dt_certfunc_fail(state, op, "a bucket of nothing");
+        return dt_cert_fail(state, op, "a bucket of nothing");
     if (packs)
         in = covered(state, op, stack, in);
     *out = (CertValue){.type = op->types[0], .loop = stack, .first = in[0].first};
@@ -152,7 +152,7 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
         const CertType *bucket = packs ? op->types[0] : in[i].type, *member = packs ? in[i].type : op->types[0];
         if (!fits(op, bucket, member) || in[i].loop != stack || in[i].first != in[0].first ||
             dt_certpack_is(in[i].node) == packs)
-            return dt_certfunc_fail(state, op, "a bucket lies otherwise than what is in it");
+            return dt_cert_fail(state, op, "a bucket lies otherwise than what is in it");
         zero = zero && dt_certpad_is_zero(state, &in[i]);
         if (!packs)
             break;
@@ -163,7 +163,7 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     out->node = packs ? bucket_of(state, 2 * op->n_in, nodes)
                       : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
-    return out->node || dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");
+    return out->node || dt_cert_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
 /* The bucket of what change makes of the members. */
@@ -200,7 +200,7 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);
     const CertShape *shape = dt_certnode_shape(state->nodes, op->types[0]);
     if (op->n_axes != in[0].type->rank || !dt_cert_is(op->reduce, "sum"))
-        return dt_certfunc_fail(state, op, "a bucket is reduced over some of its axes only");
+        return dt_cert_fail(state, op, "a bucket is reduced over some of its axes only");
     for (uint32_t i = 0; i < n; i++) {
         CertNode *member = bucket->in[2 * i + 1];
         const bool zero = dt_certstep_is_zero(member);
@@ -209,7 +209,7 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
         one.node = member;
         const bool some = dt_certrange_some(state, &one, &lo, &hi);
         if (!(zero || dt_cert_is(member->kind, "mul")) || !dt_certpad_is_zero(state, &in[0]))
-            return dt_certfunc_fail(state, op, "a bucket is reduced whose padding may be other than 0");
+            return dt_cert_fail(state, op, "a bucket is reduced whose padding may be other than 0");
         terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member)
                         : dt_certnode_make(state->nodes, (CertNode){.kind = op->kind,
                                                                     .attributes = all_axes(member->shape),
@@ -251,7 +251,7 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
         for (uint32_t k = 0; node && first && same && k < node->n_in; k += 2)
             same = node->in[k] == first->in[k];
         if (!same || (!node && !is_factor(in[i].type, op->types[index])))
-            return dt_certfunc_fail(state, op, "`%s` of a bucket and something else", op->kind);
+            return dt_cert_fail(state, op, "`%s` of a bucket and something else", op->kind);
         first = node ? node : first;
     }
     CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, first->n_in),

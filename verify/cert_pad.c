@@ -166,7 +166,7 @@ static bool named(const CertType *type, const char *const *names, uint32_t n, ui
 
 static bool no(CertState *state, const CertOp *op, uint32_t k, const char *why)
 {
-    return dt_certfunc_fail(state, op, "`%s`: the padding of `%s` %s", op->kind,
+    return dt_cert_fail(state, op, "`%s`: the padding of `%s` %s", op->kind,
                             state->program->padded[k].name, why);
 }
 

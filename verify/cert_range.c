@@ -20,13 +20,22 @@ static CertLoopAxis *find(const CertProgram *program, const char *axis)
     return NULL;
 }
 
-void dt_certrange_add(CertProgram *program, const CertLoop *loop)
+static void add(CertProgram *program, const CertLoop *loop)
 {
     CertLoopAxis *known = find(program, loop->axis);
     if (!known)
         DT_PUSH(program->arena, program->loop_axes, ((CertLoopAxis){loop->axis, loop->count}));
     else if (known->count < loop->count)
         known->count = loop->count;
+}
+
+void dt_certrange_note(CertProgram *program)
+{
+    for (uint32_t i = 0; i < CERT_FUNCS; i++)
+        for (const CertFunc *func = program->funcs[i]; func; func = func->next)
+            for (uint32_t k = 0; k < func->ops.n; k++)
+                if (func->ops.at[k]->loop)
+                    add(program, func->ops.at[k]->loop);
 }
 
 /* A program is read before it is evaluated, the serial one first: both know its loops. */

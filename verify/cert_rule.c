@@ -44,7 +44,7 @@ bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const 
 
 static bool no(const Rule *r, const char *why)
 {
-    return dt_certfunc_fail(r->state, r->op, "`%s`: %s", r->op->kind, why);
+    return dt_cert_fail(r->state, r->op, "`%s`: %s", r->op->kind, why);
 }
 
 static const CertType *operand(const Rule *r, uint32_t i) { return r->in[i].type; }

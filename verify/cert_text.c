@@ -360,8 +360,6 @@ static void loop_of(Reader *r, CertLoop **ret_loop)
     if (!loop->label || !loop->axis || (loop->carried | loop->invariant | loop->stacked |
                                         loop->stacked_out | loop->count | loop->first) >> 31)
         fail(r, "a loop of this size");
-    else
-        dt_certrange_add(r->program, loop);
 }
 
 static void stage_set(Reader *r, uint64_t *ret_stages)

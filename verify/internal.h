@@ -315,11 +315,12 @@ struct CertState {
     bool numbers;   /* by the numbers of its values */
 };
 
+/* False, after a reason with the op's place in the text; of several the first one counts. cert_fail.c */
+bool dt_cert_fail(CertState *state, const CertOp *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Zeros that no loop has stacked are those of whatever iterations are asked for: the gradients of parameters that
  * nothing is differentiated through. */
 void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertValue *value);
-bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* Evaluates the function of an entry. ret_results: one per result. */
 bool dt_certfunc_run(CertState *state, const CertFunc *func, CertValue *ret_results);
 
@@ -414,7 +415,8 @@ bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *re
 
 /* ---- iterations (cert_range.c) ---- */
 
-void dt_certrange_add(CertProgram *program, const CertLoop *loop);
+/* Of a program that was read: which loops it has. */
+void dt_certrange_note(CertProgram *program);
 /* How many iterations a loop of this axis has, at most; -1: there is none. */
 int64_t dt_certrange_count(const CertState *state, const char *axis);
 /* The shape of a type's values, which are some iterations of `loop`; NULL: of none. */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: what numbers of a dtype are: integers that wrap, sums and maxima, roundings. */
+#include "verify/box_internal.h"
+
+#include "base/hash.h"
+
+#include <math.h>
+
+static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+int64_t dt_boxnumber_wrap(const char *dtype, int64_t x)
+{
+    if (is(dtype, "bool"))
+        return x != 0;
+    return is(dtype, "i64") ? x : is(dtype, "u8") ? (int64_t)(uint8_t)x : is(dtype, "u16") ? (int64_t)(uint16_t)x
+         : is(dtype, "u32") ? (int64_t)(uint32_t)x : (int64_t)(int32_t)(uint32_t)x;
+}
+
+/* ---- reductions ---- */
+
+BoxReduce dt_boxnumber_reduction(const char *name)
+{
+    return !name || is(name, "sum") ? BOX_SUM : is(name, "max") ? BOX_MAX : BOX_MIN;
+}
+
+DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y)
+{
+    if (!shape->is_float && (dt_box_is_odd(x) || dt_box_is_odd(y)))
+        return dt_box_odd_of(x, y);
+    if (reduce == BOX_SUM)
+        return shape->is_float ? dt_residue_add(b->r, x, y)
+                               : dt_residue_whole(dt_boxnumber_wrap(shape->type->dtype, (int64_t)(x.p + y.p)));
+    const bool max = reduce == BOX_MAX;
+    if (shape->is_float)
+        return max ? dt_residue_max(b->r, x, y) : dt_residue_min(b->r, x, y);
+    return ((int64_t)x.p > (int64_t)y.p) == max ? x : y;
+}
+
+DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor)
+{
+    if (n == 1)
+        return x;
+    if (shape->is_float && !dt_residue_is_symbol(x)) /* an infinity, so often, is one */
+        return dt_residue_mul(b->r, x, factor);
+    if (shape->is_float || dt_box_is_odd(x))
+        return x;
+    return dt_residue_whole(dt_boxnumber_wrap(shape->type->dtype, (int64_t)(x.p * (uint64_t)n)));
+}
+
+bool dt_boxnumber_narrows(const char *from, const char *to)
+{
+    return dt_cert_is_float(from) && dt_cert_is_float(to) && !is(from, to) && !is(to, "f64") &&
+           !(is(to, "f32") && !is(from, "f64"));
+}
+
+/* ---- roundings ---- */
+
+static bool has_digits(const char *dtype, double x)
+{
+    int exponent;
+    const int digits = is(dtype, "bf16") ? 8 : is(dtype, "f16") ? 11 : 24;
+    const double fraction = ldexp(frexp(x, &exponent), digits);
+    return x == 0 || (fraction == floor(fraction) && exponent > -14 && exponent <= 15);
+}
+
+/* What is known to be of the dtype: its second component follows from the first one, in a way that nobody knows. */
+DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x)
+{
+    x.q = dt_residue_mix(dt_hash_text(dtype, b->r->hash), x.p) % b->r->q.m;
+    return x;
+}
+
+/* Of a rounding nothing is known but that numbers of the dtype stay: 0, 1, constants that have so few digits, what
+ * was rounded, operands. */
+DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x)
+{
+    bool stays = dt_residue_is_symbol(x) || x.p == 0 || x.p == dt_residue_of_whole(b->r, 1).p ||
+                 x.q == dt_boxnumber_of_dtype(b, to, x).q;
+    for (uint32_t i = 0; !stays && i < b->r->n_known; i++)
+        stays = x.p == b->r->known_p[i] && has_digits(to, b->r->known[i]);
+    return stays ? x : dt_boxnumber_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
+}

@@ -261,8 +261,10 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
             parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
         const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape, op->types[index]->dtype);
         nodes[k - 1] = first->in[k - 1];
-        nodes[k] = op->rule->moves ? dt_certstep_moved(state, op, parts[0])
-                                   : dt_certstep_member(state, op, shape, parts, index);
+        CertNode *same = dt_certpad_selected(op, parts, shape->rank);
+        nodes[k] = same                ? same
+                   : op->rule->moves ? dt_certstep_moved(state, op, parts[0])
+                                     : dt_certstep_member(state, op, shape, parts, index);
     }
     out->node = dt_certnode_make(
         state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = first->n_in, .in = nodes});

@@ -144,6 +144,12 @@ static bool is_true(const CertNode *x)
            dt_certnode_number(x->in[1], &n) && n >= (double)x->in[0]->shape->extents[0];
 }
 
+CertNode *dt_certpad_selected(const CertOp *op, CertNode *const *in, uint32_t rank)
+{
+    const bool selects = dt_cert_is(op->kind, "where") && in[0]->shape && in[1]->shape && in[1]->shape->rank == rank;
+    return selects && is_true(in[0]) ? in[1] : NULL;
+}
+
 CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in)
 {
     if (dt_cert_is(op->kind, "where") && in[1].type->rank == op->types[0]->rank &&

@@ -523,5 +523,7 @@ void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, Ce
 bool dt_certpad_is_zero(const CertState *state, const CertValue *value);
 /* The operand that op is the identity of on logical values (a selection of all, a slice of all); or NULL. */
 CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in);
+/* The operand that a `where` of nodes selects all logical elements of; NULL: it does not. rank: of the result. */
+CertNode *dt_certpad_selected(const CertOp *op, CertNode *const *in, uint32_t rank);
 
 #endif

@@ -487,14 +487,6 @@ static bool not_yet(const Zero *z, const char *what)
     return false;
 }
 
-static bool is_padded(const DtModule *module, const DtType *type)
-{
-    bool is = false;
-    for (uint32_t i = 0; i < module->padded.n; i++)
-        is = is || dt_type_extent(type, module->padded.at[i].name) == module->padded.at[i].physical;
-    return is;
-}
-
 /* Whether all parameters that should be in buckets can be; a scalar need not. */
 static bool check_members(const Zero *z)
 {
@@ -505,9 +497,6 @@ static bool check_members(const Zero *z)
         if (m->store && m->store->type->rank > 0 && many)
             return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which so many mesh axes split,",
                                               m->store->path));
-        if (m->store && m->alone && is_padded(module, m->store->type))
-            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which the update needs whole and "
-                                              "which has a padded axis,", m->store->path));
     }
     return true;
 }

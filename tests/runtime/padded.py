@@ -34,13 +34,18 @@ model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
   loss = mean[batch, seq](xent[vocab](m(tokens), labels))
-  optimizer = adamw(lr = 1e-3, decay = 0.1, clip = 1.0)
+%s
   steps = 4
 %s
 }
 """
 # Parameters rounded to bf16, of which the master copies are saved. Only these are compared with the serial program: what
 # is computed in bf16 differs by 2^-9 of each partial sum, and AdamW turns gradients near zero into whole steps.
+ADAMW = "  optimizer = adamw(lr = 1e-3, decay = 0.1, clip = 1.0)"
+# Optimizers of whole parameters: rows and columns that are padding count nowhere.
+ADAFACTOR = "  optimizer = adafactor(lr = 1e-2)"
+MUON = """  matrices = muon(lr = 0.02, params = ("wte", "h.*.w"))
+  rest = lamb(lr = 1e-3, params = "h.*.b0")"""
 ROUNDED = "  precision = mixed(compute = f32, params = bf16, master = f32, grads = f32)"
 LAYOUTS = {
     "some": (2, "mesh tensor = 2; shard vocab on tensor (pad = 4)"),
@@ -102,9 +107,10 @@ def resume(dtrun, name, source, target, *more):
     run(dtrun, name + ".plan", "-q", "--resume", source, "--save", target, *more)
 
 
-def check_layouts(dtc, dtrun, precision, names, tolerance):
+def check_layouts(dtc, dtrun, optimizer, precision, names, tolerance):
+    still = ["--set", "lr.base=0"] if optimizer != MUON else ["--set", "matrices.lr.base=0", "--set", "rest.lr.base=0"]
     with open("m.dsl", "w") as file:
-        file.write(PROGRAM % precision)
+        file.write(PROGRAM % (optimizer, precision))
         for name, (ranks, lines) in LAYOUTS.items():
             file.write('cluster of_%s { gpus = %d; gpu = "cpu" }\nparallel %s on of_%s { %s }\n' %
                        (name, ranks, name, name, lines))
@@ -120,7 +126,7 @@ def check_layouts(dtc, dtrun, precision, names, tolerance):
         saved = tensors(name, LAST)
         for other in (names + names)[i + 1], "none":
             target = "%s_%s" % (name, other)
-            resume(dtrun, other, name, target, "--steps", str(LAST + 1), "--set", "lr.base=0")
+            resume(dtrun, other, name, target, "--steps", str(LAST + 1), *still)
             check_equal("%s, loaded by %s" % (name, other), tensors(target, LAST + 1), saved)
     return 3 * len(names)
 
@@ -128,10 +134,13 @@ def check_layouts(dtc, dtrun, precision, names, tolerance):
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     passed = 0
-    for precision, names, tolerance in ("", list(LAYOUTS), TOLERANCE), (ROUNDED, ["only", "larger", "both", "zero3"], 1e-2):
+    whole = ["zero1", "zero3"]
+    for optimizer, precision, names, tolerance in ((ADAMW, "", list(LAYOUTS), TOLERANCE),
+                                                   (ADAMW, ROUNDED, ["only", "larger", "both", "zero3"], 1e-2),
+                                                   (ADAFACTOR, "", whole, TOLERANCE), (MUON, "", whole, TOLERANCE)):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            passed += check_layouts(dtc, dtrun, precision, names, tolerance)
+            passed += check_layouts(dtc, dtrun, optimizer, precision, names, tolerance)
             os.chdir("/")
     print("%d passed, 0 failed" % passed)
 

@@ -243,24 +243,6 @@ parallel crossed on four {
   shard seq on outer (order = zigzag)
   shard seq on inner
 }
-# ---- zero_padded
-# dtc --no-kernels --report
-include "std.dsl"
-dim batch = 32, d = 8, e = 3
-model m(x[batch, d]) -> [batch, e] { return linear[d, e](x) }
-train {
-  x[batch, d] = synthetic(0, 1)
-  loss = sum[batch, e](m(x))
-  optimizer = lamb(lr = 0.1)
-  steps = 1
-}
-cluster four { gpus = 4; gpu = "cpu" }
-parallel padded on four {
-  mesh a = 2, t = 2
-  shard e on t (pad = 2)
-  shard batch on a
-  zero 1 on a
-}
 # ---- losses
 include "std.dsl"
 dim batch = 4, n = 4, k = 4, layers = 4, one = 1

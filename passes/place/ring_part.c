@@ -198,6 +198,12 @@ static DtValue *put_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const D
     return x;
 }
 
+/* Terms that stay pending: a rank has one of each, so nothing is added here, nor rounded. */
+static DtValue *pend(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes)
+{
+    return dt_graph_cast(b, dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes), x->type->dtype);
+}
+
 /* What is left of the parts: terms of sums that are pending in type. */
 static DtValue *sum_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtType *type)
 {
@@ -212,7 +218,7 @@ static DtValue *sum_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x, const 
             DT_BUG("a ring leaves what it splits over some of its mesh axes only");
         axes[n++] = part;
     }
-    return n ? dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes) : x;
+    return n ? pend(b, x, n, axes) : x;
 }
 
 DtValue *dt_ringpart_join(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtType *type)
@@ -223,7 +229,7 @@ DtValue *dt_ringpart_join(const DtRingRanks *r, DtBuilder *b, DtValue *x, const 
         if (is_direct(r, &type->axes[d]))
             return put(b, x, r->axis, type->axes[d].name, type->axes[d].zigzag, type);
     if ((type->partial & r->bits) == r->bits)
-        return dt_graph_reorder(b, dt_graph_reduce(b, DT_REDUCE_SUM, x, 1, &r->axis.name), type);
+        return dt_graph_reorder(b, pend(b, x, 1, &r->axis.name), type);
     x = take_ring(r, b, x);
     for (uint32_t d = 0; d < type->rank; d++)
         if (bits_here(r, &type->axes[d]))

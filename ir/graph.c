@@ -644,8 +644,11 @@ DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map)
 
 /* ---- tidying ---- */
 
+/* Other stages wait at a sum over stages, whether this one reads it or not. */
 static bool is_used(const DtOp *op, const unsigned char *used)
 {
+    if (op->stages)
+        return true;
     for (uint32_t i = 0; i < op->n_out; i++)
         if (used[op->out[i]->id])
             return true;

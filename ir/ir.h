@@ -514,7 +514,7 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
  * old ones. */
 DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map);
 
-/* Removes ops whose results nobody uses, in every function; returns how many. */
+/* Removes ops whose results nobody uses, but for sums over stages; returns how many. */
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);

@@ -638,6 +638,7 @@ DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map)
         copy->out[i] = map[op->out[i]->id] = DT_NEW(arena, DtValue);
         *copy->out[i] = *op->out[i];
         copy->out[i]->op = copy;
+        copy->out[i]->over = op->out[i]->over ? map[op->out[i]->over->id] : NULL;
     }
     return copy;
 }

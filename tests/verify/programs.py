@@ -109,7 +109,7 @@ OWN = ["outer_number", "aux_from_zero", "padded_whole", "state_scaled", "state_a
        "sequences", "both_ways", "drawing_fns", "carried_groups", "carried_positions", "unread_params",
        "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
        "loops_beside", "sum_in_loop", "zero_part", "ring_between", "ring_events", "wide_beside", "ring_values",
-       "own_norms"]
+       "own_norms", "stages_alike"]
 
 
 def ranks(layout):

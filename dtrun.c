@@ -173,6 +173,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_TRACE: run->trace = value; return true;
     case OPTION_QUIET: run->quiet = true; return true;
     case OPTION_DEVICE: run->device = value; return true;
+    case OPTION_SHARE_GPU: run->share_gpu = true; return true;
     case OPTION_COMM: run->comm = value; return true;
     case OPTION_GEMM: return read_gemm(line, value);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);

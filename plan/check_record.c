@@ -415,6 +415,21 @@ static bool check_kernels(Check *check)
     return true;
 }
 
+static bool check_launches(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    if (plan->n_launches && plan->n_launches != plan->n_kernels)
+        return dt_check_fail(check, "LNCH", 0, "%u launches of %u kernels", plan->n_launches, plan->n_kernels);
+    for (uint32_t i = 0; i < plan->n_launches; i++) {
+        const DtPlanLaunch *launch = &plan->launches[i];
+        if (launch->blocks < 1 || launch->blocks > INT32_MAX || launch->threads < 1 || launch->threads > 1024 ||
+            launch->shared > 232448)
+            return dt_check_fail(check, "LNCH", i, "%u blocks of %u threads and %u bytes", launch->blocks,
+                                 launch->threads, launch->shared);
+    }
+    return true;
+}
+
 /* Sizes and strides of a GEMM; whether they lie within the buffers is the instruction's matter. */
 static bool check_gemms(Check *check)
 {
@@ -615,7 +630,7 @@ bool dt_check_records(Check *check)
 {
     return check_meta(check) && check_groups(check) && check_channels(check) &&
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
-           check_kernels(check) && check_gemms(check) && check_inputs(check) &&
+           check_kernels(check) && check_launches(check) && check_gemms(check) && check_inputs(check) &&
            check_readers(check) && check_scalars(check) && check_objectives(check) &&
            check_saved(check) && check_notes(check);
 }

@@ -30,6 +30,11 @@ void dt_logical_code(const DtPlan *plan, uint64_t ret_code[4])
         add_number(&digest, kernel->n_pointers);
         add_number(&digest, kernel->n_integers);
     }
+    for (uint32_t i = 0; i < plan->n_launches; i++) {
+        add_number(&digest, plan->launches[i].blocks);
+        add_number(&digest, plan->launches[i].threads);
+        add_number(&digest, plan->launches[i].shared);
+    }
     for (uint32_t i = 0; i < plan->n_codes; i++) {
         const DtPlanCode *code = &plan->codes[i];
         add_text(&digest, dt_plan_str(plan, code->target));
@@ -45,8 +50,10 @@ bool dt_logical_write(DtPlanBuilder *builder, const DtLogicalTexts *texts, const
 {
     const char *const all[TEXTS] = {texts->serial, texts->facts, texts->placed, texts->final};
     DtPlanLogical record = {.notes_len = notes->len};
-    const DtPlan plan = {.kernels = builder->kernels.at, .n_kernels = builder->kernels.n, .codes = builder->codes.at,
-                         .n_codes = builder->codes.n, .strings = builder->strings.at, .blob = builder->blob.at};
+    const DtPlan plan = {.kernels = builder->kernels.at, .n_kernels = builder->kernels.n,
+                         .launches = builder->launches.at, .n_launches = builder->launches.n,
+                         .codes = builder->codes.at, .n_codes = builder->codes.n,
+                         .strings = builder->strings.at, .blob = builder->blob.at};
     DtText joined = {0};
     uint8_t *bytes;
     size_t len = 0;

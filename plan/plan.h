@@ -153,6 +153,15 @@ typedef struct DtPlanKernel {
     double flops, bytes;
 } DtPlanKernel;
 
+/* LNCH: how a GPU starts the kernel of KERN's record of that number; none for kernels of processors. A unit has a
+ * record of CODE for each target then, one behind the other and with one source, and KERN names the first. A kernel has
+ * one argument: a struct of its addresses, then its integers, each of them 8 bytes; none of a sort: 8 bytes that it
+ * does not read. */
+typedef struct DtPlanLaunch {
+    uint32_t blocks, threads;  /* threads of a block: at most 1,024 */
+    uint32_t shared, reserved; /* bytes of memory that a block's threads share: at most 232,448 */
+} DtPlanLaunch;
+
 /* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. */
 typedef struct DtPlanGemm {
     uint32_t n_batch, accumulate;       /* accumulate 1: add to C */
@@ -328,7 +337,8 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
     X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode)       \
-    X("KERN", kernels, DtPlanKernel) X("GEMM", gemms, DtPlanGemm) X("BLOK", blocks, DtPlanBlocks)            \
+    X("KERN", kernels, DtPlanKernel) X("LNCH", launches, DtPlanLaunch) X("GEMM", gemms, DtPlanGemm)          \
+    X("BLOK", blocks, DtPlanBlocks)                                                                          \
     X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                                                  \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \

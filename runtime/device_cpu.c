@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU as a device: kernels are functions of the plan's code units, products go to a library. */
+#include "runtime/code.h"
 #include "runtime/gemm.h"
 
 #include <dlfcn.h>
@@ -8,6 +9,7 @@
 typedef void Kernel(char *const *pointers, const int64_t *integers);
 
 struct DtDeviceState {
+    DtRank *rank;
     Kernel **kernels;
     DtGemms gemms;
 };
@@ -16,6 +18,11 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
 {
     const DtPlan *plan = rank->plan;
     DtDeviceState *state = DT_NEW(rank->memory, DtDeviceState);
+    *ret_state = state;
+    state->rank = rank;
+    DtStatus status = dt_code_load(rank);
+    if (!dt_status_ok(&status))
+        return status;
     state->kernels = DT_NEW_ARRAY(rank->memory, Kernel *, plan->n_kernels + 1);
     for (uint32_t i = 0; i < plan->n_kernels; i++) {
         const char *symbol = dt_plan_str(plan, plan->kernels[i].symbol);
@@ -24,17 +31,20 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
             return dt_status_fail(DT_EXIT_FAILED, "code unit %u of the plan lacks kernel `%s`",
                                   plan->kernels[i].code, symbol);
     }
-    DtStatus status = dt_gemm_open(plan, rank->memory, rank->options->gemm, &state->gemms);
+    status = dt_gemm_open(plan, rank->memory, rank->options->gemm, &state->gemms);
     if (!dt_status_ok(&status))
         return status;
     rank->memory_bytes += dt_gemm_workspace(&state->gemms);
     rank->gemm_library = state->gemms.ops ? state->gemms.ops->name : "plain";
     rank->n_plain_gemms = state->gemms.ops ? state->gemms.n_plain : plan->n_gemms;
-    *ret_state = state;
     return DT_OK;
 }
 
-static void close_device(DtDeviceState *state) { dt_gemm_close(&state->gemms); }
+static void close_device(DtDeviceState *state)
+{
+    dt_gemm_close(&state->gemms);
+    dt_code_close(state->rank);
+}
 
 static char *real(DtDeviceAt at)
 {

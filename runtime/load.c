@@ -3,10 +3,7 @@
  *
  * Every arena lies by itself between two inaccessible pages, so that a kernel that runs over an
  * end stops at once. Shared arenas are pieces of the ranks' common mapping, mapped here for this
- * rank and for all its peers. Code units come out of the plan through sealed memory files: what
- * dlopen sees cannot change afterwards, and nothing is written to a disk. */
-#include "base/hostcc.h"
-
+ * rank and for all its peers. A device with memory of its own makes arenas there. */
 #include "base/page.h"
 #include "plan/stages.h"
 #include "runtime/blocks.h"
@@ -14,12 +11,9 @@
 #include "runtime/memory.h"
 #include "runtime/rank.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HUGE = 2 << 20 };
@@ -57,8 +51,13 @@ static uint64_t arena_bytes(const DtPlan *plan, uint32_t stage)
 }
 
 /* More than the machine has, or this container may use, would end in a kill somewhere later. */
-DtStatus dt_load_fits(const DtPlan *plan)
+DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
 {
+    const DtDeviceOps *device;
+    const DtCommOps *comm;
+    DtStatus status = dt_load_choose(options, &device, &comm);
+    if (!dt_status_ok(&status) || device->arena) /* it looks at its own memory */
+        return status;
     bool contained = false;
     uint64_t machine = dt_memory_limit("", &contained);
     uint64_t left = machine, most = 0;
@@ -85,15 +84,17 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     const DtPlan *plan = rank->plan;
     DtSharedLayout layout;
     dt_shared_layout(plan, &layout);
-    rank->memory_bytes = arena_bytes(plan, rank->stage);
-    DtStatus status = dt_load_fits(plan);
-    if (!dt_status_ok(&status))
-        return status;
+    DtStatus status = DT_OK;
     rank->arenas = DT_NEW_ARRAY(rank->memory, DtDeviceAt, plan->n_arenas + 1);
     rank->peer_arenas =
         DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
     rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap,
                               (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
+    for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status); a++)
+        status = rank->device_ops->arena(rank->device, (uint64_t)dt_plan_arena_bytes(plan, a, rank->stage),
+                                         &rank->arenas[a]);
+    if (rank->device_ops->arena)
+        return status;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         for (uint32_t r = 0; r < rank->n_ranks; r++) {
             const bool shared = plan->arenas[a].shared != 0 && rank->device_ops->is_host;
@@ -112,93 +113,6 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
                 rank->arenas[a] = rank->device_ops->address ? rank->device_ops->address(at)
                                                             : dt_device_at(at);
         }
-    return DT_OK;
-}
-
-/* ---- machine code ---- */
-
-/* Code that this processor does not run is compiled again (rebuild.c); it never comes here. */
-static DtStatus check_target(const char *target)
-{
-    if (strcmp(target, "cpu") == 0 || !dt_hostcc_runs(target))
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "the plan is for target `%.40s`, which this program cannot run; "
-                              "compile it with --target=cpu",
-                              target);
-    return DT_OK;
-}
-
-static int sealed_file(const void *bytes, uint64_t len)
-{
-    int fd = memfd_create("dtcode", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -1;
-    const char *at = bytes;
-    for (uint64_t left = len; left > 0;) {
-        ssize_t n = write(fd, at, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            close(fd);
-            return -1;
-        }
-        at += n;
-        left -= (uint64_t)n;
-    }
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* The file stays open while its code is loaded: the loader knows libraries by name, and the name
- * holds the number of the file. */
-static DtStatus load_code(DtRank *rank, uint32_t unit, const void *bytes, uint64_t len)
-{
-    char name[64];
-    if (len == 0)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "the plan has no machine code (it was compiled with --no-kernels); "
-                              "compile it again without that option, or run it with --rebuild");
-    rank->code_fds[unit] = sealed_file(bytes, len);
-    if (rank->code_fds[unit] < 0)
-        return dt_status_fail(DT_EXIT_RETRY, "cannot put code unit %u into memory: %s", unit,
-                              strerror(errno));
-    snprintf(name, sizeof name, "/proc/self/fd/%d", rank->code_fds[unit]);
-    rank->codes[unit] = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (rank->codes[unit] == NULL) {
-        const char *why = dlerror();
-        return dt_status_fail(DT_EXIT_FAILED, "code unit %u cannot be loaded: %.300s", unit,
-                              why ? why : "unknown");
-    }
-    return DT_OK;
-}
-
-static DtStatus load_codes(DtRank *rank)
-{
-    const DtPlan *plan = rank->plan;
-    DtRebuilt rebuilt = {0};
-    DtStatus status = DT_OK;
-    if (dt_rebuild_wanted(rank->options, plan))
-        status = dt_rebuild_codes(plan, rank->memory, &rebuilt);
-    if (!dt_status_ok(&status))
-        return status;
-    rank->codes = DT_NEW_ARRAY(rank->memory, void *, plan->n_codes + 1);
-    rank->code_fds = DT_NEW_ARRAY(rank->memory, int, plan->n_codes + 1);
-    for (uint32_t i = 0; i < plan->n_codes; i++)
-        rank->code_fds[i] = -1;
-    for (uint32_t i = 0; i < plan->n_codes; i++) {
-        const DtPlanCode *code = &plan->codes[i];
-        if (!rebuilt.units)
-            status = check_target(dt_plan_str(plan, code->target));
-        if (dt_status_ok(&status) && rebuilt.units)
-            status = load_code(rank, i, rebuilt.units[i].at, rebuilt.units[i].len);
-        else if (dt_status_ok(&status))
-            status = load_code(rank, i, plan->blob + code->binary, code->binary_len);
-        if (!dt_status_ok(&status))
-            return status;
-    }
     return DT_OK;
 }
 
@@ -227,15 +141,15 @@ static void place_in_mesh(DtRank *rank)
 
 DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_device, const DtCommOps **ret_comm)
 {
-    static const DtDeviceOps *const devices[] = {&dt_device_cpu, &dt_device_apart};
+    static const DtDeviceOps *const devices[] = {&dt_device_cpu, &dt_device_cuda, &dt_device_apart};
     *ret_device = options->device ? NULL : devices[0];
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         if (options->device && strcmp(options->device, devices[i]->name) == 0)
             *ret_device = devices[i];
     if (!*ret_device)
         return dt_status_fail(DT_EXIT_USAGE,
-                              "this program has no device `%.60s`, only `cpu` and, for tests, `apart`: the CPU with "
-                              "memory of its own", options->device);
+                              "this program has no device `%.60s`, only `cpu`, `cuda` and, for tests, `apart`: the CPU "
+                              "with memory of its own", options->device);
     if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
         return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%.60s`, only `shm`",
                               options->comm);
@@ -258,11 +172,12 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     if (dt_status_ok(&status))
         status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->settings);
     if (dt_status_ok(&status))
-        status = load_arenas(rank, shared_fd);
-    if (dt_status_ok(&status))
-        status = load_codes(rank);
+        status = dt_load_fits(rank->options, rank->plan);
+    rank->memory_bytes = arena_bytes(rank->plan, rank->stage);
     if (dt_status_ok(&status))
         status = rank->device_ops->open(rank, &rank->device);
+    if (dt_status_ok(&status))
+        status = load_arenas(rank, shared_fd);
     if (dt_status_ok(&status))
         status = rank->comm_ops->open(rank, &rank->comm);
     if (dt_status_ok(&status))
@@ -300,12 +215,6 @@ void dt_load_close(DtRank *rank)
         rank->comm_ops->close(rank->comm);
     if (rank->device)
         rank->device_ops->close(rank->device);
-    for (uint32_t i = 0; rank->codes && i < rank->plan->n_codes; i++) {
-        if (rank->codes[i])
-            dlclose(rank->codes[i]);
-        if (rank->code_fds[i] >= 0)
-            close(rank->code_fds[i]);
-    }
     for (uint32_t i = 0; i < rank->n_maps; i++)
         munmap(rank->maps[i].at, rank->maps[i].len);
     if (rank->shared)

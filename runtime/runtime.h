@@ -8,11 +8,13 @@
  *   channel.c      messages between stages over the mapping
  *   fetch.c        rank 0 reads what others hold, to save it
  *   comm_sync.c    waiting for other ranks in these
- *   load.c         plan, arenas, machine code -> DtRank; rebuild.c: code for this processor
+ *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions
  *   device.c       memory of the device for host code
- *   device_cpu.c, gemm*.c   the work itself; device_apart.c: in memory that host code cannot reach
+ *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
+ *   device_apart.c   the same in memory that host code cannot reach
+ *   device_cuda.c, cuda_*.c   a GPU
  *   init.c         initial parameters
  *   data.c         readers of training data
  *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
@@ -60,7 +62,8 @@ typedef struct DtRedirect {
 typedef struct DtRunOptions {
     const char *plan_path;
     int64_t steps;             /* -1: as the plan says */
-    const char *device;        /* "cpu", "apart" */
+    const char *device;        /* "cpu", "cuda", "apart" */
+    bool share_gpu;            /* several ranks may have one */
     const char *comm;          /* "shm" */
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* if there is no checkpoint to resume */
@@ -109,7 +112,7 @@ DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const D
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
 
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
-DtStatus dt_load_fits(const DtPlan *plan);
+DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
 /* rebuild.c: whether the kernels are to be compiled for this processor; and their machine code, per unit. */
 typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt; /* said: warnings, lines; or NULL */
@@ -276,9 +279,12 @@ uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 typedef struct DtDeviceOps {
     const char *name;
     bool is_host; /* its memory is the process's, and ranks of one machine can share it; no put and get then */
+    /* With the plan's code, before arenas are made. *ret_state is to be closed also if it failed, if it is set. */
     DtStatus (*open)(DtRank *rank, DtDeviceState **ret_state);
     void (*close)(DtDeviceState *state);
-    /* The device's address of an arena that load.c has mapped; NULL: the same. */
+    /* An arena in memory of the device, zeroed, until close; NULL: load.c maps it, */
+    DtStatus (*arena)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
+    /* and this is its address for the device; NULL: the same. */
     DtDeviceAt (*address)(char *mapped);
     void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
                    const int64_t *integers);
@@ -290,7 +296,7 @@ typedef struct DtDeviceOps {
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
 } DtDeviceOps;
 
-extern const DtDeviceOps dt_device_cpu, dt_device_apart; /* device_cpu.c, device_apart.c */
+extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
 
 /* The loss scale, if the plan has one that adapts (scale.c). */
 typedef struct DtScale {

@@ -116,6 +116,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .span = 1,
                   .flops = 100,
                   .bytes = 512});
+    ADD(launches, {.blocks = 2, .threads = 256, .shared = 4096});
     ADD(gemms, {.n_batch = 1,
                 .dtype_a = DT_PLAN_F32,
                 .dtype_b = DT_PLAN_F32,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each library against the plain loops: shapes, transpositions, batches, strides, broadcasts,
  * adding. */
+#include "gemm_cases.h"
+
 #include "base/half.h"
 #include "runtime/gemm.h"
 #include "runtime/reduce.h"
@@ -10,65 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define F32 .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32
-
-static const DtPlanGemm cases[] = {
-    {F32, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1, .c_row = 7,
-     .c_col = 1},
-    {F32, .accumulate = 1, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1,
-     .c_row = 7, .c_col = 1},
-    {F32, .m = 64, .n = 48, .k = 96, .a_row = 1, .a_col = 64, .b_row = 48, .b_col = 1, .c_row = 48,
-     .c_col = 1},
-    {F32, .accumulate = 1, .m = 33, .n = 65, .k = 17, .a_row = 17, .a_col = 1, .b_row = 1,
-     .b_col = 17, .c_row = 65, .c_col = 1},
-    {F32, .m = 16, .n = 16, .k = 16, .a_row = 1, .a_col = 16, .b_row = 1, .b_col = 16, .c_row = 1,
-     .c_col = 16}, /* C transposed */
-    {F32, .m = 8, .n = 8, .k = 8, .a_row = 20, .a_col = 1, .b_row = 30, .b_col = 1, .c_row = 40,
-     .c_col = 1}, /* gaps */
-    {F32, .m = 1, .n = 9, .k = 4, .a_row = 4, .a_col = 1, .b_row = 9, .b_col = 1, .c_row = 9,
-     .c_col = 1},
-    {F32, .m = 9, .n = 1, .k = 4, .a_row = 4, .a_col = 1, .b_row = 1, .b_col = 1, .c_row = 1,
-     .c_col = 1},
-    {F32, .m = 3, .n = 4, .k = 1, .a_row = 1, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4,
-     .c_col = 1},
-    /* heads inside: [batch, seq, heads, head] times its transpose, batch over batch and heads */
-    {F32, .n_batch = 2, .m = 6, .n = 6, .k = 5, .batch = {2, 3}, .a_batch = {90, 5},
-     .b_batch = {90, 5}, .c_batch = {108, 36}, .a_row = 15, .a_col = 1, .b_row = 1, .b_col = 15,
-     .c_row = 6, .c_col = 1},
-    {F32, .n_batch = 2, .accumulate = 1, .m = 6, .n = 5, .k = 6, .batch = {2, 3},
-     .a_batch = {108, 36}, .b_batch = {90, 5}, .c_batch = {90, 5}, .a_row = 6, .a_col = 1,
-     .b_row = 15, .b_col = 1, .c_row = 15, .c_col = 1},
-    /* one weight for all of the batch */
-    {F32, .n_batch = 1, .m = 4, .n = 8, .k = 8, .batch = {5}, .a_batch = {32}, .b_batch = {0},
-     .c_batch = {32}, .a_row = 8, .a_col = 1, .b_row = 8, .b_col = 1, .c_row = 8, .c_col = 1},
-    /* no unit stride, broadcast rows: for the plain loops */
-    {F32, .m = 4, .n = 4, .k = 4, .a_row = 2, .a_col = 9, .b_row = 4, .b_col = 1, .c_row = 4,
-     .c_col = 1},
-    {F32, .m = 4, .n = 4, .k = 4, .a_row = 0, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4,
-     .c_col = 1},
-};
-
-static int64_t extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col,
-                      const int64_t *batch)
-{
-    int64_t last = (rows - 1) * row + (cols - 1) * col;
-    for (uint32_t b = 0; b < g->n_batch; b++)
-        last += (g->batch[b] - 1) * batch[b];
-    return last + 1;
-}
-
-/* Numbers between -1 and 1, exactly sized so that the address sanitizer sees reads behind the end.
- */
-static float *numbers(int64_t n, uint32_t seed)
-{
-    float *at = malloc((size_t)n * sizeof *at);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        at[i] = (float)(seed >> 8) * 0x1p-23f - 1;
-    }
-    return at;
-}
-
 static void compare(DtGemmKind kind, const DtPlanGemm *g, size_t index)
 {
     DtPlan plan = {.gemms = g, .n_gemms = 1};
@@ -77,10 +20,10 @@ static void compare(DtGemmKind kind, const DtPlanGemm *g, size_t index)
     DtStatus status = dt_gemm_open(&plan, arena, kind, &gemms);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     cr_assert_eq(gemms.n_plain, 0, "case %zu runs in the plain loops", index);
-    int64_t n_c = extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch);
-    float *a = numbers(extent(g, g->m, g->a_row, g->k, g->a_col, g->a_batch), 1);
-    float *b = numbers(extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch), 2);
-    float *c = numbers(n_c, 3), *expected = numbers(n_c, 3);
+    int64_t n_c = gemm_extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch);
+    float *a = gemm_numbers(gemm_extent(g, g->m, g->a_row, g->k, g->a_col, g->a_batch), 1);
+    float *b = gemm_numbers(gemm_extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch), 2);
+    float *c = gemm_numbers(n_c, 3), *expected = gemm_numbers(n_c, 3);
     for (int twice = 0; twice < 2; twice++) {
         cr_assert(dt_gemm_run(&gemms, 0, a, b, c));
         dt_gemm_plain_run(g, a, b, expected);
@@ -97,51 +40,12 @@ static void compare(DtGemmKind kind, const DtPlanGemm *g, size_t index)
     dt_arena_free(arena);
 }
 
-static uint32_t draw(uint32_t *seed, uint32_t below)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return (*seed >> 8) % below;
-}
-
-/* An operand of g whose axes (batches, rows, columns) lie in memory in some order, one of rows and columns
- * innermost, perhaps with a gap behind it; batches it may lack. */
-static void lay_out(const DtPlanGemm *g, int64_t rows, int64_t cols, bool may_lack, uint32_t *seed, int64_t *batch,
-                    int64_t *row, int64_t *col)
-{
-    int64_t *strides[DT_PLAN_MAX_BATCH + 2], extents[DT_PLAN_MAX_BATCH + 2];
-    uint32_t n = 0;
-    bool transposed = draw(seed, 3) == 0;
-    strides[n] = transposed ? col : row, extents[n++] = transposed ? cols : rows;
-    for (uint32_t d = 0; d < g->n_batch; d++) {
-        batch[d] = 0;
-        if (!may_lack || draw(seed, 3) > 0)
-            strides[n] = &batch[d], extents[n++] = g->batch[d];
-    }
-    int64_t next = transposed ? rows : cols;
-    *(transposed ? row : col) = 1;
-    if (draw(seed, 4) == 0)
-        next += 3;
-    for (uint32_t left = n; left > 0; left--) {
-        uint32_t which = draw(seed, left);
-        *strides[which] = next;
-        next *= extents[which];
-        strides[which] = strides[left - 1], extents[which] = extents[left - 1];
-    }
-}
-
 /* Batches in any order of memory, some of them missing in an operand. */
 Test(gemm, batches_equal_plain)
 {
     uint32_t seed = 1;
     for (int i = 0; i < 300; i++) {
-        DtPlanGemm g = {F32, .accumulate = draw(&seed, 2), .n_batch = 1 + draw(&seed, 3)};
-        uint32_t most = draw(&seed, 4) ? 9 : 70;
-        g.m = 1 + draw(&seed, most), g.n = 1 + draw(&seed, most), g.k = 1 + draw(&seed, most);
-        for (uint32_t d = 0; d < g.n_batch; d++)
-            g.batch[d] = 1 + draw(&seed, 4);
-        lay_out(&g, g.m, g.k, true, &seed, g.a_batch, &g.a_row, &g.a_col);
-        lay_out(&g, g.k, g.n, true, &seed, g.b_batch, &g.b_row, &g.b_col);
-        lay_out(&g, g.m, g.n, false, &seed, g.c_batch, &g.c_row, &g.c_col);
+        const DtPlanGemm g = gemm_draw(&seed);
         compare(DT_GEMM_ONEDNN, &g, i);
         compare(DT_GEMM_OPENBLAS, &g, i);
     }
@@ -170,7 +74,7 @@ Test(gemm, bf16_equals_plain)
             DtPlan plan = {.gemms = &g, .n_gemms = 1};
             DtArena *arena = dt_arena_new();
             DtGemms gemms;
-            float *from = numbers(M * K + K * N, 7);
+            float *from = gemm_numbers(M * K + K * N, 7);
             static uint16_t a[M * K], b[K * N];
             static float c[2][M * N];
             for (int i = 0; i < M * K; i++)
@@ -199,14 +103,14 @@ Test(gemm, bf16_equals_plain)
 /* The last two cases are for tiles. */
 Test(gemm, onednn_equals_plain)
 {
-    for (size_t i = 0; i < DT_COUNT(cases); i++)
-        compare(DT_GEMM_ONEDNN, &cases[i], i);
+    for (size_t i = 0; i < GEMM_CASES; i++)
+        compare(DT_GEMM_ONEDNN, &gemm_cases[i], i);
 }
 
 Test(gemm, openblas_equals_plain)
 {
-    for (size_t i = 0; i < DT_COUNT(cases); i++)
-        compare(DT_GEMM_OPENBLAS, &cases[i], i);
+    for (size_t i = 0; i < GEMM_CASES; i++)
+        compare(DT_GEMM_OPENBLAS, &gemm_cases[i], i);
 }
 
 /* ---- tiles ---- */
@@ -214,7 +118,7 @@ Test(gemm, openblas_equals_plain)
 /* n numbers of dtype, and their exact values. */
 static void *halves(int64_t n, uint32_t seed, uint32_t dtype)
 {
-    float *from = numbers(n, seed);
+    float *from = gemm_numbers(n, seed);
     if (dtype == DT_PLAN_F32)
         return from;
     uint16_t *at = malloc((size_t)n * sizeof *at);
@@ -248,9 +152,9 @@ static void check_tiles(DtGemmKind kind, DtPlanGemm g)
     cr_assert(dt_status_ok(&status), "%s", status.message);
     cr_assert_eq(gemms.n_plain, 0);
     cr_assert_eq(gemms.ways[0], DT_GEMM_BY_TILES);
-    int64_t n_c = extent(&g, g.m, g.c_row, g.n, g.c_col, g.c_batch);
-    void *a = halves(extent(&g, g.m, g.a_row, g.k, g.a_col, g.a_batch), 1, g.dtype_a);
-    void *b = halves(extent(&g, g.k, g.b_row, g.n, g.b_col, g.b_batch), 2, g.dtype_b);
+    int64_t n_c = gemm_extent(&g, g.m, g.c_row, g.n, g.c_col, g.c_batch);
+    void *a = halves(gemm_extent(&g, g.m, g.a_row, g.k, g.a_col, g.a_batch), 1, g.dtype_a);
+    void *b = halves(gemm_extent(&g, g.k, g.b_row, g.n, g.b_col, g.b_batch), 2, g.dtype_b);
     void *c = halves(n_c, 3, g.dtype_c), *expected = halves(n_c, 3, g.dtype_c);
     cr_assert(dt_gemm_run(&gemms, 0, a, b, c));
     dt_gemm_plain_run(&g, a, b, expected);
@@ -319,7 +223,7 @@ Test(gemm, plain_by_hand)
 
 Test(gemm, other_dtypes_are_refused)
 {
-    DtPlanGemm g = cases[0];
+    DtPlanGemm g = gemm_cases[0];
     DtPlan plan = {.gemms = &g, .n_gemms = 1};
     DtArena *arena = dt_arena_new();
     DtGemms gemms;

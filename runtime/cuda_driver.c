@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cuda_driver.h"
+
+#include "base/cudalib.h"
+
+enum { OLDEST = 12000 };
+
+const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error)
+{
+    const char *text = NULL;
+    return driver->error_string(error, &text) == 0 && text ? text : "an unknown error";
+}
+
+DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver)
+{
+    static const char *const versions[] = {"1", NULL};
+    static const DtCudaLib library = {"cuda", versions,
+                                      "the driver of the GPU (package nvidia-driver)"};
+    DtCudaDriver *driver = ret_driver;
+    void *handle;
+    DtStatus status = dt_cudalib_open(arena, &library, &handle);
+#define FIND(NAME, SYMBOL, ARGUMENTS) \
+    if (dt_status_ok(&status))        \
+        status = dt_cudalib_find(handle, &library, SYMBOL, (void **)&driver->NAME);
+    DT_CUDA_DRIVER(FIND)
+#undef FIND
+    if (!dt_status_ok(&status))
+        return status;
+    if (driver->driver_version(&driver->version) != 0 || driver->version < OLDEST)
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "the driver of the GPU knows CUDA %d.%d, and %d.%d is the oldest that will do",
+            driver->version / 1000, driver->version % 1000 / 10, OLDEST / 1000, OLDEST % 1000 / 10);
+    const int error = driver->init(0);
+    return error == 0 ? DT_OK
+                      : dt_status_fail(DT_EXIT_FAILED, "the driver of the GPU does not begin: %s",
+                                       dt_cuda_driver_error(driver, error));
+}

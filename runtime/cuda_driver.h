@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver of NVIDIA GPUs without its header: the functions that the runtime calls, by the names and types of the
+ * CUDA driver API (docs.nvidia.com/cuda/cuda-driver-api). All but GetErrorString return 0 or an error. */
+#ifndef DT_RUNTIME_CUDA_DRIVER_H
+#define DT_RUNTIME_CUDA_DRIVER_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct DtCudaContext DtCudaContext;   /* CUcontext is a pointer to it, and so on */
+typedef struct DtCudaStream DtCudaStream;
+typedef struct DtCudaModule DtCudaModule;
+typedef struct DtCudaFunction DtCudaFunction;
+
+/* F(name in C, name in the library, arguments) */
+#define DT_CUDA_DRIVER(F)                                                                                       \
+    F(init, "cuInit", (unsigned flags))                                                                         \
+    F(driver_version, "cuDriverGetVersion", (int *ret_version))                                                 \
+    F(error_string, "cuGetErrorString", (int error, const char **ret_text))                                     \
+    F(device_count, "cuDeviceGetCount", (int *ret_count))                                                       \
+    F(device, "cuDeviceGet", (int *ret_device, int ordinal))                                                    \
+    F(device_name, "cuDeviceGetName", (char *ret_name, int bytes, int device))                                  \
+    F(device_attribute, "cuDeviceGetAttribute", (int *ret_value, int attribute, int device))                    \
+    F(retain, "cuDevicePrimaryCtxRetain", (DtCudaContext **ret_context, int device))                            \
+    F(release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                    \
+    F(set_current, "cuCtxSetCurrent", (DtCudaContext *context))                                                 \
+    F(memory_info, "cuMemGetInfo_v2", (size_t *ret_free, size_t *ret_total))                                    \
+    F(alloc, "cuMemAlloc_v2", (uint64_t *ret_at, size_t bytes))                                                 \
+    F(free, "cuMemFree_v2", (uint64_t at))                                                                      \
+    F(put, "cuMemcpyHtoDAsync_v2", (uint64_t to, const void *from, size_t bytes, DtCudaStream *stream))         \
+    F(get, "cuMemcpyDtoHAsync_v2", (void *to, uint64_t from, size_t bytes, DtCudaStream *stream))               \
+    F(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, DtCudaStream *stream))           \
+    F(set_bytes, "cuMemsetD8Async", (uint64_t to, unsigned char value, size_t bytes, DtCudaStream *stream))     \
+    F(stream_new, "cuStreamCreate", (DtCudaStream **ret_stream, unsigned flags))                                \
+    F(stream_free, "cuStreamDestroy_v2", (DtCudaStream *stream))                                                \
+    F(stream_wait, "cuStreamSynchronize", (DtCudaStream *stream))                                               \
+    F(module_load, "cuModuleLoadData", (DtCudaModule **ret_module, const void *image))                          \
+    F(module_free, "cuModuleUnload", (DtCudaModule *module))                                                    \
+    F(module_function, "cuModuleGetFunction", (DtCudaFunction **ret_function, DtCudaModule *module, const char *name)) \
+    F(function_set, "cuFuncSetAttribute", (DtCudaFunction *function, int attribute, int value))                 \
+    F(launch, "cuLaunchKernel", (DtCudaFunction *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,   \
+                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,   \
+                                 DtCudaStream *stream, void **parameters, void **extra))
+
+typedef struct DtCudaDriver {
+#define DT_CUDA_MEMBER(NAME, SYMBOL, ARGUMENTS) int(*NAME) ARGUMENTS;
+    DT_CUDA_DRIVER(DT_CUDA_MEMBER)
+#undef DT_CUDA_MEMBER
+    int version; /* 13000: of CUDA 13.0 */
+} DtCudaDriver;
+
+enum { /* attributes of devices and functions */
+    DT_CUDA_CAPABILITY_MAJOR = 75,
+    DT_CUDA_CAPABILITY_MINOR = 76,
+    DT_CUDA_SHARED_BYTES = 97, /* a block's, at most */
+    DT_CUDA_FUNCTION_SHARED = 8,
+    DT_CUDA_STREAM_ALONE = 1 /* a stream that does not wait for the default one */
+};
+
+/* The driver, begun. Errors: there is none, it is too old, it does not begin. */
+DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver);
+/* What an error of the driver is called. */
+const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products by cuBLASLt, without its header: descriptors of each record are made when a plan is loaded, and the first
+ * algorithm that the library proposes within the workspace is used in every step, so that a run's bits are always the
+ * same on the same device and version. Names and numbers are those of docs.nvidia.com/cuda/cublas, cuBLASLt. */
+#include "runtime/cuda_products.h"
+
+#include "base/cudalib.h"
+#include "plan/kinds.h"
+#include "runtime/gemm.h"
+
+enum { WORKSPACE = 32 << 20 };
+
+/* ---- the library ---- */
+
+typedef struct Handle Handle;
+typedef struct Desc Desc;
+typedef struct Layout Layout;
+typedef struct Preference Preference;
+typedef struct Algo {
+    uint64_t data[8];
+} Algo;
+typedef struct Proposal { /* cublasLtMatmulHeuristicResult_t */
+    Algo algo;
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+} Proposal;
+
+#define FUNCTIONS(F)                                                                              \
+    F(create, "cublasLtCreate", (Handle * *ret_handle))                                           \
+    F(destroy, "cublasLtDestroy", (Handle * handle))                                              \
+    F(desc_new, "cublasLtMatmulDescCreate", (Desc * *ret_desc, int compute, int scale))           \
+    F(desc_set, "cublasLtMatmulDescSetAttribute",                                                 \
+      (Desc * desc, int attribute, const void *value, size_t bytes))                              \
+    F(desc_free, "cublasLtMatmulDescDestroy", (Desc * desc))                                      \
+    F(layout_new, "cublasLtMatrixLayoutCreate",                                                   \
+      (Layout * *ret_layout, int type, uint64_t rows, uint64_t columns, int64_t lead))            \
+    F(layout_set, "cublasLtMatrixLayoutSetAttribute",                                             \
+      (Layout * layout, int attribute, const void *value, size_t bytes))                          \
+    F(layout_free, "cublasLtMatrixLayoutDestroy", (Layout * layout))                              \
+    F(preference_new, "cublasLtMatmulPreferenceCreate", (Preference * *ret_preference))           \
+    F(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                     \
+      (Preference * preference, int attribute, const void *value, size_t bytes))                  \
+    F(preference_free, "cublasLtMatmulPreferenceDestroy", (Preference * preference))              \
+    F(propose, "cublasLtMatmulAlgoGetHeuristic",                                                  \
+      (Handle * handle, Desc * desc, Layout * a, Layout * b, Layout * c, Layout * d,              \
+       Preference * preference, int n, Proposal *ret, int *ret_n))                                \
+    F(multiply, "cublasLtMatmul",                                                                 \
+      (Handle * handle, Desc * desc, const void *alpha, uint64_t a, Layout *a_layout, uint64_t b, \
+       Layout *b_layout, const void *beta, uint64_t c, Layout *c_layout, uint64_t d,              \
+       Layout *d_layout, const Algo *algo, uint64_t workspace, size_t bytes,                      \
+       DtCudaStream *stream))
+
+typedef struct Library {
+#define MEMBER(NAME, SYMBOL, ARGUMENTS) int(*NAME) ARGUMENTS;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} Library;
+
+enum { /* values of its enumerations */
+       COMPUTE_32F = 68,
+       DESC_TRANSPOSED_A = 3,
+       DESC_TRANSPOSED_B = 4,
+       LAYOUT_BATCH = 5,
+       LAYOUT_BATCH_STRIDE = 6,
+       PREFERENCE_WORKSPACE = 1,
+       OP_TRANSPOSED = 1
+};
+
+static int type_of(uint32_t dtype)
+{
+    return dtype == DT_PLAN_BF16 ? 14 : dtype == DT_PLAN_F16 ? 2 : 0;
+}
+
+static DtStatus open_library(DtArena *arena, Library *ret_library)
+{
+    static const char *const versions[] = {"13", "12", NULL};
+    static const DtCudaLib lib = {
+        "cublasLt", versions,
+        "package libcublas-13-0 of NVIDIA's repository, or nvidia-cublas of PyPI"};
+    void *handle;
+    DtStatus status = dt_cudalib_open(arena, &lib, &handle);
+#define FIND(NAME, SYMBOL, ARGUMENTS) \
+    if (dt_status_ok(&status))        \
+        status = dt_cudalib_find(handle, &lib, SYMBOL, (void **)&ret_library->NAME);
+    FUNCTIONS(FIND)
+#undef FIND
+    return status;
+}
+
+/* ---- what a record is to it ---- */
+
+/* The matrix with elements (i, j) at i * row + j * column. */
+static bool lay(int64_t rows, int64_t columns, int64_t row, int64_t column, DtCudaMatrix *ret)
+{
+    if (row == 1 || rows == 1) {
+        *ret = (DtCudaMatrix){.rows = (uint64_t)rows,
+                              .columns = (uint64_t)columns,
+                              .lead = columns == 1 ? rows : column};
+        if (ret->lead >= rows)
+            return true;
+    }
+    *ret = (DtCudaMatrix){.transposed = true,
+                          .rows = (uint64_t)columns,
+                          .columns = (uint64_t)rows,
+                          .lead = rows == 1 ? columns : row};
+    return (column == 1 || columns == 1) && ret->lead >= columns;
+}
+
+static bool lay_all(const DtPlanGemm *g, bool swapped, DtCudaProduct *p)
+{
+    DtCudaMatrix *a = swapped ? &p->right : &p->left, *b = swapped ? &p->left : &p->right;
+    const bool good = swapped ? lay(g->n, g->k, g->b_col, g->b_row, b) &&
+                                    lay(g->k, g->m, g->a_col, g->a_row, a) &&
+                                    lay(g->n, g->m, g->c_col, g->c_row, &p->out)
+                              : lay(g->m, g->k, g->a_row, g->a_col, a) &&
+                                    lay(g->k, g->n, g->b_row, g->b_col, b) &&
+                                    lay(g->m, g->n, g->c_row, g->c_col, &p->out);
+    p->left_is_b = swapped;
+    return good && !p->out.transposed;
+}
+
+/* Whether batch axes d and d + 1 are one. */
+static bool joins(const DtPlanGemm *g, uint32_t d)
+{
+    const int64_t n = g->batch[d + 1];
+    return g->a_batch[d] == n * g->a_batch[d + 1] && g->b_batch[d] == n * g->b_batch[d + 1] &&
+           g->c_batch[d] == n * g->c_batch[d + 1];
+}
+
+bool dt_cuda_product_of(const DtPlanGemm *gemm, DtCudaProduct *ret_product)
+{
+    DtCudaProduct *p = ret_product;
+    *p = (DtCudaProduct){.inner = (uint64_t)gemm->k, .batch = 1};
+    if (!lay_all(gemm, true, p) && !lay_all(gemm, false, p))
+        return false;
+    if (gemm->n_batch == 0)
+        return true;
+    p->loops = gemm->n_batch - 1;
+    int64_t batch = gemm->batch[p->loops];
+    for (; p->loops > 0 && joins(gemm, p->loops - 1); p->loops--)
+        batch *= gemm->batch[p->loops - 1];
+    if (batch > INT32_MAX)
+        return false;
+    p->batch = (int32_t)batch;
+    const uint32_t last = gemm->n_batch - 1;
+    p->left.batch = p->left_is_b ? gemm->b_batch[last] : gemm->a_batch[last];
+    p->right.batch = p->left_is_b ? gemm->a_batch[last] : gemm->b_batch[last];
+    p->out.batch = gemm->c_batch[last];
+    return true;
+}
+
+/* ---- a plan's products ---- */
+
+typedef struct Row {
+    DtCudaProduct of;
+    Desc *desc;
+    Layout *left, *right, *out;
+    Algo algo;
+} Row;
+
+struct DtCudaProducts {
+    const DtPlan *plan;
+    const DtCudaDriver *driver;
+    DtCudaStream *stream;
+    Library library;
+    Handle *handle;
+    Row *rows;
+    uint64_t workspace;
+};
+
+static bool make_layout(const Library *l, const DtCudaMatrix *m, uint32_t dtype, int32_t batch,
+                        Layout **ret_layout)
+{
+    return l->layout_new(ret_layout, type_of(dtype), m->rows, m->columns, m->lead) == 0 &&
+           l->layout_set(*ret_layout, LAYOUT_BATCH, &batch, sizeof batch) == 0 &&
+           l->layout_set(*ret_layout, LAYOUT_BATCH_STRIDE, &m->batch, sizeof m->batch) == 0;
+}
+
+static bool make_row(const Library *l, const DtPlanGemm *g, Row *row)
+{
+    const DtCudaProduct *p = &row->of;
+    const int32_t a = p->left.transposed ? OP_TRANSPOSED : 0,
+                  b = p->right.transposed ? OP_TRANSPOSED : 0;
+    return l->desc_new(&row->desc, COMPUTE_32F, type_of(DT_PLAN_F32)) == 0 &&
+           l->desc_set(row->desc, DESC_TRANSPOSED_A, &a, sizeof a) == 0 &&
+           l->desc_set(row->desc, DESC_TRANSPOSED_B, &b, sizeof b) == 0 &&
+           make_layout(l, &p->left, p->left_is_b ? g->dtype_b : g->dtype_a, p->batch, &row->left) &&
+           make_layout(l, &p->right, p->left_is_b ? g->dtype_a : g->dtype_b, p->batch,
+                       &row->right) &&
+           make_layout(l, &p->out, g->dtype_c, p->batch, &row->out);
+}
+
+static bool choose(const DtCudaProducts *products, Preference *preference, Row *row)
+{
+    Proposal first = {.workspace = 0};
+    int n = 0;
+    if (products->library.propose(products->handle, row->desc, row->left, row->right, row->out,
+                                  row->out, preference, 1, &first, &n) != 0 ||
+        n < 1 || first.state != 0)
+        return false;
+    row->algo = first.algo;
+    return true;
+}
+
+static DtStatus open_rows(DtCudaProducts *products)
+{
+    const Library *l = &products->library;
+    const uint64_t most = WORKSPACE;
+    Preference *preference = NULL;
+    DtStatus status = DT_OK;
+    if (l->preference_new(&preference) != 0 ||
+        l->preference_set(preference, PREFERENCE_WORKSPACE, &most, sizeof most) != 0)
+        status = dt_status_fail(DT_EXIT_FAILED, "cuBLASLt takes no preferences");
+    for (uint32_t i = 0; i < products->plan->n_gemms && dt_status_ok(&status); i++) {
+        const DtPlanGemm *g = &products->plan->gemms[i];
+        Row *row = &products->rows[i];
+        if (!dt_cuda_product_of(g, &row->of) || !make_row(l, g, row) ||
+            !choose(products, preference, row))
+            status = dt_status_fail(
+                DT_EXIT_FAILED,
+                "product %u of the plan, %lld x %lld x %lld of %s, is none that cuBLASLt does "
+                "on this device",
+                i, (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a));
+    }
+    if (preference)
+        l->preference_free(preference);
+    return status;
+}
+
+DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
+                               DtCudaStream *stream, DtCudaProducts **ret_products)
+{
+    DtCudaProducts *products = DT_NEW(memory, DtCudaProducts);
+    *products = (DtCudaProducts){.plan = plan, .driver = driver, .stream = stream};
+    products->rows = DT_NEW_ARRAY(memory, Row, plan->n_gemms + 1);
+    *ret_products = products;
+    if (plan->n_gemms == 0)
+        return DT_OK;
+    DtStatus status = open_library(memory, &products->library);
+    if (!dt_status_ok(&status))
+        return status;
+    if (products->library.create(&products->handle) != 0)
+        return dt_status_fail(DT_EXIT_FAILED, "cuBLASLt does not begin on this device");
+    const int error = driver->alloc(&products->workspace, WORKSPACE);
+    return error ? dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no %d MiB for products on the device: %s",
+                                  WORKSPACE >> 20, dt_cuda_driver_error(driver, error))
+                 : open_rows(products);
+}
+
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, uint64_t a, uint64_t b,
+                          uint64_t c)
+{
+    const DtPlanGemm *g = &products->plan->gemms[gemm];
+    const Row *row = &products->rows[gemm];
+    const float one = 1, kept = g->accumulate ? 1 : 0;
+    DtGemmBatch batch = dt_gemm_batch(g, row->of.loops);
+    do {
+        const uint64_t at_a = a + (uint64_t)(batch.a * dt_kinds_size(g->dtype_a));
+        const uint64_t at_b = b + (uint64_t)(batch.b * dt_kinds_size(g->dtype_b));
+        const uint64_t at_c = c + (uint64_t)(batch.c * dt_kinds_size(g->dtype_c));
+        if (products->library.multiply(
+                products->handle, row->desc, &one, row->of.left_is_b ? at_b : at_a, row->left,
+                row->of.left_is_b ? at_a : at_b, row->right, &kept, at_c, row->out, at_c, row->out,
+                &row->algo, products->workspace, WORKSPACE, products->stream) != 0)
+            return false;
+    } while (dt_gemm_batch_next(&batch));
+    return true;
+}
+
+uint64_t dt_cuda_products_bytes(const DtCudaProducts *products)
+{
+    return products->workspace ? WORKSPACE : 0;
+}
+
+void dt_cuda_products_close(DtCudaProducts *products)
+{
+    const Library *l = &products->library;
+    for (uint32_t i = 0; i < products->plan->n_gemms; i++) {
+        Row *row = &products->rows[i];
+        if (row->desc)
+            l->desc_free(row->desc);
+        for (int k = 0; k < 3; k++) {
+            Layout *layout = k == 0 ? row->left : k == 1 ? row->right : row->out;
+            if (layout)
+                l->layout_free(layout);
+        }
+    }
+    if (products->workspace)
+        products->driver->free(products->workspace);
+    if (products->handle)
+        l->destroy(products->handle);
+}

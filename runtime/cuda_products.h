@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products on a GPU, by cuBLASLt. */
+#ifndef DT_RUNTIME_CUDA_PRODUCTS_H
+#define DT_RUNTIME_CUDA_PRODUCTS_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "plan/plan.h"
+#include "runtime/cuda_driver.h"
+
+/* A matrix as BLAS has it: columns are adjacent, `lead` elements apart; transposed: the product reads its transpose. */
+typedef struct DtCudaMatrix {
+    bool transposed;
+    uint64_t rows, columns; /* as they lie */
+    int64_t lead, batch;    /* batch: elements between the matrices of two products */
+} DtCudaMatrix;
+
+/* A GEMM record as products that the library does: D = left right (+ D), all in `batch` products at once, once for
+ * each index of the record's first `loops` batch axes. left is A or, where C's rows are adjacent, B: the transpose is
+ * computed then. */
+typedef struct DtCudaProduct {
+    DtCudaMatrix left, right, out;
+    bool left_is_b;
+    uint64_t inner;
+    int32_t batch;
+    uint32_t loops;
+} DtCudaProduct;
+
+/* False: no strides of BLAS say this product. */
+bool dt_cuda_product_of(const DtPlanGemm *gemm, DtCudaProduct *ret_product);
+
+typedef struct DtCudaProducts DtCudaProducts;
+/* All records of a plan, with one workspace for those that run on the stream. Errors: the library is missing or too
+ * old, a product that it does not do, with its number. */
+DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
+                               DtCudaStream *stream, DtCudaProducts **ret_products);
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, uint64_t a, uint64_t b,
+                          uint64_t c);
+uint64_t dt_cuda_products_bytes(const DtCudaProducts *products); /* of the workspace */
+void dt_cuda_products_close(DtCudaProducts *products);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU of NVIDIA: arenas lie in its memory, instructions are begun on one stream in their order, and are done when
+ * host code puts or gets something, which waits for all before it. Kernels are the plan's code for this GPU, products
+ * are cuBLASLt's. */
+#include "runtime/cuda_driver.h"
+#include "runtime/cuda_products.h"
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+struct DtDeviceState {
+    DtRank *rank;
+    DtCudaDriver driver;
+    int device, major, minor;
+    bool is_retained;
+    DtCudaStream *stream;
+    DtCudaModule **modules; /* by code unit; NULL: of another target */
+    DtCudaFunction **kernels;
+    DtCudaProducts *products;
+    DT_VEC(uint64_t) arenas; /* to free */
+    int error;               /* the first of the driver; 0: none */
+};
+
+/* Every call may say that something that was begun before has failed. */
+static bool good(DtDeviceState *state, int error, const char *what)
+{
+    if (error == 0)
+        return true;
+    if (state->error == 0)
+        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s", what,
+                     dt_cuda_driver_error(&state->driver, error));
+    state->error = error;
+    return false;
+}
+
+/* ---- the device ---- */
+
+static DtStatus choose_device(DtDeviceState *state)
+{
+    const DtCudaDriver *d = &state->driver;
+    const DtRank *rank = state->rank;
+    DtCudaContext *context = NULL;
+    int n = 0, error = d->device_count(&n);
+    if (error == 0 && n == 0)
+        return dt_status_fail(DT_EXIT_FAILED, "this machine has a driver and no GPU");
+    if (error == 0 && (uint32_t)n < rank->n_ranks && !rank->options->share_gpu)
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "the plan has %u ranks and this machine %d GPU%s; with --share-gpu ranks share them",
+            rank->n_ranks, n, n == 1 ? "" : "s");
+    if (error == 0)
+        error = d->device(&state->device, (int)(rank->rank % (uint32_t)n));
+    if (error == 0)
+        error = d->device_attribute(&state->major, DT_CUDA_CAPABILITY_MAJOR, state->device);
+    if (error == 0)
+        error = d->device_attribute(&state->minor, DT_CUDA_CAPABILITY_MINOR, state->device);
+    if (error == 0)
+        error = d->retain(&context, state->device);
+    state->is_retained = error == 0;
+    if (error == 0)
+        error = d->set_current(context);
+    if (error == 0)
+        error = d->stream_new(&state->stream, DT_CUDA_STREAM_ALONE);
+    return error == 0 ? DT_OK
+                      : dt_status_fail(DT_EXIT_RETRY, "the GPU cannot be used: %s",
+                                       dt_cuda_driver_error(d, error));
+}
+
+/* ---- kernels ---- */
+
+/* How well code for a target runs here: 2 is its own, 1 an older one of its generation, 0 not at all. "sm_90a" runs
+ * on 9.0 only, "sm_80" on 8.0 and 8.6. */
+static int suits(const DtDeviceState *state, const char *target)
+{
+    int number = 0, length = 0;
+    if (sscanf(target, "sm_%d%n", &number, &length) != 1 || number / 10 != state->major)
+        return 0;
+    if (number % 10 == state->minor)
+        return 2;
+    return target[length] == '\0' && number % 10 < state->minor;
+}
+
+/* The record of the unit's code for this GPU; UINT32_MAX: there is none. */
+static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
+{
+    const DtPlan *plan = state->rank->plan;
+    uint32_t best = UINT32_MAX;
+    int most = 0;
+    for (uint32_t c = unit;
+         c < plan->n_codes && plan->codes[c].source == plan->codes[unit].source &&
+         plan->codes[c].source_len == plan->codes[unit].source_len;
+         c++) {
+        const int value =
+            plan->codes[c].binary_len ? suits(state, dt_plan_str(plan, plan->codes[c].target)) : 0;
+        best = value > most ? c : best;
+        most = value > most ? value : most;
+    }
+    return best;
+}
+
+static DtStatus no_code(const DtDeviceState *state)
+{
+    const DtPlan *plan = state->rank->plan;
+    char name[80] = "";
+    DtText targets = {0};
+    state->driver.device_name(name, sizeof name, state->device);
+    for (uint32_t c = 0; c < plan->n_codes; c++) {
+        const char *target = dt_plan_str(plan, plan->codes[c].target);
+        if (!targets.len || !strstr(targets.at, target))
+            dt_text_printf(&targets, "%s%s", targets.len ? ", " : "", target);
+    }
+    const DtStatus status =
+        dt_status_fail(DT_EXIT_FAILED,
+                       "the plan has code for %.200s, and none for this %s (sm_%d%d): compile it "
+                       "with --target=sm_%d%d%s",
+                       targets.len ? targets.at : "no target", name, state->major, state->minor,
+                       state->major, state->minor, state->major >= 9 ? "a" : "");
+    dt_text_free(&targets);
+    return status;
+}
+
+static DtStatus load_kernels(DtDeviceState *state)
+{
+    const DtPlan *plan = state->rank->plan;
+    const DtCudaDriver *d = &state->driver;
+    state->modules = DT_NEW_ARRAY(state->rank->memory, DtCudaModule *, plan->n_codes + 1);
+    state->kernels = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
+    for (uint32_t k = 0; k < plan->n_kernels; k++) {
+        const char *symbol = dt_plan_str(plan, plan->kernels[k].symbol);
+        const uint32_t code =
+            plan->n_launches ? code_for(state, plan->kernels[k].code) : UINT32_MAX;
+        if (code == UINT32_MAX)
+            return no_code(state);
+        int error = state->modules[code] ? 0
+                                         : d->module_load(&state->modules[code],
+                                                          plan->blob + plan->codes[code].binary);
+        if (error == 0)
+            error = d->module_function(&state->kernels[k], state->modules[code], symbol);
+        if (error == 0 && plan->launches[k].shared > 0)
+            error = d->function_set(state->kernels[k], DT_CUDA_FUNCTION_SHARED,
+                                    (int)plan->launches[k].shared);
+        if (error)
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "kernel `%.60s` of code unit %u cannot be loaded: %s", symbol,
+                                  code, dt_cuda_driver_error(d, error));
+    }
+    return DT_OK;
+}
+
+static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers,
+                       const DtDeviceAt *pointers, const int64_t *integers)
+{
+    const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
+    const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
+    uint64_t arguments[512]; /* a struct of both; an array of none has one member */
+    void *parameters[] = {arguments};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_pointers; i++)
+        arguments[n++] = pointers[i].at;
+    n += n_pointers == 0;
+    for (uint32_t i = 0; i < n_integers; i++)
+        arguments[n++] = (uint64_t)integers[i];
+    good(state,
+         state->driver.launch(state->kernels[kernel], launch->blocks, 1, 1, launch->threads, 1, 1,
+                              launch->shared, state->stream, parameters, NULL),
+         "start a kernel");
+}
+
+/* ---- memory ---- */
+
+static DtStatus new_arena(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at)
+{
+    const DtCudaDriver *d = &state->driver;
+    *ret_at = (DtDeviceAt){0};
+    if (bytes == 0)
+        return DT_OK;
+    int error = d->alloc(&ret_at->at, bytes);
+    if (error == 0) {
+        DT_PUSH(state->rank->memory, state->arenas, ret_at->at);
+        error = d->set_bytes(ret_at->at, 0, bytes, state->stream);
+    }
+    return error == 0 ? DT_OK
+                      : dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no %llu bytes on the GPU: %s",
+                                       (unsigned long long)bytes, dt_cuda_driver_error(d, error));
+}
+
+/* What is free for each rank there. */
+static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
+{
+    const DtRank *rank = state->rank;
+    size_t left = 0, total = 0;
+    int n = 1;
+    char need[32], have[32];
+    state->driver.device_count(&n);
+    const uint32_t sharing = (rank->n_ranks + (uint32_t)n - 1) / (uint32_t)n;
+    if (state->driver.memory_info(&left, &total) != 0 || bytes <= left / sharing)
+        return DT_OK;
+    return dt_status_fail(
+        DT_EXIT_DOES_NOT_FIT,
+        "a rank needs %s on its GPU, which has %s free for each of %u rank%s. Compile with more "
+        "micro-batches, a smaller batch, or for more GPUs",
+        dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)(left / sharing)), sharing,
+        sharing == 1 ? "" : "s");
+}
+
+static bool wait(DtDeviceState *state)
+{
+    return good(state, state->driver.stream_wait(state->stream), "do what was begun");
+}
+
+static void put(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes)
+{
+    if (bytes > 0 &&
+        good(state, state->driver.put(to.at, from, (size_t)bytes, state->stream), "take bytes"))
+        wait(state);
+}
+
+static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
+{
+    if (bytes <= 0)
+        return;
+    memset(to, 0, (size_t)bytes); /* if it fails */
+    if (good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
+        wait(state);
+}
+
+/* Places that overlap: piece by piece, each shorter than the way that it goes. */
+static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)
+{
+    const bool down = to.at < from.at;
+    const uint64_t way = down ? from.at - to.at : to.at - from.at,
+                   n = bytes > 0 ? (uint64_t)bytes : 0;
+    const uint64_t piece = way < n ? way : n;
+    for (uint64_t done = 0; piece > 0 && done < n;) {
+        const uint64_t some = n - done < piece ? n - done : piece,
+                       at = down ? done : n - done - some;
+        good(state, state->driver.copy(to.at + at, from.at + at, (size_t)some, state->stream),
+             "copy");
+        done += some;
+    }
+}
+
+static void zero(DtDeviceState *state, DtDeviceAt to, int64_t bytes)
+{
+    if (bytes > 0)
+        good(state, state->driver.set_bytes(to.at, 0, (size_t)bytes, state->stream),
+             "clear memory");
+}
+
+static bool run_gemm(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c)
+{
+    return dt_cuda_products_run(state->products, gemm, a.at, b.at, c.at);
+}
+
+/* ---- begin and end ---- */
+
+static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
+{
+    DtDeviceState *state = DT_NEW(rank->memory, DtDeviceState);
+    state->rank = rank;
+    DtStatus status = dt_cuda_driver_open(rank->memory, &state->driver);
+    if (!dt_status_ok(&status))
+        return status;
+    *ret_state = state;
+    status = choose_device(state);
+    if (dt_status_ok(&status))
+        status = fits(state, rank->memory_bytes);
+    if (dt_status_ok(&status))
+        status = load_kernels(state);
+    if (dt_status_ok(&status))
+        status = dt_cuda_products_open(rank->memory, rank->plan, &state->driver, state->stream,
+                                       &state->products);
+    if (dt_status_ok(&status)) {
+        rank->memory_bytes += dt_cuda_products_bytes(state->products);
+        rank->gemm_library = "cublaslt";
+    }
+    return status;
+}
+
+static void close_cuda(DtDeviceState *state)
+{
+    const DtCudaDriver *d = &state->driver;
+    if (state->products)
+        dt_cuda_products_close(state->products);
+    for (uint32_t i = 0; state->modules && i < state->rank->plan->n_codes; i++)
+        if (state->modules[i])
+            d->module_free(state->modules[i]);
+    for (uint32_t i = 0; i < state->arenas.n; i++)
+        d->free(state->arenas.at[i]);
+    if (state->stream)
+        d->stream_free(state->stream);
+    if (state->is_retained)
+        d->release(state->device);
+}
+
+const DtDeviceOps dt_device_cuda = {.name = "cuda",
+                                    .open = open_cuda,
+                                    .close = close_cuda,
+                                    .arena = new_arena,
+                                    .kernel = run_kernel,
+                                    .gemm = run_gemm,
+                                    .copy = copy,
+                                    .zero = zero,
+                                    .put = put,
+                                    .get = get};

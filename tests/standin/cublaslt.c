@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcublasLt.so.13: products by the documented meaning of descriptors and layouts, in loops (standin.h). Columns are
+ * adjacent; D = alpha op(A) op(B) + beta C, for each of `batch` matrices. */
+#include "standin.h"
+
+#include "base/half.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, ALGO = 0x5a };
+
+typedef struct Desc {
+    int32_t compute, scale, transposed[2];
+} Desc;
+typedef struct Layout {
+    int32_t type, batch;
+    uint64_t rows, columns;
+    int64_t lead, stride;
+} Layout;
+typedef struct Proposal {
+    uint64_t algo[8];
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+} Proposal;
+
+int cublasLtCreate(void **ret_handle) { return (*ret_handle = malloc(1)) ? OK : 3; }
+
+int cublasLtDestroy(void *handle)
+{
+    free(handle);
+    return OK;
+}
+
+int cublasLtMatmulDescCreate(Desc **ret_desc, int compute, int scale)
+{
+    *ret_desc = calloc(1, sizeof **ret_desc);
+    **ret_desc = (Desc){.compute = compute, .scale = scale};
+    return compute == 68 && scale == F32 ? OK : INVALID;
+}
+
+int cublasLtMatmulDescSetAttribute(Desc *desc, int attribute, const void *value, size_t bytes)
+{
+    if ((attribute != 3 && attribute != 4) || bytes != sizeof desc->transposed[0])
+        return INVALID;
+    memcpy(&desc->transposed[attribute - 3], value, bytes);
+    return OK;
+}
+
+int cublasLtMatmulDescDestroy(Desc *desc)
+{
+    free(desc);
+    return OK;
+}
+
+int cublasLtMatrixLayoutCreate(Layout **ret_layout, int type, uint64_t rows, uint64_t columns,
+                               int64_t lead)
+{
+    *ret_layout = calloc(1, sizeof **ret_layout);
+    **ret_layout =
+        (Layout){.type = type, .batch = 1, .rows = rows, .columns = columns, .lead = lead};
+    return lead >= (int64_t)rows ? OK : INVALID;
+}
+
+int cublasLtMatrixLayoutSetAttribute(Layout *layout, int attribute, const void *value, size_t bytes)
+{
+    if (attribute == 5 && bytes == sizeof layout->batch)
+        memcpy(&layout->batch, value, bytes);
+    else if (attribute == 6 && bytes == sizeof layout->stride)
+        memcpy(&layout->stride, value, bytes);
+    else
+        return INVALID;
+    return OK;
+}
+
+int cublasLtMatrixLayoutDestroy(Layout *layout)
+{
+    free(layout);
+    return OK;
+}
+
+int cublasLtMatmulPreferenceCreate(void **ret_preference)
+{
+    return (*ret_preference = calloc(1, 8)) ? OK : 3;
+}
+
+int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value,
+                                         size_t bytes)
+{
+    memcpy(preference, value, bytes < 8 ? bytes : 8);
+    return attribute == 1 && bytes == 8 ? OK : INVALID;
+}
+
+int cublasLtMatmulPreferenceDestroy(void *preference)
+{
+    free(preference);
+    return OK;
+}
+
+/* Extents of op(matrix). */
+static uint64_t rows_of(const Layout *l, bool transposed)
+{
+    return transposed ? l->columns : l->rows;
+}
+static uint64_t columns_of(const Layout *l, bool transposed)
+{
+    return transposed ? l->rows : l->columns;
+}
+
+static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layout *d)
+{
+    const bool at = desc->transposed[0], bt = desc->transposed[1];
+    return rows_of(a, at) == d->rows && columns_of(b, bt) == d->columns &&
+           columns_of(a, at) == rows_of(b, bt) && a->batch == d->batch && b->batch == d->batch &&
+           a->type == b->type && (d->type == a->type || d->type == F32);
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout *a, const Layout *b,
+                                   const Layout *c, const Layout *d, const void *preference, int n,
+                                   Proposal *ret, int *ret_n)
+{
+    (void)handle, (void)c, (void)preference;
+    *ret_n = 0;
+    if (n < 1 || !fits(desc, a, b, d))
+        return n < 1 ? INVALID : UNSUPPORTED;
+    *ret = (Proposal){.algo = {ALGO}};
+    *ret_n = 1;
+    return OK;
+}
+
+static double load(const char *at, int type, int64_t i)
+{
+    if (type == F32)
+        return ((const float *)(const void *)at)[i];
+    const uint16_t bits = ((const uint16_t *)(const void *)at)[i];
+    return type == BF16 ? dt_half_from_bf16(bits) : dt_half_from_f16(bits);
+}
+
+static void store(char *at, int type, int64_t i, double value)
+{
+    if (type == F32)
+        ((float *)(void *)at)[i] = (float)value;
+    else
+        ((uint16_t *)(void *)at)[i] =
+            type == BF16 ? dt_half_to_bf16((float)value) : dt_half_to_f16((float)value);
+}
+
+typedef struct Product {
+    Desc desc;
+    Layout a, b, d;
+    float alpha, beta;
+    uint64_t at_a, at_b, at_c, at_d;
+} Product;
+
+static char *memory(const Layout *l, uint64_t at)
+{
+    const int64_t last =
+        (l->batch - 1) * l->stride + (int64_t)(l->columns - 1) * l->lead + (int64_t)l->rows;
+    return standin_memory(at, (size_t)(last * (l->type == F32 ? 4 : 2)));
+}
+
+static double element(const Layout *l, const char *at, bool transposed, int64_t batch, int64_t i,
+                      int64_t j)
+{
+    return load(at, l->type, batch * l->stride + (transposed ? j + i * l->lead : i + j * l->lead));
+}
+
+static void multiply(const void *context)
+{
+    const Product *p = context;
+    const char *a = memory(&p->a, p->at_a), *b = memory(&p->b, p->at_b),
+               *c = memory(&p->d, p->at_c);
+    char *d = memory(&p->d, p->at_d);
+    const bool at = p->desc.transposed[0], bt = p->desc.transposed[1];
+    const int64_t inner = (int64_t)columns_of(&p->a, at);
+    for (int64_t batch = 0; batch < p->d.batch; batch++)
+        for (int64_t j = 0; j < (int64_t)p->d.columns; j++)
+            for (int64_t i = 0; i < (int64_t)p->d.rows; i++) {
+                double sum = 0;
+                for (int64_t k = 0; k < inner; k++)
+                    sum += element(&p->a, a, at, batch, i, k) * element(&p->b, b, bt, batch, k, j);
+                const int64_t to = batch * p->d.stride + i + j * p->d.lead;
+                store(d, p->d.type, to,
+                      p->alpha * sum + (p->beta != 0 ? p->beta * load(c, p->d.type, to) : 0));
+            }
+}
+
+int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, uint64_t a,
+                   const Layout *a_layout, uint64_t b, const Layout *b_layout, const float *beta,
+                   uint64_t c, const Layout *c_layout, uint64_t d, const Layout *d_layout,
+                   const uint64_t *algo, uint64_t workspace, size_t bytes, Stream *stream)
+{
+    if (!handle || !fits(desc, a_layout, b_layout, d_layout) || c_layout != d_layout ||
+        algo[0] != ALGO)
+        return INVALID;
+    standin_memory(workspace, bytes);
+    const Product p = {*desc, *a_layout, *b_layout, *d_layout, *alpha, *beta, a, b, c, d};
+    return standin_begin(stream, multiply, &p, sizeof p);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcuda.so.1: the driver (standin.h). */
+#include "standin.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    OK,
+    INVALID = 1,
+    NO_MEMORY = 2,
+    NO_DEVICE = 100,
+    BAD_IMAGE = 200,
+    NOT_FOUND = 500,
+    MOST = 4096
+};
+
+/* ---- the machine ---- */
+
+static long long setting(const char *name, long long otherwise)
+{
+    const char *words = getenv("DT_STANDIN"), *at = words ? strstr(words, name) : NULL;
+    return at ? atoll(at + strlen(name)) : otherwise;
+}
+
+int cuInit(unsigned flags) { return flags ? INVALID : setting("gpus=", 1) > 0 ? OK : NO_DEVICE; }
+
+int cuDriverGetVersion(int *ret_version)
+{
+    *ret_version = (int)setting("driver=", 13000);
+    return OK;
+}
+
+int cuGetErrorString(int error, const char **ret_text)
+{
+    *ret_text = error == NO_MEMORY   ? "out of memory"
+                : error == NO_DEVICE ? "no CUDA-capable device is detected"
+                : error == BAD_IMAGE ? "device kernel image is invalid"
+                : error == NOT_FOUND ? "named symbol not found"
+                                     : "invalid argument";
+    return OK;
+}
+
+int cuDeviceGetCount(int *ret_count)
+{
+    *ret_count = (int)setting("gpus=", 1);
+    return OK;
+}
+
+int cuDeviceGet(int *ret_device, int ordinal)
+{
+    *ret_device = ordinal;
+    return ordinal >= 0 && ordinal < setting("gpus=", 1) ? OK : INVALID;
+}
+
+int cuDeviceGetName(char *ret_name, int bytes, int device)
+{
+    snprintf(ret_name, (size_t)bytes, "stand-in %d", device);
+    return OK;
+}
+
+int cuDeviceGetAttribute(int *ret_value, int attribute, int device)
+{
+    (void)device;
+    *ret_value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : 0;
+    return OK;
+}
+
+int cuDevicePrimaryCtxRetain(void **ret_context, int device)
+{
+    (void)device;
+    *ret_context = ret_context;
+    return OK;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) { return device < 0 ? INVALID : OK; }
+
+int cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
+
+/* ---- memory: only while work runs can anybody reach it ---- */
+
+static struct {
+    char *at;
+    size_t bytes, mapped;
+} held[MOST];
+static size_t in_use;
+
+int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
+{
+    *ret_total = (size_t)setting("memory=", 1ll << 32);
+    *ret_free = *ret_total - in_use;
+    return OK;
+}
+
+int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
+{
+    size_t left, total;
+    cuMemGetInfo_v2(&left, &total);
+    int slot = 0;
+    while (slot < MOST && held[slot].at)
+        slot++;
+    if (bytes == 0 || slot == MOST)
+        return INVALID;
+    const size_t mapped = (bytes + 65535) / 65536 * 65536;
+    char *at = bytes > left
+                   ? MAP_FAILED
+                   : mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return NO_MEMORY;
+    memset(at, 0xcd, bytes); /* a device clears nothing */
+    mprotect(at, mapped, PROT_NONE);
+    held[slot].at = at;
+    held[slot].bytes = bytes;
+    held[slot].mapped = mapped;
+    in_use += bytes;
+    *ret_at = (uint64_t)(uintptr_t)at;
+    return OK;
+}
+
+int cuMemFree_v2(uint64_t at)
+{
+    for (int i = 0; i < MOST; i++)
+        if (held[i].at && (uint64_t)(uintptr_t)held[i].at == at) {
+            munmap(held[i].at, held[i].mapped);
+            held[i].at = NULL;
+            in_use -= held[i].bytes;
+            return OK;
+        }
+    return INVALID;
+}
+
+static void protect(int how)
+{
+    for (int i = 0; i < MOST; i++)
+        if (held[i].at)
+            mprotect(held[i].at, held[i].mapped, how);
+}
+
+void *standin_memory(uint64_t at, size_t bytes)
+{
+    char *real = (char *)(uintptr_t)at;
+    for (int i = 0; i < MOST; i++)
+        if (held[i].at && real >= held[i].at && real + bytes <= held[i].at + held[i].bytes)
+            return real;
+    fprintf(stderr, "stand-in driver: %zu bytes at %llx are no memory of the device\n", bytes,
+            (unsigned long long)at);
+    abort();
+}
+
+/* ---- streams ---- */
+
+typedef struct Item {
+    StandinWork *work;
+    struct Item *next;
+    max_align_t context[];
+} Item;
+
+struct Stream {
+    Item *first, **last;
+};
+
+int cuStreamCreate(Stream **ret_stream, unsigned flags)
+{
+    (void)flags;
+    Stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NO_MEMORY;
+    stream->last = &stream->first;
+    *ret_stream = stream;
+    return OK;
+}
+
+int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t bytes)
+{
+    Item *item = malloc(sizeof *item + bytes);
+    if (!stream || !item)
+        return INVALID;
+    item->work = work;
+    item->next = NULL;
+    memcpy(item->context, context, bytes);
+    *stream->last = item;
+    stream->last = &item->next;
+    return OK;
+}
+
+int cuStreamSynchronize(Stream *stream)
+{
+    protect(PROT_READ | PROT_WRITE);
+    while (stream->first) {
+        Item *item = stream->first;
+        stream->first = item->next;
+        item->work(item->context);
+        free(item);
+    }
+    stream->last = &stream->first;
+    protect(PROT_NONE);
+    return OK;
+}
+
+int cuStreamDestroy_v2(Stream *stream)
+{
+    cuStreamSynchronize(stream);
+    free(stream);
+    return OK;
+}
+
+/* ---- copies ---- */
+
+typedef struct Move {
+    uint64_t to, from;
+    size_t bytes;
+} Move;
+
+static void do_put(const void *context)
+{
+    const Move *m = context;
+    memcpy(standin_memory(m->to, m->bytes), (const void *)(uintptr_t)m->from, m->bytes);
+}
+
+static void do_get(const void *context)
+{
+    const Move *m = context;
+    memcpy((void *)(uintptr_t)m->to, standin_memory(m->from, m->bytes), m->bytes);
+}
+
+static void do_copy(const void *context)
+{
+    const Move *m = context;
+    char *to = standin_memory(m->to, m->bytes), *from = standin_memory(m->from, m->bytes);
+    for (size_t i = m->bytes; i-- > 0;) /* overlapping ones come out wrong, as they may */
+        to[i] = from[i];
+}
+
+static void do_set(const void *context)
+{
+    const Move *m = context;
+    memset(standin_memory(m->to, m->bytes), (int)m->from, m->bytes);
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *stream)
+{
+    return standin_begin(stream, do_put, &(Move){to, (uint64_t)(uintptr_t)from, bytes},
+                         sizeof(Move));
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *stream)
+{
+    return standin_begin(stream, do_get, &(Move){(uint64_t)(uintptr_t)to, from, bytes},
+                         sizeof(Move));
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream *stream)
+{
+    return standin_begin(stream, do_copy, &(Move){to, from, bytes}, sizeof(Move));
+}
+
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream *stream)
+{
+    return standin_begin(stream, do_set, &(Move){to, value, bytes}, sizeof(Move));
+}
+
+/* ---- kernels: an image is a shared object, whose functions take pointers and integers and do all of a launch ---- */
+
+typedef void Kernel(char *const *p, const long *q);
+
+struct Module {
+    void *handle;
+    int fd;
+};
+
+/* Up to the end of the table of sections, which linkers put last. */
+static size_t length_of(const void *image)
+{
+    Elf64_Ehdr head;
+    memcpy(&head, image, sizeof head);
+    return memcmp(head.e_ident, ELFMAG, SELFMAG) == 0
+               ? head.e_shoff + (size_t)head.e_shnum * head.e_shentsize
+               : 0;
+}
+
+int cuModuleLoadData(struct Module **ret_module, const void *image)
+{
+    char name[64];
+    const size_t bytes = length_of(image);
+    struct Module *module = calloc(1, sizeof *module);
+    if (!module)
+        return NO_MEMORY;
+    module->fd = memfd_create("image", MFD_CLOEXEC);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", module->fd);
+    if (bytes && write(module->fd, image, bytes) == (ssize_t)bytes)
+        module->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    *ret_module = module;
+    return module->handle ? OK : BAD_IMAGE;
+}
+
+int cuModuleUnload(struct Module *module)
+{
+    if (module->handle)
+        dlclose(module->handle);
+    close(module->fd);
+    free(module);
+    return OK;
+}
+
+typedef struct Function {
+    Kernel *kernel;
+    int counts[2]; /* of pointers and integers, which the image says as NAME_counts */
+} Function;
+
+int cuModuleGetFunction(Function **ret_function, struct Module *module, const char *name)
+{
+    char counts[300];
+    snprintf(counts, sizeof counts, "%s_counts", name);
+    const int *n = dlsym(module->handle, counts);
+    Function *function = calloc(1, sizeof *function);
+    if (function)
+        *(void **)&function->kernel = dlsym(module->handle, name);
+    if (!function || !function->kernel || !n) {
+        free(function);
+        return NOT_FOUND;
+    }
+    memcpy(function->counts, n, sizeof function->counts);
+    *ret_function = function; /* as long as the process */
+    return OK;
+}
+
+int cuFuncSetAttribute(Function *function, int attribute, int value)
+{
+    return function && attribute == 8 && value >= 0 && value <= 232448 ? OK : INVALID;
+}
+
+enum { ARGUMENTS = 512 };
+typedef struct Launch {
+    Function function;
+    uint64_t arguments[ARGUMENTS]; /* pointers, then integers */
+} Launch;
+
+static void do_launch(const void *context)
+{
+    const Launch *l = context;
+    l->function.kernel((char *const *)(const void *)l->arguments,
+                       (const long *)(const void *)(l->arguments + l->function.counts[0]));
+}
+
+int cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                   Stream *stream, void **parameters, void **extra)
+{
+    const int n = function->counts[0] + function->counts[1];
+    if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
+        block_y != 1 || block_z != 1 || shared_bytes > 232448 || extra || n > ARGUMENTS)
+        return INVALID;
+    Launch launch = {.function = *function};
+    memcpy(launch.arguments, parameters[0], (size_t)n * sizeof launch.arguments[0]);
+    return standin_begin(stream, do_launch, &launch, sizeof launch);
+}

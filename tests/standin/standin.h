@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-ins for CUDA's libraries: shared objects with their names and functions, whose device is this process. What is
+ * begun on a stream runs late, when something waits for it, and not before; of several streams in any order that events
+ * allow. Nobody can reach memory of the device but while such work runs: host code that follows an address of it ends.
+ *
+ * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, seed=N, driver=VERSION. */
+#ifndef DT_TESTS_STANDIN_H
+#define DT_TESTS_STANDIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Stream Stream;
+
+/* Work of a library on a stream: a copy of `bytes` bytes of context is kept until it runs. */
+typedef void StandinWork(const void *context);
+int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t bytes);
+
+/* The memory behind an address of the device; ends the process if no allocation holds all of it. */
+void *standin_memory(uint64_t at, size_t bytes);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device "cuda" on stand-ins of its libraries, beside "cpu": the plan of tests/runtime/tiny.c gives the same bits
+ * on both, with every instruction late and memory that host code cannot reach. And what is said where something is
+ * missing. */
+#include "tiny.h"
+
+#include "base/hostcc.h"
+#include "runtime/device.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void begin(Tiny *tiny, const char *device, const char *target)
+{
+    *tiny = (Tiny){.arena = dt_arena_new()};
+    tiny_open(tiny, tiny_build(tiny->arena, target, 0.3));
+    tiny->options.device = device;
+}
+
+static void end(Tiny *tiny)
+{
+    tiny_close(tiny);
+    dt_arena_free(tiny->arena);
+}
+
+static void train(Tiny *tiny, const char *device, const char *target)
+{
+    begin(tiny, device, target);
+    DtStatus status = tiny_load(tiny);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(dt_train_loaded(&tiny->run), DT_EXIT_OK, "%s", tiny->run.rank.failure.message);
+}
+
+Test(cuda, trains_as_the_cpu)
+{
+    Tiny cpu, cuda;
+    train(&cpu, "cpu", dt_hostcc_native());
+    train(&cuda, "cuda", "sm_90a");
+    for (uint32_t a = 0; a < cpu.plan.n_arenas; a++) {
+        const int64_t bytes = cpu.plan.arenas[a].bytes;
+        char *wanted = malloc((size_t)bytes), *got = malloc((size_t)bytes);
+        dt_device_get(&cpu.run.rank, wanted, dt_device_place(&cpu.run.rank, a, 0, bytes), bytes);
+        dt_device_get(&cuda.run.rank, got, dt_device_place(&cuda.run.rank, a, 0, bytes), bytes);
+        cr_assert_arr_eq(got, wanted, (size_t)bytes, "arena %u", a);
+        free(wanted);
+        free(got);
+    }
+    cr_assert_str_eq(cuda.run.rank.gemm_library, "cublaslt");
+    end(&cpu);
+    end(&cuda);
+}
+
+/* Every way that two places can overlap. */
+Test(cuda, copies_what_overlaps)
+{
+    Tiny tiny;
+    char wanted[600], got[600];
+    train(&tiny, "cuda", "sm_90a");
+    const DtRank *rank = &tiny.run.rank;
+    for (int64_t from = 0; from < 40; from += 13)
+        for (int64_t to = 0; to < 40; to += 3)
+            for (int64_t n = 1; n < 500; n += 83) {
+                for (int i = 0; i < 600; i++)
+                    wanted[i] = (char)(i * 7 + i / 256);
+                dt_device_put(rank, dt_device_place(rank, 2, 0, 600), wanted, 600);
+                memmove(wanted + to, wanted + from, (size_t)n);
+                dt_device_copy(rank, dt_device_place(rank, 2, to, n),
+                               dt_device_place(rank, 2, from, n), n);
+                dt_device_get(rank, got, dt_device_place(rank, 2, 0, 600), 600);
+                cr_assert_arr_eq(got, wanted, 600, "%d bytes from %d to %d", (int)n, (int)from,
+                                 (int)to);
+            }
+    end(&tiny);
+}
+
+static void expect(const char *standin, const char *target, int code, const char *wanted)
+{
+    Tiny tiny;
+    setenv("DT_STANDIN", standin, 1);
+    begin(&tiny, "cuda", target);
+    const DtStatus status = tiny_load(&tiny);
+    cr_expect_eq(status.code, code, "%s", status.message);
+    cr_expect(strstr(status.message, wanted), "%s", status.message);
+    end(&tiny);
+}
+
+Test(cuda, says_what_is_missing)
+{
+    expect("gpus=0", "sm_90a", DT_EXIT_FAILED, "no CUDA-capable device is detected");
+    expect("driver=11080", "sm_90a", DT_EXIT_FAILED, "knows CUDA 11.8, and 12.0 is the oldest");
+    expect("memory=50000", "sm_90a", DT_EXIT_DOES_NOT_FIT,
+           "a rank needs 68.2 KiB on its GPU, which has 48.8 KiB free for each of 1");
+    expect("", "cpu-v1", DT_EXIT_FAILED,
+           "the plan has code for cpu-v1, and none for this stand-in 0 (sm_90): compile it with "
+           "--target=sm_90a");
+    expect("", "sm_80", DT_EXIT_FAILED,
+           "the plan has code for sm_80, and none for this stand-in 0 (sm_90)");
+}

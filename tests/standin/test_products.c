@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products by cuBLASLt's descriptors against the plain loops, bit by bit: its stand-in sums in double, too. And what is
+ * said where a library, a device or memory is missing. */
+#include "gemm_cases.h"
+
+#include "base/half.h"
+#include "plan/kinds.h"
+#include "runtime/cuda_products.h"
+#include "runtime/gemm.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Machine {
+    DtArena *arena;
+    DtCudaDriver driver;
+    DtCudaStream *stream;
+} Machine;
+
+static Machine machine_open(void)
+{
+    Machine m = {.arena = dt_arena_new()};
+    const DtStatus status = dt_cuda_driver_open(m.arena, &m.driver);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(m.driver.stream_new(&m.stream, DT_CUDA_STREAM_ALONE), 0);
+    return m;
+}
+
+static void machine_close(Machine *m)
+{
+    m->driver.stream_free(m->stream);
+    dt_arena_free(m->arena);
+}
+
+static uint64_t put(const Machine *m, const void *from, size_t bytes)
+{
+    uint64_t at = 0;
+    cr_assert_eq(m->driver.alloc(&at, bytes), 0);
+    cr_assert_eq(m->driver.put(at, from, bytes, m->stream), 0);
+    return at;
+}
+
+/* Numbers of that dtype. */
+static void *operand(uint32_t dtype, int64_t n, uint32_t seed)
+{
+    float *wide = gemm_numbers(n, seed);
+    if (dtype == DT_PLAN_F32)
+        return wide;
+    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+    for (int64_t i = 0; i < n; i++)
+        narrow[i] = dtype == DT_PLAN_BF16 ? dt_half_to_bf16(wide[i]) : dt_half_to_f16(wide[i]);
+    free(wide);
+    return narrow;
+}
+
+/* What the library makes twice of the record, as plain loops make it. */
+static void compare(const DtPlanGemm *g, int number)
+{
+    Machine m = machine_open();
+    const DtPlan plan = {.gemms = g, .n_gemms = 1};
+    const int64_t n[3] = {gemm_extent(g, g->m, g->a_row, g->k, g->a_col, g->a_batch),
+                          gemm_extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch),
+                          gemm_extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch)};
+    const uint32_t dtypes[3] = {g->dtype_a, g->dtype_b, g->dtype_c};
+    void *here[3];
+    uint64_t there[3];
+    size_t bytes[3];
+    for (int i = 0; i < 3; i++) {
+        bytes[i] = (size_t)(n[i] * dt_kinds_size(dtypes[i]));
+        here[i] = operand(dtypes[i], n[i], (uint32_t)i + 1);
+        there[i] = put(&m, here[i], bytes[i]);
+    }
+    DtCudaProducts *products;
+    const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
+    cr_assert(dt_status_ok(&status), "%d: %s", number, status.message);
+    m.driver.stream_wait(m.stream); /* before the plain loops change C */
+    for (int twice = 0; twice < 2; twice++) {
+        cr_assert(dt_cuda_products_run(products, 0, there[0], there[1], there[2]));
+        dt_gemm_plain_run(g, here[0], here[1], here[2]);
+    }
+    char *got = malloc(bytes[2]);
+    m.driver.get(got, there[2], bytes[2], m.stream);
+    m.driver.stream_wait(m.stream);
+    cr_assert_arr_eq(got, here[2], bytes[2], "product %d", number);
+    dt_cuda_products_close(products);
+    for (int i = 0; i < 3; i++) {
+        m.driver.free(there[i]);
+        free(here[i]);
+    }
+    free(got);
+    machine_close(&m);
+}
+
+/* The last two have no unit stride. */
+Test(products, are_those_of_plain_loops)
+{
+    for (int i = 0; i < GEMM_CASES - 2; i++)
+        compare(&gemm_cases[i], i);
+}
+
+Test(products, batches_in_any_order)
+{
+    uint32_t seed = 1;
+    for (int i = 0; i < 300; i++) {
+        const DtPlanGemm g = gemm_draw(&seed);
+        compare(&g, i);
+    }
+}
+
+Test(products, of_16_bits)
+{
+    uint32_t seed = 5;
+    for (int i = 0; i < 80; i++) {
+        DtPlanGemm g = gemm_draw(&seed);
+        g.dtype_a = g.dtype_b = i % 2 ? DT_PLAN_BF16 : DT_PLAN_F16;
+        g.dtype_c = i % 4 < 2 ? g.dtype_a : (uint32_t)DT_PLAN_F32;
+        compare(&g, i);
+    }
+}
+
+Test(products, without_unit_stride_are_none)
+{
+    DtCudaProduct product;
+    for (int i = GEMM_CASES - 2; i < GEMM_CASES; i++)
+        cr_expect_not(dt_cuda_product_of(&gemm_cases[i], &product), "product %d", i);
+}
+
+static void expect_refusal(const char *standin, const char *wanted)
+{
+    DtCudaDriver driver;
+    setenv("DT_STANDIN", standin, 1);
+    DtArena *arena = dt_arena_new();
+    const DtStatus status = dt_cuda_driver_open(arena, &driver);
+    cr_assert_not(dt_status_ok(&status));
+    cr_assert(strstr(status.message, wanted), "%s", status.message);
+    dt_arena_free(arena);
+}
+
+Test(driver, says_what_is_missing)
+{
+    expect_refusal("gpus=0", "no CUDA-capable device");
+    expect_refusal("driver=11080", "knows CUDA 11.8, and 12.0 is the oldest");
+}

@@ -23,7 +23,7 @@ static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool acc
                            .place = dt_place_in_bucket(e, bucket, op->in[i]->type, op->n_axes, offset)};
         const DtPlace *at = wish ? NULL : dt_place_find(e, op->in[i]);
         bool done = at && dt_place_same(at, &part->place) && !*wanted;
-        if (wish && !*wanted)
+        if (wish && op->holds[i])
             *wanted = part;
         else if (!wish && !done)
             dt_copy_value(e, op->in[i], &part->place, accumulate);
@@ -31,19 +31,16 @@ static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool acc
     }
 }
 
-/* Before a function is emitted: its buckets get their place, and what goes into them its wish. A stacked temporary
- * is left to the pack itself. */
+/* Before a function is emitted: buckets that hold what they join get their place, and that its wish. */
 void dt_bucket_claim(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->kind != DT_OP_PACK)
+        if (op->kind != DT_OP_PACK || !op->holds)
             continue;
         const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
         bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_scope_reads(e, op->out[0]) == 0);
-        if (!direct && op->n_axes)
-            continue;
         DtPlace bucket = direct ? wanted->place : dt_place_temporary(e, op->out[0]->type, op->out[0]->name);
         dt_place_set(e, op->out[0], bucket);
         each_part(e, op, &bucket, direct && wanted->accumulate, true);

@@ -176,12 +176,12 @@ static bool is_view(const DtOp *op)
 
 static bool emit_view(DtEmit *e, const DtOp *op)
 {
-    if (!is_view(op) || dt_op_is_inline(op->out[0]))
+    if (!is_view(op) || op->copies || dt_op_is_inline(op->out[0]))
         return false;
     DtPlace place;
     if (!dt_place_view_of(e, op, dt_copy_require(e, op->in[0]), &place)) {
         if (op->kind != DT_OP_SHARD)
-            return false;
+            fail(e, op, "it is said to be a view");
         /* A place whose address depends on no coordinate. */
         DtPlace copy = dt_place_temporary(e, op->in[0]->type, op->in[0]->name);
         dt_copy_value(e, op->in[0], &copy, false);

@@ -113,14 +113,14 @@ void dt_ringbuf_claim(DtEmit *e)
     const DtFunc *func = e->scope->func;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->kind != DT_OP_RINGBUF_PUT || e->scope->wanted[op->in[1]->id])
+        if (op->kind != DT_OP_RINGBUF_PUT || !op->holds || !op->holds[1])
             continue;
         const DtValue *ringbuf = op->in[0];
         while (ringbuf->op && ringbuf->op->n_in && dt_type_is_ringbuf(ringbuf->op->in[0]->type))
             ringbuf = ringbuf->op->in[0];
         const DtPlace *memory = dt_place_find(e, ringbuf);
         if (!memory)
-            continue; /* it is made here: what is put there is copied */
+            DT_BUG("a ring buffer is not there when its slots are given away");
         DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
         *wanted = (DtWanted){.set = true, .place = slot_of(e, ringbuf, memory, op->number, op->in[1]->type)};
         e->scope->wanted[op->in[1]->id] = wanted;

@@ -23,7 +23,8 @@
  * `start` in front of communication: it goes on beside what follows, until the `done` of its result.
  * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`). `lies(%2=[b, a])`: in memory of its own its axes are
  * in that order, outermost first; `lies(%2=[a; b 52])`: what is behind the semicolon are rows, which begin so many
- * elements after one another.
+ * elements after one another. `holds(0, 2)`: these operands are made where they belong in the result. `copies`: a view
+ * that is none.
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
@@ -380,6 +381,22 @@ static void print_lies(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
+static void print_holds(Printer *p, const DtOp *op)
+{
+    const char *gap = "";
+    if (!op->holds)
+        return;
+    dt_text_add(p->text, " holds(");
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (!op->holds[i])
+            continue;
+        dt_text_add(p->text, gap);
+        dt_text_integer(p->text, i);
+        gap = ", ";
+    }
+    dt_text_add(p->text, ")");
+}
+
 /* Whose gathers a `when` does. */
 static void print_of(Printer *p, const DtAheadOf *of)
 {
@@ -424,6 +441,8 @@ static void print_attributes(Printer *p, const DtOp *op)
     print_final(p, op);
     print_over(p, op);
     print_lies(p, op);
+    print_holds(p, op);
+    print_flag(p, "copies", op->copies);
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }

@@ -248,6 +248,24 @@ static bool parse_lies(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ')');
 }
 
+static bool parse_holds(DtIrReader *p, DtOp *op)
+{
+    if (!dt_irlex_take_word(&p->lex, "holds"))
+        return true;
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    op->holds = DT_NEW_ARRAY(p->module->arena, bool, op->n_in + 1);
+    while (!p->lex.failed && !dt_irlex_is(&p->lex, ')')) {
+        int64_t operand;
+        if (!dt_irlex_integer(&p->lex, 0, (int64_t)op->n_in - 1, &operand))
+            return false;
+        op->holds[operand] = true;
+        if (!dt_irlex_take(&p->lex, ','))
+            break;
+    }
+    return dt_irlex_expect(&p->lex, ')');
+}
+
 static bool parse_of(DtIrReader *p, DtOp *op)
 {
     DtAheadOf *of = op->of = DT_NEW(p->module->arena, DtAheadOf);
@@ -297,8 +315,9 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (dt_irlex_take_word(&p->lex, "of") && !parse_of(p, op))
         return false;
-    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op))
+    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op) || !parse_holds(p, op))
         return false;
+    op->copies = dt_irlex_take_word(&p->lex, "copies");
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);
     return !p->lex.failed;

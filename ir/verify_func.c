@@ -374,29 +374,87 @@ static void check_lies(DtVerify *v, const DtValue *value)
         dt_verify_fail(v, value->op->span, "result %u lies in rows that overlap, or in too many bytes", value->index);
 }
 
+/* ---- what lies in what ---- */
+
+/* What an op holds is made by another one, for this one alone, or is a rename that holds what it renames; what is
+ * packed or put into a ring buffer may have other readers. */
+static void check_held(DtVerify *v, const DtOp *op, uint32_t i, const uint32_t *reads)
+{
+    const DtValue *value = op->in[i];
+    const DtOp *by = value->op;
+    const bool joins = op->kind == DT_OP_CONCAT || op->kind == DT_OP_RELABEL;
+    if (!joins && op->kind != DT_OP_PACK && (op->kind != DT_OP_RINGBUF_PUT || i != 1))
+        dt_verify_fail(v, op->span, "`%s` holds no operand %u", dt_op_info[op->kind].text, i);
+    else if (!by || (dt_op_info[by->kind].data == DT_DATA_VIEW && by->kind != DT_OP_DONE &&
+                     !(joins && by->kind == DT_OP_RELABEL && by->holds && by->holds[0])))
+        dt_verify_fail(v, op->span, "operand %u is held, and nothing makes it", i);
+    else if (joins && reads[value->id] != 1)
+        dt_verify_fail(v, op->span, "operand %u is held, and read by others", i);
+}
+
+static void check_holds(DtVerify *v, const DtFunc *func)
+{
+    uint32_t *reads = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
+    bool *held = DT_NEW_ARRAY(v->scratch, bool, (size_t)func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            reads[func->ops.at[i]->in[k]->id]++;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i]->id < func->n_values)
+            reads[func->results.at[i]->id]++;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; op->holds && k < op->n_in; k++) {
+            if (!op->holds[k])
+                continue;
+            if (held[op->in[k]->id])
+                dt_verify_fail(v, op->span, "operand %u is held twice", k);
+            held[op->in[k]->id] = true;
+            check_held(v, op, k, reads);
+        }
+    }
+}
+
+/* What pass `memory` says. */
+static void check_memory(DtVerify *v, const DtFunc *func)
+{
+    bool over = false, holds = false;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        holds = holds || op->holds;
+        if (op->copies && op->kind != DT_OP_RELABEL)
+            dt_verify_fail(v, op->span, "`%s` is no rename that copies", dt_op_info[op->kind].text);
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            over = over || op->out[k]->over;
+            if (op->out[k]->lies)
+                check_lies(v, op->out[k]);
+        }
+    }
+    if (over)
+        check_over(v, func);
+    if (holds)
+        check_holds(v, func);
+}
+
 void dt_verify_body(DtVerify *v, const DtFunc *func)
 {
     v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
-    bool ringbufs = false, over = false;
+    bool ringbufs = false, good = true;
     for (uint32_t i = 0; i < func->inputs.n; i++)
         ringbufs = ringbufs || dt_type_is_ringbuf(func->inputs.at[i]->type);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const bool holds = dt_verify_op(v, func->ops.at[i]);
         ringbufs = (holds && has_ringbuf(func->ops.at[i])) || ringbufs;
-        for (uint32_t k = 0; holds && k < func->ops.at[i]->n_out; k++) {
-            over = over || func->ops.at[i]->out[k]->over;
-            if (func->ops.at[i]->out[k]->lies)
-                check_lies(v, func->ops.at[i]->out[k]);
-        }
+        good = good && holds;
     }
     if (ringbufs)
         check_ringbufs(v, func);
     if (any_starts(v, func))
         check_starts(v, func);
-    if (over)
-        check_over(v, func);
+    if (good)
+        check_memory(v, func);
     for (uint32_t i = 0; i < func->results.n; i++) {
         const DtValue *value = func->results.at[i];
         if (value->id >= func->n_values || v->values[value->id] != value)

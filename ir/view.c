@@ -62,23 +62,34 @@ void dt_view_drop(DtView *view, uint32_t d)
     view->rank--;
 }
 
+/* What a relabel makes of axes; back: the other way round. */
+typedef struct Side {
+    uint32_t n;
+    const char *const *axis;
+} Side;
+
+static Side from_of(const DtRelabel *entry, bool back)
+{
+    return back ? (Side){entry->n_to, entry->to} : (Side){entry->n_from, entry->from};
+}
+
 /* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The from
  * axes must be one strided run in memory. */
-static bool relabel_entry(const DtType *type, const DtMesh *mesh, const DtRelabel *entry, const DtView *in, DtView *out)
+static bool relabel_entry(const DtType *type, const DtMesh *mesh, Side from, Side to, const DtView *in, DtView *out)
 {
     int64_t stride = 1, below = 1;
-    for (uint32_t i = entry->n_from; i-- > 0;) {
-        int d = dt_view_find(in, entry->from[i]);
-        if (i == entry->n_from - 1)
+    for (uint32_t i = from.n; i-- > 0;) {
+        int d = dt_view_find(in, from.axis[i]);
+        if (i == from.n - 1)
             stride = in->stride[d];
         else if (in->extent[d] > 1 && in->stride[d] != stride * below)
             return false;
         below *= in->extent[d];
     }
-    for (uint32_t i = entry->n_to; i-- > 0;) {
-        int t = dt_type_find(type, entry->to[i]);
+    for (uint32_t i = to.n; i-- > 0;) {
+        int t = dt_type_find(type, to.axis[i]);
         uint32_t d = out->rank++;
-        out->axis[d] = entry->to[i];
+        out->axis[d] = to.axis[i];
         out->extent[d] = dt_type_local_extent(type, (uint32_t)t, mesh);
         out->stride[d] = stride;
         stride *= out->extent[d];
@@ -86,12 +97,14 @@ static bool relabel_entry(const DtType *type, const DtMesh *mesh, const DtRelabe
     return true;
 }
 
-static bool is_relabelled(const DtOp *op, const char *axis)
+static bool is_relabelled(const DtOp *op, bool back, const char *axis)
 {
-    for (uint32_t i = 0; i < op->n_relabels; i++)
-        for (uint32_t j = 0; j < op->relabels[i].n_from; j++)
-            if (op->relabels[i].from[j] == axis)
+    for (uint32_t i = 0; i < op->n_relabels; i++) {
+        const Side from = from_of(&op->relabels[i], back);
+        for (uint32_t j = 0; j < from.n; j++)
+            if (from.axis[j] == axis)
                 return true;
+    }
     return false;
 }
 
@@ -107,21 +120,39 @@ static void order_as(DtView *view, const DtType *type)
     }
 }
 
-static bool through_relabel(const DtOp *op, const DtMesh *mesh, DtView *view)
+static bool through_relabel(const DtOp *op, bool back, const DtMesh *mesh, DtView *view)
 {
+    const DtType *type = back ? op->in[0]->type : op->out[0]->type;
     const DtView in = *view;
     view->rank = 0;
     for (uint32_t d = 0; d < in.rank; d++)
-        if (!is_relabelled(op, in.axis[d])) {
+        if (!is_relabelled(op, back, in.axis[d])) {
             view->axis[view->rank] = in.axis[d];
             view->extent[view->rank] = in.extent[d];
             view->stride[view->rank++] = in.stride[d];
         }
     for (uint32_t i = 0; i < op->n_relabels; i++)
-        if (!relabel_entry(op->out[0]->type, mesh, &op->relabels[i], &in, view))
+        if (!relabel_entry(type, mesh, from_of(&op->relabels[i], back), from_of(&op->relabels[i], !back), &in, view))
             return false;
-    order_as(view, op->out[0]->type);
+    order_as(view, type);
     return true;
+}
+
+bool dt_view_behind(const DtOp *relabel, const DtMesh *mesh, DtView *view)
+{
+    const DtView result = *view;
+    if (!through_relabel(relabel, true, mesh, view))
+        return false;
+    DtView there = *view;
+    return through_relabel(relabel, false, mesh, &there) && dt_view_same_strides(&there, &result);
+}
+
+void dt_view_part(const DtOp *concat, uint32_t i, const DtMesh *mesh, DtView *view)
+{
+    const int axis = dt_type_find(concat->out[0]->type, concat->axes[0]), d = dt_view_find(view, concat->axes[0]);
+    for (uint32_t k = 0; k < i; k++)
+        view->offset += dt_type_local_extent(concat->in[k]->type, (uint32_t)axis, mesh) * view->stride[d];
+    view->extent[d] = dt_type_local_extent(concat->in[i]->type, (uint32_t)axis, mesh);
 }
 
 static void through_expand(const DtType *type, const DtMesh *mesh, DtView *view)
@@ -155,7 +186,7 @@ bool dt_view_through(const DtOp *op, const DtMesh *mesh, DtView *view)
     switch (op->kind) {
     case DT_OP_STOP: return true;
     case DT_OP_EXPAND: through_expand(type, mesh, view); return true;
-    case DT_OP_RELABEL: return through_relabel(op, mesh, view);
+    case DT_OP_RELABEL: return through_relabel(op, false, mesh, view);
     case DT_OP_SHARD:
         for (uint32_t i = 0; i < type->rank; i++)
             view->extent[dt_view_find(view, type->axes[i].name)] = dt_type_local_extent(type, i, mesh);

@@ -32,6 +32,10 @@ void dt_view_drop(DtView *view, uint32_t d);
 /* The result of an op that moves nothing (DT_DATA_VIEW) where its operand lies as view says; false: no strides can say
  * it. Of a `shard` the rank's part begins where its coordinates say, which is not in the view. */
 bool dt_view_through(const DtOp *op, const DtMesh *mesh, DtView *view);
+/* Where the operand of a relabel lies if its result lies as view says; false: nowhere. */
+bool dt_view_behind(const DtOp *relabel, const DtMesh *mesh, DtView *view);
+/* Operand number i of a concat whose result lies as view says. */
+void dt_view_part(const DtOp *concat, uint32_t i, const DtMesh *mesh, DtView *view);
 /* The part of a bucket that lies as view says, with a tensor of this type, from element `offset` on. The first kept
  * axes are those of the bucket. */
 void dt_view_in_bucket(const DtType *type, uint32_t kept, int64_t offset, const DtMesh *mesh, DtView *view);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory: results that are written over values that nobody reads any more; in which order the axes of others lie
- * (memory_lies.c), which depends on how the values around them do (memory_walk.c).
+ * (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
+ * something larger (memory_parts.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -20,18 +21,14 @@
  * reductions only, and no other result needs one reduction more, since its loops come after those of this one. In a
  * function that may run in tiles, what is outside of them in two parts, x has no other reader.
  *
- * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies. Breaks: nothing. */
+ * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies,
+ * DtOp.holds, DtOp.copies. Breaks: nothing. */
 #include "passes/lower/memory.h"
 #include "passes/passes.h"
 
 static const uint32_t at_end = UINT32_MAX;
 
 /* ---- who reads what, where results go ---- */
-
-static bool joins(const DtOp *op)
-{
-    return op->kind == DT_OP_PACK || op->kind == DT_OP_RINGBUF_PUT;
-}
 
 /* Inputs of an iteration that are stacked, too, are copied ahead of all ops. */
 static bool is_early(const DtLoop *loop, const DtValue *result, uint32_t i)
@@ -50,8 +47,6 @@ static void list_reads(DtMemory *m)
             const DtValue *in = op->in[k];
             m->reads[in->id]++;
             m->folded[in->id] = m->folded[in->id] || op->kind == DT_OP_FOLD;
-            if (!m->reader[in->id] || !joins(m->reader[in->id]))
-                m->reader[in->id] = op;
             m->last[dt_op_viewed(in)->id] = i;
         }
         if (op->kind != DT_OP_DONE || !op->in[0]->op->starts)
@@ -85,10 +80,11 @@ static void list_wishes(DtMemory *m)
     for (uint32_t i = 0; i < m->func->results.n; i++) {
         const DtValue *value = m->func->results.at[i];
         DtMemoryWish *wish = &m->wish[value->id];
+        wish->drops = wish->drops || wish->adds;
         if (wish->set || dt_type_is_ringbuf(value->type))
             continue;
         wish->set = true;
-        wish->result = i;
+        wish->strides = m->call->results[i];
         wish->accumulate = entry && entry->results.at[i].accumulate;
         wish->adds = entry ? wish->accumulate && has_terms(m->func->module) : m->call->adds[i];
         if (loop && i < loop->n_carried)
@@ -209,24 +205,11 @@ static bool can_replace(const DtMemory *m, uint32_t position, const DtOp *op, ui
 
 /* ---- over operands ---- */
 
-/* Whether value is a part of what a concat or pack joins, or is put into a ring buffer: it has a place there. */
-static bool is_part(const DtMemory *m, const DtValue *value)
-{
-    const DtOp *reader = m->reader[value->id];
-    if (!reader || joins(reader))
-        return reader != NULL;
-    if (m->reads[value->id] != 1 || m->wish[value->id].set)
-        return false;
-    return reader->kind == DT_OP_CONCAT ||
-           (reader->kind == DT_OP_RELABEL &&
-            (m->wish[reader->out[0]->id].set || is_part(m, reader->out[0])));
-}
-
 static bool has_place(const DtMemory *m, const DtValue *value)
 {
     const DtMemoryWish *wish = &m->wish[value->id];
     const bool comes_later = wish->old || (wish->accumulate && m->reads[value->id]); /* by a copy */
-    return value->over || (wish->set && !comes_later) || is_part(m, value);
+    return value->over || (wish->set && !comes_later);
 }
 
 /* Whether value lies in memory of its own. */
@@ -237,7 +220,7 @@ static bool is_own(const DtMemory *m, const DtValue *value)
         (op->kind == DT_OP_DONE && op->in[0]->op->kind == DT_OP_RINGBUF_GET))
         return false;
     return dt_op_viewed(value) == value && !dt_op_is_inline(value) && !dt_type_is_ringbuf(value->type) &&
-           !is_part(m, value);
+           !m->wish[value->id].part;
 }
 
 static bool is_taken(const DtOp *op, const DtValue *x)
@@ -292,6 +275,20 @@ static void write_over(DtMemory *m)
     }
 }
 
+/* Nothing is said. */
+static void forget(DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        op->copies = false;
+        op->holds = NULL;
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            op->out[k]->over = NULL;
+            op->out[k]->lies = NULL;
+        }
+    }
+}
+
 static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassContext *context)
 {
     DtArena *arena = dt_arena_child(kept);
@@ -305,13 +302,14 @@ static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassConte
                        .fuses = !context->unfused,
                        .last = DT_NEW_ARRAY(arena, uint32_t, n),
                        .reads = DT_NEW_ARRAY(arena, uint32_t, n),
-                       .reader = DT_NEW_ARRAY(arena, const DtOp *, n),
                        .done = DT_NEW_ARRAY(arena, DtOp *, n),
                        .wish = DT_NEW_ARRAY(arena, DtMemoryWish, n),
                        .folded = DT_NEW_ARRAY(arena, bool, n),
                        .at = DT_NEW_ARRAY(arena, const int64_t *, n)};
+    forget(func);
     list_reads(&memory);
     list_wishes(&memory);
+    dt_memory_parts(&memory);
     write_over(&memory);
     dt_memory_walk(&memory);
     dt_arena_free(arena);

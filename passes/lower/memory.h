@@ -9,12 +9,17 @@
 #include "ir/target.h"
 #include "ir/view.h"
 
-/* Of the first result of the function that a value is. */
+/* Strides that are not known: callers disagree. */
+extern const int64_t dt_memory_unknown[];
+
+/* Where a value goes: of the first result of the function that it is, or of what it is a part of. */
 typedef struct DtMemoryWish {
     bool set, accumulate; /* of an entry: it is added up over micro-batches */
     bool adds;            /* to what lies there */
-    uint32_t result;
-    DtValue *old; /* what lies there until then */
+    bool drops;           /* the place is of no use: the value is another result, too, and that one is added to this */
+    bool part, packed;    /* of what a concat, a `pack` or a ring buffer holds; of a `pack` */
+    DtValue *old;         /* what lies there until then */
+    const int64_t *strides; /* NULL: dense */
 } DtMemoryWish;
 
 /* What callers say of a function: strides of its inputs and of where its results go, NULL where they are dense. */
@@ -36,12 +41,14 @@ typedef struct DtMemory {
     bool changed;
     uint32_t *last;            /* by value id: position of the last op that reads its memory; at the end: UINT32_MAX */
     uint32_t *reads;           /* by value id: how many operands it is */
-    const DtOp **reader;       /* by value id: one of those that read it, a `pack` if any is one */
     DtOp **done;               /* by value id of what is started: its `done` */
     DtMemoryWish *wish;        /* by value id */
     bool *folded;              /* by value id: a `fold` reads it */
     const int64_t **at;        /* by value id: strides, by axis of the type; NULL: dense, or nowhere yet */
 } DtMemory;
+
+/* memory_parts.c: what lies in what: DtOp.holds, and the wishes of what is held. */
+void dt_memory_parts(DtMemory *m);
 
 /* memory.c: what the op makes; of communication that is started, what there is when it is done. */
 DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
@@ -49,8 +56,13 @@ DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
 /* memory_walk.c: where the values of m's function lie once DtValue.over is known, in the order of its ops: temporaries
  * get DtValue.lies, the functions that it calls their DtMemoryCall. */
 void dt_memory_walk(DtMemory *m);
-/* The value's strides by now. */
+/* The value's strides by now; dense, if they are not known. */
 DtView dt_memory_view(const DtMemory *m, const DtValue *value);
+/* A value of that type with those strides; and the strides of such a view, NULL if it is dense. */
+DtView dt_memory_strided(const DtMemory *m, const DtType *type, const int64_t *strides);
+const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view);
+/* Whether what makes the value writes it where it goes. */
+bool dt_memory_is_direct(const DtMemory *m, const DtValue *value);
 /* All that is not said of a function yet: dense. */
 DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func);
 

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where values lie: op by op, as a function runs. Views have strides of what they are views of; results that go where
  * the caller wants them, those of that place; other results lie in memory of their own, in the order that
- * memory_lies.c chooses. Callers come first, so that a function knows how its operands lie; if two disagree it takes
- * them as dense. */
+ * memory_lies.c chooses. Callers come first, so that a function knows how its operands lie; if two disagree it does
+ * what is right for all: what such operands are joined to, or merged into, is copied. */
 #include "passes/lower/memory.h"
 
 #include <string.h>
 
-DtView dt_memory_view(const DtMemory *m, const DtValue *value)
+const int64_t dt_memory_unknown[] = {0};
+
+DtView dt_memory_strided(const DtMemory *m, const DtType *type, const int64_t *strides)
 {
-    DtView view = dt_view_dense(value->type, &m->func->module->mesh, 0);
-    if (m->at[value->id])
-        memcpy(view.stride, m->at[value->id], view.rank * sizeof *view.stride);
+    DtView view = dt_view_dense(type, &m->func->module->mesh, 0);
+    if (strides && strides != dt_memory_unknown)
+        memcpy(view.stride, strides, view.rank * sizeof *view.stride);
     return view;
 }
 
-/* Of a value of that type; NULL: it is dense. */
-static const int64_t *strides_of(const DtMemory *m, const DtType *type, const DtView *view)
+DtView dt_memory_view(const DtMemory *m, const DtValue *value)
+{
+    return dt_memory_strided(m, value->type, m->at[value->id]);
+}
+
+const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view)
 {
     const DtView dense = dt_view_dense(type, &m->func->module->mesh, 0);
     if (view->rank != type->rank || !memcmp(view->stride, dense.stride, type->rank * sizeof *dense.stride))
@@ -43,32 +49,37 @@ DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func)
 
 static void say(const DtMemoryCall *call, const int64_t **slot, const DtType *type, const int64_t *strides)
 {
+    const int64_t *const was = *slot;
     if (!call->called)
         *slot = strides;
-    else if (*slot && (!strides || memcmp(*slot, strides, type->rank * sizeof *strides) != 0))
-        *slot = NULL;
+    else if (was != strides && (!was || !strides || was == dt_memory_unknown || strides == dt_memory_unknown ||
+                                memcmp(was, strides, type->rank * sizeof *strides) != 0))
+        *slot = dt_memory_unknown;
 }
 
-/* Whether it is written where the caller wants it. */
-static bool is_direct(const DtMemory *m, const DtValue *value)
+bool dt_memory_is_direct(const DtMemory *m, const DtValue *value)
 {
     const DtMemoryWish *wish = &m->wish[value->id];
-    return wish->set && (!wish->old || wish->old == value->over) && (!wish->adds || !m->reads[value->id]);
+    return wish->set && !wish->drops && (!wish->old || wish->old == value->over) &&
+           (!wish->adds || m->reads[value->id] == (wish->packed ? 1 : 0));
 }
 
 /* Whether it is added to what lies there. */
-static bool adds(const DtMemory *m, const DtValue *value) { return is_direct(m, value) && m->wish[value->id].adds; }
+static bool adds(const DtMemory *m, const DtValue *value)
+{
+    return dt_memory_is_direct(m, value) && m->wish[value->id].adds;
+}
 
 static const int64_t *slice_of(const DtMemory *m, const DtLoop *loop, const DtValue *whole, const DtType *slice)
 {
-    if (!m->at[whole->id])
-        return NULL;
+    if (!m->at[whole->id] || m->at[whole->id] == dt_memory_unknown)
+        return m->at[whole->id];
     DtView view = dt_memory_view(m, whole);
     const int d = dt_view_find(&view, loop->axis);
     if (d < 0)
         return NULL;
     dt_view_drop(&view, (uint32_t)d);
-    return strides_of(m, slice, &view);
+    return dt_memory_strides(m, slice, &view);
 }
 
 static void say_loop(const DtMemory *m, const DtOp *op)
@@ -109,48 +120,83 @@ static void say_call(const DtMemory *m, const DtOp *op, const DtFunc *func)
 static bool is_whole(const DtMemory *m, const DtValue *value)
 {
     const DtView dense = dt_view_dense(value->type, &m->func->module->mesh, 0);
+    if (m->at[value->id] == dt_memory_unknown)
+        return false;
     for (uint32_t d = 0; m->at[value->id] && d < dense.rank; d++)
         if (dense.extent[d] > 1 && m->at[value->id][d] < dense.stride[d])
             return false;
     return true;
 }
 
+static void place_own(DtMemory *m, const DtValue *value)
+{
+    const DtView view = dt_view_own(value, &m->func->module->mesh, 0);
+    m->at[value->id] = value->lies ? dt_memory_strides(m, value->type, &view) : NULL;
+    m->changed = m->changed || value->lies;
+}
+
 static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
 {
     DtValue *value = dt_memory_result(m, op, i);
     const DtValue *old = value->over;
-    if (is_direct(m, value)) {
-        m->at[value->id] = m->call->results[m->wish[value->id].result];
+    if (dt_memory_is_direct(m, value)) {
+        const bool travels = dt_op_info[op->kind].op_class == DT_CLASS_COMM; /* there, if blocks can lie so */
+        m->at[value->id] = m->wish[value->id].strides;
+        if (travels && m->at[value->id])
+            m->at[value->id] = dt_memory_unknown;
     } else if (old && old->op && is_whole(m, old)) {
         m->at[value->id] = m->at[old->id];
     } else if (m->fuses && dt_op_info[op->kind].op_class != DT_CLASS_COMM) { /* blocks travel as they are */
         dt_memory_lies(m, value);
-        const DtView view = dt_view_own(value, &m->func->module->mesh, 0);
-        m->at[value->id] = value->lies ? strides_of(m, value->type, &view) : NULL;
-        m->changed = m->changed || value->lies;
+        place_own(m, value);
     }
     m->at[op->out[i]->id] = m->at[value->id];
 }
 
-/* A view, if strides can say it; else it is copied. */
-static bool place_view(DtMemory *m, const DtOp *op)
+/* What holds its operands. It is where it goes only if nothing else was there, and is not added to. */
+static void place_whole(DtMemory *m, const DtOp *op)
 {
-    DtView view = dt_memory_view(m, op->in[0]);
-    if (op->kind == DT_OP_AT)
-        dt_view_drop(&view, 0);
-    else if (!dt_view_through(op, &m->func->module->mesh, &view))
-        return false;
-    m->at[op->out[0]->id] = strides_of(m, op->out[0]->type, &view);
+    const DtValue *out = op->out[0];
+    const DtMemoryWish *wish = &m->wish[out->id];
+    const bool adds = wish->adds && (op->kind == DT_OP_CONCAT || m->reads[out->id]);
+    if (wish->set && !wish->drops && !wish->old && !adds)
+        m->at[out->id] = wish->strides;
+    else
+        place_own(m, out);
+    m->changed = true;
+}
+
+/* Whether the op makes a view however its operand lies. */
+static bool is_always_view(const DtOp *op)
+{
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        if (op->relabels[i].n_from > 1)
+            return false;
     return true;
 }
 
-static void place_op(DtMemory *m, const DtOp *op)
+/* A view, if strides can say it; else it is copied. */
+static bool place_view(DtMemory *m, DtOp *op)
+{
+    DtView view = dt_memory_view(m, op->in[0]);
+    const bool known = m->at[op->in[0]->id] != dt_memory_unknown;
+    if (op->kind == DT_OP_AT)
+        dt_view_drop(&view, 0);
+    else if (op->kind == DT_OP_BIND) /* only where there are errors */
+        return true;
+    else if (known ? !dt_view_through(op, &m->func->module->mesh, &view) : !is_always_view(op))
+        op->copies = m->changed = true;
+    if (!op->copies)
+        m->at[op->out[0]->id] = known ? dt_memory_strides(m, op->out[0]->type, &view) : dt_memory_unknown;
+    return !op->copies;
+}
+
+static void place_op(DtMemory *m, DtOp *op)
 {
     switch (op->kind) {
     case DT_OP_PARAM:
     case DT_OP_INPUT:
     case DT_OP_TURN:
-    case DT_OP_PACK:
     case DT_OP_RINGBUF:
     case DT_OP_RINGBUF_PUT:
     case DT_OP_RINGBUF_GET:
@@ -163,6 +209,12 @@ static void place_op(DtMemory *m, const DtOp *op)
         say_call(m, op, op->func);
         for (uint32_t i = 0; i < op->n_out; i++)
             m->at[op->out[i]->id] = m->at[op->in[(op->ranges ? 1 : 0) + i]->id];
+        return;
+    case DT_OP_PACK: place_whole(m, op); return;
+    case DT_OP_CONCAT:
+        if (!op->holds)
+            break;
+        place_whole(m, op);
         return;
     default: break;
     }
@@ -183,7 +235,7 @@ void dt_memory_walk(DtMemory *m)
     for (uint32_t i = 0; i < m->func->inputs.n; i++)
         m->at[m->func->inputs.at[i]->id] = m->call->inputs[i];
     for (uint32_t i = 0; i < m->func->ops.n; i++) {
-        const DtOp *op = m->func->ops.at[i];
+        DtOp *op = m->func->ops.at[i];
         if (!op->n_out || !dt_op_is_inline(op->out[0]))
             place_op(m, op);
     }

@@ -13,6 +13,17 @@
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
+const CertType *dt_certplan_input(const PlanWalk *walk, const char *name)
+{
+    for (uint32_t e = 0; e < walk->program->entries.n; e++) {
+        const CertFunc *func = walk->program->entries.at[e].func;
+        for (uint32_t i = 0; func && i < func->ops.n; i++)
+            if (is(func->ops.at[i]->kind, "input") && is(func->ops.at[i]->text, name))
+                return func->ops.at[i]->types[0];
+    }
+    return NULL;
+}
+
 /* ---- stores ---- */
 
 /* "normal(0.02, 0)", as IR text has it. */

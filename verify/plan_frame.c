@@ -144,18 +144,6 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
 
 /* ---- for messages ---- */
 
-/* "iteration 3 of `h`, micro-batch 2" */
-void dt_certplan_say_frame(const PlanFrame *frame, DtText *text)
-{
-    for (; frame; frame = frame->outer) {
-        if (frame->kind == PLAN_BODY)
-            dt_text_printf(text, ", iteration %lld of `%s`", (long long)frame->number,
-                           frame->op->loop->label ? frame->op->loop->label : "loop");
-        else if (frame->kind == PLAN_ENTRY && frame->number > 0)
-            dt_text_printf(text, ", micro-batch %lld", (long long)frame->number);
-    }
-}
-
 static void say_value(const PlanWalk *walk, const PlanRegion *region, DtText *text)
 {
     for (uint32_t h = 0; h < walk->most_frames; h++)

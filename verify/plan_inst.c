@@ -629,9 +629,9 @@ static bool has_addresses(PlanWalk *walk, const DtPlanInst *inst)
     return true;
 }
 
-bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
+bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
-    walk->inst = inst;
+    const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
     if (!has_addresses(walk, inst))
         return false;
     if (walk->actions && inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV)
@@ -649,8 +649,6 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     case DT_INST_WAIT: return dt_certplan_wait(walk, inst);
     default: break;
     }
-    DtNoteKind kind = dt_certplan_note(walk);
-    const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
     bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind);
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
@@ -662,10 +660,9 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     return good;
 }
 
-bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst)
+bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
-    walk->inst = inst;
-    if (inst->kind != DT_INST_ALL_GATHER || dt_certplan_note(walk) != DT_NOTE_DO || !walk->back)
+    if (inst->kind != DT_INST_ALL_GATHER || kind != DT_NOTE_DO || !walk->back)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     for (uint64_t n = dt_certplan_word(walk); n > 0 && !walk->problem->len; n--)
         dt_certplan_word(walk);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared inside the plan certificate.
  *
- *   plan.c        entries                         plan_store.c  records of stores
- *   plan_result.c where their results are
- *   plan_place.c  addresses, views, overlaps
+ *   plan.c        all entries                     plan_store.c  records of stores
+ *   plan_entry.c  what one finds                  plan_result.c where its results are
+ *   plan_note.c   words of notes, problems
+ *   plan_place.c  addresses, overlaps             plan_find.c   where values are
  *   plan_walk.c   schedules, loops                plan_inst.c   one instruction
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
  *   plan_frame.c  iterations of functions, gathers ahead
@@ -264,14 +265,16 @@ struct PlanWalk {
     struct PlanPipe *pipe;
 };
 
-/* plan_walk.c */
+/* plan_note.c */
+void dt_certplan_say_frame(const PlanFrame *frame, DtText *text); /* which iterations and micro-batch it is */
 bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 uint64_t dt_certplan_word(PlanWalk *walk);
 int64_t dt_certplan_signed(PlanWalk *walk);
 uint32_t dt_certplan_number(PlanWalk *walk); /* a word that 32 bits hold; else a problem, and 0 */
+
+/* plan_walk.c */
 DtNoteKind dt_certplan_note(PlanWalk *walk);
-void dt_certplan_widen(PlanWalk *walk, uint32_t reg); /* holes in zeros: for all values of the register */
 bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
 
 /* plan_frame.c */
@@ -285,7 +288,6 @@ const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value); /* of the present 
 bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value); /* made of constants and positions only */
 /* The frame that knows where the value lies: what is gathered of stored parameters is the same in all micro-batches. */
 PlanFrame *dt_certplan_home(PlanWalk *walk, const PlanFrame *frame, uint32_t value);
-void dt_certplan_say_frame(const PlanFrame *frame, DtText *text); /* which iterations and micro-batch it is */
 void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text); /* what lies at a place */
 bool dt_certplan_is_ahead(const CertOp *op);
 bool dt_certplan_takes(const CertOp *op, const CertFunc *func, PlanFrameKind kind); /* as a call or a loop does */
@@ -305,6 +307,8 @@ int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t a
 int64_t dt_certplan_size(const char *dtype);
 void dt_certplan_dense(const PlanWalk *walk, const CertType *type,
                        PlanPlace *place); /* fills what is not address */
+/* The axes from number `from` on are those of the type. */
+void dt_certplan_take_axes(const PlanWalk *walk, const CertType *type, uint32_t from, PlanPlace *place);
 /* How a tensor lies whose axes from number `from` on have no gaps, with this stride of the last; the first that is
  * left. */
 int64_t dt_certplan_pack(PlanPlace *place, uint32_t from, int64_t stride);
@@ -318,11 +322,13 @@ bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also how the 
 int dt_certplan_axis(const PlanPlace *place, const char *axis); /* its number, or -1 */
 int64_t dt_certplan_stride(const PlanPlace *place, const char *axis); /* 0: it has no such axis */
 /* Sorts indices and joins neighbours that are one run in all tensors; how many are left. */
-bool dt_certplan_is_view(const CertOp *op);
 uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
+
+/* plan_find.c */
+bool dt_certplan_is_view(const CertOp *op);
 /* Places where the value lies now; how many. at: only those that begin there are asked for, others may be left out;
  * NULL: all. */
 uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
@@ -340,6 +346,7 @@ bool dt_certmemo_again(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_
 void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi);
 void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region);
 void dt_certplan_forget_regions(PlanWalk *walk); /* an entry begins */
+void dt_certplan_widen(PlanWalk *walk, uint32_t reg); /* holes in zeros: for all values of the register */
 /* All regions that are there and may meet the place, and perhaps others; until the next call. */
 const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place);
 
@@ -355,8 +362,9 @@ bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, 
 void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t before); /* what was there before that */
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
                         PlanPlace *place); /* what a note says */
-bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
-bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst); /* reads the notes of a gather, and does nothing */
+/* kind: of its note, which is read behind that; of an instruction without one, nothing. */
+bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind);
+bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind); /* of a gather: does nothing */
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
 /* Zeros from outside of loops deeper than that; fresh: that every iteration of the others finds there. */
@@ -372,21 +380,22 @@ static inline PlanPlace dt_certplan_metric(const DtPlanMetric *metric)
 
 /* plan_store.c: where all stores of the stage are */
 bool dt_certplan_stores(PlanWalk *walk);
+bool dt_certplan_has_slots(const CertStore *store);
 extern const char *const dt_certplan_kinds[]; /* of stores, by DtPlanStoreKind */
 /* Whether records of axes are those of the type; of the first `shared` ones it may have a part. */
 bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n, uint32_t shared);
 
 /* plan_facts.c */
+const CertType *dt_certplan_input(const PlanWalk *walk, const char *name); /* NULL: no entry reads it */
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record); /* as the program says */
 bool dt_certplan_records(PlanWalk *walk); /* no store, input or result but the program's, each with its axes */
 
-/* plan.c */
-bool dt_certplan_has_slots(const CertStore *store);
+/* plan_entry.c */
+const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number); /* that the present one runs; NULL: a problem */
 bool dt_certplan_begin(PlanWalk *walk);                    /* ENTRY */
 /* Of the stage's pieces, in the run of the present entry: that of this number and phase. */
 const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t phase);
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
-const CertType *dt_certplan_input(const PlanWalk *walk, const char *name); /* NULL: no entry reads it */
 bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
 
 /* plan_result.c */

@@ -146,3 +146,16 @@ const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place)
         add_near(walk, &cells->cell[c], lo, hi);
     return &walk->near;
 }
+
+/* Holes of all iterations. */
+void dt_certplan_widen(PlanWalk *walk, uint32_t reg)
+{
+    for (uint32_t i = 0; i < walk->holes.n; i++) {
+        PlanPlace *place = &walk->holes.at[i]->place;
+        const int64_t most = place->reg[reg] * (walk->count[reg] - 1);
+        place->base += most < 0 ? most : 0;
+        place->bytes += most < 0 ? -most : most;
+        place->rank = most ? 0 : place->rank;
+        place->reg[reg] = 0;
+    }
+}

@@ -11,6 +11,11 @@
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
+bool dt_certplan_has_slots(const CertStore *store)
+{
+    return is(store->kind, "saved") || is(store->kind, "channel");
+}
+
 typedef struct Known {
     const char *path;
     int64_t first; /* iteration of its loop */

@@ -4,68 +4,7 @@
  * registers as unknowns: before that, whatever any of their iterations may overwrite is gone. */
 #include "verify/plan_internal.h"
 
-#include <stdarg.h>
 #include <string.h>
-
-bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
-{
-    va_list args;
-    if (walk->problem->len)
-        return false;
-    const DtPlan *plan = walk->plan;
-    if (walk->at_entry)
-        dt_text_printf(walk->problem, "entry %s", dt_plan_str(plan, walk->at_entry->name));
-    else
-        dt_text_add(walk->problem, "plan");
-    if (plan->meta->pipeline && walk->stage < dt_plan_stages(plan)) /* stores of a class have its first one's names */
-        dt_text_printf(walk->problem, " of stage %u", walk->stage);
-    if (walk->inst) {
-        const DtPlanSpan *span = plan->n_spans ? &plan->spans[walk->inst->span] : NULL;
-        dt_text_printf(walk->problem, ", INST %u", (uint32_t)(walk->inst - plan->insts));
-        if (span && span->line)
-            dt_text_printf(walk->problem, " (%s line %u)", dt_plan_str(plan, span->text),
-                           span->line);
-    }
-    dt_certplan_say_frame(walk->frame, walk->problem);
-    dt_text_add(walk->problem, ": ");
-    va_start(args, format);
-    dt_text_vprintf(walk->problem, format, args);
-    va_end(args);
-    return false;
-}
-
-/* ---- notes ---- */
-
-uint64_t dt_certplan_word(PlanWalk *walk)
-{
-    uint64_t value = 0;
-    for (uint32_t shift = 0; shift < 64; shift += 7) {
-        if (walk->note == walk->end) {
-            dt_certplan_fail(walk, "the notes end");
-            return 0;
-        }
-        uint8_t byte = *walk->note++;
-        value |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return value;
-    }
-    dt_certplan_fail(walk, "a note is too large");
-    return 0;
-}
-
-uint32_t dt_certplan_number(PlanWalk *walk)
-{
-    const uint64_t value = dt_certplan_word(walk);
-    if (value > UINT32_MAX)
-        dt_certplan_fail(walk, "a note has %llu where a number of 32 bits is", (unsigned long long)value);
-    return value > UINT32_MAX ? 0 : (uint32_t)value;
-}
-
-int64_t dt_certplan_signed(PlanWalk *walk)
-{
-    uint64_t value = dt_certplan_word(walk);
-    return value & 1 ? (int64_t) ~(value >> 1) : (int64_t)(value >> 1);
-}
 
 /* ---- calls ---- */
 
@@ -213,19 +152,6 @@ static void forget(PlanWalk *walk)
                 dt_certplan_spoil(walk, &region->place, false);
             region->alive = false;
         }
-}
-
-/* Holes of all iterations. */
-void dt_certplan_widen(PlanWalk *walk, uint32_t reg)
-{
-    for (uint32_t i = 0; i < walk->holes.n; i++) {
-        PlanPlace *place = &walk->holes.at[i]->place;
-        const int64_t most = place->reg[reg] * (walk->count[reg] - 1);
-        place->base += most < 0 ? most : 0;
-        place->bytes += most < 0 ? -most : most;
-        place->rank = most ? 0 : place->rank;
-        place->reg[reg] = 0;
-    }
 }
 
 static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to);
@@ -512,6 +438,19 @@ static bool set(PlanWalk *walk, const DtPlanSchedule *item)
     return true;
 }
 
+static bool walk_inst(PlanWalk *walk, const DtPlanInst *inst)
+{
+    walk->inst = inst;
+    const bool silent = inst->kind == DT_INST_ZERO || inst->kind == DT_INST_READ || inst->kind == DT_INST_WAIT;
+    return dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk));
+}
+
+static void skip_inst(PlanWalk *walk, const DtPlanInst *inst)
+{
+    walk->inst = inst;
+    dt_certplan_skip(walk, inst, dt_certplan_note(walk));
+}
+
 /* Behind the notes of what a guard holds back: gathers ahead alone. */
 static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
 {
@@ -520,7 +459,7 @@ static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
         const DtPlanSchedule *item = &plan->schedule[i];
         const DtPlanBody *body = item->kind == DT_SCHED_RUN ? &plan->bodies[item->body] : NULL;
         for (uint32_t k = 0; body && k < body->n_insts && !walk->problem->len; k++)
-            dt_certplan_skip(walk, &plan->insts[body->first_inst + k]);
+            skip_inst(walk, &plan->insts[body->first_inst + k]);
         if (item->kind == DT_SCHED_WHEN) {
             const uint32_t kept = walk->guard;
             walk->guard = 1u + item->reg;
@@ -593,7 +532,7 @@ static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to)
         } else if (item->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[item->body];
             for (uint32_t k = 0; k < body->n_insts; k++)
-                if (!dt_certplan_inst(walk, &plan->insts[body->first_inst + k]))
+                if (!walk_inst(walk, &plan->insts[body->first_inst + k]))
                     return false;
             walk->inst = NULL;
         }

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a value is: where an instruction left it, or where a view of an operand, a slice of a stacked value or the
+ * parts of a bucket are. */
+#include "verify/plan_internal.h"
+
+#include <string.h>
+
+enum { FEW = 16, MOST_NESTED = 4096 }; /* places of a value; what a value may be of in turn */
+
+/* ---- views ---- */
+
+/* The tensor's axes in the order of its type, with these strides. */
+static bool order_as(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+{
+    PlanPlace old = *place;
+    place->rank = type->rank;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int d = dt_certplan_axis(&old, type->axes[i].name);
+        if (d < 0 || old.extent[d] != dt_certplan_local(walk, type, i))
+            return false;
+        place->axis[i] = old.axis[d];
+        place->extent[i] = old.extent[d];
+        place->stride[i] = old.stride[d];
+    }
+    dt_certplan_spans(place);
+    return true;
+}
+
+static void add_axis(PlanPlace *place, const char *axis, int64_t extent, int64_t stride)
+{
+    place->axis[place->rank] = axis;
+    place->extent[place->rank] = extent;
+    place->stride[place->rank++] = stride;
+}
+
+static bool drop_axis(PlanPlace *place, int d)
+{
+    if (d < 0)
+        return false;
+    place->rank--;
+    for (uint32_t i = (uint32_t)d; i < place->rank; i++) {
+        place->axis[i] = place->axis[i + 1];
+        place->extent[i] = place->extent[i + 1];
+        place->stride[i] = place->stride[i + 1];
+    }
+    return true;
+}
+
+/* Digits of a row-major number over `from` become digits over `to`, if that number counts even steps. */
+static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    const CertType *type = op->types[0];
+    (void)x;
+    for (uint32_t e = 0; e < op->n_relabels; e++) {
+        const CertRelabel *entry = &op->relabels[e];
+        int64_t stride = 1, below = 1;
+        for (uint32_t i = entry->n_from; i-- > 0;) {
+            int d = dt_certplan_axis(place, entry->from[i]);
+            if (d < 0)
+                return false;
+            if (i == entry->n_from - 1)
+                stride = place->stride[d];
+            else if (place->extent[d] > 1 && place->stride[d] != stride * below)
+                return false;
+            below *= place->extent[d];
+        }
+        for (uint32_t i = 0; i < entry->n_from; i++)
+            drop_axis(place, dt_certplan_axis(place, entry->from[i]));
+        for (uint32_t i = entry->n_to; i-- > 0;) {
+            const CertAxis *axis = dt_certtext_axis(type, entry->to[i]);
+            if (!axis || place->rank == CERT_RANK)
+                return false;
+            int64_t extent = dt_certplan_local(walk, type, (uint32_t)(axis - type->axes));
+            add_axis(place, axis->name, extent, stride);
+            stride *= extent;
+        }
+    }
+    return order_as(walk, type, place);
+}
+
+static bool slice(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    (void)x;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        int d = dt_certplan_axis(place, op->axes[i]);
+        if (d < 0 || i >= op->n_ranges)
+            return false;
+        place->base += op->ranges[i].lo * place->stride[d] * place->size;
+        place->stride[d] *= op->ranges[i].step;
+        place->extent[d] = op->ranges[i].n;
+    }
+    return order_as(walk, op->types[0], place);
+}
+
+/* A rank's (and micro-batch's) part of each axis that the op splits. */
+static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    const CertType *y = op->types[0];
+    for (uint32_t i = 0; i < y->rank; i++) {
+        int d = dt_certplan_axis(place, y->axes[i].name);
+        const CertAxis *before = dt_certtext_axis(x, y->axes[i].name);
+        if (d < 0 || !before || (y->axes[i].zigzag && y->axes[i].n != before->n))
+            return false;
+        for (uint32_t s = before->n; s < y->axes[i].n; s++) {
+            uint32_t m = y->axes[i].split[s];
+            place->extent[d] /= walk->program->size[m];
+            int64_t bytes = place->extent[d] * place->stride[d] * place->size;
+            if (m >= walk->first_device)
+                place->coord[m - walk->first_device] += bytes;
+            else if (walk->count[0])
+                place->reg[0] += bytes;
+            else
+                place->base += bytes * walk->reg[0];
+        }
+    }
+    return order_as(walk, y, place);
+}
+
+static bool expand(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    const CertType *type = op->types[0];
+    (void)x;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (dt_certplan_axis(place, type->axes[i].name) < 0)
+            add_axis(place, type->axes[i].name, dt_certplan_local(walk, type, i), 0);
+    return order_as(walk, type, place);
+}
+
+/* The tensor from an element of a bucket on; the first kept axes are the bucket's. */
+static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, int64_t offset,
+                    PlanPlace *place)
+{
+    int64_t stride = place->stride[place->rank - 1];
+    place->base += offset * stride * place->size;
+    dt_certplan_take_axes(walk, type, kept, place);
+    dt_certplan_pack(place, kept, stride);
+    dt_certplan_spans(place);
+}
+
+static bool unpack(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    (void)x;
+    part_of(walk, op->types[0], op->n_axes, (int64_t)op->number, place);
+    return true;
+}
+
+static bool stop(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    (void)walk, (void)op, (void)x, (void)place;
+    return true;
+}
+
+/* ---- where values are ---- */
+
+/* How the result of an op lies in the memory of its operand, of type x; false: it does not. */
+typedef bool View(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place);
+
+/* ret_moves: it may begin elsewhere than its operand. */
+static View *view_of(const CertOp *op, bool *ret_moves)
+{
+    static const struct {
+        const char *kind;
+        View *view;
+        bool moves;
+    } views[] = {{"relabel", relabel, false}, {"expand", expand, false}, {"slice", slice, true},
+                 {"stop", stop, false},       {"shard", shard, true},    {"unpack", unpack, true}};
+    for (size_t i = 0; i < DT_COUNT(views); i++)
+        if (strcmp(op->kind, views[i].kind) == 0) {
+            *ret_moves = views[i].moves;
+            return views[i].view;
+        }
+    return NULL;
+}
+
+bool dt_certplan_is_view(const CertOp *op)
+{
+    bool moves;
+    return view_of(op, &moves) != NULL;
+}
+
+/* Behind its parts a bucket is zero: zeroed here, or a store's, which are zero where nothing is packed. */
+static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
+{
+    PlanPlace rest = *bucket;
+    uint32_t flat = rest.rank - 1;
+    if (used == rest.extent[flat])
+        return true;
+    rest.base += used * rest.stride[flat] * rest.size;
+    rest.extent[flat] -= used;
+    dt_certplan_spans(&rest);
+    for (uint32_t i = 0; i < walk->n_kept; i++)
+        if (dt_certplan_contains(walk, &walk->kept[i]->place, bucket))
+            return true;
+    return dt_certplan_is_zero(walk, &rest, walk->depth, false);
+}
+
+/* A place more, not filled in. */
+static PlanFound *another(PlanWalk *walk, PlanFinds *found)
+{
+    if (found->n == found->cap) {
+        PlanFound *more = DT_NEW_ARRAY(walk->scratch, PlanFound, 2 * (size_t)found->cap);
+        memcpy(more, found->at, found->n * sizeof *more);
+        found->at = more;
+        found->cap *= 2;
+    }
+    return &found->at[found->n++];
+}
+
+/* A bucket is where its parts are, if all of them are in one. */
+static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at,
+                      PlanFinds *found)
+{
+    PlanFinds first, part;
+    dt_certplan_find(walk, frame, op->in[0], at, &first);
+    for (uint32_t i = 0; i < first.n; i++) {
+        PlanFound bucket = first.at[i];
+        int64_t offset = 0;
+        bool all = true;
+        dt_certplan_dense(walk, op->types[0], &bucket.place);
+        for (uint32_t k = 0; k < op->n_axes && k < first.at[i].place.rank; k++)
+            bucket.place.stride[k] = first.at[i].place.stride[k];
+        dt_certplan_spans(&bucket.place);
+        for (uint32_t k = 0; all && k < op->n_in; k++) {
+            const CertType *type = dt_certplan_type(frame, op->in[k]);
+            PlanPlace want = bucket.place;
+            part_of(walk, type, op->n_axes, offset, &want);
+            want.dtype = type->dtype;
+            dt_certplan_find(walk, frame, op->in[k], &want, &part);
+            offset += type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
+            all = false;
+            for (uint32_t f = 0; !all && f < part.n; f++)
+                all = part.at[f].added == bucket.added && dt_certplan_alike(&part.at[f].place, &want);
+            if (all)
+                dt_certplan_log(walk, part.at[0].stamp);
+        }
+        if (all && has_rest(walk, &bucket.place, offset))
+            *another(walk, found) = bucket;
+    }
+}
+
+/* Whether all parts of a concat lie in `whole`, each behind the one before it along the axis. */
+static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanPlace *whole)
+{
+    PlanFinds part;
+    int64_t before = 0;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        PlanPlace want = *whole, own;
+        bool is_there = false;
+        dt_certplan_dense(walk, dt_certplan_type(frame, op->in[k]), &own);
+        want.base += before * want.stride[axis] * want.size;
+        want.extent[axis] = own.extent[axis];
+        before += own.extent[axis];
+        dt_certplan_spans(&want);
+        dt_certplan_find(walk, frame, op->in[k], &want, &part);
+        for (uint32_t i = 0; !is_there && i < part.n; i++) {
+            is_there = !part.at[i].added && !part.at[i].summed && dt_certplan_alike(&part.at[i].place, &want);
+            if (is_there)
+                dt_certplan_log(walk, part.at[i].stamp);
+        }
+        if (!is_there)
+            return false;
+    }
+    return before == whole->extent[axis];
+}
+
+/* Joined values are one. Of a first part of one element, the second says the stride of the axis. */
+static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at, PlanFinds *found)
+{
+    PlanFinds first, second = {.n = 0};
+    PlanPlace shape;
+    dt_certplan_dense(walk, op->types[0], &shape);
+    const int axis = dt_certplan_axis(&shape, op->axes[0]);
+    dt_certplan_find(walk, frame, op->in[0], at, &first);
+    if (axis < 0 || first.n == 0)
+        return;
+    for (uint32_t i = 0; i < first.n; i++) {
+        PlanFound whole = first.at[i];
+        if (whole.place.rank != shape.rank || whole.added || whole.summed)
+            continue;
+        const bool is_one = whole.place.extent[axis] == 1 && op->n_in > 1;
+        const uint32_t n = is_one ? dt_certplan_find(walk, frame, op->in[1], NULL, &second) : 1;
+        whole.place.extent[axis] = shape.extent[axis];
+        for (uint32_t k = 0; k < n; k++) {
+            const int64_t away = is_one ? second.at[k].place.base - whole.place.base : 0;
+            if (is_one && (away <= 0 || away % whole.place.size))
+                continue;
+            if (is_one)
+                whole.place.stride[axis] = away / whole.place.size;
+            if (dt_certplan_spans(&whole.place) && has_parts(walk, frame, op, (uint32_t)axis, &whole.place))
+                *another(walk, found) = whole;
+        }
+    }
+}
+
+static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
+{
+    const PlanRegion *region = op->store >= 0 ? walk->of_store[op->store] : walk->inputs;
+    for (; region; region = region->next) {
+        if (!region->alive || (op->store < 0 && region->name != op->text))
+            continue;
+        PlanPlace place = region->place;
+        dt_certplan_dense(walk, op->types[0], &place);
+        if (place.bytes == region->place.bytes)
+            *another(walk, found) = (PlanFound){.place = place, .stamp = region->stamp};
+    }
+}
+
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found);
+
+/* Only what lies there from number `from` on that has the loop's axis: its slice of an iteration. */
+static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFinds *found)
+{
+    uint32_t n = from;
+    for (uint32_t i = from; i < found->n; i++) {
+        PlanPlace *place = &found->at[i].place;
+        int d = dt_certplan_axis(place, loop->axis);
+        if (d < 0)
+            continue;
+        place->base += number * place->stride[d] * place->size;
+        drop_axis(place, d);
+        dt_certplan_spans(place);
+        found->at[n++] = found->at[i];
+    }
+    found->n = n;
+}
+
+/* What an input of a body or of a called function is outside, or in the iteration before. */
+static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+{
+    if (frame->kind == PLAN_CALL) {
+        find_all(walk, frame->outer, frame->op->in[value], at, found);
+        return;
+    }
+    if (frame->kind == PLAN_ENTRY || value == 0)
+        return;
+    const CertLoop *loop = frame->op->loop;
+    const uint32_t from = found->n;
+    const bool carried = value < 1 + loop->carried, whole = value < 1 + loop->carried + loop->invariant;
+    if (carried && frame->number != (loop->reverse ? loop->count - 1 : 0)) {
+        if (frame->before)
+            find_all(walk, frame->before, frame->func->results.at[value - 1], at, found);
+        return;
+    }
+    find_all(walk, frame->outer, frame->op->in[value - 1], whole ? at : NULL, found);
+    if (!whole)
+        slice_of(loop, frame->number, from, found);
+}
+
+/* What a call or a loop makes is what its function, or the last iteration, does; what it stacks is put together at its
+ * end. */
+static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t number, const PlanPlace *at,
+                      PlanFinds *found)
+{
+    const CertLoop *loop = op->loop;
+    if (!op->func || (loop && number >= loop->carried))
+        return;
+    const PlanFrame *inner =
+        dt_certplan_has_frame(walk, frame, op, !loop || loop->reverse ? 0 : loop->count - 1);
+    if (inner)
+        find_all(walk, inner, inner->func->results.at[number], at, found);
+}
+
+/* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
+ * memory of what it is a view of. */
+static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+{
+    const CertOp *op = frame->maker[value];
+    bool moves;
+    View *view = op ? view_of(op, &moves) : NULL;
+    if (!op) {
+        find_input(walk, frame, value, at, found);
+    } else if (op->func) {
+        find_made(walk, frame, op, value - op->first_out, at, found);
+    } else if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0) {
+        find_source(walk, op, found);
+    } else if (strcmp(op->kind, "pack") == 0) {
+        find_pack(walk, frame, op, at, found);
+    } else if (strcmp(op->kind, "concat") == 0) {
+        find_concat(walk, frame, op, at, found);
+    } else if (view) {
+        uint32_t n = found->n, from = n;
+        find_all(walk, frame, op->in[0], moves ? NULL : at, found);
+        for (uint32_t i = from; i < found->n; i++)
+            if (view(walk, op, dt_certplan_type(frame, op->in[0]), &found->at[i].place))
+                found->at[n++] = found->at[i];
+        found->n = n;
+    }
+}
+
+static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace *at, PlanFinds *found)
+{
+    if (region->alive && (!at || (region->place.arena == at->arena && region->place.base == at->base)))
+        *another(walk, found) =
+            (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed, region->stamp, region->arg};
+}
+
+/* A copy of a value leaves it where it was, too: each place counts until something else is written there. Where there
+ * are many, memory says which of them begin at an address. */
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+{
+    frame = dt_certplan_home(walk, frame, value);
+    if (walk->nested == MOST_NESTED)
+        return;
+    if (walk->trial && frame->outer && frame->outer->number == PLAN_ANY && frame->outer->kind == PLAN_ENTRY &&
+        dt_certplan_is_ahead(frame->maker[value])) {
+        PlanFound *guess = another(walk, found);
+        *guess = (PlanFound){.added = false};
+        dt_certplan_dense(walk, dt_certplan_type(frame, value), &guess->place);
+        walk->trial_frame = (PlanFrame *)(uintptr_t)frame;
+        walk->trial_value = value;
+        return;
+    }
+    const PlanRegion *region = frame->regions[value];
+    for (uint32_t n = 0; region && at && n < FEW; n++)
+        region = region->next;
+    const PlanList *near = region && at ? dt_certplan_near(walk, at) : NULL;
+    for (uint32_t i = 0; near && i < near->n; i++)
+        if (near->at[i]->of == &frame->regions[value])
+            add_region(walk, near->at[i], at, found);
+    for (region = near ? NULL : frame->regions[value]; region; region = region->next)
+        add_region(walk, region, at, found);
+    walk->nested++;
+    find_behind(walk, frame, value, at, found);
+    walk->nested--;
+}
+
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                          PlanFinds *ret_found)
+{
+    ret_found->n = 0;
+    ret_found->cap = DT_COUNT(ret_found->few);
+    ret_found->at = ret_found->few;
+    find_all(walk, frame, value, at, ret_found);
+    return ret_found->n;
+}

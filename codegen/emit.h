@@ -134,11 +134,11 @@ typedef struct DtOrigin {
 } DtOrigin;
 
 /* What was started and is not done: the value that it makes, as the present functions call it. */
-typedef struct DtFlight {
-    const DtValue *started;
+typedef struct DtStarted {
+    const DtValue *value;
     uint32_t event;        /* number */
     uint32_t to, from;     /* buffers */
-} DtFlight;
+} DtStarted;
 
 /* Events of the gathers that slots of ring buffers wait for: number `gather` of each slot. */
 typedef struct DtRingEvents {
@@ -187,7 +187,7 @@ typedef struct DtEmit {
     uint32_t launched;                 /* the same of the last launch */
     const char *rows;                  /* the axis that the next launch goes along row by row; NULL: as its ops say */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
-    DT_VEC(DtFlight) flights;          /* exchange.c */
+    DT_VEC(DtStarted) started;         /* exchange.c */
     DT_VEC(DtRingEvents) ring_events;
     DT_VEC(bool) events_taken;         /* by number */
     DtScope *scope;

@@ -240,9 +240,9 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (!op->starts)
         return;
     if (done) {
-        const DtFlight flight = {op->out[0], take_events(e, 0, 1), to->view.buffer, from->view.buffer};
-        set_event(e, flight.event, 0);
-        DT_PUSH(e->arena, e->flights, flight);
+        const DtStarted started = {op->out[0], take_events(e, 0, 1), to->view.buffer, from->view.buffer};
+        set_event(e, started.event, 0);
+        DT_PUSH(e->arena, e->started, started);
         dt_place_set(e, op->out[0], *to);
         return;
     }
@@ -265,15 +265,15 @@ static void emit_done(DtEmit *e, const DtOp *op)
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         return;
     }
-    for (uint32_t i = 0; i < e->flights.n; i++) {
-        const DtFlight flight = e->flights.at[i];
-        if (flight.started != op->in[0])
+    for (uint32_t i = 0; i < e->started.n; i++) {
+        const DtStarted started = e->started.at[i];
+        if (started.value != op->in[0])
             continue;
-        dt_place_touch(e, flight.to);
-        dt_place_touch(e, flight.from);
-        push_wait(e, op, flight.event, 0);
-        e->events_taken.at[flight.event] = false;
-        e->flights.at[i] = e->flights.at[--e->flights.n];
+        dt_place_touch(e, started.to);
+        dt_place_touch(e, started.from);
+        push_wait(e, op, started.event, 0);
+        e->events_taken.at[started.event] = false;
+        e->started.at[i] = e->started.at[--e->started.n];
         return;
     }
     DT_BUG("`done` of what was not started");

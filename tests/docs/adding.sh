@@ -29,9 +29,9 @@ check 'the changes fit the tree' patch -p1 --fuzz=0 --batch -i changes.patch
 check 'the tree is set up' meson setup build -Dbuildtype=debug -Db_pch=false -Doptimization=0 -Ddebug=false -Dtests=enabled
 check 'it builds' ninja -C build dtc dtrun tests/ir/test_interp_map tests/ir/test_shape tests/passes/test_vjp \
     tests/codegen/test_kernels tests/verify/test_op_table tests/frontend/test_frontend_optimizers \
-    tests/passes/test_schedule
+    tests/passes/test_schedule tests/passes/test_golden
 for test in ir/test_interp_map ir/test_shape passes/test_vjp codegen/test_kernels verify/test_op_table \
-    frontend/test_frontend_optimizers passes/test_schedule; do
+    frontend/test_frontend_optimizers passes/test_schedule passes/test_golden; do
     check "$test passes" "build/tests/$test"
 done
 check 'the manual is complete' sh tests/docs/check_examples.sh build/dtc
@@ -52,6 +52,41 @@ cat >>examples/quickstart.dsl <<'END'
 cluster three { gpus = 3; gpu = "cpu" }
 parallel eager on three { mesh pipe = 3; pipeline h on pipe (schedule = "eager_1f1b"); micro batch = 8 }
 END
-check 'a plan with the schedule is proved' build/dtc examples/quickstart.dsl --parallel eager --no-kernels
+check 'a plan with the schedule is proved' build/dtc examples/quickstart.dsl --parallel eager --no-kernels -o eager.plan
+
+# The pass: layouts are proved with what it makes, and not with what it makes if it is wrong.
+cat >factor.dsl <<'END'
+dim batch = 8, a = 6
+model m(x[batch, a], y[batch, a]) -> [] {
+  param w[a], v[a] = normal(1.0)
+  z = tanh(x * w + y * w)
+  return sum[batch, a](z * z * v)
+}
+train {
+  x[batch, a] = synthetic(0, 2)
+  y[batch, a] = synthetic(0, 2)
+  loss = m(x, y)
+  optimizer = sgd(lr = 0.1)
+  steps = 3
+}
+cluster two { gpus = 2; gpu = "cpu" }
+parallel cut on two { mesh t = 2; shard a on t }
+parallel rows on two { mesh t = 2; shard batch on t; micro batch = 2 }
+END
+sed 's/y \* w/y * v/' factor.dsl >apart.dsl
+products() { build/dtc "$1" --parallel cut "--print-after=$2" | grep -c '= mul('; }
+refused() { build/dtc "$1" --parallel cut --no-kernels -o no.plan 2>&1 | grep -q 'the layout is not proved'; }
+check 'a product less' test "$(products factor.dsl factor)" -lt "$(products factor.dsl cse)"
+check 'others stay' test "$(products apart.dsl factor)" = "$(products apart.dsl cse)"
+for parallel in none cut rows; do
+    check "what the pass makes is proved: $parallel" build/dtc factor.dsl --parallel $parallel --verify
+done
+cp passes/factor.c right.c
+grep -v 'out->means = ' right.c >passes/factor.c
+check 'a pass with the wrong number builds' ninja -C build dtc
+check 'and is refused' refused factor.dsl
+sed 's/p->in\[1 - i\] == q->in\[1 - i\] && //' right.c >passes/factor.c
+check 'a wrong pass builds' ninja -C build dtc
+check 'and is refused, too' refused apart.dsl
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

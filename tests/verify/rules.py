@@ -76,6 +76,9 @@ TERMS = [  # holds, ops of the serial program, its results, ops of the other one
     (True, ["mul(%z.2, %a.4)", "mul(%z.2, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %c.5)", "mul(%z.2, %7)"], [8]),
     (False, ["mul(%z.2, %a.4)", "mul(%z.2, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %a.4)", "mul(%z.2, %7)"], [8]),
     (False, ["mul(%z.2, %a.4)", "mul(%x.0, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %c.5)", "mul(%z.2, %7)"], [8]),
+    # True, but more algebra than the certificate has.
+    (False, ["neg(%a.4)", "neg(%7)", "sin(%8)"], [9], ["sin(%a.4)"], [7]),
+    (False, ["max(%a.4, %a.4)", "sin(%7)"], [8], ["sin(%a.4)"], [7]),
 ]
 MANY = list(range(300))
 LONG_SUMS = [  # holds, the terms of the serial program's sum, of the other's

@@ -282,7 +282,7 @@ static uint32_t iota_node(DtKBuild *b, const DtOp *op)
 static uint32_t rng_node(DtKBuild *b, const DtOp *op)
 {
     const DtType *type = op->out[0]->type;
-    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = dt_op_draws(op), .op = op};
+    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = op->draws, .op = op};
     uint32_t order[DT_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++) {
         uint32_t at = i;

@@ -105,9 +105,9 @@ static DtValue *draw(DtLower *l, const DtType *type, const char *site)
     DtTrainConfig *train = l->program->train;
     DtValue *x = dt_graph_rng(&l->now->frame->b, type, site);
     if (train && train->draws_one)
-        x->op->number = 0;
+        x->op->draws = 1;
     if (train)
-        train->draws = dt_op_draws(x->op);
+        train->draws = x->op->draws;
     return x;
 }
 

@@ -286,7 +286,7 @@ DtValue *dt_graph_iota(DtBuilder *b, DtAxis axis)
 
 DtValue *dt_graph_rng(DtBuilder *b, const DtType *type, const char *site)
 {
-    DtOp op = {.kind = DT_OP_RNG, .text = dt_intern(site), .number = 4};
+    DtOp op = {.kind = DT_OP_RNG, .text = dt_intern(site), .draws = 4};
     return make_one(b, &op, 0, NULL, type);
 }
 

@@ -219,7 +219,7 @@ void dt_eval_rng(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
     double *to = out[0]->at;
     do {
         uint64_t element = dt_interp_element(out[0]->type, walk.at);
-        *to++ = dt_philox_draw(key, element, dt_op_draws(op), interp->step, interp->iteration);
+        *to++ = dt_philox_draw(key, element, op->draws, interp->step, interp->iteration);
     } while (dt_walk_next(&walk));
 }
 

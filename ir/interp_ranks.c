@@ -105,7 +105,7 @@ static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
         for (uint32_t i = 0; i < type->rank; i++)
             at[i] = dt_ranks_global(&type->axes[i], run->mesh, rank, walk.at[i]);
         uint64_t element = dt_interp_element(logical, at);
-        double drawn = dt_philox_draw(key, element, dt_op_draws(op), run->interp.step, run->interp.iteration);
+        double drawn = dt_philox_draw(key, element, op->draws, run->interp.step, run->interp.iteration);
         *to++ = run->ranks->rounds ? dt_round_to(type->dtype, drawn) : drawn;
     } while (dt_walk_next(&walk));
 }

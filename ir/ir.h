@@ -253,8 +253,8 @@ struct DtOp {
     DtRange *ranges;        /* n_axes of them (window, fold, when: 1) */
     DtRelabel *relabels;
     uint32_t n_relabels;
-    double number;          /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte;
-                             * rng: dt_op_draws */
+    double number;          /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte */
+    uint32_t draws;         /* rng: how many elements of it a call of the generator gives, 1 or 4 (language.md) */
     DtReduce reduce;
     bool reverse;           /* scan */
     bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/place/reduce.c) */
@@ -272,9 +272,6 @@ struct DtOp {
                              * `memory`; pack, concat, ringbuf_put, relabel); NULL: none is */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
-
-/* rng: how many elements of it a call of the generator gives, 1 or 4 (language.md, randomness). */
-static inline uint32_t dt_op_draws(const DtOp *op) { return op->number == 4 ? 4 : 1; }
 
 /* ---- functions and modules ---- */
 

@@ -422,6 +422,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     for (uint32_t i = 0; op->relabels && i < op->n_relabels; i++)
         print_relabel(p, &op->relabels[i]);
     print_number(p, "number", op->number);
+    print_count(p, "draws", op->draws);
     if (op->reduce != DT_REDUCE_SUM)
         print_key(p, "reduce", WORD(dt_irtext_reduces, op->reduce));
     print_flag(p, "reverse", op->reverse);

@@ -296,6 +296,8 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (dt_irlex_key(&p->lex, "number"))
         dt_irlex_double(&p->lex, &op->number);
+    if (dt_irlex_key(&p->lex, "draws"))
+        dt_irlex_u32(&p->lex, &op->draws);
     if (dt_irlex_key(&p->lex, "reduce"))
         dt_irlex_choice(&p->lex, "a reduction", dt_irtext_reduces, DT_COUNT(dt_irtext_reduces),
                         &reduce);

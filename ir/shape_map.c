@@ -203,8 +203,8 @@ bool dt_shape_declared(DtShape *s)
     case DT_OP_RNG:
         if (type->dtype != DT_F32)
             return dt_shape_fail(s, "`rng` is %s, not f32", dt_shape_text(s, type));
-        if (s->op->number != 0 && s->op->number != 4)
-            return dt_shape_fail(s, "`rng` takes %g elements from a call, not 4 (or 1: no number)", s->op->number);
+        if (s->op->draws != 1 && s->op->draws != 4)
+            return dt_shape_fail(s, "`rng` takes %u elements from a call, not 1 or 4", s->op->draws);
         return s->op->text ? true : dt_shape_fail(s, "`rng` names no site");
     case DT_OP_INPUT: return s->op->text ? true : dt_shape_fail(s, "`input` has no name");
     default: return true;

@@ -26,7 +26,8 @@ enum {
     GRADIENTS = 8192,
     AHEAD = 16384,
     OF = 32768,
-    STARTS = 65536
+    STARTS = 65536,
+    DRAWS = 131072
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
@@ -36,7 +37,7 @@ static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_INPUT] = TEXT,
     [DT_OP_CONST] = NUMBER,
     [DT_OP_IOTA] = AXES,
-    [DT_OP_RNG] = TEXT | NUMBER,
+    [DT_OP_RNG] = TEXT | DRAWS,
     [DT_OP_BIND] = TEXT,
     [DT_OP_RELABEL] = RELABELS,
     [DT_OP_SLICE] = AXES | RANGES,
@@ -75,7 +76,7 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "a loop",   "mesh axes",
                                               "pipeline stages", "gradients",
                                               "iterations that it is ahead", "a loop that it gathers for",
-                                              "a start"};
+                                              "a start", "draws"};
 
 static uint32_t present(const DtOp *op)
 {
@@ -97,7 +98,8 @@ static uint32_t present(const DtOp *op)
                         op->gradients,
                         op->ahead != 0,
                         op->of,
-                        op->starts};
+                        op->starts,
+                        op->draws != 0};
     unsigned bits = 0;
     for (unsigned i = 0; i < DT_COUNT(has); i++)
         bits |= has[i] ? 1u << i : 0;

@@ -75,6 +75,7 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
         if (!same_relabel(&a->relabels[i], &b->relabels[i]))
             return false;
     return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+           a->draws == b->draws &&
            a->reduce == b->reduce && a->reverse == b->reverse && a->gradients == b->gradients &&
            a->ahead == b->ahead && a->starts == b->starts &&
            a->store == b->store && a->func == b->func && a->mesh == b->mesh &&

@@ -185,7 +185,7 @@ Test(kernels, draws)
         for (int order = 0; order < 2; order++) {
             const DtType *type = reordered(type_of(DT_F32, types[i]), order);
             DtValue *x = dt_graph_rng(&t->b, type, "dropout#0"), *one = dt_graph_rng(&t->b, type, "dropout#0");
-            one->op->number = 0;
+            one->op->draws = 1;
             bench_out(t, x, 0);
             bench_out(t, one, 0);
             for (uint32_t a = 0; a < type->rank; a++) /* rows and columns */

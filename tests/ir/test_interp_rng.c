@@ -118,13 +118,13 @@ Test(interp_rng, site_at_the_top)
     }
 }
 
-/* Without a number an element has the first word of its own call, as initialisers have. */
+/* With draws=1 an element has the first word of its own call, as initialisers have. */
 Test(interp_rng, one_element_from_a_call)
 {
     const DtType *type = type_of(DT_F32, "a=11");
     Fixture *f = fixture_new();
     DtValue *x = dt_graph_rng(&f->b, type, "dropout#0");
-    x->op->number = 0;
+    x->op->draws = 1;
     DtTensor *got = run(f, x);
     for (uint64_t i = 0; i < 11; i++)
         cr_assert_eq(got->at[i], dt_philox_uniform(dt_philox(dt_hash_text("dropout#0", f->interp.seed), i, 0, 0)));

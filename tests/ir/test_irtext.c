@@ -129,10 +129,10 @@ Test(irtext, hostile_rings)
     static const struct {
         const char *text, *said;
     } cases[] = {
-        {"func f : branch { %t = const() : i32[] %x = rng() : f32[l=2] text=s\n"
+        {"func f : branch { %t = const() : i32[] %x = rng() : f32[l=2] draws=1 text=s\n"
          "  %y = at[l](%x, %t) : f32[] ranges=(0 0 1 0) }",
          "no `when` has looked at"},
-        {"func f : branch { %t = const() : i32[] %x = rng() : f32[l=2] text=s\n"
+        {"func f : branch { %t = const() : i32[] %x = rng() : f32[l=2] draws=1 text=s\n"
          "  %y = at[l](%x, %t) : f32[] ranges=(0 0 1 0) }\n"
          "func g : fn { () = when() func=f }",
          "no `when` has looked at"},
@@ -149,7 +149,7 @@ Test(irtext, hostile_rings)
          "a ring buffer that has gone on"},
         {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64] return %a, %a }",
          "a ring buffer that has gone on"},
-        {"func f : fn { %a = rng() : f32[x=4] text=s %b = ringbuf_put(%a, %a) : f32[x=4] return %b }",
+        {"func f : fn { %a = rng() : f32[x=4] draws=1 text=s %b = ringbuf_put(%a, %a) : f32[x=4] return %b }",
          "which is no ring buffer"},
         {HANDLE "%b = exp(%s) : f32[x=4] %c = done(%s) : f32[x=4] return %b, %c }",
          "`exp` reads what is not done"},

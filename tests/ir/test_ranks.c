@@ -71,8 +71,8 @@ static Rule rules[] = {
     {"arg %x : f32[a=6, b=6, e=6] arg %i : i32[b=6] arg %j : i32[a=6, b=6]",
      "= scatter_add[v, w; b](%x, %i, %j) : f32[a=6, v=6, w=12, e=6]", 9},
     {"", "= iota[a]() : i32[a=12]", 2},
-    {"", "= rng() : f32[b=6, a=12] text=dropout", 3},
-    {"", "= rng() : f32[b=6, a=12] number=4 text=dropout", 3},
+    {"", "= rng() : f32[b=6, a=12] draws=1 text=dropout", 3},
+    {"", "= rng() : f32[b=6, a=12] draws=4 text=dropout", 3},
 };
 
 /* ---- random numbers ---- */
@@ -472,7 +472,7 @@ static DtModule *read_module(DtArena *arena, const char *text)
 
 static const char serial_loop[] =
     "func body : body { arg %n : i32[] arg %x : f32[a=12] arg %s : f32[] arg %w : f32[a=12]\n"
-    "  %r = rng() : f32[a=12] text=dropout#0\n"
+    "  %r = rng() : f32[a=12] draws=1 text=dropout#0\n"
     "  %y = mul(%x, %r) : f32[a=12]\n"
     "  %z = add(%y, %w) : f32[a=12]\n"
     "  %q = reduce[a](%z) : f32[]\n"
@@ -488,7 +488,7 @@ static const char placed_loop[] =
     "mesh t=2 time, m=3\n"
     "func body : body { arg %n : i32[] arg %x : f32[a=12/t.m] arg %s : f32[]{sum t m}\n"
     "  arg %w : f32[a=12/t.m]\n"
-    "  %r = rng() : f32[a=12/t.m] text=dropout#0\n"
+    "  %r = rng() : f32[a=12/t.m] draws=1 text=dropout#0\n"
     "  %y = mul(%x, %r) : f32[a=12/t.m]\n"
     "  %z = add(%y, %w) : f32[a=12/t.m]\n"
     "  %q = reduce[a](%z) : f32[]{sum t m}\n"

@@ -156,6 +156,7 @@ CHANGE(relabel_extent, op(m, DT_OP_RELABEL)->relabels[0].to_extent[1] = 3)
 CHANGE(relabel_extra, DtOp *o = op(m, DT_OP_EXP); o->relabels = op(m, DT_OP_RELABEL)->relabels;
        o->n_relabels = 1)
 CHANGE(number_extra, op(m, DT_OP_EXP)->number = -0.0)
+CHANGE(draws_extra, op(m, DT_OP_EXP)->draws = 4)
 CHANGE(number_value, DtOp *o = op(m, DT_OP_CONST); o->out[0]->type = dt_type_scalar(DT_I32))
 CHANGE(reduce_kind, op(m, DT_OP_REDUCE)->reduce = (DtReduce)3)
 CHANGE(reduce_extra, op(m, DT_OP_EXP)->reduce = DT_REDUCE_MAX)
@@ -339,6 +340,7 @@ static const struct {
     ROW(relabel_extent, "into 6"),
     ROW(relabel_extra, "`exp` has relabel entries"),
     ROW(number_extra, "`exp` has a number"),
+    ROW(draws_extra, "`exp` has draws"),
     ROW(number_value, "not a value of i32"),
     ROW(reduce_kind, "no known kind"),
     ROW(reduce_extra, "`exp` has a reduction"),

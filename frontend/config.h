@@ -17,6 +17,7 @@
 #include "frontend/ast.h"
 #include "frontend/lower.h"
 #include "ir/config.h"
+#include "ir/map.h"
 
 /* A constant number. is_integer: whole is exact and number == (double)whole. */
 typedef struct DtConfigNumber {
@@ -63,8 +64,8 @@ bool dt_config_is_group_option(const char *name);
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry);
 bool dt_config_is_source(const DtEntry *entry);
-/* Whether an expression names it somewhere. */
-bool dt_config_mentions(const DtExpr *expr, const char *name);
+/* Adds the names that an expression mentions, as keys. */
+void dt_config_mentioned(const DtExpr *expr, DtMap *ret_names);
 
 /* Whether a parallel block is checked against the program: all are, but a layout that the command line names, or
  * the only one where several train blocks are there to be laid out, is the only one that matters. */

@@ -48,31 +48,30 @@ bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry)
 
 /* ---- misspelt settings ---- */
 
-bool dt_config_mentions(const DtExpr *e, const char *name)
+void dt_config_mentioned(const DtExpr *e, DtMap *ret_names)
 {
     if (!e)
-        return false;
-    if (e->kind == DT_EXPR_NAME && e->name.text && !strcmp(e->name.text, name))
-        return true;
-    if (dt_config_mentions(e->a, name) || dt_config_mentions(e->b, name) || dt_config_mentions(e->c, name))
-        return true;
+        return;
+    if (e->kind == DT_EXPR_NAME && e->name.text && !dt_map_find(ret_names, e->name.text, strlen(e->name.text)))
+        dt_map_add(ret_names, e->name.text, strlen(e->name.text), ret_names);
+    dt_config_mentioned(e->a, ret_names);
+    dt_config_mentioned(e->b, ret_names);
+    dt_config_mentioned(e->c, ret_names);
     for (uint32_t i = 0; i < e->items.n; i++)
-        if (dt_config_mentions(e->items.at[i], name))
-            return true;
+        dt_config_mentioned(e->items.at[i], ret_names);
     for (uint32_t i = 0; i < e->args.n; i++)
-        if (dt_config_mentions(e->args.at[i].value, name))
-            return true;
-    for (uint32_t i = 0; i < e->subs.n; i++)
-        if (dt_config_mentions(e->subs.at[i].index, name) || dt_config_mentions(e->subs.at[i].end, name))
-            return true;
-    return false;
+        dt_config_mentioned(e->args.at[i].value, ret_names);
+    for (uint32_t i = 0; i < e->subs.n; i++) {
+        dt_config_mentioned(e->subs.at[i].index, ret_names);
+        dt_config_mentioned(e->subs.at[i].end, ret_names);
+    }
 }
 
 /* Calls that name another loss mention it; that of all others is `loss`. */
 static bool is_minimised(const DtConfigHost *host, const DtItem *item, const char *name)
 {
     bool others = false, any = false;
-    for (uint32_t i = 0; i < item->entries.n; i++) {
+    for (uint32_t i = 0; !strcmp(name, "loss") && i < item->entries.n; i++) {
         const DtExpr *call = dt_configargs_bare(item->entries.at[i]->value);
         bool named = false;
         if (!call || call->kind != DT_EXPR_CALL || !host->is_optimizer(host->context, call))
@@ -83,14 +82,6 @@ static bool is_minimised(const DtConfigHost *host, const DtItem *item, const cha
         others = others || !named;
     }
     return !strcmp(name, "loss") && (others || !any);
-}
-
-static bool is_used(const DtItem *item, const char *name)
-{
-    for (uint32_t i = 0; i < item->entries.n; i++)
-        if (dt_config_mentions(item->entries.at[i]->value, name))
-            return true;
-    return false;
 }
 
 static void unknown_setting(const DtConfigHost *host, DtName name)
@@ -110,7 +101,8 @@ static void unknown_setting(const DtConfigHost *host, DtName name)
                         "`save`; other names are values");
 }
 
-static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry)
+/* used: names that some entry mentions. */
+static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry, const DtMap *used)
 {
     if (entry->is_directive) {
         DtDiag *d =
@@ -124,7 +116,7 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     if (!is_plain(entry))
         return;
     DtName name = entry->targets.at[0].name;
-    if (is_key(name.text) || is_minimised(host, item, name.text) || is_used(item, name.text) ||
+    if (is_key(name.text) || is_minimised(host, item, name.text) || dt_map_find(used, name.text, strlen(name.text)) ||
         dt_configgroup_is(host, entry))
         return;
     const DtExpr *value = dt_configargs_bare(entry->value);
@@ -308,8 +300,11 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
                                      .grads = DT_F32,
                                      .reduce = DT_F32,
                                      .loss_scale = 1};
+    DtMap used = {.arena = host->arena};
     for (uint32_t i = 0; i < item->entries.n; i++)
-        check_entry(host, item, item->entries.at[i]);
+        dt_config_mentioned(item->entries.at[i]->value, &used);
+    for (uint32_t i = 0; i < item->entries.n; i++)
+        check_entry(host, item, item->entries.at[i], &used);
     dt_configargs_entries(host, DT_SCHEMA_TRAIN, item->entries, item->span, &v);
     dt_configgroup_read(host, item, train, ret_calls);
     read_precision(host, &v.at[DT_KEY_TRAIN_precision], &train->precision);

@@ -185,23 +185,24 @@ static void run_train(DtLower *l, const DtItem *train, const bool *wanted)
 
 /* ---- what a loss needs ---- */
 
-/* Marks the entries that give a name a value, and those that they need; a later one may need earlier ones only. */
-static void want(const DtItem *train, const char *name, uint32_t before, bool *ret_wanted)
+static void add_name(const char *name, DtMap *ret_names)
 {
-    for (uint32_t i = before; i-- > 0;) {
+    if (!dt_map_find(ret_names, name, strlen(name)))
+        dt_map_add(ret_names, name, strlen(name), ret_names);
+}
+
+/* Marks the entries that give one of the names a value, and those that they need, whose names are added: a later one
+ * may need earlier ones only. */
+static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
+{
+    for (uint32_t i = train->entries.n; i-- > 0;) {
         const DtEntry *entry = train->entries.at[i];
-        bool gives = false;
-        for (uint32_t k = 0; !entry->is_directive && k < entry->targets.n; k++)
-            gives = gives || entry->targets.at[k].name.text == name;
-        if (!gives || ret_wanted[i])
-            continue;
-        ret_wanted[i] = true;
-        for (uint32_t k = 0; k < i; k++)
-            for (uint32_t t = 0; t < train->entries.at[k]->targets.n; t++) {
-                const char *other = train->entries.at[k]->targets.at[t].name.text;
-                if (other && !ret_wanted[k] && dt_config_mentions(entry->value, other))
-                    want(train, other, i, ret_wanted);
-            }
+        for (uint32_t k = 0; !entry->is_directive && k < entry->targets.n; k++) {
+            const char *name = entry->targets.at[k].name.text;
+            ret_wanted[i] = ret_wanted[i] || (name && dt_map_find(names, name, strlen(name)));
+        }
+        if (ret_wanted[i])
+            dt_config_mentioned(entry->value, names);
     }
 }
 
@@ -214,14 +215,18 @@ static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective 
     if (config->objectives.n < 2)
         return NULL;
     bool *wanted = DT_NEW_ARRAY(l->arena, bool, n + 1);
-    want(train, objective->loss, n, wanted);
-    if (objective != dt_train_always(config))
+    const bool always = objective == dt_train_always(config);
+    DtMap mine = {.arena = l->arena}, all = {.arena = l->arena};
+    add_name(objective->loss, &mine);
+    for (uint32_t i = 0; always && i < config->n_metrics; i++)
+        add_name(config->metrics[i], &mine);
+    want(train, &mine, wanted);
+    if (!always)
         return wanted;
-    for (uint32_t i = 0; i < config->n_metrics; i++)
-        want(train, config->metrics[i], n, wanted);
     bool *others = DT_NEW_ARRAY(l->arena, bool, n + 1);
     for (uint32_t i = 0; i < config->objectives.n; i++)
-        want(train, config->objectives.at[i].loss, n, others);
+        add_name(config->objectives.at[i].loss, &all);
+    want(train, &all, others);
     for (uint32_t i = 0; i < n; i++)
         wanted[i] = wanted[i] || !others[i];
     return wanted;

@@ -4,12 +4,27 @@
 #include "frontend/lower_internal.h"
 
 #include <fnmatch.h>
+#include <string.h>
 
 static const uint32_t NO_GROUP = UINT32_MAX;
 
 static bool is_called(const DtStore *store, const char *pattern)
 {
     return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 || fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
+}
+
+/* h.#.up.w for h.0.up.w. */
+static const char *of_all_iterations(DtLower *l, const char *path)
+{
+    char *all = dt_arena_strndup(l->arena, path, strlen(path)), *to = all;
+    for (const char *at = path; *at;) {
+        const size_t digits = at == path || at[-1] == '.' ? strspn(at, "0123456789") : 0;
+        const bool number = digits && (at[digits] == '.' || !at[digits]);
+        *to++ = number ? '#' : *at;
+        at += number ? digits : 1;
+    }
+    *to = '\0';
+    return all;
 }
 
 static void unknown_path(DtLower *l, const DtPattern *pattern, const char *why)
@@ -20,7 +35,9 @@ static void unknown_path(DtLower *l, const DtPattern *pattern, const char *why)
         if (l->module->stores.at[i]->kind == DT_STORE_PARAM)
             names[n++] = l->module->stores.at[i]->pattern;
     DtDiag *d = dt_diag_report(l->diags, E0201, pattern->span, "no parameter has the path `%s`", pattern->text);
-    const char *near = dt_text_nearest(pattern->text, names, n);
+    const char *near = dt_text_nearest(pattern->text, names, n), *all = of_all_iterations(l, pattern->text);
+    for (size_t i = 0; i < n; i++)
+        near = fnmatch(all, names[i], FNM_NOESCAPE) == 0 ? all : near;
     if (near)
         dt_diag_help(d, "did you mean \"%s\"?", near);
     dt_diag_note(d, "`dtc --params` lists the paths; %s", why);

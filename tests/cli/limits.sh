@@ -83,6 +83,25 @@ for statement in 'y = tanh(y)' 'y = y * w'; do
     run sh -c 'ulimit -s 512; "$0" long.dsl' "$dtc"; exits 0 # as 100,000 would with 8 MiB
 done
 
+# ---- statements of which each needs the one before, for one of two losses ----
+{ cat <<'END'
+dim a = 4
+model m(x[a]) -> [], [] {
+  param w[a], v[a] = normal(1.0)
+  return sum[a](x * w), sum[a](x * v)
+}
+train {
+  x[a] = synthetic(0, 2)
+  y, loss = m(x)
+END
+  for i in $(seq 10000); do echo "  y$i = y$((i > 1 ? i - 1 : 0)) + 1"; done
+  echo '  apart = y10000'
+  echo '  optimizer = sgd(lr = 0.1, params = "v")'
+  echo '  other = sgd(lr = 0.1, params = "w", loss = apart)'
+  echo '  steps = 2'
+  echo '}'; } | sed 's/= y0 /= y /' >turns.dsl
+run sh -c 'ulimit -s 512; ulimit -t 10; "$0" turns.dsl --check' "$dtc"; exits 0
+
 # ---- a file that may not grow is like a full disk, memory that is not there is said ----
 run sh -c 'ulimit -f 1; "$0" small.dsl --no-kernels -o plan' "$dtc"; exits 5; says 'File too large'; says 'ulimit -f'
 holds test ! -e plan

@@ -73,6 +73,8 @@ int dt_cli_build(DtCli *cli, const char *path);
 
 struct DtCertCounts;
 /* cmd_prove.c: what was proved of a layout, as lines. */
+/* What was added to it, "" if nothing was. */
+const char *dt_cli_text(const DtText *text);
 /* " (in FILE:LINE)" of the span that ends a certificate's message, if it has one; else "". */
 const char *dt_cli_position(const DtCli *cli, const char *message);
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);

@@ -58,7 +58,7 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
-static const char *text_of(const DtText *text) { return text->at ? text->at : ""; }
+const char *dt_cli_text(const DtText *text) { return text->at ? text->at : ""; }
 
 static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
 {
@@ -80,7 +80,7 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         if (watch->expands)
             dt_irtext_print(module, &watch->proof->final);
         else
-            dt_text_add_n(&watch->proof->final, text_of(&watch->proof->placed), watch->proof->placed.len);
+            dt_text_add_n(&watch->proof->final, dt_cli_text(&watch->proof->placed), watch->proof->placed.len);
     }
     watch->clock = dt_cli_clock(watch->cli);
 }
@@ -120,8 +120,8 @@ const char *dt_cli_position(const DtCli *cli, const char *message)
 static void prove(Proof *proof)
 {
     DtArena *arena = dt_arena_new();
-    const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .placed = text_of(&proof->placed),
-                                  .final = text_of(&proof->final)};
+    const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial), .placed = dt_cli_text(&proof->placed),
+                                  .final = dt_cli_text(&proof->final)};
     proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
     proof->ring = proof->counts.ring ? strndup(proof->counts.ring, strcspn(proof->counts.ring, ".")) : NULL;
     proof->counts.ring = NULL; /* of the arena */
@@ -291,8 +291,9 @@ static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof
     DtLogicalTexts texts;
     int code = DT_EXIT_OK;
     bool good = dt_certfile_open(arena, plan, &texts, &said) && dt_certfile_plan(arena, plan, &texts, &said);
-    if (good && (strcmp(texts.serial, text_of(&proof->serial)) || strcmp(texts.placed, text_of(&proof->placed)) ||
-                 strcmp(texts.final, text_of(&proof->final)))) {
+    if (good && (strcmp(texts.serial, dt_cli_text(&proof->serial)) ||
+                 strcmp(texts.placed, dt_cli_text(&proof->placed)) ||
+                 strcmp(texts.final, dt_cli_text(&proof->final)))) {
         dt_text_add(&said, "it has other programs than were proved");
         good = false;
     }
@@ -390,8 +391,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     }
     DtText c_text = {0}, facts = {0};
     dt_facts_print(program, &facts);
-    const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .facts = text_of(&facts),
-                                  .placed = text_of(&proof->placed), .final = text_of(&proof->final)};
+    const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial), .facts = dt_cli_text(&facts),
+                                  .placed = dt_cli_text(&proof->placed), .final = dt_cli_text(&proof->final)};
     double host_seconds = 0;
     DtCodegenOptions options = {.target = cli->target,
                                 .source = path,

@@ -14,8 +14,6 @@ enum {
     DRAWS = 24       /* of the numbers that a law is tried with */
 };
 
-static const char *text_of(const DtText *text) { return text->at ? text->at : ""; }
-
 static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y.lo; }
 
 /* ---- merges ---- */
@@ -102,7 +100,7 @@ static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char 
 {
     DtDiag *d = dt_diag_report(cli->diags, L0209, func->stream->merge->span, "the `merge` of `%s` %s",
                                dt_graph_source_name(func), law);
-    dt_diag_note(d, "evaluated with parts by chance: %s", text_of(said));
+    dt_diag_note(d, "evaluated with parts by chance: %s", dt_cli_text(said));
     dt_diag_help(d, "%s", help);
 }
 
@@ -193,7 +191,7 @@ static void check_neutral(DtCli *cli, const DtFunc *func)
     if (!do_the_same(cli, begun, plain, &said)) {
         DtDiag *d = dt_diag_report(cli->diags, L0209, first && first->span.file ? first->span : func->span,
                                    "what `neutral` of `%s` gives is not neutral", dt_graph_source_name(func));
-        dt_diag_note(d, "merged with a part by chance it is not that part: %s", text_of(&said));
+        dt_diag_note(d, "merged with a part by chance it is not that part: %s", dt_cli_text(&said));
         dt_diag_help(d, "right if the axis begins with it; else the first block has too much or too little");
     }
     dt_text_free(&said);
@@ -257,7 +255,8 @@ static int check_blocks(DtCli *cli, const DtModule *module)
             code = dt_cli_fail(DT_EXIT_FAILED,
                                "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
                                "`neutral` and `emit`: %s%s",
-                               dt_graph_source_name(func), text_of(&said), dt_cli_position(cli, text_of(&said)));
+                               dt_graph_source_name(func), dt_cli_text(&said),
+                               dt_cli_position(cli, dt_cli_text(&said)));
         dt_text_free(&said);
     }
     dt_text_free(&text);

@@ -452,6 +452,14 @@ DtStatus dt_file_move_folder(const char *from, const char *to)
     return error == 0 ? sync_folder_of(to) : failed("put in place", to);
 }
 
+/* What is in the folder; a folder in it, too, which somebody else has made there, if that is empty. */
+static bool remove_entry(int folder, const char *name)
+{
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(folder, name, 0) == 0)
+        return true;
+    return (errno == EISDIR || errno == EPERM) && unlinkat(folder, name, AT_REMOVEDIR) == 0;
+}
+
 DtStatus dt_file_remove_folder(const char *path)
 {
     DIR *folder = opendir(path);
@@ -459,8 +467,7 @@ DtStatus dt_file_remove_folder(const char *path)
         return errno == ENOENT ? DT_OK : failed("open", path);
     DtStatus status = DT_OK;
     for (struct dirent *entry; dt_status_ok(&status) && (entry = readdir(folder)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+        if (!remove_entry(dirfd(folder), entry->d_name))
             status = failed("remove a file of", path);
     closedir(folder);
     if (dt_status_ok(&status) && rmdir(path) != 0)

@@ -21,10 +21,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+enum { LEAST_ROOM = 8 << 20 }; /* bytes of temporary files that a compiler surely finds enough */
 
 /* Behind those of the target and of the flavour. */
 static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared", "-fPIC", "-fno-math-errno",
@@ -288,13 +291,24 @@ static DtStatus take(DtArena *arena, Build *build)
     return DT_OK;
 }
 
+/* Why the compiler gave no object: it keeps temporary files in a folder that may be full. */
+static DtStatus refused(const Build *build)
+{
+    const char *folder = getenv("TMPDIR");
+    struct statvfs disk;
+    folder = folder && *folder ? folder : "/tmp";
+    if (statvfs(folder, &disk) == 0 && ((uint64_t)disk.f_bavail * disk.f_frsize < LEAST_ROOM ||
+                                        (disk.f_files > 0 && disk.f_favail == 0)))
+        return dt_status_fail(DT_EXIT_IO,
+                              "the C compiler `%s` has no room for its temporary files in %.300s; free some space on "
+                              "that disk, or set TMPDIR", build->cc, folder);
+    return dt_status_fail(DT_EXIT_FAILED, "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
+                          build->cc);
+}
+
 static DtStatus end(const Work *work, Build *build)
 {
-    DtStatus status = finished(build->pid)
-                          ? take(work->arena, build)
-                          : dt_status_fail(DT_EXIT_FAILED,
-                                           "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
-                                           build->cc);
+    DtStatus status = finished(build->pid) ? take(work->arena, build) : refused(build);
     close_files(build);
     build->refused = !dt_status_ok(&status);
     return build->flavour == PLAIN ? DT_OK : status; /* another compiler may do as well */

@@ -81,7 +81,8 @@ DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd)
     int fd = memfd_create("dtrun", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)layout.total) != 0) {
         DtStatus status =
-            dt_status_fail(DT_EXIT_RETRY, "cannot create %llu bytes of shared memory: %s%s",
+            dt_status_fail(errno == EFBIG ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_RETRY,
+                           "cannot create %llu bytes of shared memory: %s%s",
                            (unsigned long long)layout.total, strerror(errno),
                            errno == EFBIG ? "; `ulimit -f`, a limit for files, counts for it too" : "");
         if (fd >= 0)

@@ -580,8 +580,10 @@ static bool close_outputs(DtRun *run, bool good)
     dt_progress_close(&run->progress);
     if (run->log) {
         DtStatus status = dt_log_close(run->log);
-        if (!dt_status_ok(&status))
+        if (!dt_status_ok(&status)) {
+            atomic_store(&rank->slot->by_data, 1); /* the disk's */
             good = dt_rank_fail_status(rank, &status);
+        }
     }
     return good;
 }

@@ -113,6 +113,12 @@ run small.plan -q --resume empty --or-start --steps 3; exits 5; says 'empty/step
 rm empty/step-00000003/manifest.json
 run small.plan -q --resume empty --or-start --steps 3; exits 5; says 'empty/step-00000003/manifest.json: No such file'
 
+# a folder where the manifest of one was: the run begins with the one before, and saves in its place
+run small.plan -q --save odd --steps 3 --set save.every=1 --set save.keep=0; exits 0
+rm odd/step-00000002/manifest.json; mkdir odd/step-00000002/manifest.json; rm -r odd/step-00000003
+run small.plan -q --resume odd --steps 3 --set save.every=1; exits 0
+holds test -f odd/step-00000002/manifest.json; holds test -f odd/step-00000003/manifest.json
+
 # ---- numbers that are not finite ----
 cat >spoilt.dsl <<'END'
 include "std.dsl"

@@ -17,7 +17,7 @@ typedef struct Block {
 
 struct DtArena {
     Block *first, *current;
-    Block *spare; /* zeroed, of children that were freed */
+    Block *spare; /* of children that were freed; what they used of a block is zeroed when it is taken again */
     DtArena *parent;
     size_t used, peak;
 };
@@ -67,6 +67,12 @@ static void block_free(Block *block)
         free(block);
 }
 
+static void clear(Block *block)
+{
+    memset(block->bytes, 0, block->used);
+    block->used = 0;
+}
+
 /* A block for at least `need` bytes: of those that are spare the smallest that has as many as are wanted, or else the
  * largest. */
 static Block *block_for(DtArena *arena, size_t need, size_t wanted)
@@ -82,6 +88,7 @@ static Block *block_for(DtArena *arena, size_t need, size_t wanted)
     Block *block = *best;
     *best = block->next;
     block->next = NULL;
+    clear(block);
     return block;
 }
 
@@ -105,18 +112,11 @@ static void free_blocks(Block *block)
     }
 }
 
-static void clear(Block *block)
-{
-    memset(block->bytes, 0, block->used);
-    block->used = 0;
-}
-
 /* The blocks of the list become spare ones of another arena. */
 static void give_back(DtArena *to, Block *block)
 {
     for (Block *next; block; block = next) {
         next = block->next;
-        clear(block);
         block->next = to->spare;
         to->spare = block;
     }

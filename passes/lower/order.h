@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
- * do, order_pieces.c what the pieces of a pipeline do for each other, order_start.c what goes on beside
- * other work; order.c is the pass. */
+ * do, order_pieces.c what the pieces of a pipeline do for each other, order_live.c knows what is alive when,
+ * order_start.c writes what goes on beside other work, order_fill.c moves such work there; order.c is the pass. */
 #ifndef DT_PASSES_ORDER_H
 #define DT_PASSES_ORDER_H
 
@@ -63,7 +63,34 @@ DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map);
  * be done. */
 void dt_order_pieces(DtModule *module, bool *done);
 
+/* ---- order_live.c ---- */
+
+/* What is alive in a function, in the order of its ops. */
+typedef struct DtOrderLive {
+    uint32_t *last;   /* by value id: number of the last op that reads it, or a view of it; of ops: a result is */
+    int64_t *bytes;   /* by value id: of its memory; 0: it has none of the function's own */
+    int64_t *at, peak; /* by op: bytes while it runs; the most of them */
+} DtOrderLive;
+
+DtOrderLive dt_order_live(DtArena *arena, const DtFunc *func);
+/* Whether that many bytes more from op number `from` up to `to` make the most no more; then they are. */
+bool dt_order_has_room(const DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
+void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
+
+/* ---- order_fill.c ---- */
+
+/* Products are moved to where the function exchanges and does nothing else; not over this mesh axis. */
+void dt_order_fill(DtFunc *func, uint16_t pipe);
+
 /* ---- order_start.c ---- */
+
+bool dt_order_exchanges(const DtOp *op);
+/* Whether the op only says where its operand lies: such a one of what is not done waits for a reader. */
+bool dt_order_is_view(const DtOp *op);
+/* Whether a device does something for the op that does not wait for the exchange in the same queue. */
+bool dt_order_is_beside(const DtOp *op, const DtOp *exchange);
+/* By value id: the number of the op that makes it. */
+uint32_t *dt_order_numbers(DtArena *arena, const DtFunc *func);
 
 /* Exchanges of all functions are started where their operands are made and done where their results are read. */
 void dt_order_starts(DtModule *module);

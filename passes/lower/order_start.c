@@ -9,9 +9,11 @@
  *     %6 = fused(%5, ..)                         %7 = done(%5)
  *                                                %6 = fused(%7, ..)
  *
- * Moved up is what takes no more memory than its operand: sums, blocks that change places. A gather stays where it is,
- * since its result is longer: how far ahead of its use it is done says `ahead`. Sums over stages of a pipeline stay,
- * too, as all stages come to them in one order. Views of a result wait for their readers.
+ * Moved up is what may take no more memory than its operand: sums, blocks that change places; as far as the
+ * function's peak stays what it is (order_live.c), and done before what is read would be kept for too long. A gather
+ * stays where it is, since its result is longer: how far ahead of its use it is done says `ahead`. Sums over stages of
+ * a pipeline stay, too, as all stages come to them in one order. Views of a result wait for their readers. Where
+ * nothing runs beside an exchange, order_fill.c looks for something.
  *
  * A gather into a ring buffer is done where an iteration reads it, wherever it was started.
  *
@@ -26,14 +28,16 @@ typedef struct Starts {
     bool rings;           /* what lies in ring buffers is not done yet */
     DtOp *const *ops;     /* as they were */
     uint32_t n;
-    bool *placed;         /* by op */
-    DT_VEC(uint32_t) rising; /* ops that wait for an operand alone */
+    DtOrderLive live;
+    uint32_t *to;         /* by op: in front of which op it comes */
+    DT_VEC(uint32_t) open; /* ops that were started .. */
+    uint32_t *until;      /* .. and before which op, by op, they have to be done */
     uint32_t *first_use;  /* by value: number of the first op that reads it; n: a result alone; 0: nobody does */
     DtValue **done;       /* by value: what its readers read instead */
     DtOp **late;          /* by value: the view that makes it and still waits for a reader */
 } Starts;
 
-static bool exchanges(const DtOp *op)
+bool dt_order_exchanges(const DtOp *op)
 {
     return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->kind != DT_OP_SHARD;
 }
@@ -44,6 +48,11 @@ static bool works(const DtOp *op)
     const DtOpInfo *info = &dt_op_info[op->kind];
     return info->data != DT_DATA_VIEW && info->op_class != DT_CLASS_SOURCE && op->kind != DT_OP_TURN &&
            !(op->n_out && (dt_op_is_inline(op->out[0]) || dt_type_is_ringbuf(op->out[0]->type)));
+}
+
+bool dt_order_is_beside(const DtOp *op, const DtOp *exchange)
+{
+    return works(op) && !(dt_order_exchanges(op) && op->mesh == exchange->mesh);
 }
 
 /* The function's ops are s->ops now, and it has none until they are given back. */
@@ -61,38 +70,74 @@ static void give(Starts *s, DtOp *op) { DT_PUSH(s->func->module->arena, s->func-
 
 static bool may_rise(const Starts *s, const DtOp *op)
 {
-    const DtOp *maker = exchanges(op) ? op->in[0]->op : NULL;
+    const DtOp *maker = dt_order_exchanges(op) ? op->in[0]->op : NULL;
     return maker && op->kind != DT_OP_ALL_GATHER && !(op->mesh & s->pipe) && works(maker);
 }
 
-/* The op, and what waits for it alone. */
-static void give_with(Starts *s, uint32_t i)
+/* Bytes that an early start of op number i takes: its result's, unless a sum is made where its operand lies. */
+static int64_t cost_of(const Starts *s, uint32_t i)
 {
-    s->placed[i] = true;
-    give(s, s->ops[i]);
-    for (uint32_t k = 0; k < s->rising.n; k++)
-        if (!s->placed[s->rising.at[k]] && s->ops[s->rising.at[k]]->in[0]->op == s->ops[i])
-            give_with(s, s->rising.at[k]);
+    const DtOp *op = s->func->ops.at[i];
+    const bool over = op->kind == DT_OP_ALL_REDUCE && s->live.last[op->in[0]->id] == i && s->live.bytes[op->in[0]->id];
+    return over ? 0 : s->live.bytes[op->out[0]->id];
+}
+
+/* In front of which op op number i comes: behind what makes its operand, or as far up as there is room. */
+static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
+{
+    const uint32_t maker = number[s->func->ops.at[i]->in[0]->id];
+    const uint32_t least = s->to[maker] < maker ? s->to[maker] : maker + 1;
+    const int64_t bytes = cost_of(s, i);
+    uint32_t to = i;
+    while (to > least && dt_order_has_room(&s->live, to - 1, to, bytes))
+        to--;
+    dt_order_take_room(&s->live, to, i, bytes);
+    return to;
+}
+
+/* Ops in front of others, in their order. */
+static void give_ordered(Starts *s)
+{
+    DtArena *arena = s->func->module->arena;
+    take_ops(s);
+    uint32_t *first = DT_NEW_ARRAY(arena, uint32_t, s->n + 1), *next = DT_NEW_ARRAY(arena, uint32_t, s->n + 1);
+    for (uint32_t i = s->n; i-- > 0;)
+        if (s->to[i] < i)
+            next[i] = first[s->to[i]], first[s->to[i]] = i + 1;
+    for (uint32_t i = 0; i < s->n; i++) {
+        for (uint32_t k = first[i]; k; k = next[k - 1])
+            give(s, s->ops[k - 1]);
+        if (s->to[i] == i)
+            give(s, s->ops[i]);
+    }
+}
+
+uint32_t *dt_order_numbers(DtArena *arena, const DtFunc *func)
+{
+    uint32_t *number = DT_NEW_ARRAY(arena, uint32_t, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            number[func->ops.at[i]->out[k]->id] = i;
+    return number;
 }
 
 static void raise_starts(Starts *s)
 {
-    for (uint32_t i = 0; i < s->func->ops.n; i++)
-        if (may_rise(s, s->func->ops.at[i]))
-            DT_PUSH(s->func->module->arena, s->rising, i);
-    if (s->rising.n == 0)
-        return;
-    take_ops(s);
-    s->placed = DT_NEW_ARRAY(s->func->module->arena, bool, s->n + 1);
-    for (uint32_t i = 0; i < s->n; i++)
-        if (!s->placed[i])
-            give_with(s, i);
+    const uint32_t n = s->func->ops.n, *number = dt_order_numbers(s->func->module->arena, s->func);
+    bool any = false;
+    s->to = DT_NEW_ARRAY(s->func->module->arena, uint32_t, n + 1);
+    s->live = dt_order_live(s->func->module->arena, s->func);
+    for (uint32_t i = 0; i < n; i++) {
+        s->to[i] = may_rise(s, s->func->ops.at[i]) ? rise(s, i, number) : i;
+        any = any || s->to[i] < i;
+    }
+    if (any)
+        give_ordered(s);
 }
 
 /* ---- as late as the result is read ---- */
 
-/* Whether the op only says where its operand lies: such a one of what is not done waits for a reader. */
-static bool is_view(const DtOp *op)
+bool dt_order_is_view(const DtOp *op)
 {
     return dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1 && op->n_out == 1 && op->kind != DT_OP_DONE &&
            op->kind != DT_OP_RINGBUF_GET && op->kind != DT_OP_RINGBUF_TURN;
@@ -109,18 +154,34 @@ static void find_uses(Starts *s)
     for (uint32_t i = s->n; i-- > 0;)
         for (uint32_t k = 0; k < s->ops[i]->n_in; k++) {
             uint32_t *first = &s->first_use[s->ops[i]->in[k]->id];
-            const uint32_t use = is_view(s->ops[i]) ? s->first_use[s->ops[i]->out[0]->id] : i;
+            const uint32_t use = dt_order_is_view(s->ops[i]) ? s->first_use[s->ops[i]->out[0]->id] : i;
             *first = *first && (!use || *first < use) ? *first : use;
         }
 }
 
-/* Whether something runs between the op and the first one that reads its result, which is not in the same queue. */
-static bool has_beside(const Starts *s, uint32_t at)
+/* Bytes that are alive longer if op number i is started: its operand's, but for a sum that is made there. */
+static int64_t held_by(const Starts *s, uint32_t i)
+{
+    const DtOp *op = s->ops[i];
+    const DtValue *from = dt_op_viewed(op->in[0]);
+    const bool over = op->kind == DT_OP_ALL_REDUCE && from == op->in[0];
+    return s->live.last[from->id] == i && !over ? s->live.bytes[from->id] : 0;
+}
+
+/* Whether something runs between the op and the first one that reads its result, which is not in the same queue; up to
+ * where what the op reads can be kept without making the peak higher. */
+static bool goes_on(Starts *s, uint32_t at)
 {
     const DtOp *op = s->ops[at];
+    const uint32_t use = s->first_use[op->out[0]->id];
+    const int64_t bytes = held_by(s, at);
     bool any = false;
-    for (uint32_t i = at + 1; !any && i < s->first_use[op->out[0]->id]; i++)
-        any = works(s->ops[i]) && !(exchanges(s->ops[i]) && s->ops[i]->mesh == op->mesh);
+    uint32_t until = at + 1;
+    for (; until < use && dt_order_has_room(&s->live, until, until + 1, bytes); until++)
+        any = any || dt_order_is_beside(s->ops[until], op);
+    if (any)
+        dt_order_take_room(&s->live, at + 1, until, bytes);
+    s->until[at] = until;
     return any;
 }
 
@@ -145,19 +206,39 @@ static DtValue *read_done(Starts *s, DtValue *value)
     return s->done[value->id] = dt_graph_done(&s->b, value);
 }
 
+/* What has to be done before op number i. */
+static void finish(Starts *s, uint32_t i)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->open.n; k++) {
+        const uint32_t at = s->open.at[k];
+        if (s->until[at] == i)
+            read_done(s, s->ops[at]->out[0]);
+        else
+            s->open.at[n++] = at;
+    }
+    s->open.n = n;
+}
+
 static void write_starts(Starts *s)
 {
+    s->live = dt_order_live(s->func->module->arena, s->func);
     take_ops(s);
+    s->until = DT_NEW_ARRAY(s->func->module->arena, uint32_t, s->n + 1);
     find_uses(s);
     for (uint32_t i = 0; i < s->n; i++) {
         DtOp *op = s->ops[i];
-        if (is_view(op) && (is_open(s, op->in[0]) || s->late[op->in[0]->id])) {
+        finish(s, i);
+        if (dt_order_is_view(op) && (is_open(s, op->in[0]) || s->late[op->in[0]->id])) {
             s->late[op->out[0]->id] = op;
             continue;
         }
         for (uint32_t k = 0; k < op->n_in && op->kind != DT_OP_RINGBUF_PUT; k++)
             op->in[k] = read_done(s, op->in[k]);
-        op->starts = op->starts || (exchanges(op) && has_beside(s, i));
+        if (!op->starts && dt_order_exchanges(op) && goes_on(s, i)) {
+            op->starts = true;
+            DT_PUSH(s->func->module->arena, s->open, i);
+        }
         give(s, op);
     }
     for (uint32_t i = 0; i < s->func->results.n; i++)
@@ -170,7 +251,7 @@ static bool has_any(const DtFunc *func, bool rings)
 {
     bool any = false;
     for (uint32_t i = 0; !any && i < func->ops.n; i++)
-        any = exchanges(func->ops.at[i]) || (rings && func->ops.at[i]->kind == DT_OP_RINGBUF_GET);
+        any = dt_order_exchanges(func->ops.at[i]) || (rings && func->ops.at[i]->kind == DT_OP_RINGBUF_GET);
     return any && func->kind != DT_FUNC_KERNEL;
 }
 
@@ -186,17 +267,24 @@ static bool starts_rings(const DtModule *module)
     return false;
 }
 
+static void begin(Starts *s, DtFunc *func, bool rings)
+{
+    const DtModule *module = func->module;
+    *s = (Starts){.func = func, .b = {.func = func}, .rings = rings,
+                  .pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0};
+}
+
 void dt_order_starts(DtModule *module)
 {
     const bool rings = starts_rings(module);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
-        DtFunc *func = module->funcs.at[i];
-        Starts starts = {.func = func, .b = {.func = func}, .rings = rings,
-                         .pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0};
-        if (!has_any(func, rings))
+        Starts starts;
+        begin(&starts, module->funcs.at[i], rings);
+        if (!has_any(starts.func, rings))
             continue;
         raise_starts(&starts);
+        dt_order_fill(starts.func, starts.pipe);
         write_starts(&starts);
-        dt_graph_renumber(func);
+        dt_graph_renumber(starts.func);
     }
 }

@@ -240,6 +240,8 @@ Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPas
 /* What is handed on goes on beside all that an iteration does; a sum begins where its term is made, and a view of it
  * waits for its reader; a gather that is read at once is no start. */
 Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0}); }
+/* A product comes where an exchange is waited for; what would be kept for too long is done earlier, or not started. */
+Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0}); }
 
 /* A body with kernels that write over an operand, that may not (a reduction more for the other result; another index),
  * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.

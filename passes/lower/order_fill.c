@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Work for the time in which ranks exchange: where nothing runs between an exchange and the first op that reads its
+ * result, the nearest product behind that which does not need it is done there, if no more is alive at the function's
+ * peak then.
+ *
+ *   before                                     after
+ *     %3 = reduce_scatter(%2)                    %3 = reduce_scatter(%2)
+ *     %4 = fused(%3, %x)                         %5 = dot(%y, %2')       the gradient of a weight
+ *     %5 = dot(%y, %2')                          %4 = fused(%3, %x)
+ *
+ * Views, and what kernels compute again, go with the product that reads them. Each op does what it did, on the same
+ * values. */
+#include "passes/lower/order.h"
+
+#include <string.h>
+
+typedef struct Fill {
+    DtFunc *func;
+    DtArena *arena;
+    DtOrderLive live;
+    uint32_t *number; /* by value id: of the op that makes it */
+    uint32_t at, window; /* the exchange, and the op that reads its result */
+    bool *goes;       /* by op: with the product */
+} Fill;
+
+static bool is_product(const DtOp *op) { return op->kind == DT_OP_DOT || op->kind == DT_OP_CALL; }
+
+/* The first op that reads the value or a view of it; the number of ops: none does. */
+static uint32_t first_reader(const Fill *f, const DtValue *value)
+{
+    const DtFunc *func = f->func;
+    uint32_t i = f->number[value->id] + 1;
+    for (; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in && !dt_order_is_view(func->ops.at[i]); k++)
+            if (dt_op_viewed(func->ops.at[i]->in[k]) == value)
+                return i;
+    return i;
+}
+
+static bool is_filled(const Fill *f)
+{
+    const DtOp *exchange = f->func->ops.at[f->at];
+    bool is = false;
+    for (uint32_t i = f->at + 1; !is && i < f->window; i++)
+        is = dt_order_is_beside(f->func->ops.at[i], exchange);
+    return is;
+}
+
+/* Whether the op can be done in front of the window; what it needs goes with it. */
+static bool may_go(Fill *f, uint32_t at)
+{
+    const DtOp *op = f->func->ops.at[at];
+    bool may = true;
+    f->goes[at] = true;
+    for (uint32_t k = 0; may && k < op->n_in; k++) {
+        const DtValue *in = op->in[k];
+        const uint32_t maker = in->op ? f->number[in->id] : 0;
+        if (in->op && maker == f->at)
+            may = false;
+        else if (in->op && maker >= f->window)
+            may = (dt_order_is_view(in->op) || dt_op_is_inline(in)) && may_go(f, maker);
+    }
+    return may;
+}
+
+/* Whether what is alive at the peak stays as it is: the result is there earlier, operands that die may be gone. */
+static bool has_room(const Fill *f, uint32_t at)
+{
+    const DtOp *op = f->func->ops.at[at];
+    int64_t made = 0, gone = 0;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        made += f->live.bytes[op->out[i]->id];
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        const DtValue *in = dt_op_viewed(op->in[k]);
+        bool again = false;
+        for (uint32_t i = 0; i < k; i++)
+            again = again || dt_op_viewed(op->in[i]) == in;
+        gone += !again && f->live.last[in->id] == at ? f->live.bytes[in->id] : 0;
+    }
+    return dt_order_has_room(&f->live, f->window - 1, f->window, made) &&
+           dt_order_has_room(&f->live, f->window, at, made - gone);
+}
+
+/* All that goes comes in front of the window, in its order. */
+static void move(Fill *f, uint32_t at)
+{
+    DtOp **ops = f->func->ops.at;
+    for (uint32_t i = f->window, to = f->window; i <= at; i++) {
+        if (!f->goes[i])
+            continue;
+        DtOp *op = ops[i];
+        memmove(ops + to + 1, ops + to, (i - to) * sizeof *ops);
+        ops[to++] = op;
+    }
+}
+
+static void look(Fill *f)
+{
+    f->live = dt_order_live(f->arena, f->func);
+    f->number = dt_order_numbers(f->arena, f->func);
+}
+
+static void fill(Fill *f)
+{
+    const uint32_t n = f->func->ops.n;
+    for (uint32_t at = f->window + 1; at < n; at++) {
+        if (!is_product(f->func->ops.at[at]))
+            continue;
+        memset(f->goes, 0, n * sizeof *f->goes);
+        if (!may_go(f, at) || !has_room(f, at))
+            continue;
+        move(f, at);
+        look(f);
+        return;
+    }
+}
+
+void dt_order_fill(DtFunc *func, uint16_t pipe)
+{
+    Fill f = {.func = func, .arena = dt_arena_child(func->module->arena)};
+    f.goes = DT_NEW_ARRAY(f.arena, bool, func->ops.n + 1);
+    look(&f);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (!dt_order_exchanges(op) || op->mesh & pipe)
+            continue;
+        f.at = i;
+        f.window = first_reader(&f, op->out[0]);
+        if (f.window < func->ops.n && !is_filled(&f))
+            fill(&f);
+    }
+    dt_arena_free(f.arena);
+}

@@ -125,7 +125,9 @@ static void emit_loop(DtEmit *e, const DtOp *op)
             slice_of(e, op, *dt_copy_require(e, op->in[k]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
-        stacked[i] = dt_output_of(e, op->out[loop->n_carried + i]);
+        DtValue *out = op->out[loop->n_carried + i];
+        const DtOp *done = dt_op_is_started(out) ? dt_scope_done(e, out) : NULL;
+        stacked[i] = dt_output_of(e, done ? done->out[0] : out);
         wanted[loop->n_carried + i] =
             (DtWanted){.set = true,
                        .accumulate = stacked[i].accumulate,
@@ -148,7 +150,7 @@ static void emit_loop(DtEmit *e, const DtOp *op)
     for (uint32_t i = 0; i < loop->n_carried; i++)
         dt_place_set(e, op->out[i], wanted[i].set ? wanted[i].place : *dt_place_find(e, op->in[i]));
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
-        dt_place_set(e, stacked[i].value, stacked[i].place);
+        dt_place_set(e, op->out[loop->n_carried + i], stacked[i].place);
 }
 
 /* ---- single ops ---- */
@@ -269,8 +271,8 @@ static void emit_ops(DtEmit *e, uint32_t from)
 {
     const DtFunc *func = e->scope->func;
     e->scope->reads = NULL;
-    dt_bucket_claim(e);
     dt_ringbuf_claim(e);
+    dt_bucket_claim(e);
     dt_concat_claim(e);
     for (uint32_t i = from; i < func->ops.n; i++)
         dt_emit_op(e, func->ops.at[i]);

@@ -140,8 +140,10 @@ typedef struct DtStarted {
     uint32_t to, from;     /* buffers */
 } DtStarted;
 
-/* Events of the gathers that slots of ring buffers wait for: number `gather` of each slot. */
+/* Events that slots of ring buffers wait for: of gathers, number `gather` of each slot; with `of`, a loop's body, of
+ * what reads the slot and makes that result. */
 typedef struct DtRingEvents {
+    const DtFunc *of;
     uint32_t gather, slots, first;
 } DtRingEvents;
 
@@ -235,7 +237,7 @@ DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const c
 void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
 uint32_t dt_scope_reads(DtEmit *e, const DtValue *value);    /* operands of the function that are it */
 bool dt_scope_is_result(const DtEmit *e, const DtValue *value); /* that is still to be delivered */
-const DtOp *dt_scope_done(DtEmit *e, const DtOp *start); /* the `done` of what it starts; NULL: it is elsewhere */
+const DtOp *dt_scope_done(DtEmit *e, const DtValue *started); /* its `done`; NULL: it is elsewhere */
 
 /* copy.c */
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
@@ -378,8 +380,10 @@ void dt_output_take(DtEmit *e, DtOutput *output);
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
-/* exchange.c: emits a collective, or a `done`; false if op is none. */
+/* exchange.c: emits a collective, or a `done`; false if op is none. turn: the next slot of a ring buffer is the front
+ * one, which what was started on it has read. */
 bool dt_exchange_emit(DtEmit *e, const DtOp *op);
+void dt_exchange_turn(DtEmit *e, const DtOp *turn);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 

@@ -167,6 +167,9 @@ static uint32_t record_of(DtEmit *e, DtPlanBlocks blocks, int64_t count, bool on
  * what it reads and where it writes lives on, and neither is written: buffers are touched by the WAIT, too, and emit.c
  * does not give away memory that is still read (DtRead.held).
  *
+ * What a body leaves to its loop reads a slot of a ring buffer: that is waited for when it is the front one again, and
+ * what is left behind the loop by the `done` of its result. So slots have an event each.
+ *
  * An event is a number that is free again once it was waited for. Gathers into ring buffers have one for each slot,
  * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. Theirs were
  * nobody's before, either: what an iteration of a loop, or a micro-batch, leaves in a slot is on its way when the next
@@ -194,13 +197,15 @@ static uint32_t take_events(DtEmit *e, uint32_t from, uint32_t n)
 static uint32_t slots_of(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
 
 /* Of gather number `gather` of a slot, in slot 0. */
-static uint32_t ring_event(DtEmit *e, uint32_t gather, uint32_t slots)
+static uint32_t ring_event(DtEmit *e, const DtFunc *of, uint32_t gather, uint32_t slots)
 {
-    for (uint32_t i = 0; i < e->ring_events.n; i++)
-        if (e->ring_events.at[i].gather == gather && e->ring_events.at[i].slots == slots)
-            return e->ring_events.at[i].first;
+    for (uint32_t i = 0; i < e->ring_events.n; i++) {
+        const DtRingEvents *known = &e->ring_events.at[i];
+        if (known->of == of && known->gather == gather && known->slots == slots)
+            return known->first;
+    }
     const uint32_t first = take_events(e, e->events_taken.n, slots);
-    DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){gather, slots, first}));
+    DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){of, gather, slots, first}));
     return first;
 }
 
@@ -221,6 +226,21 @@ static const DtOp *put_of(const DtFunc *func, const DtValue *value)
     DT_BUG("`%s` is started and nobody waits for it", dt_op_info[value->op->kind].text);
 }
 
+/* Which of the body's results it is that the loop goes on with; false: none. */
+static bool is_left(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
+{
+    *ret_number = 0;
+    while (*ret_number < func->results.n && func->results.at[*ret_number] != op->out[0])
+        ++*ret_number;
+    return op->starts && *ret_number < func->results.n;
+}
+
+static uint32_t left_event(DtEmit *e, const DtFunc *body, uint32_t result)
+{
+    const DtValue *slot = body->results.at[result]->op->in[0];
+    return ring_event(e, body, result, slots_of(slot->op->in[0]->type));
+}
+
 static void set_event(DtEmit *e, uint32_t event, uint32_t step)
 {
     DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
@@ -230,13 +250,14 @@ static void set_event(DtEmit *e, uint32_t event, uint32_t step)
 
 static DtValue *event_result(DtEmit *e, const DtOp *op)
 {
-    const DtOp *done = op->starts ? dt_scope_done(e, op) : NULL;
+    const DtOp *done = op->starts ? dt_scope_done(e, op->out[0]) : NULL;
     return done ? done->out[0] : op->out[0];
 }
 
 static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPlace *from)
 {
-    const DtOp *done = op->starts ? dt_scope_done(e, op) : NULL;
+    const DtOp *done = op->starts ? dt_scope_done(e, op->out[0]) : NULL;
+    uint32_t result;
     if (!op->starts)
         return;
     if (done) {
@@ -246,9 +267,15 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
         dt_place_set(e, op->out[0], *to);
         return;
     }
+    if (is_left(e->scope->func, op, &result)) {
+        if (e->scope->wanted[op->out[0]->id])
+            DT_BUG("`%s` is started and not where it belongs", dt_op_info[op->kind].text);
+        set_event(e, left_event(e, e->scope->func, result), 1);
+        return;
+    }
     const DtOp *put = put_of(e->scope->func, op->out[0]);
     if (e->buffers.at[from->view.buffer].fixed) /* else it may be gone when the slot is read */
-        set_event(e, ring_event(e, place_among(e->scope->func, put), slots_of(put->out[0]->type)), 1);
+        set_event(e, ring_event(e, NULL, place_among(e->scope->func, put), slots_of(put->out[0]->type)), 1);
 }
 
 static void push_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
@@ -257,11 +284,41 @@ static void push_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step
     set_event(e, event, step);
 }
 
+void dt_exchange_turn(DtEmit *e, const DtOp *turn)
+{
+    const DtFunc *func = e->scope->func;
+    uint32_t result;
+    for (uint32_t i = 0; i < func->ops.n && e->scope->loop; i++)
+        if (is_left(func, func->ops.at[i], &result))
+            push_wait(e, turn, left_event(e, func, result), 1);
+}
+
+/* Of all iterations of a loop: what is still on its way reads one of the slots. */
+static void finish_loop(DtEmit *e, const DtOp *op)
+{
+    const DtOp *loop = op->in[0]->op;
+    const DtFunc *body = loop->func;
+    const uint32_t result = op->in[0]->index, first = left_event(e, body, result),
+                   slots = slots_of(body->results.at[result]->op->in[0]->op->in[0]->type);
+    const DtPlace place = *dt_copy_require(e, op->in[0]);
+    for (uint32_t i = 0; i < loop->loop->n_carried; i++)
+        if (dt_type_is_ringbuf(loop->out[i]->type))
+            dt_place_touch(e, dt_copy_require(e, loop->out[i])->view.buffer);
+    dt_place_touch(e, place.view.buffer);
+    for (uint32_t i = 0; i < slots; i++)
+        push_wait(e, op, first + i, 0);
+    dt_place_set(e, op->out[0], place);
+}
+
 static void emit_done(DtEmit *e, const DtOp *op)
 {
     const DtOp *maker = op->in[0]->op;
+    if (maker->kind == DT_OP_LOOP) {
+        finish_loop(e, op);
+        return;
+    }
     if (maker->kind == DT_OP_RINGBUF_GET) {
-        push_wait(e, op, ring_event(e, place_among(e->scope->func, maker), slots_of(maker->in[0]->type)), 1);
+        push_wait(e, op, ring_event(e, NULL, place_among(e->scope->func, maker), slots_of(maker->in[0]->type)), 1);
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         return;
     }

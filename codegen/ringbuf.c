@@ -175,11 +175,13 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_RINGBUF_PUT: emit_put(e, op); return true;
     case DT_OP_RINGBUF:
         dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]->type));
+        dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer); /* a loop that carries it has all of it */
         push_front(e, op->out[0]->type, true);
         return true;
     case DT_OP_RINGBUF_TURN:
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         push_front(e, op->out[0]->type, false);
+        dt_exchange_turn(e, op);
         return true;
     case DT_OP_RINGBUF_GET: {
         const DtPlace memory = *dt_copy_require(e, op->in[0]);

@@ -49,7 +49,7 @@ static const DtRead *read_of(DtEmit *e, const DtValue *value)
 
 uint32_t dt_scope_reads(DtEmit *e, const DtValue *value) { return read_of(e, value)->n; }
 
-const DtOp *dt_scope_done(DtEmit *e, const DtOp *start) { return read_of(e, start->out[0])->done; }
+const DtOp *dt_scope_done(DtEmit *e, const DtValue *started) { return read_of(e, started)->done; }
 
 bool dt_scope_is_result(const DtEmit *e, const DtValue *value)
 {

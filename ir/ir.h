@@ -147,6 +147,10 @@ bool dt_op_is_one_hot(const DtOp *op);
 /* Made of constants, iotas and maps of them only (a mask, a position): kernels compute it again wherever it is used. */
 bool dt_op_is_inline(const DtValue *value);
 
+/* Whether the value is on its way: of communication that says `start`, or a result of a loop that such makes in each
+ * iteration. */
+bool dt_op_is_started(const DtValue *value);
+
 /* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
 const DtValue *dt_op_made(const DtValue *value);
 

@@ -62,6 +62,16 @@ const DtValue *dt_op_viewed(const DtValue *value)
     return value;
 }
 
+bool dt_op_is_started(const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (!op || op->kind != DT_OP_LOOP)
+        return op && op->starts;
+    const bool stacked = op->loop && op->func && value->index >= op->loop->n_carried;
+    const DtValue *result = stacked && value->index < op->func->results.n ? op->func->results.at[value->index] : NULL;
+    return result && result->op && result->op->starts;
+}
+
 const DtValue *dt_op_made(const DtValue *value)
 {
     const bool is_fused = value->op && value->op->kind == DT_OP_FUSED;

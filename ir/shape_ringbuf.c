@@ -132,7 +132,7 @@ static bool fits(DtShape *s, const DtType *value)
     const DtType *ringbuf = s->op->in[0]->type;
     const DtMesh none = {.n = 0};
     const double first = s->op->number;
-    uint16_t wants = 0, has = 0;
+    uint16_t wants = value->partial, has = 0;
     int64_t bytes = dt_type_local_elements(value, s->mesh ? s->mesh : &none);
     for (uint32_t i = 0; i < ringbuf->rank; i++)
         has |= dt_shape_split_bits(&ringbuf->axes[i]);
@@ -143,7 +143,7 @@ static bool fits(DtShape *s, const DtType *value)
     const int64_t slot = ringbuf->axes[ringbuf->rank - 1].extent;
     const bool inside = first >= 0 && first <= (double)slot && first == (double)(int64_t)first &&
                         (int64_t)first % DT_RING_ALIGN == 0 && bytes <= slot - (int64_t)first;
-    if (value->partial || dt_type_is_ringbuf(value) || (wants & ~has) || !inside)
+    if (dt_type_is_ringbuf(value) || (wants & ~has) || !inside)
         return dt_shape_fail(s, "%s has no place in a slot of %s from byte %.17g on", dt_shape_text(s, value),
                              dt_shape_text(s, ringbuf), first);
     return true;

@@ -255,9 +255,24 @@ bool dt_verify_starts_rings(const DtModule *module)
     return false;
 }
 
+static const DtValue *first_operand(const DtOp *op) { return op && op->n_in && op->in ? op->in[0] : NULL; }
+
+/* What a body gets out of a slot of its ring buffer, which an exchange may read until that slot is turned to again. */
+static bool is_slot(const DtValue *value)
+{
+    const DtValue *ring = value->op && value->op->kind == DT_OP_RINGBUF_GET ? first_operand(value->op) : NULL;
+    while (ring && ring->op && ring->op->kind == DT_OP_RINGBUF_PUT)
+        ring = first_operand(ring->op);
+    if (!ring || !ring->op || ring->op->kind != DT_OP_RINGBUF_TURN)
+        return false;
+    ring = first_operand(ring->op);
+    return ring && !ring->op && dt_type_is_ringbuf(ring->type) && ring->type->axes[0].extent > 1;
+}
+
 static bool is_started(const DtVerify *v, const DtValue *value)
 {
-    return value->op && (value->op->starts || (v->starts_rings && value->op->kind == DT_OP_RINGBUF_GET));
+    const bool lies = value->op && value->op->kind == DT_OP_RINGBUF_GET;
+    return dt_op_is_started(value) || (v->starts_rings && lies);
 }
 
 static bool any_starts(const DtVerify *v, const DtFunc *func)
@@ -266,11 +281,30 @@ static bool any_starts(const DtVerify *v, const DtFunc *func)
     for (uint32_t i = 0; !any && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         any = op && (op->starts || op->kind == DT_OP_DONE || (v->starts_rings && op->kind == DT_OP_RINGBUF_GET));
+        for (uint32_t k = 0; op && op->out && op->kind == DT_OP_LOOP && k < op->n_out; k++)
+            any = any || (op->out[k] && dt_op_is_started(op->out[k]));
     }
     return any;
 }
 
-/* What is on its way is read by one `done`, or put into a ring buffer. */
+/* Whether the body leaves it to the loop's result, whose `done` is that of all iterations: what it reads lies in a
+ * slot of its ring buffer, which is turned to again when that is done. */
+static bool is_left(const DtFunc *func, const DtValue *value)
+{
+    const DtValue *from = value->op && value->op->starts ? first_operand(value->op) : NULL;
+    return func->kind == DT_FUNC_BODY && from && is_slot(from);
+}
+
+static void check_loop(DtVerify *v, const DtOp *op)
+{
+    for (uint32_t i = 0; op->func && op->loop && i < op->loop->n_carried && i < op->func->results.n; i++) {
+        const DtValue *result = op->func->results.at[i];
+        if (result && result->op && result->op->starts)
+            dt_verify_fail(v, op->span, "`loop` carries what is not done");
+    }
+}
+
+/* What is on its way is read by one `done`, put into a ring buffer, or left to the loop around. */
 
 static void check_starts(DtVerify *v, const DtFunc *func)
 {
@@ -283,20 +317,28 @@ static void check_starts(DtVerify *v, const DtFunc *func)
                 continue;
             taken[in->id]++;
             const bool done = op->kind == DT_OP_DONE, lies = in->op && in->op->kind == DT_OP_RINGBUF_GET;
-            if (is_started(v, in) ? !done && !is_put(op, k) : done && !lies)
+            const bool wrong = is_started(v, in) ? !done && !is_put(op, k) : done && !lies;
+            if (wrong && !(lies && op->starts && is_slot(in)))
                 dt_verify_fail(v, op->span, done ? "`%s` of what was not started" : "`%s` reads what is not done",
                                dt_op_info[op->kind].text);
         }
     }
-    for (uint32_t i = 0; i < func->results.n; i++)
-        if (is_started(v, func->results.at[i]))
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        const DtValue *result = func->results.at[i];
+        if (is_started(v, result) && !is_left(func, result))
             dt_verify_fail(v, func->span, "result %u is not done", i);
+        else if (result->id < func->n_values)
+            taken[result->id] += is_started(v, result);
+    }
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op && op->n_out == 1 && op->out && op->out[0] && op->out[0]->id < func->n_values &&
-            is_started(v, op->out[0]) && taken[op->out[0]->id] != 1)
-            dt_verify_fail(v, op->span, "`%s` is started and done %u times", dt_op_info[op->kind].text,
-                           taken[op->out[0]->id]);
+        if (op && op->kind == DT_OP_LOOP)
+            check_loop(v, op);
+        for (uint32_t k = 0; op && op->out && k < op->n_out; k++)
+            if (op->out[k] && op->out[k]->id < func->n_values && is_started(v, op->out[k]) &&
+                taken[op->out[k]->id] != 1)
+                dt_verify_fail(v, op->span, "`%s` is started and done %u times", dt_op_info[op->kind].text,
+                               taken[op->out[k]->id]);
     }
 }
 

@@ -67,6 +67,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->frames = NULL;
     walk->n_frames = walk->most_frames = 0;
     walk->entries.n = walk->written.n = walk->log.n = walk->started.n = 0;
+    memset(&walk->stacks, 0, sizeof walk->stacks);
     walk->depth = walk->actions = walk->guard = walk->watched = 0;
     walk->tiles.open = false;
     walk->memo = NULL;

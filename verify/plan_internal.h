@@ -189,6 +189,15 @@ typedef struct PlanStarted {
     uint64_t event, stamp;
 } PlanStarted;
 
+/* What a loop stacks, whose slices may be on their way when it has ended. */
+typedef struct PlanStack {
+    PlanFrame *frame;     /* which has the loop */
+    const CertOp *op;
+    const CertFunc *func; /* its body */
+    uint32_t number;      /* of the result */
+    PlanAgain again;
+} PlanStack;
+
 /* The note, in an entry of the plan, of which something was found. */
 typedef struct PlanKnown {
     const uint8_t *note;
@@ -233,6 +242,7 @@ struct PlanWalk {
     uint64_t opened;             /* when the outermost loop over blocks was */
     DT_VEC(PlanHole *) holes;    /* made in it */
     DT_VEC(PlanStarted) started;
+    DT_VEC(PlanStack) stacks;
     PlanKnown *kernels;          /* by instruction */
     PlanWatched *loops;          /* by item */
     uint64_t budget;             /* instructions that may still be done */

@@ -304,34 +304,64 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
     }
 }
 
-static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, const PlanAgain *again)
+static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanAgain *again)
 {
     const CertLoop *loop = op->loop;
     const int64_t last = loop->count - 1;
     const PlanFrame *first = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last : 0),
                     *second = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last - 1 : 1);
-    for (uint32_t i = (uint32_t)loop->carried; first && i < func->results.n; i++) {
-        PlanFinds a, b = {.n = 0};
-        const uint32_t value = func->results.at[i];
-        dt_certplan_find(walk, first, value, NULL, &a);
-        if (second)
-            dt_certplan_find(walk, second, value, NULL, &b);
-        for (uint32_t k = 0; k < a.n; k++) {
-            PlanFound *slice = &a.at[k];
-            dt_certplan_log(walk, slice->stamp);
-            if (loop->count == 1 && !slice->summed)
-                leave_slices(walk, op, i, slice, slice->place.bytes);
-            for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
-                const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
-                if (slice->summed || !is_stacked(walk, op, value, again, slice, step))
-                    continue;
-                PlanFound least = *slice;
-                least.place.base -= loop->reverse ? last * step : 0;
-                leave_slices(walk, op, i, &least, step);
-            }
+    PlanFinds a, b = {.n = 0};
+    const uint32_t value = func->results.at[i];
+    if (!first)
+        return;
+    dt_certplan_find(walk, first, value, NULL, &a);
+    if (second)
+        dt_certplan_find(walk, second, value, NULL, &b);
+    for (uint32_t k = 0; k < a.n; k++) {
+        PlanFound *slice = &a.at[k];
+        dt_certplan_log(walk, slice->stamp);
+        if (loop->count == 1 && !slice->summed)
+            leave_slices(walk, op, i, slice, slice->place.bytes);
+        for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
+            const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
+            if (slice->summed || !is_stacked(walk, op, value, again, slice, step))
+                continue;
+            PlanFound least = *slice;
+            least.place.base -= loop->reverse ? last * step : 0;
+            leave_slices(walk, op, i, &least, step);
         }
-        take_over(walk, op, i);
     }
+    take_over(walk, op, i);
+}
+
+/* Whether an iteration's slice is still on its way. */
+static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
+{
+    for (uint32_t i = 0; i < walk->started.n; i++) {
+        const PlanStarted *started = &walk->started.at[i];
+        if (started->frame->kind == PLAN_BODY && started->frame->op == stack->op &&
+            started->frame->outer == stack->frame && started->value == stack->func->results.at[stack->number])
+            return true;
+    }
+    return false;
+}
+
+/* What loops stacked, of which nothing is on its way any more, is there. */
+static void land(PlanWalk *walk)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < walk->stacks.n; i++) {
+        PlanStack *stack = &walk->stacks.at[i];
+        if (is_awaited(walk, stack)) {
+            walk->stacks.at[n++] = *stack;
+            continue;
+        }
+        PlanFrame *frame = walk->frame;
+        walk->frame = stack->frame;
+        leave_stacked(walk, stack->op, stack->func, stack->number, &stack->again);
+        walk->frame = frame;
+    }
+    walk->stacks.n = n;
 }
 
 static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
@@ -374,7 +404,9 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
     walk->frame = outer;
     walk->reg[item->reg] = 0;
     walk->taken[item->reg] = false;
-    leave_stacked(walk, op, func, &again);
+    for (uint32_t i = (uint32_t)loop->carried; i < func->results.n; i++)
+        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, again}));
+    land(walk);
     return true;
 }
 
@@ -442,7 +474,11 @@ static bool walk_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     walk->inst = inst;
     const bool silent = inst->kind == DT_INST_ZERO || inst->kind == DT_INST_READ || inst->kind == DT_INST_WAIT;
-    return dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk));
+    if (!dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk)))
+        return false;
+    if (inst->kind == DT_INST_WAIT)
+        land(walk);
+    return true;
 }
 
 static void skip_inst(PlanWalk *walk, const DtPlanInst *inst)

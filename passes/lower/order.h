@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
  * do, order_pieces.c what the pieces of a pipeline do for each other, order_live.c knows what is alive when,
- * order_start.c writes what goes on beside other work, order_fill.c moves such work there; order.c is the pass. */
+ * order_start.c writes what goes on beside other work, order_fill.c moves such work there, order_carry.c lets it go on
+ * in the next iteration; order.c is the pass. */
 #ifndef DT_PASSES_ORDER_H
 #define DT_PASSES_ORDER_H
 
@@ -76,6 +77,11 @@ DtOrderLive dt_order_live(DtArena *arena, const DtFunc *func);
 /* Whether that many bytes more from op number `from` up to `to` make the most no more; then they are. */
 bool dt_order_has_room(const DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
 void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
+
+/* ---- order_carry.c ---- */
+
+/* Buckets of gradients that loops of an entry's function reduce last in an iteration are on their way in the next. */
+void dt_order_carry(DtFunc *func);
 
 /* ---- order_fill.c ---- */
 

@@ -188,7 +188,14 @@ static bool goes_on(Starts *s, uint32_t at)
 static bool is_open(const Starts *s, const DtValue *value)
 {
     const DtOp *op = value->op;
-    return op && (op->starts || (s->rings && op->kind == DT_OP_RINGBUF_GET)) && !s->done[value->id];
+    return op && (dt_op_is_started(value) || (s->rings && op->kind == DT_OP_RINGBUF_GET)) && !s->done[value->id];
+}
+
+/* Whether a loop goes on with it: order_carry.c */
+static bool is_carried(const DtValue *value)
+{
+    const DtOp *from = value->op && value->op->starts ? value->op->in[0]->op : NULL;
+    return from && from->kind == DT_OP_RINGBUF_GET;
 }
 
 /* What a reader reads: the value, or what a `done` in front of it makes of it; behind that the views of it. */
@@ -233,7 +240,7 @@ static void write_starts(Starts *s)
             s->late[op->out[0]->id] = op;
             continue;
         }
-        for (uint32_t k = 0; k < op->n_in && op->kind != DT_OP_RINGBUF_PUT; k++)
+        for (uint32_t k = 0; k < op->n_in && op->kind != DT_OP_RINGBUF_PUT && !op->starts; k++)
             op->in[k] = read_done(s, op->in[k]);
         if (!op->starts && dt_order_exchanges(op) && goes_on(s, i)) {
             op->starts = true;
@@ -242,7 +249,8 @@ static void write_starts(Starts *s)
         give(s, op);
     }
     for (uint32_t i = 0; i < s->func->results.n; i++)
-        s->func->results.at[i] = read_done(s, s->func->results.at[i]);
+        if (!is_carried(s->func->results.at[i]))
+            s->func->results.at[i] = read_done(s, s->func->results.at[i]);
 }
 
 /* ---- functions ---- */
@@ -250,8 +258,12 @@ static void write_starts(Starts *s)
 static bool has_any(const DtFunc *func, bool rings)
 {
     bool any = false;
-    for (uint32_t i = 0; !any && i < func->ops.n; i++)
-        any = dt_order_exchanges(func->ops.at[i]) || (rings && func->ops.at[i]->kind == DT_OP_RINGBUF_GET);
+    for (uint32_t i = 0; !any && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        any = dt_order_exchanges(op) || (rings && op->kind == DT_OP_RINGBUF_GET);
+        for (uint32_t k = 0; !any && k < op->n_out; k++)
+            any = dt_op_is_started(op->out[k]);
+    }
     return any && func->kind != DT_FUNC_KERNEL;
 }
 
@@ -274,16 +286,31 @@ static void begin(Starts *s, DtFunc *func, bool rings)
                   .pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0};
 }
 
+/* What runs once a step: its results are not added to those of other micro-batches. */
+static bool runs_once(const DtModule *module, const DtEntryPoint *entry)
+{
+    const bool micro = module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1;
+    return entry->kind == DT_ENTRY_GRAD && !module->pipeline && !micro;
+}
+
 void dt_order_starts(DtModule *module)
 {
     const bool rings = starts_rings(module);
+    Starts starts;
     for (uint32_t i = 0; i < module->funcs.n; i++) {
-        Starts starts;
         begin(&starts, module->funcs.at[i], rings);
         if (!has_any(starts.func, rings))
             continue;
         raise_starts(&starts);
         dt_order_fill(starts.func, starts.pipe);
+    }
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (runs_once(module, &module->entries.at[i]))
+            dt_order_carry(module->entries.at[i].func);
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        begin(&starts, module->funcs.at[i], rings);
+        if (!has_any(starts.func, rings))
+            continue;
         write_starts(&starts);
         dt_graph_renumber(starts.func);
     }

@@ -242,6 +242,8 @@ Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPas
 Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0}); }
 /* A product comes where an exchange is waited for; what would be kept for too long is done earlier, or not started. */
 Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0}); }
+/* A bucket that is full when its iteration ends is on its way in the next; one with work beside it is not. */
+Test(golden, order_carry) { check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0}); }
 
 /* A body with kernels that write over an operand, that may not (a reduction more for the other result; another index),
  * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.

@@ -103,7 +103,8 @@ train {
 """
 
 # Programs with layouts of their own.
-OWN = ["outer_number", "aux_from_zero", "padded_whole", "state_scaled", "state_again", "unused_labels", "padded_max",
+OWN = ["buckets",
+       "outer_number", "aux_from_zero", "padded_whole", "state_scaled", "state_again", "unused_labels", "padded_max",
        "padded_first", "frozen_layers", "unread_loop", "forward_again", "padded_lines", "running_sum", "zero_noise",
        "draws", "layers", "ghost", "metrics", "frozen_paths", "ring_lines", "padded_halo", "state_split",
        "sequences", "both_ways", "drawing_fns", "carried_groups", "carried_positions", "unread_params",

@@ -84,6 +84,20 @@ static const DtType *block_type(const DtTiling *g, const DtType *type)
 
 static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones);
 
+/* The block of a draw: elements count as in all of it. */
+static DtValue *block_draw(DtTiling *g, DtBuilder *b, const DtValue *value)
+{
+    DtValue wished = *value, *out = &wished;
+    DtOp draft = *value->op;
+    wished.type = block_type(g, value->type);
+    draft.out = &out;
+    DtValue *made = dt_graph_copy(b, &draft, NULL)->out[0];
+    made->made_anew = 2;
+    DT_PUSH(g->e->arena, g->e->draws,
+            ((DtKDraw){made->op, value->type, g->s, g->loops, g->at, g->n_loops, g->e->scope->reg + 1}));
+    return made;
+}
+
 static DtValue *make_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
 {
     const DtOp *op = value->op;
@@ -99,6 +113,8 @@ static DtValue *make_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtV
             return iota;
         return dt_graph_binary(b, DT_OP_ADD, iota, dt_graph_constant(b, DT_I32, (double)g->at));
     }
+    if (op->kind == DT_OP_RNG)
+        return block_draw(g, b, value);
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = clone_inline(g, b, op->in[i], clones);
     if (op->kind == DT_OP_EXPAND)
@@ -186,7 +202,7 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
                         const bool *adds, DtPlace *ret_places)
 {
     DtEmit *e = g->e;
-    DtScope *inner = dt_scope_new(e, block, NULL, "");
+    DtScope *inner = dt_scope_new(e, block, NULL, e->scope->path);
     inner->reg = e->scope->reg;
     for (uint32_t i = 0; i < g->func->n_values; i++)
         if (g->clone[i])

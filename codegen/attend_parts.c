@@ -213,6 +213,24 @@ static void find_mask(DtTiling *g)
     }
 }
 
+/* Whether value, which is made for each block, draws along axes that blocks know only. */
+static bool draws_by_blocks(const DtTiling *g, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (!draws_by_blocks(g, op->in[i]))
+            return false;
+    for (uint32_t d = 0; op->kind == DT_OP_RNG && d < value->type->rank; d++) {
+        const char *axis = value->type->axes[d].name;
+        bool known = axis == g->s || axis == g->t || dt_type_local_extent(value->type, d, &g->e->module->mesh) == 1;
+        for (uint32_t k = 0; k < g->n_loops; k++)
+            known = known || axis == g->loops[k];
+        if (!known)
+            return false;
+    }
+    return true;
+}
+
 bool dt_tile_analyse(DtTiling *g)
 {
     const DtFunc *func = g->func;
@@ -245,6 +263,9 @@ bool dt_tile_analyse(DtTiling *g)
     for (uint32_t k = 0; k < g->n_loops; k++)
         if (mask_counts_along(g, g->loops[k]))
             return false; /* inside a block there is no such axis */
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (g->inlined[i] && !draws_by_blocks(g, g->inlined[i]))
+            return false;
     find_mask(g);
     return true;
 }

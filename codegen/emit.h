@@ -182,6 +182,7 @@ typedef struct DtEmit {
     DT_VEC(DtEAxes) axes;              /* records of axes, to use them for equal types */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
+    DT_VEC(DtKDraw) draws;             /* made for them */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
     DT_VEC(DtSpan) kernel_spans;

@@ -42,7 +42,8 @@ int dt_kernel_axis(const DtKBuild *b, const char *axis)
 /* By fields: what lies between them in memory is not defined. */
 static bool same_integer(const DtKInt *x, const DtKInt *y)
 {
-    if (x->kind != y->kind || x->n != y->n)
+    if (x->kind != y->kind || x->n != y->n || x->first != y->first || x->per_first != y->per_first ||
+        memcmp(x->per_loop, y->per_loop, sizeof x->per_loop) != 0)
         return false;
     for (uint32_t i = 0; i < x->n; i++)
         if (!dt_type_same_axis(&x->axis[i], &y->axis[i]) || x->multiplier[i] != y->multiplier[i])
@@ -278,10 +279,25 @@ static uint32_t iota_node(DtKBuild *b, const DtOp *op)
     return dt_kernel_node(b, node);
 }
 
+/* Elements that lie before a block of a draw because of where the block is along axis. */
+static void add_block(DtKInt *element, const DtKDraw *draw, const char *axis, int64_t stride)
+{
+    element->first = draw->first;
+    element->n_loops = draw->n_loops;
+    element->reg = draw->reg;
+    if (axis == draw->queries)
+        element->per_first = stride;
+    for (uint32_t i = 0; i < draw->n_loops; i++)
+        if (axis == draw->loops[i])
+            element->per_loop[i] = stride;
+}
+
 /* Element index: row-major over the logical axes sorted by name. */
 static uint32_t rng_node(DtKBuild *b, const DtOp *op)
 {
-    const DtType *type = op->out[0]->type;
+    const DtKDraw *draw = b->in->draw ? b->in->draw(b->in->context, op) : NULL;
+    const DtType *type = draw ? draw->type : op->out[0]->type;
+    DtKInt element = {.kind = DT_KINT_ELEMENT};
     DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = op->draws, .op = op};
     uint32_t order[DT_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -295,8 +311,12 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     for (uint32_t i = type->rank; i-- > 0;) { /* an axis is split by 4 mesh axes at most */
         const DtAxis *axis = &type->axes[order[i]];
         int at = dt_kernel_axis(b, axis->name);
-        node.coef[at] = stride;
-        node.axes |= 1u << at;
+        if (at >= 0) { /* else the block has one element along it */
+            node.coef[at] = stride;
+            node.axes |= 1u << at;
+        }
+        if (draw)
+            add_block(&element, draw, axis->name, stride);
         if (coords_of(b, &bases) + axis->n_split > DT_PLAN_COORDS) {
             node.more[node.n_more++] = integer(b, bases);
             bases = (DtKInt){.kind = DT_KINT_BASES};
@@ -305,6 +325,10 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
         stride *= dt_module_logical(b->in->module, axis);
     }
     node.integer = bases.n ? integer(b, bases) : DT_KNONE;
+    if (draw && bases.n)
+        node.more[node.n_more++] = integer(b, element);
+    else if (draw)
+        node.integer = integer(b, element);
     node.step = integer(b, (DtKInt){.kind = DT_KINT_STEP});
     node.iteration = integer(b, (DtKInt){.kind = DT_KINT_ITERATION});
     DtText site = {0};

@@ -20,10 +20,13 @@
 
 /* A 64-bit integer argument of a kernel, evaluated at each run: sum of multiplier x first local index of
  * an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
-typedef enum DtKIntKind { DT_KINT_BASES, DT_KINT_STEP, DT_KINT_ITERATION, DT_KINT_INDEX } DtKIntKind;
+typedef enum DtKIntKind { DT_KINT_BASES, DT_KINT_STEP, DT_KINT_ITERATION, DT_KINT_INDEX, DT_KINT_ELEMENT } DtKIntKind;
 typedef struct DtKInt {
     DtKIntKind kind;   /* ITERATION: row-major number over all enclosing loops; INDEX: of the innermost */
     uint32_t n;
+    int64_t first, per_first; /* ELEMENT: first query of a block of attention; elements of a draw for each */
+    uint32_t n_loops, reg;    /* ELEMENT: loops around the block, and the register of the first */
+    int64_t per_loop[4];      /* elements for each of their iterations */
     DtAxis axis[DT_MAX_RANK];
     int64_t multiplier[DT_MAX_RANK];
 } DtKInt;
@@ -112,6 +115,15 @@ typedef struct DtKOutput {
     bool accumulate;
 } DtKOutput;
 
+/* A draw in a block of attention: of what draw it is the block, the first query, and the loops around it. */
+typedef struct DtKDraw {
+    const DtOp *draw;
+    const DtType *type;
+    const char *queries, *const *loops;
+    int64_t first;
+    uint32_t n_loops, reg;
+} DtKDraw;
+
 typedef struct DtKernelInput {
     const DtModule *module;
     DtArena *arena;
@@ -121,6 +133,7 @@ typedef struct DtKernelInput {
     bool (*is_index)(void *context, const DtValue *value);      /* the iteration number of the innermost loop */
     /* Split axis that a block's positions count in, or NULL. */
     const DtAxis *(*origin)(void *context, const DtOp *iota);
+    const DtKDraw *(*draw)(void *context, const DtOp *draw); /* NULL: it is all of its draw */
     void *context;
     const DtOp *const *ops;                      /* the group, in order */
     uint32_t n_ops;

@@ -42,6 +42,15 @@ static const DtAxis *origin_of(void *context, const DtOp *iota)
     return NULL;
 }
 
+static const DtKDraw *draw_of(void *context, const DtOp *draw)
+{
+    const DtEmit *e = ((Views *)context)->e;
+    for (uint32_t i = 0; i < e->draws.n; i++)
+        if (e->draws.at[i].draw == draw)
+            return &e->draws.at[i];
+    return NULL;
+}
+
 /* Whether every read of an output's memory is at the index that is written: then the kernel may run in
  * place. */
 static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_t n, DtEmit *e)
@@ -136,6 +145,11 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
     switch (value->kind) {
     case DT_KINT_BASES: return bases_arg(e, value);
     case DT_KINT_STEP: arg.kind = DT_ARG_STEP; break;
+    case DT_KINT_ELEMENT:
+        arg.base = value->first * value->per_first;
+        for (uint32_t i = 0; i < value->n_loops; i++)
+            arg.reg[value->reg + i] += value->per_loop[i];
+        break;
     case DT_KINT_INDEX: {
         const DtScope *scope = e->scope->loop ? e->scope : e->scope->parent; /* of a kernel */
         arg.reg[scope->reg] = 1;
@@ -234,6 +248,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
                            .view = view_of,
                            .is_index = is_index,
                            .origin = origin_of,
+                           .draw = draw_of,
                            .context = &views,
                            .ops = ops,
                            .n_ops = n_ops,

@@ -180,8 +180,14 @@ void dt_note_integer(DtEmit *e, const DtKInt *value)
     static const uint8_t kinds[] = {[DT_KINT_BASES] = DT_NOTE_BASES,
                                     [DT_KINT_STEP] = DT_NOTE_STEP,
                                     [DT_KINT_ITERATION] = DT_NOTE_ITERATION,
-                                    [DT_KINT_INDEX] = DT_NOTE_INDEX};
+                                    [DT_KINT_INDEX] = DT_NOTE_INDEX,
+                                    [DT_KINT_ELEMENT] = DT_NOTE_ELEMENT};
     word(e, kinds[value->kind]);
+    if (value->kind == DT_KINT_ELEMENT) {
+        signed_word(e, value->per_first);
+        for (uint32_t i = 0; i < value->n_loops; i++)
+            signed_word(e, value->per_loop[i]);
+    }
     if (value->kind != DT_KINT_BASES)
         return;
     word(e, value->n);

@@ -176,7 +176,7 @@ struct DtValue {
     const DtLies *lies; /* the same of this one; NULL: as its type says */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
-    uint8_t made_anew; /* what dt_op_is_inline found: 0 nothing yet, 1 no, 2 yes */
+    uint8_t made_anew; /* what dt_op_is_inline found, of a draw what `fuse` said: 0 nothing yet, 1 no, 2 yes */
 };
 
 /* slice, pad, window, at: one per axes[i]. */

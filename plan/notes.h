@@ -48,7 +48,10 @@ enum {
 };
 enum { DT_NOTE_PHASES = 3 }; /* forward, backward, gradients of parameters */
 
-/* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time included). */
-typedef enum DtNoteInteger { DT_NOTE_BASES, DT_NOTE_STEP, DT_NOTE_ITERATION, DT_NOTE_INDEX } DtNoteInteger;
+/* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time included). ELEMENT,
+ * in a block of attention: multiplier (signed) of the first query, then of each loop around blocks. */
+typedef enum DtNoteInteger {
+    DT_NOTE_BASES, DT_NOTE_STEP, DT_NOTE_ITERATION, DT_NOTE_INDEX, DT_NOTE_ELEMENT
+} DtNoteInteger;
 
 #endif

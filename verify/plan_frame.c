@@ -132,6 +132,8 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
     if (!op)
         return frame->kind == PLAN_CALL &&
                dt_certplan_is_inline(frame->outer, frame->op->in[value]);
+    if (strcmp(op->kind, "rng") == 0) /* the same again, for the element's number */
+        return true;
     if (strcmp(op->kind, "const") == 0 || strcmp(op->kind, "iota") == 0)
         return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
     uint8_t *found = &frame->made_anew[value];

@@ -700,6 +700,21 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
     }
 }
 
+/* What lies before a block of attention. */
+static bool add_block(PlanWalk *walk, int64_t *ret_base, int64_t *reg)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    const int64_t most = PLAN_BYTES / (tiles->n_queries + 1), per = dt_certplan_signed(walk);
+    bool good = tiles->open && tiles->n_open == tiles->n_loops && per <= most && per >= -most;
+    *ret_base = good ? per * tiles->at : 0;
+    for (uint32_t k = 0; good && k < tiles->n_loops; k++) {
+        const int64_t each = dt_certplan_signed(walk);
+        good = each <= PLAN_BYTES && each >= -PLAN_BYTES;
+        reg[tiles->regs[k]] += each;
+    }
+    return good || dt_certplan_fail(walk, "an integer counts blocks, and is in none");
+}
+
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
 {
     PlanPlace have, want = {.bytes = 0};
@@ -711,6 +726,10 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
     switch (kind) {
     case DT_NOTE_BASES: add_bases(walk, want.reg, want.coord); break;
     case DT_NOTE_STEP: break;
+    case DT_NOTE_ELEMENT:
+        if (!add_block(walk, &want.base, want.reg))
+            return false;
+        break;
     case DT_NOTE_ITERATION:
     case DT_NOTE_INDEX:
         for (const PlanFrame *frame = walk->frame; frame && frame->kind != PLAN_ENTRY;

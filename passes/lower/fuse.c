@@ -13,7 +13,7 @@
  * else code generation makes of it; that groups nothing.
  *
  * A called function with a product may be attention, which runs in tiles: it stays as it is, and has a second function
- * for where no tiles fit (DtFunc.fused).
+ * for where no tiles fit (DtFunc.fused). What is drawn for such calls alone is drawn where it is read.
  *
  * requires     that nothing behind this reads values that a group keeps to itself
  * establishes  each kernel is one op; ops stand in the order in which they run
@@ -262,6 +262,40 @@ static void copy_called(const DtFunc *func)
     }
 }
 
+/* Whether op only makes another value of one that is drawn, element by element. */
+static bool is_of_draws(const DtOp *op, const bool *drawn)
+{
+    bool any = op->kind == DT_OP_RNG;
+    for (uint32_t i = 0; dt_op_is_pointwise(op->kind) && i < op->n_in; i++) {
+        if (!drawn[op->in[i]->id] && !dt_op_is_inline(op->in[i]))
+            return false;
+        any = any || drawn[op->in[i]->id];
+    }
+    return any && op->n_out == 1;
+}
+
+/* What is drawn for calls that may be attention in tiles, and for nothing else, is drawn where it is read, block by
+ * block: what weights are dropped has the size of all scores. */
+static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
+{
+    bool *drawn = DT_NEW_ARRAY(scratch, bool, func->n_values + 1),
+         *kept = DT_NEW_ARRAY(scratch, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (is_of_draws(func->ops.at[i], drawn))
+            drawn[func->ops.at[i]->out[0]->id] = true;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        kept[func->results.at[i]->id] = true;
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = func->ops.at[i];
+        const bool again = op->n_out == 1 && drawn[op->out[0]->id] && !kept[op->out[0]->id];
+        const bool tiles = op->kind == DT_OP_CALL && op->func->fused && !op->n_axes;
+        for (uint32_t k = 0; !again && !tiles && k < op->n_in; k++)
+            kept[op->in[k]->id] = true;
+        if (again)
+            op->out[0]->made_anew = 2;
+    }
+}
+
 /* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
 static void fuse_form(DtFunc *form, const DtTargetLimits *limits, DtArena *scratch, Funcs *made)
 {
@@ -286,6 +320,8 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
         number_ops(module->funcs.at[i]);
     for (uint32_t i = 0; i < n; i++)
         copy_called(module->funcs.at[i]);
+    for (uint32_t i = 0; i < n; i++)
+        draw_in_tiles(module->funcs.at[i], scratch);
     for (uint32_t i = 0; i < n; i++) {
         DtFunc *func = module->funcs.at[i];
         if (func->fused) {

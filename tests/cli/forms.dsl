@@ -56,4 +56,5 @@ cluster c { gpus = 4; gpu = "cpu" }
 parallel r on c { mesh t = 4; shard seq on t; shard kseq on t (ring = true) }
 parallel z on c { mesh t = 4; shard seq on t (order = zigzag); shard kseq on t (ring = true, order = zigzag) }
 parallel d on c { mesh d = 2, t = 2; shard batch on d; shard seq on t; shard kseq on t (ring = true); zero 2 on d }
+parallel b on c { mesh d = 2, t = 2; shard batch on d; shard heads on t; micro batch = 2 }
 parallel h on c { mesh d = 2, t = 2; shard heads on d; shard seq on t; shard kseq on t (ring = true); micro batch = 2 }

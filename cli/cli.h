@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C, DT_EMIT_SCHEDULE,
-                         DT_EMIT_SCHEDULE_SVG } DtCliEmit;
+typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C, DT_EMIT_CUDA,
+                         DT_EMIT_SCHEDULE, DT_EMIT_SCHEDULE_SVG } DtCliEmit;
 typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON } DtCliReport;
 
 /* What was asked for. */

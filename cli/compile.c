@@ -5,7 +5,6 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/hostcc.h"
 #include "base/intern.h"
 #include "base/stack.h"
 #include "codegen/codegen.h"
@@ -206,27 +205,50 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
 
 /* ---- code ---- */
 
+/* Whether a plan, or something about it, was asked for. */
+static bool writes_plan(const DtCli *cli)
+{
+    return cli->against || (cli->output && !cli->emit) || cli->report ||
+           (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
+}
+
+/* Kernels for GPUs can be had as text, and what passes make for them; nothing runs it. */
+static int check_cuda(const DtCli *cli)
+{
+    const bool text = cli->emit == DT_EMIT_CUDA && !cli->report && !cli->against;
+    if (!cli->verify && (text || !writes_plan(cli)))
+        return DT_EXIT_OK;
+    return dt_cli_fail(DT_EXIT_USAGE, "plans for %s cannot be made yet: --emit=cuda prints their kernels", cli->target);
+}
+
+static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
+{
+    const char *nearest = dt_text_nearest(cli->target, names, n), *list = "";
+    for (uint32_t i = 0; i < n; i++)
+        list = dt_arena_printf(cli->arena, "%s%s%s", list, i ? ", " : "", names[i]);
+    if (dt_target_find(cli->target) && cli->emit == DT_EMIT_CUDA)
+        return dt_cli_fail(DT_EXIT_USAGE, "--emit=cuda takes one of %s, or several, as --target, not %s", list,
+                           cli->target);
+    if (dt_target_find(cli->target))
+        return dt_cli_fail(DT_EXIT_USAGE, "kernels for %s cannot be made on this machine; targets are %s", cli->target,
+                           list);
+    if (nearest)
+        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target, nearest);
+    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s", cli->target, list);
+}
+
 static int check_target(const DtCli *cli)
 {
-    const char *targets[DT_HOSTCC_TARGETS], *list = "";
-    const uint32_t n = dt_hostcc_targets(targets);
-    for (uint32_t i = 0; i < n; i++) {
-        if (!strcmp(cli->target, targets[i]))
+    const bool cuda = cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3);
+    const DtTargetRow *row = cuda ? &dt_target_cuda : &dt_target_cpu;
+    const char *names[DT_TARGET_NAMES];
+    const uint32_t n = row->names(names);
+    if (cuda && row->has(cli->target)) /* several at once, too */
+        return check_cuda(cli);
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(cli->target, names[i]))
             return DT_EXIT_OK;
-        list = dt_arena_printf(cli->arena, "%s%s%s", list, i ? ", " : "", targets[i]);
-    }
-    if (!strncmp(cli->target, "sm_", 3))
-        return dt_cli_fail(DT_EXIT_USAGE, "kernels for %s cannot be made yet; targets are %s",
-                           cli->target, list);
-    if (dt_hostcc_known(cli->target))
-        return dt_cli_fail(DT_EXIT_USAGE,
-                           "kernels for %s cannot be made on this machine; targets are %s",
-                           cli->target, list);
-    const char *nearest = dt_text_nearest(cli->target, targets, n);
-    if (nearest)
-        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target,
-                           nearest);
-    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s", cli->target, list);
+    return no_target(cli, names, n);
 }
 
 /* All source texts, in order of reading. */
@@ -318,7 +340,7 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
     DtPlan plan;
     DtText text = {0};
     int code = DT_EXIT_OK;
-    if (cli->emit == DT_EMIT_C)
+    if (cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA)
         return dt_cli_write(cli, c_text);
     dt_write_bytes(builder, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
@@ -366,13 +388,6 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
     }
 }
 
-/* Whether a plan, or something about it, was asked for. */
-static bool writes_plan(const DtCli *cli)
-{
-    return cli->against || (cli->output && !cli->emit) || cli->report ||
-           (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
-}
-
 /* --verify proves the plan that would be written. A program that is not trained has none. */
 static int says_no_plan(void)
 {
@@ -402,7 +417,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
                                 .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C || !writes_plan(cli),
                                 .unfused = cli->unfused,
                                 .logical = &texts,
-                                .ret_c = cli->emit == DT_EMIT_C ? &c_text : NULL,
+                                .ret_c = cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA ? &c_text : NULL,
                                 .ret_host_seconds = &host_seconds};
     DtPlanBuilder *builder = dt_write_new(cli->arena);
     DtCliClock clock = dt_cli_clock(cli);
@@ -410,6 +425,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
     int code = certify(cli, proof);
+    if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
+        code = DT_EXIT_DIAGNOSTICS; /* a kernel that the target lacks */
     clock = dt_cli_clock(cli);
     if (code == DT_EXIT_OK)
         code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, proof)

@@ -175,13 +175,17 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
     k->symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
-    size_t body = e->target->print(k, e->module->diags, &text);
+    size_t body = e->target->print(k, e->module->diags, false, &text);
     uint64_t hash = dt_hash_bytes(text.at + body, text.len - body, dt_hash_text(k->name, 0));
     for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
         if (e->kernel_hashes.at[i] == hash) {
             dt_text_free(&text);
             return i;
         }
+    if (e->target->says_lines) {
+        text.len = 0;
+        e->target->print(k, e->module->diags, true, &text);
+    }
     DT_PUSH(e->arena, e->kernel_hashes, hash);
     DT_PUSH(e->arena, e->kernel_texts, dt_arena_strndup(e->arena, text.at, text.len));
     DT_PUSH(e->arena, e->kernel_spans, k->span);

@@ -41,6 +41,21 @@ void dt_print_line(DtPrint *c, const char *format, ...)
 
 #define line dt_print_line
 
+static const char *whole_extent(DtPrint *c, uint32_t axis)
+{
+    return dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
+}
+
+uint32_t dt_print_open(DtPrint *c, uint32_t axis)
+{
+    if (c->known >> axis & 1)
+        return 0;
+    line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, c->extent(c, axis), axis,
+         c->k->axis[axis]);
+    c->depth++;
+    return 1;
+}
+
 void dt_print_close(DtPrint *c, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -213,12 +228,35 @@ void dt_print_need(DtPrint *c, uint32_t k)
 
 void dt_print_forget(DtPrint *c) { memset(c->needed, 0, c->k->nodes.n * sizeof c->needed[0]); }
 
+/* A path as text inside a comment, which it must not end. */
+static const char *in_comment(DtPrint *c, const char *path)
+{
+    char *copy = dt_arena_strndup(c->arena, path, strlen(path));
+    for (char *at = copy; *at; at++)
+        if (at[0] == '*' && at[1] == '/')
+            at[0] = '?';
+    return copy;
+}
+
+/* Before the nodes of another line of the program. */
+static void line_of(DtPrint *c, const DtKNode *node)
+{
+    uint32_t row = 0, column = 0;
+    if (!c->lines || !node->op || !node->op->span.file)
+        return;
+    dt_diag_position(c->lines, node->op->span, &row, &column);
+    if (row != c->row)
+        line(c, "/* %s:%u */", in_comment(c, dt_diag_path(c->lines, node->op->span.file)), row);
+    c->row = row;
+}
+
 void dt_print_define(DtPrint *c, uint32_t mask, bool sticky)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {
         const DtKNode *node = &c->k->nodes.at[k];
         if (!c->needed[k] || c->defined[k] || (node->axes & ~mask) || node->kind == DT_KNODE_REDUCE)
             continue;
+        line_of(c, node);
         if (c->kept[k] == DT_PRINT_KEPT)
             line(c, "const %s n%u = c%u[i%u];", dt_print_register(node->dtype), k, k, c->k->n_axes - 1);
         else
@@ -285,7 +323,8 @@ void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret)
 {
     const uint32_t n = kernel->nodes.n + 1;
     DtPrint *c = ret;
-    *c = (DtPrint){.k = kernel, .out = out, .arena = dt_arena_new(), .draw = dt_print_draw};
+    *c = (DtPrint){.k = kernel, .out = out, .arena = dt_arena_new(), .draw = dt_print_draw,
+                    .extent = whole_extent};
     c->needed = dt_arena_alloc(c->arena, n * sizeof *c->needed);
     c->defined = dt_arena_alloc(c->arena, n * sizeof *c->defined);
     c->live = dt_arena_alloc(c->arena, n * sizeof *c->live);
@@ -300,16 +339,6 @@ void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret)
             c->store_axes[s] |= (uint32_t)(store->stride[a] != 0) << a;
         c->store_phase[s] = kernel->nodes.at[store->node].phase;
     }
-}
-
-/* A path as text inside a comment, which it must not end. */
-static const char *in_comment(DtPrint *c, const char *path)
-{
-    char *copy = dt_arena_strndup(c->arena, path, strlen(path));
-    for (char *at = copy; *at; at++)
-        if (at[0] == '*' && at[1] == '/')
-            at[0] = '?';
-    return copy;
 }
 
 void dt_print_title(DtPrint *c, const DtDiags *diags)

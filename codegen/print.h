@@ -22,8 +22,13 @@ typedef struct DtPrint {
     uint32_t *store_axes;  /* space axes that a store runs over */
     uint32_t *store_phase;
     uint32_t last_phase;
+    const DtDiags *lines;  /* if not NULL: comments say which lines nodes come from */
+    uint32_t row;          /* of the last comment */
     bool narrow;           /* guarded loads always happen, and choose by bits */
     void (*draw)(struct DtPrint *c, uint32_t k); /* defines n<k>, an element of a draw */
+    /* How often a loop over the whole axis runs: "7". */
+    const char *(*extent)(struct DtPrint *c, uint32_t axis);
+    uint32_t known;        /* bits: axes whose index is a thread's; others need loops */
     struct DtPrintLoops *loops; /* of the target "cpu": its own state */
 } DtPrint;
 
@@ -32,6 +37,8 @@ void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret);
 void dt_print_title(DtPrint *c, const DtDiags *diags); /* a comment: name and source line */
 
 void dt_print_line(DtPrint *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Loops over axes that are not known; how many braces are open then. */
+uint32_t dt_print_open(DtPrint *c, uint32_t axis);
 void dt_print_close(DtPrint *c, uint32_t n); /* that many braces */
 _Noreturn void dt_print_fail(const DtPrint *c, const char *what); /* it has no text */
 
@@ -60,6 +67,11 @@ const char *dt_print_identity(DtPrint *c, const DtKNode *node);
 const char *dt_print_reduce(const DtKNode *node);
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at);
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase); /* along rows, in that phase */
+
+/* print_special.c: a kernel whose order of work is part of its meaning, but for the loops of known axes; live: before
+ * all else, which nodes it needs. */
+void dt_print_special_live(DtPrint *c);
+void dt_print_special(DtPrint *c);
 
 /* print_map.c */
 const char *dt_print_map(DtPrint *c, const DtKNode *node);

@@ -9,6 +9,7 @@
 #include "ir/target.h"
 
 struct DtEmit;
+enum { DT_TARGET_NAMES = 8 };
 
 typedef struct DtTargetRow {
     DtTargetKind kind;
@@ -16,12 +17,14 @@ typedef struct DtTargetRow {
 
     /* machines */
     bool (*has)(const char *name);     /* whether "cpu-v4", "sm_90a" is one of its own */
+    uint32_t (*names)(const char **ret_names); /* of those for which code can be made here, DT_TARGET_NAMES at most */
     const char *(*machine)(const char *name); /* the one that it means: "cpu" is the machine that compiles */
 
     /* kernels */
-    /* Appends the text of a kernel; returns where what follows the symbol begins: equal texts from there on are equal
-     * kernels. */
-    size_t (*print)(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
+    /* Appends the text of a kernel, or reports that it has none; returns where what follows the symbol begins: equal
+     * texts from there on are equal kernels. */
+    size_t (*print)(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
+    bool says_lines;                   /* if lines is set, the text says from which lines its parts come */
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
     DtStatus (*build)(struct DtEmit *e);
 

@@ -19,6 +19,7 @@ verify: base plan
 plan/report: base plan
 codegen: base ir plan
 codegen/cpu: base ir plan codegen
+codegen/cuda: base ir plan codegen
 runtime: base plan
 cli: base ir plan plan/report frontend passes passes/check verify codegen
 '

@@ -30,6 +30,7 @@ const DtTargetRow dt_target_cpu = {
     .kind = DT_TARGET_CPU,
     .limits = &dt_target_limits[DT_TARGET_CPU],
     .has = dt_hostcc_known,
+    .names = dt_hostcc_targets,
     .machine = machine,
     .print = dt_print_c_kernel,
     .build = dt_cpu_build,

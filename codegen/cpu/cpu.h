@@ -8,7 +8,7 @@
 /* print.c: appends `void symbol(char *const *p, const int64_t *i) {...}` in canonical C (docs/kernels.md), with
  * comments that name the source lines. Returns the offset in ret_text of what follows the symbol: equal texts
  * from there on are equal kernels. */
-size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
+size_t dt_print_c_kernel(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
 
 /* build.c: texts of kernels, in units, through the host compiler. */
 DtStatus dt_cpu_build(struct DtEmit *e);

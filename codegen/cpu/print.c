@@ -21,14 +21,7 @@ enum { UNROLLED = 16 }; /* loops that are as short as this may become straight c
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
 {
     return c->loops->trips[axis] ? dt_arena_printf(c->arena, "e%u", axis)
-                          : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
-}
-
-void dt_print_c_open_loop(DtPrint *c, uint32_t axis)
-{
-    line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, dt_print_c_extent(c, axis), axis,
-         c->k->axis[axis]);
-    c->depth++;
+                                 : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
 }
 
 /* ---- sums over rows ---- */
@@ -68,7 +61,7 @@ static void open_row(DtPrint *c)
     for (uint32_t a = c->k->n_outer; a < c->k->n_axes; a++) {
         if (a + 1 == c->k->n_axes)
             line(c, "DT_LANES");
-        dt_print_c_open_loop(c, a);
+        dt_print_open(c, a);
     }
 }
 
@@ -189,13 +182,13 @@ static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32
     need_point(c, phase, inner);
     const bool whole = !reduces && !dt_print_c_draws_along(c);
     for (uint32_t a = first_inner; a < last; a++) {
-        dt_print_c_open_loop(c, a);
+        dt_print_open(c, a);
         dt_print_c_draws_axis(c, a, NULL, true);
     }
     c->narrow = n <= UNROLLED;
     if (whole) {
         line(c, "DT_LANES");
-        dt_print_c_open_loop(c, last);
+        dt_print_open(c, last);
         point(c, phase, inner, false);
         dt_print_close(c, 1);
     }
@@ -292,7 +285,7 @@ static void print_row(DtPrint *c)
     if (has_late(c))
         late_begin(c);
     for (uint32_t a = 0; a < first_inner; a++) {
-        dt_print_c_open_loop(c, a);
+        dt_print_open(c, a);
         dt_print_c_draws_axis(c, a, NULL, false);
     }
     choose_kept(c, first_inner, inner);
@@ -336,7 +329,7 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
     lanes_begin(c, 0, lanes);
     need_point(c, 0, 0);
     for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
-        dt_print_c_open_loop(c, a);
+        dt_print_open(c, a);
         dt_print_c_draws_axis(c, a, width, true);
     }
     dt_print_c_draws_lanes(c, "j", lanes);
@@ -371,7 +364,7 @@ static void print_column(DtPrint *c)
     long long n = (long long)k->extent[v];
     const uint32_t lanes = DT_PRINT_LANES;
     for (uint32_t a = 0; a < v; a++)
-        dt_print_c_open_loop(c, a);
+        dt_print_open(c, a);
     if (n >= lanes) {
         line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, v), lanes);
         c->depth++;
@@ -469,15 +462,19 @@ static size_t head(DtPrint *c, const DtDiags *diags)
     return body;
 }
 
-size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
+size_t dt_print_c_kernel(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text)
 {
     DtPrint print, *c = &print;
+    (void)lines;
     dt_print_begin(kernel, ret_text, c);
     const uint32_t n = kernel->nodes.n + 1;
     struct DtPrintLoops loops = {.keep_phase = dt_arena_alloc(c->arena, n), .draw_axis = dt_arena_alloc(c->arena, n),
                                  .drawn = dt_arena_alloc(c->arena, n * sizeof(bool))};
     c->loops = &loops;
     c->draw = dt_print_c_draw;
+    c->extent = dt_print_c_extent;
+    if (kernel->special)
+        dt_print_special_live(c);
     c->narrow = kernel->n_axes && kernel->extent[kernel->n_axes - 1] <= UNROLLED;
     choose_trips(c);
     size_t body = head(c, diags);
@@ -486,7 +483,7 @@ size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *r
     switch (kernel->form) {
     case DT_KFORM_ROW: print_row(c); break;
     case DT_KFORM_COLUMN: print_column(c); break;
-    default: dt_print_c_special(c); break;
+    default: dt_print_special(c); break;
     }
     c->depth = 0;
     line(c, "}");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by print.c, print_draw.c and print_special.c: loops of one kernel in C. */
+/* Shared by print.c and print_draw.c: loops of one kernel in C. */
 #ifndef DT_CODEGEN_CPU_PRINT_H
 #define DT_CODEGEN_CPU_PRINT_H
 
@@ -14,9 +14,7 @@ struct DtPrintLoops {
     bool trips[DT_MAX_RANK]; /* of a long axis: e<a> says how often its loops run */
 };
 
-void dt_print_c_open_loop(DtPrint *c, uint32_t axis);
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis);
-void dt_print_c_special(DtPrint *c);
 int64_t dt_print_c_vector_axis(const DtKernel *k); /* along which lanes run; -1: none */
 
 /* print_draw.c */

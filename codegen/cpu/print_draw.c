@@ -152,7 +152,7 @@ static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
     c->depth++;
     for (uint32_t a = axis + 1; a < c->k->n_axes; a++)
         if (a != lanes && (node->axes >> a & 1)) {
-            dt_print_c_open_loop(c, a);
+            dt_print_open(c, a);
             loops++;
         }
     line(c, "DT_LANES");
@@ -161,7 +161,7 @@ static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
         c->depth++;
         line(c, "const int64_t i%u = j + l;", lanes);
     } else {
-        dt_print_c_open_loop(c, lanes);
+        dt_print_open(c, lanes);
     }
     line(c, "dt_draw(u%u + %s, %lld, 0x%llxull, %s, %s);", k, place(c, node, axis), size, (unsigned long long)node->key,
          dt_print_element(c, node, node->coef), dt_print_counters(c, node));

@@ -263,7 +263,8 @@ DT_INLINE dt_words dt_philox(uint64_t key, uint64_t call, uint32_t step, uint32_
         c1 = (uint32_t)p1, c3 = (uint32_t)p0, c0 = n0, c2 = n2;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    return (dt_words){c0, c1, c2, c3};
+    const dt_words words = {c0, c1, c2, c3};
+    return words;
 }
 
 /* A word as a multiple of 2^-24 in [0, 1). */

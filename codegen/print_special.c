@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels whose order of work is part of their meaning: scan, top-k and scatter. */
-#include "codegen/cpu/print.h"
+#include "codegen/print.h"
 
 #define line dt_print_line
 
@@ -15,7 +15,7 @@ static const char *type_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "f
 
 static void open_reverse(DtPrint *c, uint32_t axis)
 {
-    line(c, "for (int64_t i%u = %s; i%u-- > 0;) { /* %s */", axis, dt_print_c_extent(c, axis), axis, c->k->axis[axis]);
+    line(c, "for (int64_t i%u = %s; i%u-- > 0;) { /* %s */", axis, c->extent(c, axis), axis, c->k->axis[axis]);
     c->depth++;
 }
 
@@ -24,14 +24,16 @@ static void print_scan(DtPrint *c)
     const DtKernel *k = c->k;
     DtDtype dtype = k->special->out[0]->type->dtype;
     uint32_t node = k->stores.at[0].node;
+    uint32_t open = 0;
     for (uint32_t a = 0; a < k->n_outer; a++)
-        dt_print_c_open_loop(c, a);
+        open += dt_print_open(c, a);
     line(c, "%s sum = 0;", type_of(dtype));
     for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
         if (k->special->reverse)
             open_reverse(c, a);
         else
-            dt_print_c_open_loop(c, a);
+            dt_print_open(c, a);
+        open++;
     }
     all_nodes(c, k);
     line(c, dt_dtype_is_float(dtype) ? "sum = sum + n%u;" : "sum = dt_iadd(sum, n%u);", node);
@@ -39,7 +41,7 @@ static void print_scan(DtPrint *c)
     c->depth++;
     line(c, "const %s n%u = sum;", type_of(dtype), node);
     dt_print_store(c, &k->stores.at[0]);
-    dt_print_close(c, 1 + k->n_axes);
+    dt_print_close(c, 1 + open);
 }
 
 /* c rounds of choosing the largest element that comes after the last chosen one in the order
@@ -51,13 +53,14 @@ static void print_topk(DtPrint *c)
     const DtType *type = k->special->out[0]->type;
     DtDtype dtype = type->dtype;
     int64_t count = dt_type_extent(type, k->special->axes[1]);
+    uint32_t open = 0;
     for (uint32_t o = 0; o < k->n_outer; o++)
-        dt_print_c_open_loop(c, o);
+        open += dt_print_open(c, o);
     line(c, "%s last = 0; int64_t last_at = -1;", type_of(dtype));
     line(c, "for (int64_t r = 0; r < %lld; r++) {", (long long)count);
     c->depth++;
     line(c, "%s best = 0; int64_t best_at = -1;", type_of(dtype));
-    dt_print_c_open_loop(c, a);
+    dt_print_open(c, a);
     all_nodes(c, k);
     line(c, "const int later = last_at < 0 || dt_before(last, last_at, n%u, i%u);", node, a);
     line(c,
@@ -75,7 +78,7 @@ static void print_topk(DtPrint *c)
         dt_print_store(c, &k->stores.at[s]);
         dt_print_close(c, 1);
     }
-    dt_print_close(c, 1 + k->n_outer);
+    dt_print_close(c, 1 + open);
 }
 
 /* Adds in the order of the index space, so that equal targets add in index order. The target is zeroed by
@@ -84,11 +87,13 @@ static void print_scatter(DtPrint *c)
 {
     const DtKernel *k = c->k;
     const DtKStore *store = &k->stores.at[0];
+    uint32_t open = 0;
     for (uint32_t a = 0; a < k->n_axes; a++)
-        dt_print_c_open_loop(c, a);
-    if (k->n_axes == 0) { /* one element: a loop of one round for `continue` */
+        open += dt_print_open(c, a);
+    if (open == 0) { /* one element: a loop of one round for `continue` */
         line(c, "for (int once = 1; once; once = 0) {");
         c->depth++;
+        open++;
     }
     all_nodes(c, k);
     line(c, "int64_t at = 0;");
@@ -112,10 +117,10 @@ static void print_scatter(DtPrint *c)
         line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
     else
         line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
-    dt_print_close(c, k->n_axes ? k->n_axes : 1);
+    dt_print_close(c, open);
 }
 
-void dt_print_c_special(DtPrint *c)
+void dt_print_special_live(DtPrint *c)
 {
     for (uint32_t t = 0; t < c->k->n_target; t++)
         c->live[c->k->target[t].node] = true;
@@ -128,6 +133,10 @@ void dt_print_c_special(DtPrint *c)
                 if (node->index[d].node != DT_KNONE)
                     c->live[node->index[d].node] = true;
         }
+}
+
+void dt_print_special(DtPrint *c)
+{
     switch (c->k->form) {
     case DT_KFORM_SCAN: print_scan(c); break;
     case DT_KFORM_TOPK: print_topk(c); break;

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Before the prelude, on the device: the machine's names for what kernels say. Compiled by NVRTC, without headers;
+ * functions are the device's (--device-as-default-execution-space), and nothing is contracted (--fmad=false). */
+#define __builtin_fmaf __fmaf_rn
+#define __builtin_fma __fma_rn
+#define __builtin_floor floor
+#define __builtin_floorf floorf
+#define __builtin_sqrtf __fsqrt_rn
+#define __builtin_fabsf fabsf
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define DT_LANES
+
+/* A kernel of so many threads a block, n pointers and m integers, which are its one argument. That one block is enough
+ * on a multiprocessor is said, since otherwise ptxas spills registers for the sake of more. */
+#define DT_KERNEL(name, blocks, threads, n, m)                                                  \
+    struct name##_arguments { char *p[n]; long q[m]; };                                         \
+    extern "C" __global__ void __launch_bounds__(threads, 1) name(const name##_arguments arguments)
+#define DT_ARGUMENTS char *const *p = arguments.p; const long *q = arguments.q;
+#define DT_BLOCK ((long)blockIdx.x)
+#define DT_BLOCKS ((long)gridDim.x)
+#define DT_THREAD ((int)threadIdx.x)
+
+/* All threads of a warp get there. */
+#define dt_warp() __syncwarp()
+static __device__ float dt_shuffle(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+static __device__ float dt_first(float x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
+static __device__ int dt_ishuffle(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+static __device__ int dt_ifirst(int x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }

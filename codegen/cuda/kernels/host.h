@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Before the prelude, on a processor: the same names, for the shim that runs a block's threads as fibers
+ * (tests/codegen/shim.c). A kernel becomes a function like those of the target "cpu". */
+typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const *, const long *); } dt_shim_kernel;
+void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
+void dt_shim_warp(int line);
+float dt_shim_shuffle(float x, int from, int line);
+extern int dt_shim_block, dt_shim_blocks, dt_shim_thread;
+#define DT_LANES
+
+#define DT_KERNEL(name, blocks, threads, n, m)                                                  \
+    static void name##_thread(char *const *p, const long *q);                                   \
+    void name(char *const *p, const long *q)                                                    \
+    {                                                                                           \
+        static const dt_shim_kernel kernel = {blocks, threads, name##_thread};                  \
+        dt_shim_launch(&kernel, p, q);                                                          \
+    }                                                                                           \
+    static void name##_thread(char *const *p, const long *q)
+#define DT_ARGUMENTS
+#define DT_BLOCK ((long)dt_shim_block)
+#define DT_BLOCKS ((long)dt_shim_blocks)
+#define DT_THREAD dt_shim_thread
+
+#define dt_warp() dt_shim_warp(__LINE__)
+#define dt_shuffle(x, mask) dt_shim_shuffle(x, DT_THREAD ^ (mask), __LINE__)
+#define dt_first(x, group) dt_shim_shuffle(x, DT_THREAD / (group) * (group), __LINE__)
+#define dt_ishuffle(x, mask) dt_float_bits(dt_shuffle(dt_bits_float(x), mask))
+#define dt_ifirst(x, group) dt_float_bits(dt_first(dt_bits_float(x), group))

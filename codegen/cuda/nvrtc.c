@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVRTC without its header: a dozen functions of a library that is opened at run time, so that the project builds and
+ * passes its tests without CUDA. No GPU and no driver are needed to compile. */
+#include "codegen/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Program Program; /* nvrtcProgram is a pointer to it */
+
+/* Names of the library, and their types; a status is 0 or an error. */
+#define FUNCTIONS(F)                                                                             \
+    F(Version, int, (int *major, int *minor))                                                    \
+    F(GetErrorString, const char *, (int status))                                                \
+    F(CreateProgram, int, (Program * *program, const char *text, const char *name, int n_headers, \
+                           const char *const *headers, const char *const *names))                \
+    F(DestroyProgram, int, (Program * *program))                                                 \
+    F(CompileProgram, int, (Program * program, int n_options, const char *const *options))       \
+    F(GetProgramLogSize, int, (Program * program, size_t *ret_size))                             \
+    F(GetProgramLog, int, (Program * program, char *ret_log))                                    \
+    F(GetCUBINSize, int, (Program * program, size_t *ret_size))                                  \
+    F(GetCUBIN, int, (Program * program, char *ret_cubin))
+
+typedef struct Nvrtc {
+#define MEMBER(NAME, TYPE, ARGUMENTS) TYPE(*NAME) ARGUMENTS;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} Nvrtc;
+
+/* ---- the library ---- */
+
+static void *open_any(DtArena *arena)
+{
+    static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    const char *home = getenv("CUDA_HOME");
+    const char *folders[] = {home && home[0] ? dt_arena_printf(arena, "%s/lib64/", home) : NULL, "",
+                             "/usr/local/cuda/lib64/"};
+    for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++)
+        for (size_t i = 0; folders[f] && i < sizeof sonames / sizeof sonames[0]; i++) {
+            void *library = dlopen(dt_arena_printf(arena, "%s%s", folders[f], sonames[i]), RTLD_NOW | RTLD_LOCAL);
+            if (library)
+                return library;
+        }
+    return NULL;
+}
+
+static DtStatus open_nvrtc(DtArena *arena, Nvrtc *ret)
+{
+    void *library = open_any(arena);
+    if (!library)
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "there is no NVRTC, which compiles kernels for GPUs: looked for libnvrtc.so.13, .12 and "
+                              "libnvrtc.so in $CUDA_HOME/lib64, where the loader looks, and in /usr/local/cuda/lib64; "
+                              "the package is cuda-nvrtc-13-0 of NVIDIA's repository, or nvidia-cuda-nvrtc of PyPI");
+#define FIND(NAME, TYPE, ARGUMENTS)                                                              \
+    *(void **)&ret->NAME = dlsym(library, "nvrtc" #NAME);                                        \
+    if (!ret->NAME)                                                                              \
+        return dt_status_fail(DT_EXIT_FAILED, "the NVRTC found here has no function nvrtc%s", #NAME);
+    FUNCTIONS(FIND)
+#undef FIND
+    return DT_OK;
+}
+
+static const char *version_of(DtArena *arena, const Nvrtc *nvrtc)
+{
+    int major = 0, minor = 0;
+    nvrtc->Version(&major, &minor);
+    return dt_arena_printf(arena, "NVRTC %d.%d", major, minor);
+}
+
+const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status)
+{
+    Nvrtc nvrtc;
+    *ret_status = open_nvrtc(arena, &nvrtc);
+    return dt_status_ok(ret_status) ? version_of(arena, &nvrtc) : NULL;
+}
+
+/* ---- one text ---- */
+
+static const char *log_of(DtArena *arena, const Nvrtc *nvrtc, Program *program)
+{
+    size_t size = 0;
+    if (nvrtc->GetProgramLogSize(program, &size) != 0)
+        return "";
+    char *log = dt_arena_alloc(arena, size + 1);
+    return nvrtc->GetProgramLog(program, log) == 0 ? log : "";
+}
+
+/* Registers and spills, which the assembler says by kernel:
+ *
+ *   ptxas info    : Compiling entry function 'dt_k0' for 'sm_90a'
+ *   ptxas info    : Function properties for dt_k0
+ *       0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ *   ptxas info    : Used 10 registers, ..  */
+static void read_log(DtArena *arena, const char *log, DtNvrtcResult *ret)
+{
+    static const char entry[] = "Compiling entry function '";
+    uint32_t n = 0;
+    for (const char *at = log; (at = strstr(at, entry)); at++)
+        n++;
+    ret->kernels = DT_NEW_ARRAY(arena, DtNvrtcKernel, n + 1);
+    for (const char *at = log; (at = strstr(at, entry)); at++) {
+        DtNvrtcKernel kernel = {.symbol = NULL};
+        const char *name = at + strlen(entry), *end = strstr(name, entry);
+        kernel.symbol = dt_arena_strndup(arena, name, strcspn(name, "'"));
+        const char *spill = strstr(name, "bytes stack frame, "), *used = strstr(name, "Used ");
+        if (spill && (!end || spill < end))
+            sscanf(spill, "bytes stack frame, %u", &kernel.spilled);
+        if (used && (!end || used < end))
+            sscanf(used, "Used %u", &kernel.registers);
+        ret->kernels[ret->n_kernels++] = kernel;
+    }
+}
+
+static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine, DtNvrtcResult *ret)
+{
+    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), "--fmad=false",
+                                   "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"};
+    const int status = nvrtc->CompileProgram(program, (int)(sizeof options / sizeof options[0]), options);
+    const char *log = log_of(arena, nvrtc, program);
+    if (status != 0)
+        return dt_status_fail(DT_EXIT_FAILED, "%s refused generated kernels for %s (%s): %.400s", ret->version, machine,
+                              nvrtc->GetErrorString(status), log);
+    if (nvrtc->GetCUBINSize(program, &ret->len) != 0 || ret->len == 0)
+        return dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s", ret->version, machine);
+    char *cubin = dt_arena_alloc(arena, ret->len);
+    if (nvrtc->GetCUBIN(program, cubin) != 0)
+        return dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s", ret->version, machine);
+    ret->cubin = (const uint8_t *)cubin;
+    read_log(arena, log, ret);
+    return DT_OK;
+}
+
+DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result)
+{
+    Nvrtc nvrtc;
+    Program *program = NULL;
+    *ret_result = (DtNvrtcResult){.version = NULL};
+    DtStatus status = open_nvrtc(arena, &nvrtc);
+    if (!dt_status_ok(&status))
+        return status;
+    ret_result->version = version_of(arena, &nvrtc);
+    if (nvrtc.CreateProgram(&program, text, "kernels.cu", 0, NULL, NULL) != 0)
+        return dt_status_fail(DT_EXIT_FAILED, "%s takes no program", ret_result->version);
+    status = compile(arena, &nvrtc, program, machine, ret_result);
+    nvrtc.DestroyProgram(&program);
+    return status;
+}

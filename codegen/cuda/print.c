@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel IR as CUDA: what nodes say (codegen/print.h) inside of loops over the items that a thread, or a group of
+ * threads, has (tile.h). Text in the common subset of C and CUDA C++, which touches the machine only by names of
+ * kernels/device.h; kernels/host.h has the same names for a processor.
+ *
+ *   points     for (r = ..; r < points; r += ..) { indices; nodes; stores }
+ *   rows       for (r0 = ..; r0 < rows; r0 += ..) { indices; for each phase { scalars; lanes; combine } }
+ *   columns    for (r = ..; r < columns; r += ..) { indices; for inner { accumulate } stores }
+ *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other }
+ *
+ * In rows, a group of the last warp may have no row left. It goes along, since all threads of a warp combine lanes
+ * together, but through no elements, and stores nothing. */
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/tile.h"
+#include "codegen/print.h"
+
+#define line dt_print_line
+
+/* i0 .. of the free axes, from the number r of the item. */
+static void indices(DtPrint *c, const DtTile *tile)
+{
+    int64_t inside = 1;
+    for (uint32_t a = c->k->n_axes; a-- > 0;) {
+        const long long extent = c->k->extent[a];
+        if (!(tile->free >> a & 1))
+            continue;
+        const char *at = inside == 1 ? "r" : dt_arena_printf(c->arena, "r / %lld", (long long)inside);
+        inside *= extent;
+        if (inside == tile->items)
+            line(c, "const int64_t i%u = %s; /* %s */", a, at, c->k->axis[a]);
+        else
+            line(c, "const int64_t i%u = %s %% %lld; /* %s */", a, at, extent, c->k->axis[a]);
+    }
+}
+
+static void open_items(DtPrint *c, const DtTile *tile)
+{
+    line(c, "for (int64_t r = DT_BLOCK * %u + DT_THREAD; r < %lld; r += DT_BLOCKS * %u) {", tile->threads,
+         (long long)tile->items, tile->threads);
+    c->depth++;
+    indices(c, tile);
+}
+
+static void all_stores(DtPrint *c)
+{
+    dt_print_forget(c);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        dt_print_need(c, c->k->stores.at[s].node);
+    dt_print_define(c, UINT32_MAX, false);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        dt_print_store(c, &c->k->stores.at[s]);
+}
+
+static void print_points(DtPrint *c, const DtTile *tile)
+{
+    open_items(c, tile);
+    all_stores(c);
+    dt_print_close(c, 1);
+}
+
+/* Kernels whose order of work is part of their meaning: in each thread, that of the target "cpu". */
+static void print_special(DtPrint *c, const DtTile *tile)
+{
+    open_items(c, tile);
+    dt_print_special(c);
+    dt_print_close(c, 1);
+}
+
+/* ---- reductions ---- */
+
+/* lanes: of this thread. */
+static void begin_lanes(DtPrint *c, uint32_t phase, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "%s s%u[%u];", dt_print_register(node->dtype), k, lanes);
+            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k, dt_print_identity(c, node));
+        }
+}
+
+static void accumulate(DtPrint *c, uint32_t phase, const char *at)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase))
+            dt_print_accumulate(c, k, at);
+}
+
+static void print_columns(DtPrint *c, const DtTile *tile)
+{
+    const DtKernel *k = c->k;
+    open_items(c, tile);
+    begin_lanes(c, 0, 1);
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+        dt_print_open(c, a);
+    dt_print_forget(c);
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (dt_print_reduces_at(c, n, 0))
+            dt_print_need(c, k->nodes.at[n].args[0]);
+    dt_print_define(c, UINT32_MAX, false);
+    accumulate(c, 0, "0");
+    dt_print_close(c, k->n_axes - k->n_outer);
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (dt_print_reduces_at(c, n, 0)) {
+            line(c, "const %s n%u = s%u[0];", dt_print_register(k->nodes.at[n].dtype), n, n);
+            c->defined[n] = true;
+        }
+    all_stores(c);
+    dt_print_close(c, 1);
+}
+
+/* ---- rows ---- */
+
+/* Stores along the row, or once for it, in that phase. */
+static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
+{
+    const uint32_t inner = ((1u << c->k->n_axes) - 1) & ~((1u << c->k->n_outer) - 1);
+    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along;
+}
+
+/* Values of the row, and stores of them: by one thread, when the others have read what may lie there. */
+static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
+{
+    const uint32_t outer = (1u << c->k->n_outer) - 1;
+    bool stores = false;
+    dt_print_forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
+            dt_print_need(c, k);
+    dt_print_define(c, outer, true);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        stores = stores || stores_at(c, s, phase, false);
+    if (!stores)
+        return;
+    line(c, "dt_warp();");
+    line(c, "if (here && DT_THREAD %% %u == 0) {", tile->group);
+    c->depth++;
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (stores_at(c, s, phase, false))
+            dt_print_store(c, &c->k->stores.at[s]);
+    dt_print_close(c, 1);
+}
+
+/* Marks what the points of a row need in that phase; false: nothing happens there. */
+static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
+{
+    bool any = false;
+    *ret_reduces = false;
+    dt_print_forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase)) {
+            dt_print_need(c, c->k->nodes.at[k].args[0]);
+            *ret_reduces = any = true;
+        }
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (stores_at(c, s, phase, true)) {
+            dt_print_need(c, c->k->stores.at[s].node);
+            any = true;
+        }
+    return any;
+}
+
+static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
+{
+    const uint32_t last = c->k->n_axes - 1;
+    for (uint32_t a = c->k->n_outer; a < last; a++)
+        dt_print_open(c, a);
+    line(c, "for (int64_t j = %u * (DT_THREAD %% %u); j < n; j += %u) {", tile->vector, tile->group, tile->lanes);
+    c->depth++;
+    line(c, "for (int l = 0; l < %u; l++) {", tile->vector);
+    c->depth++;
+    line(c, "const int64_t i%u = j + l; /* %s */", last, c->k->axis[last]);
+    line(c, "if (i%u < n) {", last);
+    c->depth++;
+    dt_print_define(c, UINT32_MAX, false);
+    accumulate(c, phase, "l");
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (stores_at(c, s, phase, true))
+            dt_print_store(c, &c->k->stores.at[s]);
+    dt_print_close(c, 3 + last - c->k->n_outer);
+}
+
+static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "const %s n%u = %s_group(s%u, %u, %u);", dt_print_register(node->dtype), k,
+                 dt_print_reduce(node), k, tile->group, tile->vector);
+            c->defined[k] = true;
+        }
+}
+
+static void print_rows(DtPrint *c, const DtTile *tile)
+{
+    const uint32_t rows = tile->threads / tile->group;
+    const long long items = (long long)tile->items;
+    line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", rows, items, rows);
+    c->depth++;
+    line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", tile->group);
+    line(c, "const int here = r1 < %lld;", items);
+    line(c, "const int64_t r = here ? r1 : %lld, n = here ? %lld : 0;", items - 1,
+         (long long)c->k->extent[c->k->n_axes - 1]);
+    indices(c, tile);
+    for (uint32_t phase = 0; phase <= c->last_phase; phase++) {
+        bool reduces;
+        row_scalars(c, tile, phase);
+        if (!need_points(c, phase, &reduces))
+            continue;
+        begin_lanes(c, phase, tile->vector);
+        row_points(c, tile, phase);
+        combine(c, tile, phase);
+    }
+    dt_print_close(c, 1);
+}
+
+/* ---- a whole kernel ---- */
+
+static uint32_t at_least_one(uint32_t n) { return n ? n : 1; } /* members of a struct */
+
+static size_t head(DtPrint *c, const DtTile *tile, DtDiags *diags)
+{
+    const DtKernel *k = c->k;
+    dt_print_title(c, diags);
+    dt_text_printf(c->out, "DT_KERNEL(%s", k->symbol);
+    const size_t body = c->out->len;
+    line(c, ", %lld, %u, %u, %u)", (long long)tile->blocks, tile->threads, at_least_one(k->pointers.n),
+         at_least_one(k->ints.n));
+    line(c, "{");
+    c->depth++;
+    line(c, "DT_ARGUMENTS");
+    for (uint32_t i = 0; i < k->pointers.n; i++) {
+        const DtKPointer *pointer = &k->pointers.at[i];
+        const char *type = dt_print_type(c, pointer->view->dtype), *mode = pointer->written ? "" : "const ";
+        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
+             pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
+    }
+    line(c, "(void)p, (void)q;");
+    return body;
+}
+
+enum { FEW_THREADS = 8192, LONG = 256 };
+
+/* What leaves a GPU idle is said. */
+static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
+{
+    if (tile->items * tile->group >= FEW_THREADS || tile->each < LONG)
+        return;
+    const long long threads = (long long)(tile->items * tile->group);
+    DtDiag *diag = dt_diag_report(diags, L0589, k->span,
+                                  "a kernel of %lld threads, each of which goes through %.0f elements", threads,
+                                  tile->each);
+    dt_diag_note(diag, "kernel `%s`, for GPUs", k->name);
+}
+
+size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text)
+{
+    DtPrint print, *c = &print;
+    dt_print_begin(kernel, ret_text, c);
+    if (kernel->special)
+        dt_print_special_live(c);
+    for (uint32_t i = 0; i < kernel->nodes.n; i++)
+        if (kernel->nodes.at[i].late) /* limits of the target leave none */
+            dt_print_fail(c, "a sum over rows beside what becomes of each row");
+    const DtTile tile = dt_tile_of(kernel, c->live);
+    c->lines = lines ? diags : NULL;
+    c->known = tile.free;
+    if (lines)
+        lint(kernel, &tile, diags);
+    const size_t body = head(c, &tile, diags);
+    if (kernel->special)
+        print_special(c, &tile);
+    else if (tile.lanes)
+        print_rows(c, &tile);
+    else if (tile.free + 1 < 1u << kernel->n_axes)
+        print_columns(c, &tile);
+    else
+        print_points(c, &tile);
+    c->depth = 0;
+    line(c, "}");
+    dt_text_add(ret_text, "\n");
+    dt_arena_free(c->arena);
+    return body;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile: how the points of a kernel fall to blocks and threads (tile.c). */
+#ifndef DT_CODEGEN_CUDA_TILE_H
+#define DT_CODEGEN_CUDA_TILE_H
+
+#include "codegen/kernel.h"
+
+typedef struct DtTile {
+    uint32_t threads;   /* of a block */
+    uint32_t lanes;     /* of each reduction along a row: 64, 16; 0: there is none */
+    uint32_t group;     /* neighbouring threads that have an item together; 1: each has its own */
+    uint32_t vector;    /* neighbouring lanes of each of these: 16 bytes of the widest that is read along the row */
+    uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
+    int64_t items;      /* rows, columns, or points */
+    double each;        /* elements that a thread goes through for its item */
+    int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
+} DtTile;
+
+DtTile dt_tile_of(const DtKernel *kernel, const bool *live);
+
+#endif

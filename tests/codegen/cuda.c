@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels for GPUs without one.
+ *
+ *   cuda shim [all]     every kernel of some programs, as CUDA text run by the shim (shim.c), leaves the same bits as
+ *                       its C text (which other tests compare with the interpreter), for plain numbers, edges,
+ *                       infinities, NaN; threads run in one of three orders, `all`: in each
+ *   cuda planted        a fault in the text is noticed: another order of lanes, rows that are none, a warp that parts
+ *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for each machine, `all`:
+ *                       of all; skipped where there is no NVRTC */
+#include "codegen/codegen.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/nvrtc.h"
+#include "frontend/lower.h"
+#include "passes/passes.h"
+#include "plan/calls.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Case {
+    const char *path;
+    DtOption dims[6];
+    uint32_t n_dims;
+    bool unfused;
+} Case;
+
+
+/* Extents that are no multiples of lanes, vectors or blocks. */
+static const Case cases[] = {
+    {"examples/diffusion.dsl", {{"batch", "67"}, {"embed", "36"}, {"layers", "2"}}, 3, false},
+    {"examples/quickstart.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
+     5, false},
+    {"examples/quickstart.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
+     5, true},
+    {"examples/gpt2.dsl",
+     {{"batch", "2"}, {"seq", "19"}, {"vocab", "133"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
+    {"examples/vit.dsl",
+     {{"batch", "2"}, {"gh", "3"}, {"ph", "5"}, {"embed", "132"}, {"heads", "2"}, {"layers", "2"}}, 6, false},
+    {"examples/mamba.dsl",
+     {{"batch", "2"}, {"seq", "9"}, {"vocab", "70"}, {"embed", "18"}, {"cell", "3"}, {"layers", "2"}}, 6, false},
+    {"examples/lstm.dsl", {{"batch", "3"}, {"seq", "7"}, {"vocab", "37"}, {"embed", "17"}, {"hidden", "19"}}, 5, false},
+    {"examples/resnet.dsl", {{"batch", "3"}, {"side", "8"}, {"c0", "5"}}, 3, false},
+    {"examples/byol.dsl", {{"batch", "5"}, {"side", "5"}, {"wide", "23"}, {"hidden", "24"}}, 4, false},
+    {"examples/t5.dsl",
+     {{"batch", "2"}, {"src", "11"}, {"tgt", "9"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}}, 6, false},
+};
+static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
+
+typedef struct Fault {
+    const char *of, *from, *to;
+} Fault;
+
+static const Fault faults[] = {
+    {"lanes by another tree", "m = group / 2; m >= 1; m /= 2", "m = 1; m < group; m *= 2"},
+    {"rows that are none are stored", "if (here && ", "if ("},
+    {"blocks leave items out", "DT_BLOCKS * 256", "DT_BLOCKS * 512"},
+    {"a row's last elements are left out", "; j < n; j += 64", "; j + 64 < n; j += 64"},
+    {"a warp parts", "    dt_warp();", "    if (DT_THREAD % 32 > 4) dt_warp();"},
+    {"a thread ends before its warp exchanges lanes", "const int here = ",
+     "if (DT_THREAD % 32 == 7) return; const int here = "},
+};
+
+static uint32_t passed, failed, skipped;
+
+/* ---- texts ---- */
+
+/* The kernels of a program, lowered for GPUs, as the target prints them. */
+static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, DtText *ret_text)
+{
+    DtDiags *diags = dt_diag_new(arena);
+    const DtLowerOptions lower = {.path = of->path, .library = "lib", .parallel = "none", .dims = of->dims,
+                                  .n_dims = of->n_dims, .synthetic = true};
+    DtProgram *program = dt_lower(arena, diags, &lower);
+    const DtPassContext context = {.train = program ? program->train : NULL, .target = DT_TARGET_CUDA,
+                                   .unfused = of->unfused};
+    const DtCodegenOptions options = {.target = target, .source = of->path, .source_folder = ".", .compiler = "test",
+                                      .no_kernels = true, .unfused = of->unfused, .ret_c = ret_text};
+    DtPlanBuilder *builder = dt_write_new(arena);
+    DtStatus status = DT_OK;
+    if (program) {
+        dt_passes_run(program->module, &context, NULL, NULL);
+        status = dt_codegen_plan(program, &options, builder);
+    }
+    if (!program || !dt_status_ok(&status) || dt_diag_errors(diags)) {
+        dt_diag_print(diags, stderr, false);
+        fprintf(stderr, "%s: no kernels for %s\n", of->path, target);
+        exit(1);
+    }
+    return builder;
+}
+
+static void say(bool good, const Case *of, const char *what)
+{
+    passed += good;
+    failed += !good;
+    printf("%s %s%s: %s\n", good ? "ok  " : "FAIL", of->path, of->unfused ? " (unfused)" : "", what);
+    fflush(stdout);
+}
+
+/* ---- shared objects ---- */
+
+static const char *write_text(DtArena *arena, const char *folder, const char *name, const char *text)
+{
+    const char *path = dt_arena_printf(arena, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    if (file)
+        fputs(text, file);
+    if (!file || fclose(file) != 0)
+        abort();
+    return path;
+}
+
+static DtHostBytes build(DtArena *arena, const char *source, const char *more)
+{
+    const char *cc = getenv("CC"), *object = dt_arena_printf(arena, "%s.so", source);
+    const char *command = dt_arena_printf(arena, "%s -x c -std=gnu11 -w -O0 -shared -fPIC -fno-math-errno "
+                                          "-fno-trapping-math -ffp-contract=off %s -o %s %s", cc ? cc : "cc", source,
+                                          object, more);
+    DtHostBytes bytes = {NULL, 0};
+    if (system(command) != 0)
+        return bytes;
+    FILE *file = fopen(object, "r");
+    if (!file)
+        return bytes;
+    fseek(file, 0, SEEK_END);
+    const long len = ftell(file);
+    uint8_t *at = dt_arena_alloc(arena, (size_t)len + 1);
+    rewind(file);
+    if (len > 0 && fread(at, 1, (size_t)len, file) == (size_t)len)
+        bytes = (DtHostBytes){at, (size_t)len};
+    fclose(file);
+    return bytes;
+}
+
+/* ---- the shim ---- */
+
+static void find_calls(DtArena *arena, const DtPlanBuilder *b, DtHostCall **ret_calls, uint32_t *ret_n)
+{
+    const DtPlan plan = {.meta = b->meta.at, .n_meta = b->meta.n, .mesh = b->mesh.at, .n_mesh = b->mesh.n,
+                         .kernels = b->kernels.at, .n_kernels = b->kernels.n, .args = b->args.at, .n_args = b->args.n,
+                         .insts = b->insts.at, .n_insts = b->insts.n, .strings = b->strings.at,
+                         .n_strings = b->strings.n};
+    dt_calls_find(arena, &plan, ret_calls, ret_n);
+    for (uint32_t i = 0; i < *ret_n; i++)
+        (*ret_calls)[i].unit = 0;
+}
+
+/* Both print the same kernels under the same names. */
+static bool are_alike(const DtPlanBuilder *a, const DtPlanBuilder *b)
+{
+    if (a->kernels.n != b->kernels.n || a->args.n != b->args.n)
+        return false;
+    for (uint32_t i = 0; i < a->kernels.n; i++)
+        if (strcmp(a->strings.at + a->kernels.at[i].name, b->strings.at + b->kernels.at[i].name) != 0)
+            return false;
+    return true;
+}
+
+/* The text with each `from` as `to`; NULL: there is none. */
+static const char *planted(DtArena *arena, const char *text, const Fault *fault)
+{
+    DtText out = {0};
+    bool any = false;
+    for (const char *at = text, *next; at; at = next ? next + strlen(fault->from) : NULL) {
+        next = strstr(at, fault->from);
+        dt_text_add_n(&out, at, next ? (size_t)(next - at) : strlen(at));
+        if (next)
+            dt_text_add(&out, fault->to);
+        any = any || next;
+    }
+    const char *copy = any ? dt_arena_strndup(arena, out.at, out.len) : NULL;
+    dt_text_free(&out);
+    return copy;
+}
+
+/* fault: NULL, or what is wrong with the CUDA text, which must be noticed. */
+static void compare(const Case *of, const char *folder, uint32_t order, const Fault *fault)
+{
+    DtArena *arena = dt_arena_new();
+    DtText c = {0}, cuda = {0}, said = {0};
+    const DtPlanBuilder *plain = print(arena, of, "cpu", &c), *device = print(arena, of, "sm_90a", &cuda);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, cuda.at);
+    if (fault)
+        text = planted(arena, text, fault);
+    DtHostCall *calls;
+    uint32_t n, bad = 0;
+    find_calls(arena, plain, &calls, &n);
+    const char *more = dt_arena_printf(arena, "-DDT_SHIM_ORDER=%u tests/codegen/shim.c", order);
+    DtHostPair pair = {.text = dt_arena_printf(arena, "%s%s", dt_prelude_c, c.at), .calls = calls, .n_calls = n,
+                       .verdicts = dt_arena_alloc(arena, n + 1)};
+    /* all rounds of long loops run: nobody finds the variable that would shorten them */
+    pair.plain = build(arena, write_text(arena, folder, "plain.c", pair.text), "-Ddt_most=dt_all");
+    pair.fast = text ? build(arena, write_text(arena, folder, "cuda.c", text), more) : (DtHostBytes){NULL, 0};
+    const bool built = are_alike(plain, device) && pair.plain.at && pair.fast.at && n > 0;
+    DtStatus status = built ? dt_hostrun_compare(&pair, 1) : DT_OK;
+    const bool good = built && !pair.unloadable && (fault || dt_status_ok(&status)); /* it may crash again and again */
+    for (uint32_t i = 0; i < n; i++)
+        if (pair.verdicts[i] != DT_HOST_EQUAL) {
+            bad++;
+            dt_text_printf(&said, " %s", calls[i].symbol);
+        }
+    const char *what = bad ? dt_arena_printf(arena, "%u of %u calls differ:%s", bad, n, said.at)
+                           : dt_arena_printf(arena, "%u calls of %u kernels, the same bits", n, plain->kernels.n);
+    if (fault)
+        what = dt_arena_printf(arena, "%s: %u of %u calls differ", fault->of, bad, n);
+    say(good && (fault ? bad > 0 : !bad), of, what);
+    dt_text_free(&c);
+    dt_text_free(&cuda);
+    dt_text_free(&said);
+    dt_arena_free(arena);
+}
+
+/* ---- NVRTC ---- */
+
+static void compile(const Case *of, const char *machine)
+{
+    DtArena *arena = dt_arena_new();
+    DtText cuda = {0};
+    print(arena, of, machine, &cuda);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes, cuda.at);
+    DtNvrtcResult result;
+    DtStatus status = dt_nvrtc_compile(arena, text, machine, &result);
+    uint32_t spilled = 0, most = 0;
+    for (uint32_t i = 0; dt_status_ok(&status) && i < result.n_kernels; i++) {
+        spilled += result.kernels[i].spilled > 0;
+        most = result.kernels[i].registers > most ? result.kernels[i].registers : most;
+    }
+    const bool good = dt_status_ok(&status) && result.n_kernels > 0 && most > 0 && spilled == 0;
+    say(good, of, !dt_status_ok(&status) ? status.message
+                  : dt_arena_printf(arena, "%s: %u kernels, at most %u registers, %u spill", machine, result.n_kernels,
+                                    most, spilled));
+    dt_text_free(&cuda);
+    dt_arena_free(arena);
+}
+
+static bool has_nvrtc(void)
+{
+    DtArena *arena = dt_arena_new();
+    DtStatus status;
+    const char *version = dt_nvrtc_version(arena, &status);
+    printf("%s\n", version ? version : status.message);
+    dt_arena_free(arena);
+    return version;
+}
+
+enum { ORDERS = 3, COMPILED = 1 }; /* COMPILED: the case that is compiled for each machine */
+
+static void with_shim(bool all, bool faulty)
+{
+    char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];
+    if (!mkdtemp(folder))
+        abort();
+    for (uint32_t i = 0; i < DT_COUNT(faults) && faulty; i++)
+        compare(&cases[0], folder, 0, &faults[i]);
+    for (uint32_t i = 0; i < DT_COUNT(cases) && !faulty; i++)
+        for (uint32_t order = 0; order < ORDERS; order++)
+            if (all || order == i % ORDERS)
+                compare(&cases[i], folder, order, NULL);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    failed += system(command) != 0;
+}
+
+static void with_nvrtc(bool all)
+{
+    if (!has_nvrtc()) {
+        skipped = 1;
+        return;
+    }
+    for (uint32_t i = 0; i < DT_COUNT(cases); i++)
+        for (uint32_t m = 0; m < DT_COUNT(machines); m++)
+            if (all || i == COMPILED)
+                compile(&cases[i], machines[m]);
+}
+
+int main(int argc, char **argv)
+{
+    const bool all = argc == 3 && strcmp(argv[2], "all") == 0;
+    if (argc < 2 || argc > 2 + all)
+        return 2;
+    if (strcmp(argv[1], "nvrtc") == 0)
+        with_nvrtc(all);
+    else
+        with_shim(all, strcmp(argv[1], "planted") == 0);
+    printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    return failed ? 1 : skipped ? 77 : 0;
+}

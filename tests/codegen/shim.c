@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of a CUDA kernel on a processor: each thread is a fiber, which runs until its warp exchanges values or waits
+ * for each other; then others do, in the order DT_SHIM_ORDER: 0 ascending, 1 descending, 2 by chance. What no order may
+ * depend on, and a kernel does, comes out differently. Threads of a warp that do not meet at one line are an error.
+ * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#ifndef DT_SHIM_ORDER
+#define DT_SHIM_ORDER 0
+#endif
+
+typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const *, const long *); } dt_shim_kernel;
+
+int dt_shim_block, dt_shim_blocks, dt_shim_thread;
+void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
+void dt_shim_warp(int line);
+float dt_shim_shuffle(float x, int from, int line);
+
+enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3 };
+typedef enum State { READY, WAITS, DONE } State;
+
+typedef struct Fiber {
+    ucontext_t context;
+    State state;
+    int line, from; /* where it waits; from which thread it wants a value */
+    float gives;
+} Fiber;
+
+static Fiber fibers[MOST];
+static char *stacks;
+static ucontext_t home;
+static const dt_shim_kernel *running;
+static char *const *pointers;
+static const long *integers;
+static uint32_t chance = 12345;
+
+static void run(void)
+{
+    running->thread(pointers, integers);
+    fibers[dt_shim_thread].state = DONE;
+    swapcontext(&fibers[dt_shim_thread].context, &home);
+}
+
+static float wait_for_warp(float x, int from, int line)
+{
+    const int me = dt_shim_thread;
+    fibers[me].state = WAITS;
+    fibers[me].line = line;
+    fibers[me].from = from;
+    fibers[me].gives = x;
+    swapcontext(&fibers[me].context, &home);
+    return fibers[fibers[me].from].gives;
+}
+
+void dt_shim_warp(int line) { (void)wait_for_warp(0, dt_shim_thread, line); }
+float dt_shim_shuffle(float x, int from, int line) { return wait_for_warp(x, from, line); }
+
+static void fail(const char *what, int thread)
+{
+    fprintf(stderr, "shim: %s: block %d, thread %d, line %d\n", what, dt_shim_block, thread, fibers[thread].line);
+    abort();
+}
+
+/* If all threads of the warp wait, they go on. What they give stays until each has gone on and waits again, since none
+ * waits twice before that: a warp whose values are still being taken is let go thread by thread. */
+static void let_go(int warp)
+{
+    static float given[WARP];
+    for (int i = 0; i < WARP; i++)
+        if (fibers[warp + i].state == READY)
+            return;
+    for (int i = 0; i < WARP; i++) {
+        if (fibers[warp + i].state == DONE)
+            fail("others of its warp wait for a thread that has ended", warp + i);
+        if (fibers[warp + i].line != fibers[warp].line)
+            fail("threads of a warp wait at different lines", warp + i);
+        if (fibers[warp + i].from / WARP * WARP != warp)
+            fail("a value is wanted of another warp", warp + i);
+        given[i] = fibers[fibers[warp + i].from].gives;
+    }
+    for (int i = 0; i < WARP; i++) { /* each finds what it wanted as its own */
+        fibers[warp + i].gives = given[i];
+        fibers[warp + i].from = warp + i;
+        fibers[warp + i].state = READY;
+    }
+}
+
+/* The next thread that is ready, -1: none is. */
+static int next_of(int n, int last)
+{
+    int first = 0, step = 1;
+    if (DT_SHIM_ORDER == 2) {
+        chance = chance * 1664525u + 1013904223u;
+        first = (int)((chance >> 8) % (uint32_t)n);
+    } else {
+        first = DT_SHIM_ORDER == 1 ? n - 1 : 0;
+        step = DT_SHIM_ORDER == 1 ? n - 1 : 1;
+    }
+    (void)last;
+    for (int i = 0; i < n; i++)
+        if (fibers[(first + i * step) % n].state == READY)
+            return (first + i * step) % n;
+    return -1;
+}
+
+static void run_block(int n)
+{
+    for (int i = 0; i < n; i++) {
+        fibers[i].state = READY;
+        getcontext(&fibers[i].context);
+        fibers[i].context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+        fibers[i].context.uc_stack.ss_size = STACK;
+        fibers[i].context.uc_link = NULL;
+        makecontext(&fibers[i].context, run, 0);
+    }
+    for (int at = -1; (at = next_of(n, at)) >= 0;) {
+        dt_shim_thread = at;
+        swapcontext(&home, &fibers[at].context);
+        if (fibers[at].state == WAITS)
+            let_go(at / WARP * WARP);
+        else
+            for (int i = at / WARP * WARP; i < at / WARP * WARP + WARP; i++)
+                if (fibers[i].state == WAITS)
+                    let_go(at / WARP * WARP);
+    }
+}
+
+void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)
+{
+    if (!stacks)
+        stacks = malloc((size_t)MOST * STACK);
+    if (!stacks || kernel->threads > MOST || kernel->threads % WARP)
+        abort();
+    running = kernel, pointers = p, integers = q;
+    dt_shim_blocks = kernel->blocks < SOME_BLOCKS ? kernel->blocks : SOME_BLOCKS; /* loops over items do the rest */
+    for (int i = 0; i < dt_shim_blocks; i++) {
+        dt_shim_block = DT_SHIM_ORDER == 1 ? dt_shim_blocks - 1 - i : i;
+        run_block(kernel->threads);
+    }
+}

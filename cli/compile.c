@@ -212,13 +212,13 @@ static bool writes_plan(const DtCli *cli)
            (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
 }
 
-/* Kernels for GPUs can be had as text, and what passes make for them; nothing runs it. */
+/* Steps on real ranks, of --verify, are the processor's. */
 static int check_cuda(const DtCli *cli)
 {
-    const bool text = cli->emit == DT_EMIT_CUDA && !cli->report && !cli->against;
-    if (!cli->verify && (text || !writes_plan(cli)))
+    if (!cli->verify || cli->no_kernels)
         return DT_EXIT_OK;
-    return dt_cli_fail(DT_EXIT_USAGE, "plans for %s cannot be made yet: --emit=cuda prints their kernels", cli->target);
+    return dt_cli_fail(DT_EXIT_USAGE, "--verify runs the plan's code on this machine's processors: with --target=%s "
+                       "add --no-kernels, which proves and evaluates only", cli->target);
 }
 
 static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
@@ -237,9 +237,11 @@ static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
     return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s", cli->target, list);
 }
 
+static bool is_for_gpus(const DtCli *cli) { return cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3); }
+
 static int check_target(const DtCli *cli)
 {
-    const bool cuda = cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3);
+    const bool cuda = is_for_gpus(cli);
     const DtTargetRow *row = cuda ? &dt_target_cuda : &dt_target_cpu;
     const char *names[DT_TARGET_NAMES];
     const uint32_t n = row->names(names);
@@ -446,7 +448,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = check_target(cli);
     if (code != DT_EXIT_OK)
         return code;
-    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
+    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL, is_for_gpus(cli)))
         return DT_EXIT_DIAGNOSTICS;
     code = dt_cli_check_forms(cli, program->module);
     if (code != DT_EXIT_OK)

@@ -213,12 +213,16 @@ static void find_mask(DtTiling *g)
     }
 }
 
-/* Whether value, which is made for each block, draws along axes that blocks know only. */
-static bool draws_by_blocks(const DtTiling *g, const DtValue *value)
+/* Whether value, which is made for each block, draws along axes that blocks know only. seen: by value id, those that
+ * were looked at. */
+static bool draws_by_blocks(const DtTiling *g, const DtValue *value, bool *seen)
 {
     const DtOp *op = value->op;
+    if (seen[value->id])
+        return true; /* else the answer is known */
+    seen[value->id] = true;
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (!draws_by_blocks(g, op->in[i]))
+        if (!draws_by_blocks(g, op->in[i], seen))
             return false;
     for (uint32_t d = 0; op->kind == DT_OP_RNG && d < value->type->rank; d++) {
         const char *axis = value->type->axes[d].name;
@@ -263,8 +267,9 @@ bool dt_tile_analyse(DtTiling *g)
     for (uint32_t k = 0; k < g->n_loops; k++)
         if (mask_counts_along(g, g->loops[k]))
             return false; /* inside a block there is no such axis */
+    bool *seen = DT_NEW_ARRAY(g->e->scratch, bool, g->outside->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
-        if (g->inlined[i] && !draws_by_blocks(g, g->inlined[i]))
+        if (g->inlined[i] && !draws_by_blocks(g, g->inlined[i], seen))
             return false;
     find_mask(g);
     return true;

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "codegen/kernel.h"
 #include "ir/target.h"
+#include "plan/plan.h"
 
 struct DtEmit;
 enum { DT_TARGET_NAMES = 8 };
@@ -24,6 +25,7 @@ typedef struct DtTargetRow {
     /* Appends the text of a kernel, or reports that it has none; returns where what follows the symbol begins: equal
      * texts from there on are equal kernels. */
     size_t (*print)(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
+    DtPlanLaunch (*launch)(const DtKernel *kernel); /* how it is started; NULL: as a function is */
     bool says_lines;                   /* if lines is set, the text says from which lines its parts come */
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
     DtStatus (*build)(struct DtEmit *e);

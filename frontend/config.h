@@ -78,7 +78,7 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
 
 /* Before a plan is made of the program: an optimizer, steps, a chosen layout, and sources that can be read. Reports
  * and returns false otherwise. */
-bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named);
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus);
 
 /* The manual of one block, directive or configuration function (`train`, `shard`, `adamw`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */

@@ -34,26 +34,27 @@ static int64_t mesh_ranks(const DtProgram *program)
     return n;
 }
 
-/* The only target is the processor, and the only communicator joins processes of one machine. The plan is made
- * all the same: its reports are about the cluster, and any machine with the memory can run it. */
-static void lint_cluster(DtDiags *diags, const DtProgram *program)
+/* The target is the processor, if nobody says otherwise, and the only communicator joins processes of one machine. The
+ * plan is made all the same: its reports are about the cluster, and any machine with the memory can run it. */
+static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus)
 {
     const DtClusterConfig *cluster = program->cluster;
     if (!cluster || !program->parallel)
         return; /* the serial program is for one process of this machine, whatever clusters there are */
-    bool gpus = strcmp(cluster->gpu, "cpu") != 0;
+    const bool gpus = strcmp(cluster->gpu, "cpu") != 0 && !for_gpus;
     if (!gpus && cluster->nodes == 1)
         return;
-    DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld CPU processes of one machine",
-                               (long long)mesh_ranks(program));
+    DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld %sprocesses of one machine",
+                               (long long)mesh_ranks(program), for_gpus ? "" : "CPU ");
     if (gpus)
-        dt_diag_note(d, "kernels are for CPU ranks; code for `%s` is not made yet", cluster->gpu);
+        dt_diag_note(d, "kernels are for CPU ranks; --target=sm_90a and the like make them for GPUs as `%s`",
+                     cluster->gpu);
     if (cluster->nodes > 1)
         dt_diag_note(d, "dtrun starts all ranks on its own machine, not on %lld",
                      (long long)cluster->nodes);
 }
 
-bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named)
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus)
 {
     const DtTrainConfig *train = program->train;
     if (!train) {
@@ -78,6 +79,6 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
     ok &= check_readers(diags, train->readers.at, train->readers.n);
     ok &= check_readers(diags, train->eval_readers.at, train->eval_readers.n);
     if (ok)
-        lint_cluster(diags, program);
+        lint_cluster(diags, program, for_gpus);
     return ok;
 }

@@ -410,7 +410,8 @@ static void check_lies(DtVerify *v, const DtValue *value)
     const DtLies *lies = value->lies;
     if (value->type->rank > DT_MAX_RANK || !is_order(value->type, lies))
         dt_verify_fail(v, value->op->span, "result %u lies in an order that is not one of its axes", value->index);
-    else if ((dt_op_info[value->op->kind].data == DT_DATA_VIEW && !value->op->copies) || dt_type_is_ringbuf(value->type))
+    else if ((dt_op_info[value->op->kind].data == DT_DATA_VIEW && !value->op->copies) ||
+             dt_type_is_ringbuf(value->type))
         dt_verify_fail(v, value->op->span, "result %u has no memory of its own", value->index);
     else if (!has_room(value->type, lies, &v->module->mesh))
         dt_verify_fail(v, value->op->span, "result %u lies in rows that overlap, or in too many bytes", value->index);

@@ -55,7 +55,7 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
 {
     const DtDeviceOps *device;
     const DtCommOps *comm;
-    DtStatus status = dt_load_choose(options, &device, &comm);
+    DtStatus status = dt_load_choose(options, plan, &device, &comm);
     if (!dt_status_ok(&status) || device->arena) /* it looks at its own memory */
         return status;
     bool contained = false;
@@ -139,10 +139,11 @@ static void place_in_mesh(DtRank *rank)
     }
 }
 
-DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_device, const DtCommOps **ret_comm)
+DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,
+                        const DtCommOps **ret_comm)
 {
     static const DtDeviceOps *const devices[] = {&dt_device_cpu, &dt_device_cuda, &dt_device_apart};
-    *ret_device = options->device ? NULL : devices[0];
+    *ret_device = options->device ? NULL : devices[plan->n_launches > 0];
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         if (options->device && strcmp(options->device, devices[i]->name) == 0)
             *ret_device = devices[i];
@@ -150,6 +151,9 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_dev
         return dt_status_fail(DT_EXIT_USAGE,
                               "this program has no device `%.60s`, only `cpu`, `cuda` and, for tests, `apart`: the CPU "
                               "with memory of its own", options->device);
+    if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
+        return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
+                              (*ret_device)->name);
     if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
         return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%.60s`, only `shm`",
                               options->comm);
@@ -168,7 +172,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     atomic_store(&rank->slot->pid, (int32_t)getpid());
     atomic_store(&rank->slot->phase, DT_PHASE_LOADING);
     place_in_mesh(rank);
-    status = dt_load_choose(rank->options, &rank->device_ops, &rank->comm_ops);
+    status = dt_load_choose(rank->options, rank->plan, &rank->device_ops, &rank->comm_ops);
     if (dt_status_ok(&status))
         status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->settings);
     if (dt_status_ok(&status))

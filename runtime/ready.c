@@ -18,11 +18,11 @@ bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const D
     return options->eval ? reader->is_eval : !reader->is_eval || meta->eval_every > 0;
 }
 
-static DtStatus check_names(const DtRunOptions *options)
+static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan)
 {
     const DtDeviceOps *device;
     const DtCommOps *comm;
-    return dt_load_choose(options, &device, &comm);
+    return dt_load_choose(options, plan, &device, &comm);
 }
 
 static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
@@ -86,7 +86,7 @@ static DtStatus check_outputs(const DtRunOptions *options)
 
 DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
-    DtStatus status = check_names(options);
+    DtStatus status = check_names(options, plan);
     if (dt_status_ok(&status))
         status = check_question(options, plan);
     if (dt_status_ok(&status))

@@ -367,8 +367,9 @@ static inline bool dt_rank_aborted(const DtRank *rank)
 DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd,
                       DtRank *ret_rank);
 void dt_load_close(DtRank *rank);
-/* The tables that options->device and comm name. */
-DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_device, const DtCommOps **ret_comm);
+/* The tables that options->device and comm name; without a name the device that the plan has code for. */
+DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,
+                        const DtCommOps **ret_comm);
 
 /* init.c: values of all stores before step 0. */
 bool dt_init_stores(DtRank *rank);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs of NVIDIA: kernels as text that NVRTC compiles. No plan has them yet: what can be had is the text, and what the
- * compiler says of it (`--emit=cuda`). */
+/* GPUs of NVIDIA: kernels as text, and as code for each of the machines that are asked for, by NVRTC. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/emit.h"
+
+#include "base/digest.h"
+#include "base/hostcache.h"
 
 #include <string.h>
 
@@ -43,30 +45,97 @@ static const char *machine(const char *name) { return name; }
 
 /* ---- code ---- */
 
-/* What the compiler makes of the kernels, by machine, behind their text. */
-static DtStatus build(DtEmit *e)
+enum { UNITS = 4 }; /* fixed, so that the bytes do not depend on the machine that compiles */
+
+static const char *unit_text(DtEmit *e, uint32_t unit)
 {
-    DtText text = {0}, *said = e->options->ret_c;
-    DtStatus status = DT_OK;
+    DtText text = {0};
     dt_text_add(&text, dt_cuda_device);
     dt_text_add(&text, dt_prelude_c);
     dt_text_add(&text, dt_cuda_lanes);
-    for (uint32_t i = 0; i < e->kernel_texts.n; i++)
+    for (uint32_t i = unit; i < e->kernel_texts.n; i += UNITS)
         dt_text_add(&text, e->kernel_texts.at[i]);
-    const char *rest = e->options->no_kernels ? NULL : e->options->target;
-    for (const char *at = rest; at && dt_status_ok(&status); at = rest) {
-        DtNvrtcResult result;
-        const char *name = dt_arena_strndup(e->arena, at, next_of(at, &rest));
-        status = dt_nvrtc_compile(e->arena, text.at, name, &result);
-        if (!dt_status_ok(&status) || !said)
-            continue;
-        dt_text_printf(said, "/* %s for %s: %zu bytes\n", result.version, name, result.len);
-        for (uint32_t i = 0; i < result.n_kernels; i++)
-            dt_text_printf(said, " * %s: %u registers, %u bytes spilled\n", result.kernels[i].symbol,
-                           result.kernels[i].registers, result.kernels[i].spilled);
-        dt_text_add(said, " */\n");
-    }
+    const char *kept = dt_arena_strndup(e->arena, text.at, text.len);
     dt_text_free(&text);
+    return kept;
+}
+
+static void say(DtText *said, const DtNvrtcResult *result, const char *machine)
+{
+    dt_text_printf(said, "/* %s for %s: %zu bytes\n", result->version, machine, result->len);
+    for (uint32_t i = 0; i < result->n_kernels; i++)
+        dt_text_printf(said, " * %s: %u registers, %u bytes spilled\n", result->kernels[i].symbol,
+                       result->kernels[i].registers, result->kernels[i].spilled);
+    dt_text_add(said, " */\n");
+}
+
+/* What the compiler makes of a text is the same each time; it is kept beside what the host compiler makes. */
+static void find_key(const char *text, const char *machine, const char *version, uint8_t ret_key[DT_DIGEST_BYTES])
+{
+    const char *const parts[] = {"cubin", version, machine, text};
+    DtDigest digest;
+    dt_digest_begin(&digest);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        dt_digest_add(&digest, parts[i], strlen(parts[i]) + 1);
+    dt_digest_end(&digest, ret_key);
+}
+
+static DtStatus compile(DtEmit *e, const char *text, const char *machine, DtNvrtcResult *ret_result)
+{
+    uint8_t key[DT_DIGEST_BYTES];
+    const char *why, *kept;
+    int folder;
+    DtStatus status = DT_OK;
+    *ret_result = (DtNvrtcResult){.version = dt_nvrtc_version(e->arena, &status)};
+    if (!dt_status_ok(&status))
+        return status;
+    find_key(text, machine, ret_result->version, key);
+    dt_hostcache_open(e->arena, &folder, &why);
+    if (!e->options->ret_c && dt_hostcache_find(e->arena, folder, key, &kept, &ret_result->len)) {
+        ret_result->cubin = (const uint8_t *)kept;
+    } else {
+        status = dt_nvrtc_compile(e->arena, text, machine, ret_result);
+        if (dt_status_ok(&status))
+            dt_hostcache_keep(e->arena, folder, key, ret_result->cubin, ret_result->len);
+    }
+    dt_hostcache_close(folder);
+    return status;
+}
+
+/* The unit's code for each machine, one record behind the other (plan.h, LNCH). */
+static DtStatus build_unit(DtEmit *e, uint32_t unit)
+{
+    const char *text = unit_text(e, unit), *rest;
+    const uint64_t len = strlen(text), source = dt_write_blob(e->plan, text, len);
+    for (const char *at = e->options->target; at; at = rest) {
+        DtNvrtcResult result = {.version = ""};
+        const char *name = dt_arena_strndup(e->arena, at, next_of(at, &rest));
+        const DtStatus status = e->options->no_kernels ? DT_OK : compile(e, text, name, &result);
+        if (!dt_status_ok(&status))
+            return status;
+        if (e->options->ret_c && result.len)
+            say(e->options->ret_c, &result, name);
+        const DtPlanCode code = {.target = dt_write_str(e->plan, name),
+                                 .compiler = dt_write_str(e->plan, result.version),
+                                 .source = source,
+                                 .source_len = len,
+                                 .binary_len = result.len,
+                                 .binary = result.len ? dt_write_blob(e->plan, result.cubin, result.len) : 0};
+        DT_PUSH(e->plan->arena, e->plan->codes, code);
+    }
+    return DT_OK;
+}
+
+static DtStatus build(DtEmit *e)
+{
+    DtStatus status = DT_OK;
+    uint32_t n_machines = 1;
+    for (const char *at = e->options->target; *at; at++)
+        n_machines += *at == ',';
+    for (uint32_t i = 0; i < e->plan->kernels.n; i++)
+        e->plan->kernels.at[i].code = i % UNITS * n_machines;
+    for (uint32_t u = 0; u < UNITS && dt_status_ok(&status); u++)
+        status = build_unit(e, u);
     return status;
 }
 
@@ -95,6 +164,7 @@ const DtTargetRow dt_target_cuda = {
     .names = names,
     .machine = machine,
     .print = dt_cuda_print,
+    .launch = dt_cuda_launch,
     .says_lines = true,
     .build = build,
     .multiplies = multiplies,

@@ -3,7 +3,8 @@
  * passes its tests without CUDA. No GPU and no driver are needed to compile. */
 #include "codegen/cuda/nvrtc.h"
 
-#include <dlfcn.h>
+#include "base/cudalib.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,36 +32,19 @@ typedef struct Nvrtc {
 
 /* ---- the library ---- */
 
-static void *open_any(DtArena *arena)
-{
-    static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    const char *home = getenv("CUDA_HOME");
-    const char *folders[] = {home && home[0] ? dt_arena_printf(arena, "%s/lib64/", home) : NULL, "",
-                             "/usr/local/cuda/lib64/"};
-    for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++)
-        for (size_t i = 0; folders[f] && i < sizeof sonames / sizeof sonames[0]; i++) {
-            void *library = dlopen(dt_arena_printf(arena, "%s%s", folders[f], sonames[i]), RTLD_NOW | RTLD_LOCAL);
-            if (library)
-                return library;
-        }
-    return NULL;
-}
-
 static DtStatus open_nvrtc(DtArena *arena, Nvrtc *ret)
 {
-    void *library = open_any(arena);
-    if (!library)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "there is no NVRTC, which compiles kernels for GPUs: looked for libnvrtc.so.13, .12 and "
-                              "libnvrtc.so in $CUDA_HOME/lib64, where the loader looks, and in /usr/local/cuda/lib64; "
-                              "the package is cuda-nvrtc-13-0 of NVIDIA's repository, or nvidia-cuda-nvrtc of PyPI");
+    static const char *const versions[] = {"13", "12", NULL};
+    static const DtCudaLib library = {"nvrtc", versions,
+                                      "package cuda-nvrtc-13-0 of NVIDIA's repository, or nvidia-cuda-nvrtc of PyPI"};
+    void *handle;
+    DtStatus status = dt_cudalib_open(arena, &library, &handle);
 #define FIND(NAME, TYPE, ARGUMENTS)                                                              \
-    *(void **)&ret->NAME = dlsym(library, "nvrtc" #NAME);                                        \
-    if (!ret->NAME)                                                                              \
-        return dt_status_fail(DT_EXIT_FAILED, "the NVRTC found here has no function nvrtc%s", #NAME);
+    if (dt_status_ok(&status))                                                                   \
+        status = dt_cudalib_find(handle, &library, "nvrtc" #NAME, (void **)&ret->NAME);
     FUNCTIONS(FIND)
 #undef FIND
-    return DT_OK;
+    return status;
 }
 
 static const char *version_of(DtArena *arena, const Nvrtc *nvrtc)

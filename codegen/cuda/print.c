@@ -253,16 +253,32 @@ static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
     dt_diag_note(diag, "kernel `%s`, for GPUs", k->name);
 }
 
+/* Ready to print, with what is computed at all; the caller frees c->arena. */
+static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c)
+{
+    dt_print_begin(kernel, text, c);
+    if (kernel->special)
+        dt_print_special_live(c);
+    return dt_tile_of(kernel, c->live);
+}
+
+DtPlanLaunch dt_cuda_launch(const DtKernel *kernel)
+{
+    DtPrint print;
+    DtText text = {0};
+    const DtTile tile = begin(kernel, &text, &print);
+    dt_arena_free(print.arena);
+    dt_text_free(&text);
+    return (DtPlanLaunch){.blocks = (uint32_t)tile.blocks, .threads = tile.threads};
+}
+
 size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text)
 {
     DtPrint print, *c = &print;
-    dt_print_begin(kernel, ret_text, c);
-    if (kernel->special)
-        dt_print_special_live(c);
+    const DtTile tile = begin(kernel, ret_text, c);
     for (uint32_t i = 0; i < kernel->nodes.n; i++)
         if (kernel->nodes.at[i].late) /* limits of the target leave none */
             dt_print_fail(c, "a sum over rows beside what becomes of each row");
-    const DtTile tile = dt_tile_of(kernel, c->live);
     c->lines = lines ? diags : NULL;
     c->known = tile.free;
     if (lines)

@@ -312,16 +312,16 @@ run program.dsl --parallel two -o plan --target=cpu-v3; exits 0
 run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target pdp11'
 run program.dsl --parallel two -o plan --target="$([ "$(uname -m)" = x86_64 ] && echo cpu-arm64 || echo cpu-v2)"; exits 2; says 'cannot be made on this machine'
 run program.dsl --parallel two -o plan --target=cpuv3; exits 2; says 'did you mean cpu-v3?'
-run program.dsl --parallel two -o plan --target=sm_90a; exits 2; says '--emit=cuda prints their kernels'
+run program.dsl --parallel two -o plan --target=sm_90a --no-kernels; exits 0
 run program.dsl --parallel two --emit=cuda --target=sm_90; exits 2; says 'no target sm_90; did you mean sm_90a?'
 run program.dsl --parallel two --emit=cuda; exits 2; says '--emit=cuda takes one of sm_100a, sm_90a, sm_80'
-run program.dsl --parallel two --emit=c --target=sm_80; exits 2; says '--emit=cuda prints their kernels'
+run program.dsl --parallel two --verify --target=sm_80; exits 2; says "with --target=sm_80 add --no-kernels"
 "$dtc" program.dsl --parallel two --emit=cuda --no-kernels --target=sm_80,sm_90a >cuda 2>err; code=$?; what="kernels as CUDA"; exits 0
 holds grep -q '^DT_KERNEL(dt_k0, [0-9]*, 256, ' cuda; holds grep -q '^ *\/\* [a-z/]*.dsl:[0-9]* \*\/$' cuda
 what="kernels as CUDA, compiled"
 "$dtc" program.dsl --parallel two --emit=cuda --target=sm_80 >cuda 2>err; code=$?
 if [ $code = 0 ]; then holds grep -q '^ \* dt_k0: [1-9][0-9]* registers, 0 bytes spilled$' cuda
-else code=$((code - 1)); exits 0; says 'the package is cuda-nvrtc'; fi
+else code=$((code - 1)); exits 0; says 'package cuda-nvrtc'; fi
 sed 's/optimizer = .*//' mini/train.dsl | sed 's/model.dsl/mini\/model.dsl/' >serial.dsl
 run serial.dsl --check; exits 0; says 'warning[L0465]'
 run serial.dsl -o other; exits 3; says 'error[E0453]'; holds test ! -e other

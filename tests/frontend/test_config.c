@@ -185,9 +185,9 @@ Test(config, synthetic)
         assert_near(r->source.hi, i == 0 || i == 3 ? 30522 : 2);
     }
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none", .synthetic = true});
-    cr_assert(dt_configready_check(diags, p, true));
+    cr_assert(dt_configready_check(diags, p, true, false));
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none"});
-    cr_assert_not(dt_configready_check(diags, p, true));
+    cr_assert_not(dt_configready_check(diags, p, true, false));
 }
 
 /* What schedules of torch.optim.lr_scheduler 2.15 give: OneCycleLR, PolynomialLR, CosineAnnealingLR,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Before the prelude, on the device: the machine's names for what kernels say. Compiled by NVRTC, without headers;
  * functions are the device's (--device-as-default-execution-space), and nothing is contracted (--fmad=false). */
+#ifndef DT_HOST /* host.h stands before it */
 #define __builtin_fmaf __fmaf_rn
 #define __builtin_fma __fma_rn
 #define __builtin_floor floor
@@ -27,3 +28,4 @@ static __device__ float dt_shuffle(float x, int mask) { return __shfl_xor_sync(0
 static __device__ float dt_first(float x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
 static __device__ int dt_ishuffle(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 static __device__ int dt_ifirst(int x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
+#endif

@@ -9,6 +9,7 @@ extern int dt_shim_block, dt_shim_blocks, dt_shim_thread;
 #define DT_LANES
 
 #define DT_KERNEL(name, blocks, threads, n, m)                                                  \
+    const int name##_counts[2] = {n, m};                                                        \
     static void name##_thread(char *const *p, const long *q);                                   \
     void name(char *const *p, const long *q)                                                    \
     {                                                                                           \

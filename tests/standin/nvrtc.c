@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libnvrtc.so.13: the host compiler, on the text of kernels with the host's body of their prelude and the shim
+ * (tests/codegen/shim.c). What comes out is an image for the stand-in driver. */
+#include "standin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OK, FAILED = 6 };
+
+typedef struct Program {
+    char *text, *image;
+    size_t bytes;
+} Program;
+
+int nvrtcVersion(int *ret_major, int *ret_minor)
+{
+    *ret_major = 13, *ret_minor = 99; /* a version of its own: images are none of a device's */
+    return OK;
+}
+
+const char *nvrtcGetErrorString(int status) { return status == OK ? "no error" : "the host compiler failed"; }
+
+int nvrtcCreateProgram(Program **ret_program, const char *text, const char *name, int n, const char *const *headers,
+                       const char *const *names)
+{
+    (void)name, (void)n, (void)headers, (void)names;
+    *ret_program = calloc(1, sizeof **ret_program);
+    (*ret_program)->text = strdup(text);
+    return OK;
+}
+
+int nvrtcDestroyProgram(Program **program)
+{
+    free((*program)->text);
+    free((*program)->image);
+    free(*program);
+    *program = NULL;
+    return OK;
+}
+
+static int write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    return file && fputs("#include \"" SOURCE "/codegen/cuda/kernels/host.h\"\n", file) >= 0 &&
+           fputs(text, file) >= 0 && fclose(file) == 0;
+}
+
+static int read_image(Program *program, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    fseek(file, 0, SEEK_END);
+    program->bytes = (size_t)ftell(file);
+    rewind(file);
+    program->image = malloc(program->bytes);
+    const int good = program->image && fread(program->image, 1, program->bytes, file) == program->bytes;
+    fclose(file);
+    return good;
+}
+
+int nvrtcCompileProgram(Program *program, int n_options, const char *const *options)
+{
+    (void)n_options, (void)options;
+    char folder[] = "/tmp/dt_nvrtcXXXXXX", source[64], image[64], command[2000];
+    if (!mkdtemp(folder))
+        return FAILED;
+    snprintf(source, sizeof source, "%s/k.c", folder);
+    snprintf(image, sizeof image, "%s/k.so", folder);
+    snprintf(command, sizeof command,
+             "cc -std=gnu11 -w -O1 -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off -DDT_HOST "
+             "-o %s %s " SOURCE "/tests/codegen/shim.c", image, source);
+    const int good = write_text(source, program->text) && system(command) == 0 && read_image(program, image);
+    unlink(source);
+    unlink(image);
+    rmdir(folder);
+    return good ? OK : FAILED;
+}
+
+int nvrtcGetProgramLogSize(Program *program, size_t *ret_size)
+{
+    (void)program;
+    *ret_size = 1;
+    return OK;
+}
+
+int nvrtcGetProgramLog(Program *program, char *ret_log)
+{
+    (void)program;
+    ret_log[0] = '\0';
+    return OK;
+}
+
+int nvrtcGetCUBINSize(Program *program, size_t *ret_size)
+{
+    *ret_size = program->bytes;
+    return OK;
+}
+
+int nvrtcGetCUBIN(Program *program, char *ret_cubin)
+{
+    memcpy(ret_cubin, program->image, program->bytes);
+    return OK;
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans for GPUs on stand-ins of CUDA's libraries:  training.py DTC DTRUN
+
+Each program is compiled for the processor and for sm_90a (by the stand-in of NVRTC: the CUDA text with the host's body of its
+prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order,
+and products are summed in double on both sides. Instructions begun on the device run late, and host code cannot reach its
+memory; several ranks share it. Code is kept, and equal bytes come out twice."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+STEPS = 3
+SMALL = ["-D", "batch=4", "-D", "seq=16", "-D", "vocab=61", "-D", "embed=32", "-D", "layers=2"]
+PROGRAMS = [  # name, file, layout, further arguments
+    ("gpt", "examples/quickstart.dsl", "none", SMALL),
+    ("gpt, 16 bits", "examples/quickstart.dsl", "none",
+     SMALL + ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]),
+    ("recurrence", "examples/mamba.dsl", "none", ["-D", "batch=2", "-D", "seq=12", "-D", "vocab=70", "-D", "embed=16",
+                                                  "-D", "cell=4", "-D", "layers=2"]),
+    ("images", "examples/resnet.dsl", "none", ["-D", "batch=4", "-D", "side=8", "-D", "c0=4"]),
+    ("experts", "examples/moe.dsl", "none", ["-D", "batch=2", "-D", "pool=2", "-D", "seq=16", "-D", "vocab=64", "-D", "layers=2", "-D", "embed=32",
+                                             "-D", "ffn=32", "-D", "kv=2", "-D", "group=2", "-D", "head=8"]),
+    ("zero", "tests/runtime/zero.dsl", "z3", []),
+    ("pipeline", "tests/runtime/zero.dsl", "pipe", []),
+]
+
+
+def run(*command, wants=0):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode != wants:
+        sys.exit("%s: exit code %d\n%s%s" % (" ".join(command), done.returncode, done.stdout[-800:], done.stderr[-1500:]))
+    return done.stdout + done.stderr
+
+
+def numbers(path):
+    with open(path) as file:
+        log = [json.loads(line) for line in file]
+    return [(e["step"], e.get("loss"), e.get("grad_norm")) for e in log if e["event"] == "step"]
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def train(dtrun, plan, *arguments):
+    run(dtrun, plan, "--quiet", "--steps", str(STEPS), "--log", plan + ".jsonl", "--save", plan + ".saved", *arguments)
+    step = os.path.join(plan + ".saved", "step-%08d" % STEPS)
+    return numbers(plan + ".jsonl"), {name: bytes_of(os.path.join(step, name)) for name in sorted(os.listdir(step))
+                                      if name.endswith(".safetensors")}
+
+
+def check(dtc, dtrun, number, name, file, layout, arguments):
+    plans = []
+    for target in ("cpu", "sm_90a"):
+        plans.append("%d.%s.plan" % (number, target))
+        run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1], *arguments)
+    wanted = train(dtrun, plans[0], "--gemm", "plain")
+    got = train(dtrun, plans[1], "--share-gpu")
+    assert len(wanted[0]) == STEPS and wanted[0] == got[0], "%s: steps are %s instead of %s" % (name, got[0], wanted[0])
+    assert wanted[1] == got[1], "%s: checkpoints differ" % name
+    assert len(wanted[1]) >= 1, name
+    return plans[1]
+
+
+def main():
+    dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["XDG_CACHE_HOME"] = folder
+        for number, program in enumerate(PROGRAMS):
+            plan = check(dtc, dtrun, number, *program)
+            print("ok", program[0], flush=True)
+        again = os.path.join(ROOT, PROGRAMS[0][1])
+        run(dtc, again, "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", "again.plan", *SMALL)
+        assert bytes_of("again.plan") == bytes_of("0.sm_90a.plan"), "equal programs make other plans"
+        said = run(dtrun, plan, "--quiet", "--steps", "1", wants=1)
+        assert re.search(r"has \d+ ranks and this machine 1 GPU; with --share-gpu ranks share them", said), said
+        said = run(dtrun, "0.sm_90a.plan", "--quiet", "--steps", "1", "--device", "cpu", wants=1)
+        assert "the plan is for target `sm_90a`, which this program cannot run" in said, said
+    print("%d passed, 0 failed" % (len(PROGRAMS) + 3))
+
+
+main()

@@ -18,7 +18,7 @@ static DtStatus check_target(const char *target)
     if (strcmp(target, "cpu") == 0 || !dt_hostcc_runs(target))
         return dt_status_fail(DT_EXIT_FAILED,
                               "the plan is for target `%.40s`, which this program cannot run; "
-                              "compile it with --target=cpu, or leave --device out",
+                              "compile it with --target=cpu",
                               target);
     return DT_OK;
 }

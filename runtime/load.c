@@ -151,6 +151,11 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
         return dt_status_fail(DT_EXIT_USAGE,
                               "this program has no device `%.60s`, only `cpu`, `cuda` and, for tests, `apart`: the CPU "
                               "with memory of its own", options->device);
+    if ((*ret_device == &dt_device_cuda) != (plan->n_launches > 0) && plan->n_kernels > 0)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "the plan has code for %s, and none for device `%s`: compile it with --target=%s",
+                              dt_plan_str(plan, plan->meta->target), (*ret_device)->name,
+                              plan->n_launches ? "cpu" : "sm_90a");
     if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
                               (*ret_device)->name);

@@ -175,7 +175,9 @@ Test(graph, copies)
             for (uint32_t j = 0; j < op->n_out; j++) {
                 map[op->out[j]->id] = made->out[j];
                 cr_expect_null(made->out[j]->over);
+                cr_expect_null(made->out[j]->lies);
                 op->out[j]->over = NULL;
+                op->out[j]->lies = NULL;
             }
             DtText one = {0}, two = {0};
             dt_irtext_print_op(func, op, &one);

@@ -16,6 +16,8 @@ static void begin(Tiny *tiny, const char *device, const char *target)
     *tiny = (Tiny){.arena = dt_arena_new()};
     tiny_open(tiny, tiny_build(tiny->arena, target, 0.3));
     tiny->options.device = device;
+    if (strcmp(device, "cuda") == 0)
+        tiny->options.gemm = DT_GEMM_DEFAULT;
 }
 
 static void end(Tiny *tiny)
@@ -91,9 +93,8 @@ Test(cuda, says_what_is_missing)
     expect("driver=11080", "sm_90a", DT_EXIT_FAILED, "knows CUDA 11.8, and 12.0 is the oldest");
     expect("memory=50000", "sm_90a", DT_EXIT_DOES_NOT_FIT,
            "a rank needs 68.2 KiB on its GPU, which has 48.8 KiB free for each of 1");
-    expect("", "cpu-v1", DT_EXIT_FAILED,
-           "the plan has code for cpu-v1, and none for this stand-in 0 (sm_90): compile it with "
-           "--target=sm_90a");
+    expect("", "cpu-v1", DT_EXIT_USAGE,
+           "the plan has code for cpu-v1, and none for device `cuda`: compile it with --target=sm_90a");
     expect("", "sm_80", DT_EXIT_FAILED,
            "the plan has code for sm_80, and none for this stand-in 0 (sm_90)");
 }

@@ -14,7 +14,6 @@ enum { DT_TARGET_NAMES = 8 };
 
 typedef struct DtTargetRow {
     DtTargetKind kind;
-    const DtTargetLimits *limits;      /* what passes know, too */
 
     /* machines */
     bool (*has)(const char *name);     /* whether "cpu-v4", "sm_90a" is one of its own */

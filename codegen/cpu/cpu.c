@@ -28,7 +28,6 @@ static int64_t block_rows(int64_t n)
 
 const DtTargetRow dt_target_cpu = {
     .kind = DT_TARGET_CPU,
-    .limits = &dt_target_limits[DT_TARGET_CPU],
     .has = dt_hostcc_known,
     .names = dt_hostcc_targets,
     .machine = machine,

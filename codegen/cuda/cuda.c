@@ -159,7 +159,6 @@ static int64_t block_rows(int64_t n)
 
 const DtTargetRow dt_target_cuda = {
     .kind = DT_TARGET_CUDA,
-    .limits = &dt_target_limits[DT_TARGET_CUDA],
     .has = has,
     .names = names,
     .machine = machine,

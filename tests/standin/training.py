@@ -15,7 +15,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-STEPS = 3
+STEPS = 2
 SMALL = ["-D", "batch=4", "-D", "seq=16", "-D", "vocab=61", "-D", "embed=32", "-D", "layers=2"]
 PROGRAMS = [  # name, file, layout, further arguments
     ("gpt", "examples/quickstart.dsl", "none", SMALL),

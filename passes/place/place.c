@@ -195,22 +195,23 @@ static void place_source(DtPlaceScope *s, const DtOp *op, DtValue **map)
 static bool place_ops(Work *w);
 
 /* What may wait in a library function: nothing. */
-static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **types)
+static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **types, bool is_ring)
 {
     for (uint32_t i = 0; i < p->made.n; i++)
-        if (p->made.at[i].from == func &&
+        if (p->made.at[i].from == func && p->made.at[i].is_ring == is_ring &&
             memcmp(p->made.at[i].types, types, func->inputs.n * sizeof *types) == 0)
             return p->made.at[i].to;
     Work w;
     const DtPlaceLike like = {types, func->inputs.n};
     begin(&w, p, func, types, DT_NEW_ARRAY(p->module->arena, bool, func->n_values + 1), "");
     w.s.like = &like;
+    w.s.is_ring = is_ring;
     if (!place_ops(&w))
         return NULL;
     for (uint32_t i = 0; i < func->results.n; i++)
         dt_graph_return(w.s.b.func, w.map[func->results.at[i]->id]);
     DtFunc *made = finish(&w);
-    DT_PUSH(p->module->arena, p->made, ((DtPlaceMade){func, types, made}));
+    DT_PUSH(p->module->arena, p->made, ((DtPlaceMade){func, types, is_ring, made}));
     return made;
 }
 
@@ -219,7 +220,7 @@ static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in, const DtP
     const DtType **types = DT_NEW_ARRAY(s->p->module->arena, const DtType *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         types[i] = ring->axis ? ring->types[i] : in[i]->type;
-    DtFunc *func = place_called(s->p, op->func, types);
+    DtFunc *func = place_called(s->p, op->func, types, ring->axis != NULL);
     if (!func)
         return NULL;
     return ring->axis ? dt_ring_call(&s->b, func, op->text, ring->axis, ring->mesh, in)
@@ -411,7 +412,7 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
     DtValue *value = w->map[old->id];
     uint16_t over = value->type->partial & (uint16_t)~w->s.p->time;
     if (!over || w->s.p->lazy || w->s.lazy[old->id] || value->type->pending != DT_REDUCE_SUM ||
-        (w->uses[old->id] < 2 && !widens(op)))
+        (w->uses[old->id] < 2 && (!widens(op) || w->s.is_ring)))
         return value;
     return dt_placeconvert_to(
         &w->s, value, settled(&w->s, value, dt_placeconvert_rule(&w->s, value), w->s.p->time));

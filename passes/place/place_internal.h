@@ -50,6 +50,7 @@ typedef struct DtPlaceKnown {
 typedef struct DtPlaceMade {
     const DtFunc *from;
     const DtType **types;
+    bool is_ring;
     DtFunc *to;
 } DtPlaceMade;
 
@@ -83,6 +84,7 @@ typedef struct DtPlaceLike {
 typedef struct DtPlaceScope {
     DtPlacer *p;
     const DtPlaceLike *like; /* of a library function, otherwise NULL */
+    bool is_ring;            /* of one whose keys travel: sums over them are the ring's to complete */
     DtBuilder b;
     DT_VEC(DtPlaceInfo) info; /* by id of the new values */
     const bool *lazy;         /* by id of the old values */

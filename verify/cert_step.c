@@ -280,7 +280,8 @@ CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape
 {
     CertNode parts = {
         .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = in, .index = index};
-    CertNode *node = serial_of(state, &parts);
+    CertNode *node = dt_cert_is(op->kind, "add") ? one_of(&parts) : NULL;
+    node = node ? node : serial_of(state, &parts);
     for (uint32_t i = 0; i < op->n_in && !node; i++) {
         const CertNote *note = in[i]->note;
         for (uint32_t k = 0; note && k < note->users.n; k++) {

@@ -470,9 +470,21 @@ static bool set(PlanWalk *walk, const DtPlanSchedule *item)
     return true;
 }
 
+/* Before an item without a note: attention that no loop is around ends with a note behind its instructions. */
+static void end_tiles(PlanWalk *walk)
+{
+    if (!walk->back && walk->tiles.open && walk->tiles.n_loops == 0 && walk->note < walk->end &&
+        *walk->note == DT_NOTE_BLOCK) {
+        walk->note++;
+        dt_certplan_block(walk);
+    }
+}
+
 static bool walk_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     walk->inst = inst;
+    if (inst->kind == DT_INST_WAIT)
+        end_tiles(walk);
     const bool silent = inst->kind == DT_INST_ZERO || inst->kind == DT_INST_READ || inst->kind == DT_INST_WAIT;
     if (!dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk)))
         return false;
@@ -525,6 +537,7 @@ static bool when(PlanWalk *walk, uint32_t at)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     const uint32_t kept = walk->guard, end = at + 1 + item->body;
+    end_tiles(walk);
     settle(walk);
     const PlanFrame *frame = walk->frame;
     if (!is_run_once(walk) || walk->tiles.open || walk->back || !frame || walk->count[item->reg] ||

@@ -46,11 +46,13 @@ static bool is_filled(const Fill *f)
     return is;
 }
 
-/* Whether the op can be done in front of the window; what it needs goes with it. */
+/* Whether the op can be done in front of the window; what it needs goes with it, and is looked at once. */
 static bool may_go(Fill *f, uint32_t at)
 {
     const DtOp *op = f->func->ops.at[at];
     bool may = true;
+    if (f->goes[at])
+        return true; /* else the answer is known */
     f->goes[at] = true;
     for (uint32_t k = 0; may && k < op->n_in; k++) {
         const DtValue *in = op->in[k];

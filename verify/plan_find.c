@@ -238,26 +238,37 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     }
 }
 
-/* Whether all parts of a concat lie in `whole`, each behind the one before it along the axis. */
-static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanPlace *whole)
+/* Whether part k of a concat lies there; known: one of its places, which is not looked for again. */
+static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t k, const PlanFound *known,
+                     const PlanPlace *want)
 {
-    PlanFinds part;
+    PlanFinds part = {.n = 0};
+    if (!known)
+        dt_certplan_find(walk, frame, op->in[k], want, &part);
+    for (uint32_t i = 0; i < (known ? 1 : part.n); i++) {
+        const PlanFound *at = known ? known : &part.at[i];
+        if (!at->added && !at->summed && dt_certplan_alike(&at->place, want)) {
+            dt_certplan_log(walk, at->stamp);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether all parts of a concat lie in `whole`, each behind the one before it along the axis. first, second: where
+ * these are; second may be NULL. What is joined may be joined of more, so nothing is looked for twice. */
+static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanFound *first,
+                      const PlanFound *second, const PlanPlace *whole)
+{
     int64_t before = 0;
     for (uint32_t k = 0; k < op->n_in; k++) {
         PlanPlace want = *whole, own;
-        bool is_there = false;
         dt_certplan_dense(walk, dt_certplan_type(frame, op->in[k]), &own);
         want.base += before * want.stride[axis] * want.size;
         want.extent[axis] = own.extent[axis];
         before += own.extent[axis];
         dt_certplan_spans(&want);
-        dt_certplan_find(walk, frame, op->in[k], &want, &part);
-        for (uint32_t i = 0; !is_there && i < part.n; i++) {
-            is_there = !part.at[i].added && !part.at[i].summed && dt_certplan_alike(&part.at[i].place, &want);
-            if (is_there)
-                dt_certplan_log(walk, part.at[i].stamp);
-        }
-        if (!is_there)
+        if (!has_part(walk, frame, op, k, k == 0 ? first : k == 1 ? second : NULL, &want))
             return false;
     }
     return before == whole->extent[axis];
@@ -278,15 +289,17 @@ static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op
         if (whole.place.rank != shape.rank || whole.added || whole.summed)
             continue;
         const bool is_one = whole.place.extent[axis] == 1 && op->n_in > 1;
-        const uint32_t n = is_one ? dt_certplan_find(walk, frame, op->in[1], NULL, &second) : 1;
+        if (is_one && !second.n)
+            dt_certplan_find(walk, frame, op->in[1], NULL, &second);
         whole.place.extent[axis] = shape.extent[axis];
-        for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t k = 0; k < (is_one ? second.n : 1); k++) {
             const int64_t away = is_one ? second.at[k].place.base - whole.place.base : 0;
             if (is_one && (away <= 0 || away % whole.place.size))
                 continue;
             if (is_one)
                 whole.place.stride[axis] = away / whole.place.size;
-            if (dt_certplan_spans(&whole.place) && has_parts(walk, frame, op, (uint32_t)axis, &whole.place))
+            if (dt_certplan_spans(&whole.place) && has_parts(walk, frame, op, (uint32_t)axis, &first.at[i],
+                                                             is_one ? &second.at[k] : NULL, &whole.place))
                 *another(walk, found) = whole;
         }
     }

@@ -102,6 +102,43 @@ END
   echo '}'; } | sed 's/= y0 /= y /' >turns.dsl
 run sh -c 'ulimit -s 512; ulimit -t 10; "$0" turns.dsl --check' "$dtc"; exits 0
 
+# ---- what is joined to what was joined before; tables of positions that exchanges need not wait for ----
+{ cat <<'END'
+include "std.dsl"
+dim batch = 4, seq = 16, embed = 4, more = 4, all = 164, table = 16
+axis part
+layer mlp(x[batch, seq, embed]) -> [batch, seq, embed] {
+  y = up:linear[embed, table](x) |> gelu_tanh |> down:linear[table, embed]()
+  t = f32(iota[seq])
+END
+  for i in $(seq 40); do echo '  t = t * cos(t)'; done
+  cat <<'END'
+  return y + t @seq y
+}
+model m(x[batch, seq, embed]) -> [batch, seq] {
+  y0 = x[embed -> part]
+END
+  for i in $(seq 40); do echo "  y$i = concat[part](y$((i - 1)), p$i:linear[embed, more](x)[more -> part])"; done
+  cat <<'END'
+  z = x + a:mlp(n:layernorm[embed](x))
+  z = z + b:mlp(o:layernorm[embed](z))
+  return sum[embed](z * out:linear[all, embed](y40[part -> all]))
+}
+train {
+  x[batch, seq, embed] = synthetic(-1, 1)
+  loss = mean[batch, seq](m(x))
+  optimizer = sgd(0.1)
+  steps = 2
+}
+cluster two { gpus = 2; gpu = "cpu" }
+parallel tensor on two { mesh t = 2; shard table on t }
+END
+} >joined.dsl
+for layout in none tensor; do
+    run sh -c 'ulimit -t 10; "$0" joined.dsl --parallel "$1" --no-kernels -o joined' "$dtc" $layout; exits 0 # and proved
+done
+rm -f joined
+
 # ---- a file that may not grow is like a full disk, memory that is not there is said ----
 run sh -c 'ulimit -f 1; "$0" small.dsl --no-kernels -o plan' "$dtc"; exits 5; says 'File too large'; says 'ulimit -f'
 holds test ! -e plan

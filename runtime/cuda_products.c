@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products by cuBLASLt, without its header: descriptors of each record are made when a plan is loaded, and the first
- * algorithm that the library proposes within the workspace is used in every step, so that a run's bits are always the
- * same on the same device and version. Names and numbers are those of docs.nvidia.com/cuda/cublas, cuBLASLt. */
+ * algorithm that the library proposes within the workspace, for operands that begin where instructions say, is used in
+ * every step, so that a run's bits are always the same on the same device and version. Names and numbers are those of
+ * docs.nvidia.com/cuda/cublas, cuBLASLt. */
 #include "runtime/cuda_products.h"
 
 #include "base/cudalib.h"
 #include "plan/kinds.h"
 #include "runtime/gemm.h"
 
-enum { WORKSPACE = 32 << 20 };
+enum { WORKSPACE = 32 << 20, ALIGNED = 256 }; /* bytes; of which arenas begin at multiples, and operands at most */
 
 /* ---- the library ---- */
 
@@ -65,6 +66,7 @@ enum { /* values of its enumerations */
        LAYOUT_BATCH = 5,
        LAYOUT_BATCH_STRIDE = 6,
        PREFERENCE_WORKSPACE = 1,
+       PREFERENCE_ALIGNED_A = 5, /* then B, C, D */
        OP_TRANSPOSED = 1
 };
 
@@ -157,6 +159,7 @@ typedef struct Row {
     DtCudaProduct of;
     Desc *desc;
     Layout *left, *right, *out;
+    uint32_t aligned[3]; /* bytes of which A, B and C begin at multiples wherever they are multiplied */
     Algo algo;
 } Row;
 
@@ -192,11 +195,63 @@ static bool make_row(const Library *l, const DtPlanGemm *g, Row *row)
            make_layout(l, &p->out, g->dtype_c, p->batch, &row->out);
 }
 
-static bool choose(const DtCudaProducts *products, Preference *preference, Row *row)
+/* The largest power of two that divides both. */
+static uint32_t common(uint32_t aligned, int64_t bytes)
+{
+    while ((uint64_t)bytes % aligned)
+        aligned /= 2;
+    return aligned;
+}
+
+/* What is true of A, B and C in all instructions, at all values of registers and coordinates. */
+static void find_aligned(const DtPlan *plan, Row *rows)
+{
+    for (uint32_t i = 0; i < plan->n_gemms; i++)
+        for (uint32_t k = 0; k < 3; k++)
+            rows[i].aligned[k] = ALIGNED;
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        for (uint32_t k = 0; inst->kind == DT_INST_GEMM && k < 3; k++) {
+            const DtPlanArg *arg = &plan->args[inst->first_arg + k];
+            uint32_t *aligned = &rows[inst->ref].aligned[k];
+            *aligned = common(*aligned, arg->base);
+            for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+                *aligned = common(*aligned, arg->reg[r]);
+            for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
+                *aligned = common(*aligned, arg->coord[c]);
+        }
+    }
+}
+
+/* And from one index of the record's loops to the next. */
+static void step_aligned(const DtPlanGemm *g, Row *row)
+{
+    const int64_t *const batch[] = {g->a_batch, g->b_batch, g->c_batch};
+    const uint32_t dtypes[] = {g->dtype_a, g->dtype_b, g->dtype_c};
+    for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t d = 0; d < row->of.loops; d++)
+            row->aligned[k] = common(row->aligned[k], batch[k][d] * dt_kinds_size(dtypes[k]));
+}
+
+static bool prefer(const Library *l, Preference *preference, const Row *row)
+{
+    const bool swapped = row->of.left_is_b;
+    const uint32_t aligned[] = {row->aligned[swapped ? 1 : 0], row->aligned[swapped ? 0 : 1], row->aligned[2],
+                                row->aligned[2]};
+    bool good = true;
+    for (int k = 0; good && k < 4; k++)
+        good = l->preference_set(preference, PREFERENCE_ALIGNED_A + k, &aligned[k], sizeof aligned[k]) == 0;
+    return good;
+}
+
+static bool choose(const DtCudaProducts *products, Preference *preference, const DtPlanGemm *g,
+                   Row *row)
 {
     Proposal first = {.workspace = 0};
     int n = 0;
-    if (products->library.propose(products->handle, row->desc, row->left, row->right, row->out,
+    step_aligned(g, row);
+    if (!prefer(&products->library, preference, row) ||
+        products->library.propose(products->handle, row->desc, row->left, row->right, row->out,
                                   row->out, preference, 1, &first, &n) != 0 ||
         n < 1 || first.state != 0)
         return false;
@@ -210,6 +265,7 @@ static DtStatus open_rows(DtCudaProducts *products)
     const uint64_t most = WORKSPACE;
     Preference *preference = NULL;
     DtStatus status = DT_OK;
+    find_aligned(products->plan, products->rows);
     if (l->preference_new(&preference) != 0 ||
         l->preference_set(preference, PREFERENCE_WORKSPACE, &most, sizeof most) != 0)
         status = dt_status_fail(DT_EXIT_FAILED, "cuBLASLt takes no preferences");
@@ -217,7 +273,7 @@ static DtStatus open_rows(DtCudaProducts *products)
         const DtPlanGemm *g = &products->plan->gemms[i];
         Row *row = &products->rows[i];
         if (!dt_cuda_product_of(g, &row->of) || !make_row(l, g, row) ||
-            !choose(products, preference, row))
+            !choose(products, preference, g, row))
             status = dt_status_fail(
                 DT_EXIT_FAILED,
                 "product %u of the plan, %lld x %lld x %lld of %s, is none that cuBLASLt does "

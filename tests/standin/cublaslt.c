@@ -18,8 +18,12 @@ typedef struct Layout {
     uint64_t rows, columns;
     int64_t lead, stride;
 } Layout;
+typedef struct Preference {
+    uint64_t workspace;
+    uint32_t aligned[4]; /* bytes, of A, B, C, D */
+} Preference;
 typedef struct Proposal {
-    uint64_t algo[8];
+    uint64_t algo[8]; /* ALGO, and of which bytes operands have to be multiples */
     size_t workspace;
     int state;
     float waves;
@@ -81,19 +85,26 @@ int cublasLtMatrixLayoutDestroy(Layout *layout)
     return OK;
 }
 
-int cublasLtMatmulPreferenceCreate(void **ret_preference)
+int cublasLtMatmulPreferenceCreate(Preference **ret_preference)
 {
-    return (*ret_preference = calloc(1, 8)) ? OK : 3;
+    *ret_preference = calloc(1, sizeof **ret_preference);
+    **ret_preference = (Preference){.aligned = {256, 256, 256, 256}};
+    return OK;
 }
 
-int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value,
+int cublasLtMatmulPreferenceSetAttribute(Preference *preference, int attribute, const void *value,
                                          size_t bytes)
 {
-    memcpy(preference, value, bytes < 8 ? bytes : 8);
-    return attribute == 1 && bytes == 8 ? OK : INVALID;
+    if (attribute == 1 && bytes == sizeof preference->workspace)
+        memcpy(&preference->workspace, value, bytes);
+    else if (attribute >= 5 && attribute <= 8 && bytes == sizeof preference->aligned[0])
+        memcpy(&preference->aligned[attribute - 5], value, bytes);
+    else
+        return INVALID;
+    return OK;
 }
 
-int cublasLtMatmulPreferenceDestroy(void *preference)
+int cublasLtMatmulPreferenceDestroy(Preference *preference)
 {
     free(preference);
     return OK;
@@ -118,14 +129,16 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout *a, const Layout *b,
-                                   const Layout *c, const Layout *d, const void *preference, int n,
+                                   const Layout *c, const Layout *d, const Preference *preference, int n,
                                    Proposal *ret, int *ret_n)
 {
-    (void)handle, (void)c, (void)preference;
+    (void)handle, (void)c;
     *ret_n = 0;
     if (n < 1 || !fits(desc, a, b, d))
         return n < 1 ? INVALID : UNSUPPORTED;
     *ret = (Proposal){.algo = {ALGO}};
+    for (int k = 0; k < 4; k++)
+        ret->algo[1 + k] = preference->aligned[k];
     *ret_n = 1;
     return OK;
 }
@@ -193,7 +206,7 @@ int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, uint64_t 
                    const uint64_t *algo, uint64_t workspace, size_t bytes, Stream *stream)
 {
     if (!handle || !fits(desc, a_layout, b_layout, d_layout) || c_layout != d_layout ||
-        algo[0] != ALGO)
+        algo[0] != ALGO || a % algo[1] || b % algo[2] || c % algo[3] || d % algo[4])
         return INVALID;
     standin_memory(workspace, bytes);
     const Product p = {*desc, *a_layout, *b_layout, *d_layout, *alpha, *beta, a, b, c, d};

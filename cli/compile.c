@@ -221,6 +221,8 @@ static int check_cuda(const DtCli *cli)
                        "add --no-kernels, which proves and evaluates only", cli->target);
 }
 
+static bool is_for_gpus(const DtCli *cli) { return cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3); }
+
 static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
 {
     const char *nearest = dt_text_nearest(cli->target, names, n), *list = "";
@@ -234,10 +236,16 @@ static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
                            list);
     if (nearest)
         return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target, nearest);
-    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s", cli->target, list);
+    if (is_for_gpus(cli))
+        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; for GPUs there are %s, or several of them",
+                           cli->target, list);
+    const char *gpus[DT_TARGET_NAMES], *more = "";
+    const uint32_t n_gpus = dt_target_cuda.names(gpus);
+    for (uint32_t i = 0; i < n_gpus; i++)
+        more = dt_arena_printf(cli->arena, "%s%s%s", more, i ? ", " : "", gpus[i]);
+    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s, and for GPUs %s", cli->target, list,
+                       more);
 }
-
-static bool is_for_gpus(const DtCli *cli) { return cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3); }
 
 static int check_target(const DtCli *cli)
 {

@@ -98,23 +98,34 @@ static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
     return best;
 }
 
+/* The target of dtc whose code runs here (codegen/cuda/cuda.c); NULL: there is none. */
+static const char *target_for(const DtDeviceState *state)
+{
+    static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a"};
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
+        if (suits(state, targets[i]))
+            return targets[i];
+    return NULL;
+}
+
 static DtStatus no_code(const DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
+    const char *target = target_for(state);
     char name[80] = "";
     DtText targets = {0};
     state->driver.device_name(name, sizeof name, state->device);
     for (uint32_t c = 0; c < plan->n_codes; c++) {
-        const char *target = dt_plan_str(plan, plan->codes[c].target);
-        if (!targets.len || !strstr(targets.at, target))
-            dt_text_printf(&targets, "%s%s", targets.len ? ", " : "", target);
+        const char *has = dt_plan_str(plan, plan->codes[c].target);
+        if (plan->codes[c].binary_len && (!targets.len || !strstr(targets.at, has)))
+            dt_text_printf(&targets, "%s%s", targets.len ? ", " : "", has);
     }
     const DtStatus status =
         dt_status_fail(DT_EXIT_FAILED,
-                       "the plan has code for %.200s, and none for this %s (sm_%d%d): compile it "
-                       "with --target=sm_%d%d%s",
+                       "the plan has code for %.200s, and none for this %s (sm_%d%d)%s%s",
                        targets.len ? targets.at : "no target", name, state->major, state->minor,
-                       state->major, state->minor, state->major >= 9 ? "a" : "");
+                       target ? ": compile it with --target=" : ", which dtc knows no target for",
+                       target ? target : "");
     dt_text_free(&targets);
     return status;
 }

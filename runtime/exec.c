@@ -2,8 +2,8 @@
 /* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by
  * instruction. Before each instruction the rank's slot says which one it is and how long it
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
- * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
- * all values of the registers. */
+ * mean and the trace. Nothing is allocated here, but for copies of what lies on a device that host code
+ * cannot reach, and nothing checked: the reader has done that for all values of the registers. */
 #include "runtime/device.h"
 #include "runtime/traffic.h"
 

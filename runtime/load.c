@@ -159,6 +159,9 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
     if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
                               (*ret_device)->name);
+    if ((*ret_device)->arena && options->rebuild)
+        return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
+                              "own: compile the program again", (*ret_device)->name);
     if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
         return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%.60s`, only `shm`",
                               options->comm);

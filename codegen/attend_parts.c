@@ -11,8 +11,7 @@ static bool is_region_op(const DtTiling *g, const DtOp *op)
     return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
 }
 
-
-/* A sum that has keys: over what, find_loops knows (adds_up). */
+/* A sum that has keys: over what, find_loops knows (is_of_loops). */
 static bool is_total(const DtTiling *g, const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && !dt_tile_sums(op, g->t) &&

@@ -156,6 +156,8 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
                               "the plan has code for %s, and none for device `%s`: compile it with --target=%s",
                               dt_plan_str(plan, plan->meta->target), (*ret_device)->name,
                               plan->n_launches ? "cpu" : "sm_90a");
+    if (options->share_gpu && !(*ret_device)->arena)
+        return dt_status_fail(DT_EXIT_USAGE, "--share-gpu says nothing of device `%s`", (*ret_device)->name);
     if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
                               (*ret_device)->name);

@@ -195,7 +195,7 @@ static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
 }
 
 /* The node with these parts that has the number: itself; s with another operand where it is linear in that, a term;
- * s over other iterations. Of several nodes with this number, one that it is. NULL: it is none. */
+ * s over other iterations. Of several nodes with this number, one that it is, or is a term of. NULL: it is none. */
 static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *term = NULL;
@@ -214,8 +214,11 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
             parts.in = s->in;
             return dt_certnode_make(state->nodes, parts);
         }
-        if (same && dt_certstep_is_linear(s, but))
-            term = dt_certsum_term(state, s, but, parts.in[but]);
+        if (!same || !dt_certstep_is_linear(s, but))
+            continue;
+        term = dt_certsum_term(state, s, but, parts.in[but]);
+        if (dt_certsum_has(state, s->in[but], parts.in[but]))
+            break; /* calls of one function share the number */
     }
     return term;
 }

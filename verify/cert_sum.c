@@ -193,6 +193,27 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
     return inner.n > 0;
 }
 
+static bool has(CertState *state, CertNode *want, const CertNode *x, uint32_t *steps)
+{
+    Nodes terms = {0};
+    if (want == x || want == x->to)
+        return true;
+    if (*steps == 0 || !apart(state, want, &terms))
+        return false;
+    for (uint32_t i = 0; i < terms.n && *steps > 0; i++) {
+        --*steps;
+        if (has(state, terms.at[i], x, steps))
+            return true;
+    }
+    return false;
+}
+
+bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x)
+{
+    uint32_t steps = 1000; /* it is only a better choice that is looked for */
+    return has(state, want, x, &steps);
+}
+
 /* ---- matching ---- */
 
 static bool is_sum(const CertNode *x)

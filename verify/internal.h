@@ -407,6 +407,8 @@ bool dt_certsum_adds(const CertCarried *loop, uint32_t carried);
 CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo, int64_t hi);
 /* What s, linear in operand i, makes of a term x of that operand. */
 CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x);
+/* Whether x is among what the serial value adds up. */
+bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x);
 /* parts, whose operand *x may be of some iterations: so are they, and *x says which no more. */
 CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
 /* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with;

@@ -22,7 +22,7 @@ static void *open_in(DtArena *arena, const DtCudaLib *library, const char *folde
     return handle;
 }
 
-DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, void **ret_handle)
+static void *open_any(DtArena *arena, const DtCudaLib *library)
 {
     static const struct {
         const char *variable, *folders;
@@ -41,26 +41,32 @@ DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, void **ret_ha
         if (!variable)
             handle = open_in(arena, library, places[i].folders);
         else if (value && value[0])
-            handle =
-                open_in(arena, library, dt_arena_printf(arena, "%s/%s", value, places[i].folders));
+            handle = open_in(arena, library, dt_arena_printf(arena, "%s/%s", value, places[i].folders));
     }
-    *ret_handle = handle;
-    return handle
-               ? DT_OK
-               : dt_status_fail(
-                     DT_EXIT_FAILED,
-                     "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
-                     "/usr/local/cuda/lib64 and the Python packages of $VIRTUAL_ENV and ~/.local; "
-                     "it is in %s",
-                     library->name, library->versions[0], library->packages);
+    return handle;
 }
 
-DtStatus dt_cudalib_find(void *handle, const DtCudaLib *library, const char *name,
-                         void **ret_function)
+/* "13 or 12" */
+static const char *versions_of(DtArena *arena, const DtCudaLib *library)
 {
-    *ret_function = dlsym(handle, name);
-    return *ret_function ? DT_OK
-                         : dt_status_fail(DT_EXIT_FAILED,
-                                          "the lib%s found here is too old: it has no function %s",
-                                          library->name, name);
+    const char *list = library->versions[0];
+    for (uint32_t v = 1; library->versions[v]; v++)
+        list = dt_arena_printf(arena, "%s or %s", list, library->versions[v]);
+    return list;
+}
+
+DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, const char *const *names,
+                         void **ret_functions)
+{
+    void *handle = open_any(arena, library);
+    if (!handle)
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
+                              "/usr/local/cuda/lib64 and the Python packages of $VIRTUAL_ENV and ~/.local; it is in %s",
+                              library->name, versions_of(arena, library), library->packages);
+    for (uint32_t i = 0; i < n; i++)
+        if (!(ret_functions[i] = dlsym(handle, names[i])))
+            return dt_status_fail(DT_EXIT_FAILED, "the lib%s found here is too old: it has no function %s",
+                                  library->name, names[i]);
+    return DT_OK;
 }

@@ -16,14 +16,11 @@ DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver)
     static const char *const versions[] = {"1", NULL};
     static const DtCudaLib library = {"cuda", versions,
                                       "the driver of the GPU (package nvidia-driver)"};
+#define NAME(MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
+    static const char *const names[] = {DT_CUDA_DRIVER(NAME)};
+#undef NAME
     DtCudaDriver *driver = ret_driver;
-    void *handle;
-    DtStatus status = dt_cudalib_open(arena, &library, &handle);
-#define FIND(NAME, SYMBOL, ARGUMENTS) \
-    if (dt_status_ok(&status))        \
-        status = dt_cudalib_find(handle, &library, SYMBOL, (void **)&driver->NAME);
-    DT_CUDA_DRIVER(FIND)
-#undef FIND
+    DtStatus status = dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)driver);
     if (!dt_status_ok(&status))
         return status;
     if (driver->driver_version(&driver->version) != 0 || driver->version < OLDEST)

@@ -81,14 +81,10 @@ static DtStatus open_library(DtArena *arena, Library *ret_library)
     static const DtCudaLib lib = {
         "cublasLt", versions,
         "package libcublas-13-0 of NVIDIA's repository, or nvidia-cublas of PyPI"};
-    void *handle;
-    DtStatus status = dt_cudalib_open(arena, &lib, &handle);
-#define FIND(NAME, SYMBOL, ARGUMENTS) \
-    if (dt_status_ok(&status))        \
-        status = dt_cudalib_find(handle, &lib, SYMBOL, (void **)&ret_library->NAME);
-    FUNCTIONS(FIND)
-#undef FIND
-    return status;
+#define NAME(MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
+    static const char *const names[] = {FUNCTIONS(NAME)};
+#undef NAME
+    return dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_library);
 }
 
 /* ---- what a record is to it ---- */
@@ -325,10 +321,7 @@ bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, uint64_t a, u
     return true;
 }
 
-uint64_t dt_cuda_products_bytes(const DtCudaProducts *products)
-{
-    return products->workspace ? WORKSPACE : 0;
-}
+uint64_t dt_cuda_products_bytes(const DtPlan *plan) { return plan->n_gemms ? WORKSPACE : 0; }
 
 void dt_cuda_products_close(DtCudaProducts *products)
 {

@@ -36,7 +36,7 @@ DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCuda
                                DtCudaStream *stream, DtCudaProducts **ret_products);
 bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, uint64_t a, uint64_t b,
                           uint64_t c);
-uint64_t dt_cuda_products_bytes(const DtCudaProducts *products); /* of the workspace */
+uint64_t dt_cuda_products_bytes(const DtPlan *plan); /* of the workspace that a plan's need */
 void dt_cuda_products_close(DtCudaProducts *products);
 
 #endif

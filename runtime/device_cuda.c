@@ -138,8 +138,7 @@ static DtStatus load_kernels(DtDeviceState *state)
     state->kernels = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
     for (uint32_t k = 0; k < plan->n_kernels; k++) {
         const char *symbol = dt_plan_str(plan, plan->kernels[k].symbol);
-        const uint32_t code =
-            plan->n_launches ? code_for(state, plan->kernels[k].code) : UINT32_MAX;
+        const uint32_t code = code_for(state, plan->kernels[k].code);
         if (code == UINT32_MAX)
             return no_code(state);
         int error = state->modules[code] ? 0
@@ -195,7 +194,7 @@ static DtStatus new_arena(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_
                                        (unsigned long long)bytes, dt_cuda_driver_error(d, error));
 }
 
-/* What is free for each rank there. */
+/* There is room for all ranks that share the GPU, some of which may have taken theirs already, and for this one. */
 static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
 {
     const DtRank *rank = state->rank;
@@ -204,13 +203,14 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
     char need[32], have[32];
     state->driver.device_count(&n);
     const uint32_t sharing = (rank->n_ranks + (uint32_t)n - 1) / (uint32_t)n;
-    if (state->driver.memory_info(&left, &total) != 0 || bytes <= left / sharing)
+    if (state->driver.memory_info(&left, &total) != 0 || (bytes <= left && bytes <= total / sharing))
         return DT_OK;
+    const size_t most = left < total / sharing ? left : total / sharing;
     return dt_status_fail(
         DT_EXIT_DOES_NOT_FIT,
-        "a rank needs %s on its GPU, which has %s free for each of %u rank%s. Compile with more "
+        "a rank needs %s on its GPU, which has %s for each of %u rank%s. Compile with more "
         "micro-batches, a smaller batch, or for more GPUs",
-        dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)(left / sharing)), sharing,
+        dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)most), sharing,
         sharing == 1 ? "" : "s");
 }
 
@@ -273,6 +273,7 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
     if (!dt_status_ok(&status))
         return status;
     *ret_state = state;
+    rank->memory_bytes += dt_cuda_products_bytes(rank->plan);
     status = choose_device(state);
     if (dt_status_ok(&status))
         status = fits(state, rank->memory_bytes);
@@ -281,10 +282,7 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
     if (dt_status_ok(&status))
         status = dt_cuda_products_open(rank->memory, rank->plan, &state->driver, state->stream,
                                        &state->products);
-    if (dt_status_ok(&status)) {
-        rank->memory_bytes += dt_cuda_products_bytes(state->products);
-        rank->gemm_library = "cublaslt";
-    }
+    rank->gemm_library = "cublaslt";
     return status;
 }
 

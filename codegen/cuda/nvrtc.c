@@ -37,14 +37,10 @@ static DtStatus open_nvrtc(DtArena *arena, Nvrtc *ret)
     static const char *const versions[] = {"13", "12", NULL};
     static const DtCudaLib library = {"nvrtc", versions,
                                       "package cuda-nvrtc-13-0 of NVIDIA's repository, or nvidia-cuda-nvrtc of PyPI"};
-    void *handle;
-    DtStatus status = dt_cudalib_open(arena, &library, &handle);
-#define FIND(NAME, TYPE, ARGUMENTS)                                                              \
-    if (dt_status_ok(&status))                                                                   \
-        status = dt_cudalib_find(handle, &library, "nvrtc" #NAME, (void **)&ret->NAME);
-    FUNCTIONS(FIND)
-#undef FIND
-    return status;
+#define NAME(MEMBER, TYPE, ARGUMENTS) "nvrtc" #MEMBER,
+    static const char *const names[] = {FUNCTIONS(NAME)};
+#undef NAME
+    return dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)ret);
 }
 
 static const char *version_of(DtArena *arena, const Nvrtc *nvrtc)
@@ -100,8 +96,7 @@ static void read_log(DtArena *arena, const char *log, DtNvrtcResult *ret)
 
 static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine, DtNvrtcResult *ret)
 {
-    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), "--fmad=false",
-                                   "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"};
+    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), DT_NVRTC_OPTIONS};
     const int status = nvrtc->CompileProgram(program, (int)(sizeof options / sizeof options[0]), options);
     const char *log = log_of(arena, nvrtc, program);
     if (status != 0)

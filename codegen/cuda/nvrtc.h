@@ -23,6 +23,9 @@ typedef struct DtNvrtcResult {
     uint32_t n_kernels;
 } DtNvrtcResult;
 
+/* How texts are compiled, besides for which machine. */
+#define DT_NVRTC_OPTIONS "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
+
 /* "NVRTC 13.0"; NULL, and in ret_status what was looked for and where, if there is none. */
 const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);
 

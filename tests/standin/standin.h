@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-ins for CUDA's libraries: shared objects with their names and functions, whose device is this process. What is
- * begun on a stream runs late, when something waits for it, and not before; of several streams in any order that events
- * allow. Nobody can reach memory of the device but while such work runs: host code that follows an address of it ends.
+ * begun on a stream runs late, when something waits for it, and not before. Nobody can reach memory of the device but
+ * while such work runs: host code that follows an address of it ends.
  *
- * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, seed=N, driver=VERSION. */
+ * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, driver=VERSION. */
 #ifndef DT_TESTS_STANDIN_H
 #define DT_TESTS_STANDIN_H
 

@@ -92,7 +92,7 @@ Test(cuda, says_what_is_missing)
     expect("gpus=0", "sm_90a", DT_EXIT_FAILED, "no CUDA-capable device is detected");
     expect("driver=11080", "sm_90a", DT_EXIT_FAILED, "knows CUDA 11.8, and 12.0 is the oldest");
     expect("memory=50000", "sm_90a", DT_EXIT_DOES_NOT_FIT,
-           "a rank needs 68.2 KiB on its GPU, which has 48.8 KiB free for each of 1");
+           "a rank needs 32.1 MiB on its GPU, which has 48.8 KiB for each of 1");
     expect("", "cpu-v1", DT_EXIT_USAGE,
            "the plan has code for cpu-v1, and none for device `cuda`: compile it with --target=sm_90a");
     expect("", "sm_80", DT_EXIT_FAILED,

@@ -352,3 +352,14 @@ void dt_print_title(DtPrint *c, const DtDiags *diags)
         line(c, "/* %s */", k->name);
     }
 }
+
+void dt_print_arguments(DtPrint *c)
+{
+    for (uint32_t i = 0; i < c->k->pointers.n; i++) {
+        const DtKPointer *pointer = &c->k->pointers.at[i];
+        const char *type = dt_print_type(c, pointer->view->dtype), *mode = pointer->written ? "" : "const ";
+        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
+             pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
+    }
+    line(c, "(void)p, (void)q;");
+}

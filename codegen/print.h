@@ -35,6 +35,7 @@ typedef struct DtPrint {
 /* Ready to print: which nodes are live, when stores happen. The caller frees ret->arena. */
 void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret);
 void dt_print_title(DtPrint *c, const DtDiags *diags); /* a comment: name and source line */
+void dt_print_arguments(DtPrint *c); /* p0, p1, ...: its addresses, each of its type */
 
 void dt_print_line(DtPrint *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Loops over axes that are not known; how many braces are open then. */

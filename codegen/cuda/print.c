@@ -229,13 +229,7 @@ static size_t head(DtPrint *c, const DtTile *tile, DtDiags *diags)
     line(c, "{");
     c->depth++;
     line(c, "DT_ARGUMENTS");
-    for (uint32_t i = 0; i < k->pointers.n; i++) {
-        const DtKPointer *pointer = &k->pointers.at[i];
-        const char *type = dt_print_type(c, pointer->view->dtype), *mode = pointer->written ? "" : "const ";
-        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
-             pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
-    }
-    line(c, "(void)p, (void)q;");
+    dt_print_arguments(c);
     return body;
 }
 

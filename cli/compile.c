@@ -212,9 +212,11 @@ static bool writes_plan(const DtCli *cli)
            (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
 }
 
-/* Steps on real ranks, of --verify, are the processor's. */
+/* C, and the steps on real ranks of --verify, are the processor's. */
 static int check_cuda(const DtCli *cli)
 {
+    if (cli->emit == DT_EMIT_C)
+        return dt_cli_fail(DT_EXIT_USAGE, "--emit=cuda prints the kernels for %s", cli->target);
     if (!cli->verify || cli->no_kernels)
         return DT_EXIT_OK;
     return dt_cli_fail(DT_EXIT_USAGE, "--verify runs the plan's code on this machine's processors: with --target=%s "

@@ -316,6 +316,7 @@ run program.dsl --parallel two -o plan --target=sm_90a --no-kernels; exits 0
 run program.dsl --parallel two --emit=cuda --target=sm_90; exits 2; says 'no target sm_90; did you mean sm_90a?'
 run program.dsl --parallel two --emit=cuda; exits 2; says '--emit=cuda takes one of sm_100a, sm_90a, sm_80'
 run program.dsl --parallel two --verify --target=sm_80; exits 2; says "with --target=sm_80 add --no-kernels"
+run program.dsl --parallel two --emit=c --target=sm_80; exits 2; says "emit=cuda prints the kernels"
 "$dtc" program.dsl --parallel two --emit=cuda --no-kernels --target=sm_80,sm_90a >cuda 2>err; code=$?; what="kernels as CUDA"; exits 0
 holds grep -q '^DT_KERNEL(dt_k0, [0-9]*, 256, ' cuda; holds grep -q '^ *\/\* [a-z/]*.dsl:[0-9]* \*\/$' cuda
 what="kernels as CUDA, compiled"

@@ -177,7 +177,7 @@ static DtFunc *block_func(DtTiling *g)
         draft.out = &out;
         if (g->part[i] == DT_TILE_TOTAL) { /* loops go along the other axes, and the store adds */
             draft.axes = &g->s;
-            draft.n_axes = dt_tile_sums(op, g->s);
+            draft.n_axes = dt_op_has_axis(op, g->s);
         }
         g->clone[op->out[0]->id] = dt_graph_copy(&b, &draft, in)->out[0];
     }
@@ -237,7 +237,7 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
     e->scope = inner;
     bool done = false;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (g->part[i] == DT_TILE_TOTAL && dt_tile_sums(g->func->ops.at[i], g->s))
+        if (g->part[i] == DT_TILE_TOTAL && dt_op_has_axis(g->func->ops.at[i], g->s))
             e->rows = g->s;
     for (int in_place = 1; !done && in_place >= 0; in_place--) {
         bool *taken = DT_NEW_ARRAY(e->arena, bool, g->func->n_values + 1);
@@ -428,9 +428,10 @@ typedef struct Left {
 static bool adds_up(const DtTiling *g, uint32_t i)
 {
     const DtOp *op = g->func->ops.at[i];
-    bool adds = dt_tile_sums(op, g->s) || (g->masked && g->part[i] != DT_TILE_OUTPUT && dt_tile_has(op->out[0], g->t));
+    bool adds = dt_op_has_axis(op, g->s) ||
+                (g->masked && g->part[i] != DT_TILE_OUTPUT && dt_tile_has(op->out[0], g->t));
     for (uint32_t k = 0; g->part[i] == DT_TILE_TOTAL && k < g->n_loops; k++)
-        adds = adds || dt_tile_sums(op, g->loops[k]);
+        adds = adds || dt_op_has_axis(op, g->loops[k]);
     return adds;
 }
 

@@ -42,14 +42,6 @@ typedef struct DtTiling {
 
 static inline bool dt_tile_has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
 
-static inline bool dt_tile_sums(const DtOp *op, const char *axis)
-{
-    for (uint32_t i = 0; i < op->n_axes; i++)
-        if (op->axes[i] == axis)
-            return true;
-    return false;
-}
-
 static inline DtTilePart dt_tile_part(const DtTiling *g, const DtValue *value)
 {
     if (value->op)

@@ -14,7 +14,7 @@ static bool is_region_op(const DtTiling *g, const DtOp *op)
 /* A sum that has keys: over what, find_loops knows (is_of_loops). */
 static bool is_total(const DtTiling *g, const DtOp *op)
 {
-    return op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && !dt_tile_sums(op, g->t) &&
+    return op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && !dt_op_has_axis(op, g->t) &&
            dt_tile_has(op->in[0], g->s) && dt_tile_has(op->in[0], g->t) && op->in[0]->op &&
            dt_tile_part(g, op->in[0]) == DT_TILE_REGION;
 }
@@ -69,7 +69,8 @@ static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
                 return false;
         }
         /* away over s and over axes that become loops (the group of grouped queries), or over t */
-        return n == 1 && (dt_tile_sums(op, g->s) ? !dt_tile_sums(op, g->t) : op->n_axes == 1 && dt_tile_sums(op, g->t));
+        return n == 1 && (dt_op_has_axis(op, g->s) ? !dt_op_has_axis(op, g->t)
+                                                   : op->n_axes == 1 && dt_op_has_axis(op, g->t));
     }
     if (region && (after || !is_region_op(g, op))) {
         *ret_part = DT_TILE_AFTER;
@@ -141,7 +142,7 @@ static bool is_of_loops(const DtTiling *g, uint32_t i)
     const DtOp *op = g->func->ops.at[i];
     const DtType *type = op->in[0]->type;
     for (uint32_t k = 0; k < g->n_loops; k++)
-        if (!dt_tile_has(op->out[0], g->loops[k]) && !dt_tile_sums(op, g->loops[k]))
+        if (!dt_tile_has(op->out[0], g->loops[k]) && !dt_op_has_axis(op, g->loops[k]))
             return false;
     for (uint32_t k = 0; g->part[i] == DT_TILE_TOTAL && k < op->n_axes; k++) {
         bool looped = op->axes[k] == g->s;

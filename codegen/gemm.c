@@ -87,20 +87,12 @@ static Run take_largest(Runs *runs)
     return run;
 }
 
-static bool contracted(const DtOp *op, const char *axis)
-{
-    for (uint32_t i = 0; i < op->n_axes; i++)
-        if (op->axes[i] == axis)
-            return true;
-    return false;
-}
-
 /* Sorts the axes into runs; false if an axis of the result is in neither operand. */
 static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m, Runs *n, Runs *k,
                      DtPlanGemm *g)
 {
     for (uint32_t d = 0; d < a->rank; d++)
-        if (contracted(op, a->axis[d]))
+        if (dt_op_has_axis(op, a->axis[d]))
             add_run(k, a->extent[d], a->stride[d], stride_of(b, a->axis[d]));
     for (uint32_t d = 0; d < c->rank; d++) {
         const char *axis = c->axis[d];
@@ -211,7 +203,7 @@ static void add(Axes *axes, uint32_t first, const DtView *view, uint32_t d)
 static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
 {
     for (uint32_t d = 0, first = ret_axes->n; d < view->rank; d++)
-        if (contracted(op, view->axis[d]))
+        if (dt_op_has_axis(op, view->axis[d]))
             add(ret_axes, first, view, d);
 }
 
@@ -231,7 +223,7 @@ static bool sums_neighbours(const DtOp *op, const DtView *view)
     for (uint32_t d = 0; d < view->rank; d++)
         if (view->extent[d] > 1 && (best == view->rank || view->stride[d] < view->stride[best]))
             best = d;
-    return best < view->rank && contracted(op, view->axis[best]);
+    return best < view->rank && dt_op_has_axis(op, view->axis[best]);
 }
 
 /* The view of a copy of x in which what is summed lies in the given order, neighbours in memory staying near. */
@@ -275,7 +267,7 @@ static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, in
 static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
 {
     for (uint32_t d = 0; d < a->rank; d++)
-        if (a->extent[d] > 1 && contracted(op, a->axis[d]) &&
+        if (a->extent[d] > 1 && dt_op_has_axis(op, a->axis[d]) &&
             (!a->stride[d] || !stride_of(b, a->axis[d])))
             return false;
     return true;

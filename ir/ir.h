@@ -143,8 +143,11 @@ bool dt_op_keeps_zero(const DtOp *op);
 
 /* scatter_add that gives each element of its operand one place, and adds none up: where(iota == index, x, 0). */
 bool dt_op_is_one_hot(const DtOp *op);
+/* Whether it is one of op->axes: what a reduction or contraction sums away. */
+bool dt_op_has_axis(const DtOp *op, const char *axis);
 
-/* Made of constants, iotas and maps of them only (a mask, a position): kernels compute it again wherever it is used. */
+/* Made of constants, iotas and maps of them only (a mask, a position), and of what pass `fuse` says is drawn where it
+ * is read: kernels compute it again wherever it is used. */
 bool dt_op_is_inline(const DtValue *value);
 
 /* Whether the value is on its way: of communication that says `start`, or a result of a loop that such makes in each

@@ -37,6 +37,14 @@ bool dt_op_keeps_zero(const DtOp *op)
 
 bool dt_op_is_one_hot(const DtOp *op) { return op->kind == DT_OP_SCATTER_ADD && op->n_axes2 == 0; }
 
+bool dt_op_has_axis(const DtOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        if (op->axes[i] == axis)
+            return true;
+    return false;
+}
+
 /* Looked at once: values that use one another twice would else take exponential time. */
 bool dt_op_is_inline(const DtValue *value)
 {

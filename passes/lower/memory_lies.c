@@ -59,21 +59,13 @@ static Order order_of(const DtMemory *m, const DtValue *value)
     return order;
 }
 
-static bool sums(const DtOp *op, const char *axis)
-{
-    for (uint32_t i = 0; i < op->n_axes; i++)
-        if (op->axes[i] == axis)
-            return true;
-    return false;
-}
-
 /* The contraction that reads value and sums axis away, and which operand value is. */
 static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, const char *axis, uint32_t *ret_operand)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         for (uint32_t j = 0; op->kind == DT_OP_DOT && j < 2; j++)
-            if (op->in[j] == value && sums(op, axis)) {
+            if (op->in[j] == value && dt_op_has_axis(op, axis)) {
                 *ret_operand = j;
                 return op;
             }
@@ -104,11 +96,11 @@ static void window_order(const DtMemory *m, const DtOp *op, const DtValue *value
         return;
     }
     for (uint32_t d = 0; d < type->rank; d++)
-        if (!sums(dot, type->axes[d].name))
+        if (!dt_op_has_axis(dot, type->axes[d].name))
             add(ret_order, type->axes[d].name);
     Order other = order_of(m, dot->in[1 - operand]);
     for (uint32_t i = 0; i < other.n; i++)
-        if (sums(dot, other.axis[i]))
+        if (dt_op_has_axis(dot, other.axis[i]))
             add(ret_order, other.axis[i]);
 }
 
@@ -182,7 +174,7 @@ static bool act_alike(const DtOp *dot, const char *x, const char *y)
     for (uint32_t i = 0; i < 2; i++)
         if ((dt_type_find(dot->in[i]->type, x) < 0) != (dt_type_find(dot->in[i]->type, y) < 0))
             return false;
-    return sums(dot, x) == sums(dot, y);
+    return dt_op_has_axis(dot, x) == dt_op_has_axis(dot, y);
 }
 
 /* Where in the value's type the axes of a row begin, as the product sees it; 0: it sees no rows. */

@@ -50,6 +50,8 @@ bool dt_order_is_kept(const DtFunc *body, const DtValue *value);
 bool dt_order_is_gathered(const DtFunc *body, uint32_t input);
 /* The ring buffer of `slots` slots. */
 const DtType *dt_order_ring(const DtModule *module, int64_t slots, int64_t bytes, uint16_t splits);
+/* Bytes that a value of the type takes in a slot. */
+int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type);
 
 /* ---- order_fetch.c ---- */
 

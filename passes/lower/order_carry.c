@@ -34,12 +34,6 @@ typedef struct Carry {
     uint16_t splits; /* mesh axes on which it holds different things */
 } Carry;
 
-static int64_t bytes_of(const DtModule *module, const DtType *type)
-{
-    const int64_t bytes = dt_type_local_elements(type, &module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-    return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
-}
-
 static uint32_t number_of(const DtFunc *func, const DtOp *op)
 {
     uint32_t n = 0;
@@ -86,7 +80,7 @@ static void list_moves(Carry *c)
             continue;
         const DtType *type = value->op->in[0]->type;
         DT_PUSH(c->module->arena, c->moves, value->op);
-        c->bytes += bytes_of(c->module, type);
+        c->bytes += dt_order_slot_bytes(c->module, type);
         c->splits |= type->partial;
         for (uint32_t a = 0; a < type->rank; a++)
             c->splits |= dt_shape_split_bits(&type->axes[a]);
@@ -148,7 +142,7 @@ static void change_body(const Carry *c, const DtType *type)
             op->in[0] = dt_graph_ringbuf_get(&b, ring, byte, bucket->type);
             op->in[0]->name = bucket->name, op->in[0]->means = bucket->means, op->in[0]->final = bucket->final;
             op->starts = true;
-            byte += bytes_of(c->module, bucket->type);
+            byte += dt_order_slot_bytes(c->module, bucket->type);
         }
         DT_PUSH(arena, body->ops, op);
     }

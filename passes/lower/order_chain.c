@@ -56,6 +56,12 @@ static bool gathers_stored(const DtOp *loop)
     return all;
 }
 
+int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type)
+{
+    const int64_t bytes = dt_type_local_elements(type, &module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+    return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
+}
+
 /* Adds what a body keeps in a slot to what its chain has. */
 static void add_slot(DtOrderChain *chain, const DtFunc *body)
 {
@@ -64,8 +70,7 @@ static void add_slot(DtOrderChain *chain, const DtFunc *body)
         const DtValue *value = body->ops.at[i]->out[0];
         if (!dt_order_is_ahead(body->ops.at[i]) || !dt_order_is_kept(body, value))
             continue;
-        bytes += dt_type_local_elements(value->type, &body->module->mesh) * (int64_t)dt_dtype_size(value->type->dtype);
-        bytes = (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
+        bytes += dt_order_slot_bytes(body->module, value->type);
         for (uint32_t k = 0; k < value->type->rank; k++)
             chain->splits |= dt_shape_split_bits(&value->type->axes[k]);
     }

@@ -38,13 +38,6 @@ typedef struct Turn {
     int64_t turn; /* behind the counter, or of all */
 } Turn;
 
-static int64_t bytes_in_slot(const Writer *w, const DtValue *value)
-{
-    const int64_t bytes =
-        dt_type_local_elements(value->type, &w->module->mesh) * (int64_t)dt_dtype_size(value->type->dtype);
-    return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
-}
-
 /* What it reads of the loop's operand number i. */
 static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand, DtValue *counter,
                              int64_t turn)
@@ -96,7 +89,7 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bo
             continue;
         copy->starts = starts && !is_gathered_on(body, op->out[0]);
         ringbuf = dt_graph_ringbuf_put(&b, ringbuf, copy->out[0], byte);
-        byte += bytes_in_slot(w, op->out[0]);
+        byte += dt_order_slot_bytes(w->module, op->out[0]->type);
     }
     dt_graph_return(func, ringbuf);
     return func;
@@ -340,7 +333,7 @@ static void write_rest(Writer *w, Body *body)
         value->means = op->out[0]->means;
         value->final = op->out[0]->final;
         body->map[op->out[0]->id] = value;
-        byte += bytes_in_slot(w, op->out[0]);
+        byte += dt_order_slot_bytes(w->module, op->out[0]->type);
     }
     for (uint32_t i = 0; i < old->ops.n; i++)
         if (!dt_order_is_ahead(old->ops.at[i]))

@@ -235,33 +235,44 @@ void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text)
     dt_text_add(text, "\n");
 }
 
-/* The instructions of a kind by weight, under their title; ret_n of them are to be listed. */
-static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t n_records, const char *title,
-                        DtText *text, uint32_t *ret_n)
+/* The instructions of a kind by weight, to be freed; ret_n: how many run. */
+static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t *ret_n)
 {
+    const uint32_t n_records = kind == DT_INST_GEMM ? plan->n_gemms : plan->n_kernels;
     Line *lines = calloc(n_records + 1, sizeof *lines);
     if (!lines)
         dt_arena_exhausted((n_records + 1) * sizeof *lines);
-    uint32_t n = gather_lines(plan, kind, n_records, lines);
+    *ret_n = gather_lines(plan, kind, n_records, lines);
+    return lines;
+}
+
+/* The title of n lines; how many of them are printed. */
+static uint32_t print_title(const DtPlan *plan, const char *title, uint32_t n, DtText *text)
+{
     if (n)
         dt_text_printf(text, "\n%s%s%s\n", title,
                        dt_plan_stages(plan) > 1 ? ", one rank of each stage" : "",
                        n > LISTED ? " (the first 12)" : "");
-    *ret_n = n < LISTED ? n : LISTED;
-    return lines;
+    return n < LISTED ? n : LISTED;
+}
+
+static int64_t batch_of(const DtPlanGemm *g)
+{
+    int64_t batch = 1;
+    for (uint32_t k = 0; k < g->n_batch; k++)
+        batch *= g->batch[k];
+    return batch;
 }
 
 static void print_gemms(const DtPlan *plan, DtText *text)
 {
     uint32_t n;
-    Line *lines = list_lines(plan, DT_INST_GEMM, plan->n_gemms, "matrix products of a step by work", text, &n);
+    Line *lines = list_lines(plan, DT_INST_GEMM, &n);
+    n = print_title(plan, "matrix products of a step by work", n, text);
     for (uint32_t i = 0; i < n; i++) {
         const DtPlanGemm *g = &plan->gemms[lines[i].ref];
-        int64_t batch = 1;
-        for (uint32_t k = 0; k < g->n_batch; k++)
-            batch *= g->batch[k];
         dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP",
-                       (long long)lines[i].runs, (long long)batch, (long long)g->m, (long long)g->n,
+                       (long long)lines[i].runs, (long long)batch_of(g), (long long)g->m, (long long)g->n,
                        (long long)g->k, lines[i].weight * 1e-9);
         dt_report_place(plan, lines[i].span, text);
     }
@@ -272,7 +283,8 @@ static void print_kernels(const DtPlan *plan, DtText *text)
 {
     char buf[32];
     uint32_t n;
-    Line *lines = list_lines(plan, DT_INST_KERNEL, plan->n_kernels, "kernels of a step by bytes moved", text, &n);
+    Line *lines = list_lines(plan, DT_INST_KERNEL, &n);
+    n = print_title(plan, "kernels of a step by bytes moved", n, text);
     for (uint32_t i = 0; i < n; i++) {
         const DtPlanKernel *kernel = &plan->kernels[lines[i].ref];
         const char *name = dt_plan_str(plan, kernel->name);
@@ -352,6 +364,51 @@ static json_t *json_memory(const DtPlan *plan)
     return stages;
 }
 
+/* What the list in the text says of the place, as fields. */
+static void set_place(json_t *json, const DtPlan *plan, uint32_t span)
+{
+    if (span >= plan->n_spans || !plan->spans[span].line)
+        return;
+    const DtPlanSpan *at = &plan->spans[span];
+    json_object_set_new(json, "file", json_string(dt_plan_str(plan, at->file)));
+    json_object_set_new(json, "line", json_integer(at->line));
+    if (at->path)
+        json_object_set_new(json, "path", json_string(dt_plan_str(plan, at->path)));
+}
+
+static json_t *json_gemms(const DtPlan *plan)
+{
+    uint32_t n;
+    json_t *gemms = json_array();
+    Line *lines = list_lines(plan, DT_INST_GEMM, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtPlanGemm *g = &plan->gemms[lines[i].ref];
+        json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f}", "runs", (json_int_t)lines[i].runs, "batch",
+                                 (json_int_t)batch_of(g), "m", (json_int_t)g->m, "n", (json_int_t)g->n, "k",
+                                 (json_int_t)g->k, "flops", lines[i].weight);
+        set_place(json, plan, lines[i].span);
+        json_array_append_new(gemms, json);
+    }
+    free(lines);
+    return gemms;
+}
+
+static json_t *json_kernels(const DtPlan *plan)
+{
+    uint32_t n;
+    json_t *kernels = json_array();
+    Line *lines = list_lines(plan, DT_INST_KERNEL, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        json_t *json = json_pack("{s:s, s:I, s:f}", "name", dt_plan_str(plan, plan->kernels[lines[i].ref].name),
+                                 "runs", (json_int_t)lines[i].runs, "bytes", lines[i].weight);
+        set_place(json, plan, lines[i].span);
+        json_array_append_new(kernels, json);
+    }
+    free(lines);
+    return kernels;
+}
+
+/* "gemms" and "kernels" are those of a step and its update, the heaviest first; flops and bytes are of all runs. */
 void dt_report_json(const DtPlan *plan, DtText *ret_text)
 {
     const DtPlanMeta *meta = plan->meta;
@@ -363,12 +420,13 @@ void dt_report_json(const DtPlan *plan, DtText *ret_text)
         if (!dt_report_is_part(plan, i))
             json_array_append_new(entries, json_entry(plan, i));
     json_t *root =
-        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "source",
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "source",
                   dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
                   "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
                   (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
                   meta->flops, "mesh", mesh, "memory", json_memory(plan), "saved",
-                  json_saved(plan), "entries", entries, "traffic", dt_traffic_json(plan));
+                  json_saved(plan), "entries", entries, "traffic", dt_traffic_json(plan),
+                  "gemms", json_gemms(plan), "kernels", json_kernels(plan));
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     if (text)
         dt_text_printf(ret_text, "%s\n", text);

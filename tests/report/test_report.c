@@ -165,6 +165,18 @@ Test(report, json)
     cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "mesh"), "data")), 2);
     const json_t *entry = json_array_get(json_object_get(root, "entries"), 0);
     cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 4);
+    const json_t *products = json_object_get(root, "gemms"), *gemm = json_array_get(products, 0); /* the heaviest */
+    cr_expect_eq(json_array_size(products), 2);
+    cr_expect_eq(json_integer_value(json_object_get(gemm, "runs")), 12);
+    cr_expect_eq(json_integer_value(json_object_get(gemm, "m")), 10);
+    cr_expect_eq(json_real_value(json_object_get(gemm, "flops")), 12 * 2000.0);
+    cr_expect_eq(json_integer_value(json_object_get(gemm, "line")), 9);
+    cr_expect_str_eq(json_string_value(json_object_get(gemm, "path")), "h.wq");
+    cr_expect_eq(json_integer_value(json_object_get(json_array_get(products, 1), "batch")), 6);
+    const json_t *kernel = json_array_get(json_object_get(root, "kernels"), 0);
+    cr_expect_eq(json_integer_value(json_object_get(kernel, "runs")), 4);
+    cr_expect_eq(json_real_value(json_object_get(kernel, "bytes")), 28);
+    cr_expect_null(json_object_get(kernel, "line"), "it has no place");
     json_decref(root);
     dt_text_free(&text);
 }

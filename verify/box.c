@@ -249,8 +249,9 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
         args[i] = dt_boxsmall_tensor(b, sides[0].func->args.at[i]);
         if (!args[i])
             return DIFFERENT;
-        dt_boxdraw_argument(b, i, args[i]);
     }
+    for (uint32_t i = 0; i < n_args; i++)
+        dt_boxdraw_argument(b, i, args[i]);
     for (int k = 0; k < 2; k++) {
         b->second = k == 1;
         if (!dt_boxrun_func(b, sides[k].program, sides[k].func, args, results[k]))
@@ -347,25 +348,24 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool *ret_narrow
     return equal;
 }
 
-/* What is refused at few positions may be right at all of them, if those are not too many: a sum over an identity
- * matrix that is made of positions. What is refused since it rounds elsewhere may be right if it streams. */
+/* What is refused since it rounds elsewhere may be right if it streams. What is refused at few positions may be right at
+ * all of them, if those are not too many: a sum over an identity matrix that is made of positions. */
 static bool prove(DtBoxes *boxes, const Side *sides, bool streams, bool *ret_rounded, DtText *problem)
 {
     bool narrows = true, equal = false, large = false;
     DtText said = {0};
+    boxes->large = false;
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
         dt_text_printf(problem, "the system gives no random numbers (getentropy), which boxes are checked with");
         return false;
     }
-    for (uint32_t real = 0; !equal && real <= (streams && narrows); real++)
-        for (uint32_t whole = 0; !equal && whole < 2; whole++) {
+    for (uint32_t whole = 0; !equal && whole < 2 && !(whole && boxes->large); whole++)
+        for (uint32_t real = 0; !equal && real <= (streams && narrows) && !boxes->large; real++) {
             DtText *why = real || whole ? &said : problem;
             equal = try_one(boxes, sides, (Try){whole, !real}, &narrows, why);
             said.len = 0;
             large = large || (boxes->large && !whole);
             *ret_rounded = real;
-            if (boxes->large)
-                break;
         }
     boxes->large = large;
     dt_text_free(&said);

@@ -348,8 +348,8 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool *ret_narrow
     return equal;
 }
 
-/* What is refused since it rounds elsewhere may be right if it streams. What is refused at few positions may be right at
- * all of them, if those are not too many: a sum over an identity matrix that is made of positions. */
+/* What is refused since it rounds elsewhere may be right if it streams. What is refused at few positions may be right
+ * at all of them, if those are not too many: a sum over an identity matrix that is made of positions. */
 static bool prove(DtBoxes *boxes, const Side *sides, bool streams, bool *ret_rounded, DtText *problem)
 {
     bool narrows = true, equal = false, large = false;

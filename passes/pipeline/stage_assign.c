@@ -257,7 +257,8 @@ static int32_t linear_in(const Assigner *a, const DtOp *op)
         found = (int32_t)i;
     }
     switch (op->kind) {
-    case DT_OP_CAST:
+    case DT_OP_CAST: /* each term rounded is another sum */
+        return dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype) ? found : -1;
     case DT_OP_NEG:
     case DT_OP_RELABEL:
     case DT_OP_EXPAND:

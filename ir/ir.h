@@ -264,7 +264,8 @@ struct DtOp {
     uint32_t draws;         /* rng: how many elements of it a call of the generator gives, 1 or 4 (language.md) */
     DtReduce reduce;
     bool reverse;           /* scan */
-    bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/place/reduce.c) */
+    bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/place/reduce.c);
+                             * sqrt: their norm, the root of the squares' sum (passes/grad/optimizer.c) */
     const char *text;       /* param: path; input: name; rng: site; call: label of the instance */
     DtStore *store;         /* param */
     DtFunc *func;           /* call, fused, loop, when */

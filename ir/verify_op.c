@@ -30,7 +30,7 @@ enum {
     DRAWS = 131072
 };
 
-/* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
+/* Attributes that ops of a kind may have; maps have none but `sqrt`. What a kind must have its shape rule
  * asks for. */
 static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_PARAM] = TEXT | STORE,
@@ -66,6 +66,7 @@ static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_ALL_TO_ALL] = MESH | TEXT | STARTS,
     [DT_OP_SHIFT] = MESH | TEXT | REVERSE | STARTS,
     [DT_OP_SHARD] = MESH | TEXT,
+    [DT_OP_SQRT] = GRADIENTS,
 };
 
 static const char *const attribute_names[] = {"axes",     "a second list of axes",

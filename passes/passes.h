@@ -21,8 +21,6 @@ typedef struct DtPassContext {
 
 /* The input of entries "grad" and "update" that holds the loss scale of the step, if it is dynamic. */
 #define DT_LOSS_SCALE_INPUT "@loss_scale"
-/* The norm of all gradients, and behind it, with a dot, the name of a group that has one of its own. */
-#define DT_NORM_NAME "grad_norm"
 
 /* False: the module is as it was. */
 typedef bool DtPassRun(DtModule *module, const DtPassContext *context);

@@ -40,7 +40,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One parameter with what belongs to it. */
 typedef struct Slot {
@@ -146,7 +145,8 @@ static DtValue *norm_of(Update *u, uint32_t n, const Slot *slots, const DtParamG
     if (sum == NULL)
         sum = dt_graph_constant(&u->b, DT_F32, 0);
     DtValue *norm = dt_graph_unary(&u->b, DT_OP_SQRT, sum);
-    norm->name = group ? dt_intern_printf(DT_NORM_NAME ".%s", group->name) : dt_intern(DT_NORM_NAME);
+    norm->op->gradients = true;
+    norm->name = group ? dt_intern_printf("grad_norm.%s", group->name) : dt_intern("grad_norm");
     return norm;
 }
 
@@ -211,8 +211,6 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
         if (is_same(u->scalars.at[i]->op, op, in))
             return u->scalars.at[i];
     DtValue *value = dt_graph_copy(&u->b, op, in)->out[0];
-    if (value->name && strncmp(value->name, DT_NORM_NAME, strlen(DT_NORM_NAME)) == 0)
-        value->name = NULL; /* it is no norm of gradients for that name (stage_update.c) */
     if (is_scalar)
         DT_PUSH(u->module->arena, u->scalars, value);
     return value;
@@ -341,7 +339,7 @@ static void add_update(DtModule *module, const DtTrainConfig *train, const DtEnt
         update_one(&u, &slots[i]);
     update_states(&u);
     u.b.span = u.optimizer->span;
-    give(&u, u.norm, NULL, dt_intern(DT_NORM_NAME));
+    give(&u, u.norm, NULL, dt_intern("grad_norm"));
     u.b.func->n_returns = u.b.func->results.n;
     dt_graph_renumber(u.b.func);
     DT_PUSH(module->arena, module->entries, u.entry);

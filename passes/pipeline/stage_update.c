@@ -9,8 +9,8 @@
  *                                              those of its own parameters (of a shared one, the
  *                                              lowest stage does)
  *
- * Sums of squares are what the square roots named "grad_norm" take (of a group: "grad_norm.NAME"); on the way down
- * to the single parameters, terms of other stages drop out of the additions. */
+ * Sums of squares are what a `sqrt` that says `gradients` takes; on the way down to the single parameters, terms of
+ * other stages drop out of the additions. */
 #include "passes/pipeline/stage.h"
 
 #include "base/intern.h"
@@ -70,11 +70,9 @@ static void find_owners(Updater *u)
 
 static void find_norms(Updater *u)
 {
-    const size_t len = strlen(DT_NORM_NAME);
     for (uint32_t i = 0; i < u->func->ops.n; i++) {
         const DtOp *op = u->func->ops.at[i];
-        const char *name = op->kind == DT_OP_SQRT ? op->out[0]->name : NULL;
-        if (name && strncmp(name, DT_NORM_NAME, len) == 0 && (!name[len] || name[len] == '.'))
+        if (op->kind == DT_OP_SQRT && op->gradients)
             DT_PUSH(u->s->arena, u->norms, op->out[0]);
     }
     u->sums_of = DT_NEW_ARRAY(u->s->arena, DtValue *, u->norms.n + 1);

@@ -143,10 +143,9 @@ static bool is_zero(const DtValue *value)
  * whose sum it is; several: of more than one. */
 static void read_sums(const DtOp *op, Member *several, Member **sums)
 {
-    const char *name = op->kind == DT_OP_SQRT ? op->out[0]->name : NULL;
     const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE ||
                       (op->kind == DT_OP_WHERE && is_zero(op->in[2]));
-    const bool is_norm = name && strncmp(name, DT_NORM_NAME, strlen(DT_NORM_NAME)) == 0; /* perhaps of one parameter */
+    const bool is_norm = op->kind == DT_OP_SQRT && op->gradients; /* perhaps of one parameter */
     Member *of = NULL;
     for (uint32_t k = 0; k < op->n_in; k++) {
         Member *m = sums[op->in[k]->id];

@@ -35,6 +35,7 @@ typedef struct Updater {
         **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
     uint32_t *own_turn;
     int32_t range;  /* of that copy */
+    int32_t loop;   /* whose iterations it has; -1: none */
     DtValue **sums; /* per parameter or state store: its gradient or next value, added over stages */
 } Updater;
 
@@ -102,19 +103,26 @@ static DtValue *zeros(Updater *u, const DtType *type)
 
 static DtValue *copy_value(Updater *u, const DtValue *value);
 
+/* Whether the value belongs to the copy of a parameter at hand: what depends on no parameter, too, if it is as long as
+ * the parameter's loop (where padding lies). */
+static bool is_own(const Updater *u, const DtValue *value)
+{
+    const DtStageLoop *cut = u->loop >= 0 ? &u->s->loops.at[u->loop] : NULL;
+    return u->owner[value->id] >= 0 || (u->owner[value->id] == NOBODY && cut &&
+                                        dt_type_extent(value->type, cut->axis) == cut->count);
+}
+
 static DtOp *copy_op(Updater *u, const DtOp *op)
 {
     DtValue **in = DT_NEW_ARRAY(u->s->arena, DtValue *, op->n_in + 1);
     const int32_t norm = op->n_out == 1 ? norm_of(u, op->out[0]) : NOBODY;
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = norm != NOBODY ? u->sums_of[norm] : copy_value(u, op->in[i]);
-    const int32_t owner = op->n_out ? u->owner[op->out[0]->id] : NOBODY;
-    const int32_t loop = owner >= 0 ? u->s->loop_of[owner] : -1;
     u->b.span = op->span;
     u->b.path = op->path;
-    if (loop < 0)
+    if (u->loop < 0 || !op->n_out || !is_own(u, op->out[0]))
         return dt_graph_copy(&u->b, op, in);
-    const DtStageLoop *cut = &u->s->loops.at[loop];
+    const DtStageLoop *cut = &u->s->loops.at[u->loop];
     return dt_stage_copy_range(&u->b, op, in, cut->axis, cut->count,
                                cut->hi[u->range] - cut->lo[u->range]);
 }
@@ -143,10 +151,10 @@ static DtValue *read_store(Updater *u, const DtOp *op)
 
 static DtValue *copy_value(Updater *u, const DtValue *value)
 {
-    const bool is_own = u->owner[value->id] >= 0;
-    if (!is_own && u->shared[value->id])
+    const bool own = is_own(u, value);
+    if (!own && u->shared[value->id])
         return u->shared[value->id];
-    if (is_own && u->own_turn[value->id] == u->turn)
+    if (own && u->own_turn[value->id] == u->turn)
         return u->own[value->id];
     if (value->op->kind == DT_OP_PARAM) {
         u->own[value->id] = read_store(u, value->op);
@@ -156,7 +164,7 @@ static DtValue *copy_value(Updater *u, const DtValue *value)
     const DtOp *op = value->op, *copy = copy_op(u, op);
     for (uint32_t i = 0; i < op->n_out; i++) {
         copy->out[i]->name = op->out[i]->name;
-        if (is_own) {
+        if (own) {
             u->own[op->out[i]->id] = copy->out[i];
             u->own_turn[op->out[i]->id] = u->turn;
         } else {
@@ -169,10 +177,11 @@ static DtValue *copy_value(Updater *u, const DtValue *value)
 /* ---- the norm ---- */
 
 /* From now on, this copy of a parameter. */
-static void begin_copy(Updater *u, const DtStageCopy *copy)
+static void begin_copy(Updater *u, const DtStore *param, const DtStageCopy *copy)
 {
     u->turn++;
     u->range = copy->range;
+    u->loop = u->s->loop_of[param->index];
 }
 
 /* Gradients of parameters and next values of states on several stages are added first, on all stages in the
@@ -208,9 +217,10 @@ static DtValue *own_part(Updater *u, const DtValue *value)
     for (uint32_t i = 0; i < copies->n; i++) {
         if (copies->at[i].store->stage != (int32_t)u->stage)
             continue;
-        begin_copy(u, &copies->at[i]);
+        begin_copy(u, u->s->module->stores.at[param], &copies->at[i]);
         sum = plus(u, sum, copy_value(u, value));
     }
+    u->loop = -1;
     return sum;
 }
 
@@ -248,7 +258,7 @@ static void give(Updater *u, DtEntryPoint *entry, DtValue *value, DtEntryResult 
 static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *copy,
                         DtEntryPoint *entry)
 {
-    begin_copy(u, copy);
+    begin_copy(u, param, copy);
     for (uint32_t i = 0; i < u->entry->results.n; i++) {
         DtEntryResult to = u->entry->results.at[i];
         if (!to.store || param_of(to.store) != param)
@@ -258,6 +268,7 @@ static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *cop
             dt_stage_copy(u->s, to.store, u->stage, copy->range < 0 ? 0 : (uint32_t)copy->range);
         give(u, entry, value, to);
     }
+    u->loop = -1;
 }
 
 static void update_stage(Updater *u, uint32_t stage)
@@ -315,7 +326,7 @@ bool dt_stage_update(DtStager *s, const DtEntryPoint *entry)
     DtFunc *func = entry->func;
     dt_graph_renumber(func);
     const uint32_t n = func->n_values + 1, n_stores = s->module->stores.n + 1;
-    Updater u = {.s = s, .entry = entry, .func = func};
+    Updater u = {.s = s, .entry = entry, .func = func, .loop = -1};
     u.owner = DT_NEW_ARRAY(s->arena, int32_t, n);
     u.stages = DT_NEW_ARRAY(s->arena, uint64_t, n_stores);
     u.has_terms = DT_NEW_ARRAY(s->arena, bool, n_stores);

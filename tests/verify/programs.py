@@ -111,7 +111,8 @@ OWN = ["buckets",
        "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
        "loops_beside", "sum_in_loop", "zero_part", "ring_between", "ring_events", "wide_beside", "ring_values",
        "own_norms", "stages_alike", "grouped_halo", "unread_momentum",
-       "attend_alone", "skip16", "skip_rounded"]
+       "attend_alone", "skip16", "skip_rounded",
+       "padded_layers"]
 
 
 def ranks(layout):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random layouts of a random program: any mesh of up to eight ranks, any lines. Most that dtc refuses are refused for
-a reason; what it accepts must train as the serial program does."""
+"""Random layouts of a random program: any mesh of up to eight ranks, any lines, or such lines as one would write. Most
+that dtc refuses are refused for a reason; what it accepts must train as the serial program does."""
 
 import math
+import re
 
 SCHEDULES = ("1f1b", "gpipe", "zb_h1", "zb_v", "dualpipe_v", "interleaved_1f1b")
 CHUNKS = {"interleaved_1f1b": 2, "zb_v": 2, "dualpipe_v": 2}
@@ -35,8 +36,58 @@ def shard_lines(rng, program, axes, sizes):
     return lines
 
 
+def pipeline_line(rng, loops, axis, size, text):
+    schedule = rng.choice(SCHEDULES)
+    chunks = CHUNKS.get(schedule, 1)
+    counts = [re.search(r"repeat %s in layers(\d+)" % loop, text) for loop in loops]
+    total = sum(int(count[1]) for count in counts if count)
+    options = 'schedule = "%s"' % schedule + (", chunks = %d" % chunks if chunks > 1 else "")
+    if 1 < size * chunks <= total + 1 and rng.random() < 0.3:  # pieces of unlike length
+        cuts = sorted(rng.sample(range(total + 1), size * chunks - 1))
+        options += ", cuts = (%s)" % ", ".join(map(str, cuts))
+    return "pipeline %s on %s (%s)" % (", ".join(loops), axis, options)
+
+
+def zero_line(rng, axes):
+    """What is gathered ahead, and buckets that go on in the next iteration, are of loops whose parameters fill some."""
+    level = rng.choice((2, 3, 3))
+    options = rng.choice(([], ["bucket = 256B"], ["bucket = 1KB"], ["bucket = 4KB"]))
+    if level == 3 and rng.random() < 0.6:
+        options = options + ["prefetch = %d" % rng.choice((0, 1, 2, 3))]
+    return "zero %d on %s%s" % (level, ", ".join(axes), " (%s)" % ", ".join(options) if options else "")
+
+
+def usual(rng, program):
+    """Samples over one mesh axis, features over another, positions or stages over a third, states shared by the first."""
+    sizes = {"data": rng.choice([d for d in (2, 2, 4) if program.dims["batch"] % d == 0])}
+    lines = ["shard batch on data"]
+    wide = [d for d in ("ffn", "wide", "mid", "heads", "vocab", "experts") if program.dims.get(d, 1) % 2 == 0]
+    if wide and rng.random() < 0.4:
+        sizes["tensor"] = 2
+        lines.append("shard %s on tensor" % ", ".join(rng.sample(wide, rng.choice((1, len(wide))))))
+    third = rng.random()
+    if program.loops and third < 0.3:
+        sizes["pipe"] = 2
+        lines.append(pipeline_line(rng, program.loops, "pipe", 2, program.text))
+        lines.append("micro batch = 2")
+    elif program.dims.get("seq", 1) % 2 == 0 and third < 0.5:
+        sizes["context"] = 2
+        lines.append("shard seq on context")
+        if program.has_keys:
+            lines.append("shard kseq on context%s" % rng.choice(("", " (ring = true)")))
+    elif rng.random() < 0.2:
+        lines.append("micro batch = 2")
+    lines.append(zero_line(rng, ["data"] + ["context"] * ("context" in sizes and rng.random() < 0.5)))
+    lines += ["remat " + loop for loop in program.loops if rng.random() < 0.2]
+    return ["mesh " + ", ".join("%s = %d" % item for item in sizes.items())] + lines, math.prod(sizes.values())
+
+
 def make(rng, program):
     """(lines of the parallel block, ranks)"""
+    return usual(rng, program) if rng.random() < 0.3 else strange(rng, program)
+
+
+def strange(rng, program):
     ranks = rng.choice((1, 2, 2, 2, 4, 4, 4, 3, 8))
     left, sizes = ranks, {}
     for axis in rng.sample(("data", "tensor", "context", "expert"), rng.choice((1, 1, 2, 2, 3))):
@@ -50,10 +101,8 @@ def make(rng, program):
         axes.remove(staged)
     lines = ["mesh " + ", ".join("%s = %d" % item for item in sizes.items())] + shard_lines(rng, program, axes, sizes)
     if staged:
-        schedule = rng.choice(SCHEDULES)
-        chunks = ", chunks = %d" % CHUNKS[schedule] if schedule in CHUNKS else ""
         loops = program.loops if rng.random() < 0.7 else [rng.choice(program.loops)]
-        lines.append('pipeline %s on %s (schedule = "%s"%s)' % (", ".join(loops), staged, schedule, chunks))
+        lines.append(pipeline_line(rng, loops, staged, sizes[staged], program.text))
     if staged or rng.random() < 0.3:
         lines.append("micro batch = %d" % rng.choice((2, 4) if staged else (2, 2, 4)))
     if axes and rng.random() < 0.4:

@@ -9,7 +9,7 @@ is run.
   proved.py DTC FIRST COUNT --bless                         writes what is refused falsely to refused.txt
 
 A layout that dtc takes must be proved: what a certificate does not understand ("is not proved") is a false refusal, as
-is any other error of dtc's own, a crash, or no end after LIMIT seconds. Diagnostics are good: most random layouts are
+is any other error of dtc's own, a crash, or no end after LIMIT seconds. Some are compiled for GPUs, or with --unfused. Diagnostics are good: most random layouts are
 refused for a reason. refused.txt names false refusals that are known and not yet mended, by seed, number of the layout
 (0: the serial program) and a checksum of the text. The programs are those of ranks.py; `--layouts` there draws the same
 first ones. With --state (or ODD_PROVED_STATE) a long run goes on where it was ended."""
@@ -29,6 +29,22 @@ import programs
 import ranks
 
 LIMIT = 300
+OWN = """fn own(p[...], g[...], updates, lr, factor = 0.9) -> [...] {
+  state mean[...], most[...] = zeros
+  next = factor * mean + g
+  high = max(0.9 * most, abs(g))
+  mean = next
+  most = high
+  return p - lr * next / (high + 0.01 * sqrt(updates))
+}
+"""
+OPTIMIZERS = (  # small changes may change much of what these do, so that ranks.py leaves them out
+    "lion(lr = warmup_linear(0.01, warmup = 2, total = 9), clip = 1.0)",
+    "lamb(lr = 0.02, decay = 0.1, decay_if = rank >= 2, clip = 1.0)",
+    "adafactor(lr = 0.05, decay = 0.01, threshold = 0.5)",
+    "own(lr = inverse_sqrt(0.1, warmup = 3))",
+    'adamw(lr = 0.01)\n  matrices = muon(lr = 0.02, momentum = 0.9, clip = 1.0, params = "*.w")',
+)
 KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "refused.txt")
 
 
@@ -52,11 +68,30 @@ class Odd(ranks.Odd):
     def __init__(self, dtc, seed, n_layouts):
         super().__init__((dtc, None), seed, n_layouts)
         self.dtc, self.known, self.bad = dtc, set(), []
+        rng = random.Random(seed)
+        if rng.random() < 0.35:
+            self.optimizer = rng.choice(OPTIMIZERS)
+        text = self.program.text
+        if "muon" in self.optimizer and (":linear" not in text or " params = " in text or " frozen = " in text):
+            self.optimizer = OPTIMIZERS[0]
+        if self.optimizer.startswith("own"):
+            self.program.text = text.replace('include "std.dsl"\n', 'include "std.dsl"\n' + OWN, 1)
+        self.scale = rng.choice(("256", "dynamic"))
+
+    def text(self, seed, precision=None, factor=1):
+        return super().text(seed, precision, factor).replace("loss_scale = 256", "loss_scale = " + self.scale)
+
+    def options(self, number):
+        """What dtc is told beside the program, by the number of the layout; 0: the serial program."""
+        rng = random.Random(self.seed * 1000 + number)
+        return (["--parallel", "odd"] if number else []) + rng.choice(([],) * 6 + (["--target=sm_90a"],) * 2 + (["--unfused"],))
 
     def blocks(self):
         """(what, block, options); the serial program first."""
-        return [("serial", "", [])] + [
-            ("; ".join(lines), layouts.text(lines, n), ["--parallel", "odd"]) for lines, n in self.layouts
+        blocks = [("serial", "")] + [("; ".join(lines), layouts.text(lines, n)) for lines, n in self.layouts]
+        return [
+            (" ".join([what] + [o for o in self.options(number) if "=" in o or "un" in o]), block, self.options(number))
+            for number, (what, block) in enumerate(blocks)
         ]
 
     def verdict(self, folder, block, options):
@@ -109,7 +144,7 @@ def show(odd, what, verdict, said):
 
 def minimise(odd, number):
     """As ranks.minimise, by what dtc says; layout 0 is the serial program, as in refused.txt."""
-    odd.judge_layout = lambda folder, block: odd.verdict(folder, block, ["--parallel", "odd"] if block else [])
+    odd.judge_layout = lambda folder, block: odd.verdict(folder, block, odd.options(number))
     odd.layouts = [([], 1)] + odd.layouts
     ranks.minimise(odd, number)
 

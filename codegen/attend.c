@@ -263,7 +263,10 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
 /* A block's matrix product; `settle` has made sure that its operands allow one. */
 static void product(DtTiling *g, const DtOp *op, const DtPlace *to, bool accumulates)
 {
-    if (!dt_gemm_emit(g->e, op, to, accumulates))
+    DtPlace operands[2] = {*dt_copy_require(g->e, op->in[0]), *dt_copy_require(g->e, op->in[1])};
+    if (op->copies)
+        dt_gemm_straighten(g->e, op, operands, to);
+    if (!dt_gemm_emit(g->e, op, operands, to, accumulates))
         DT_BUG("a product of attention's blocks is no matrix product");
 }
 

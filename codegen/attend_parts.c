@@ -22,7 +22,8 @@ static bool is_total(const DtTiling *g, const DtOp *op)
 /* Products of blocks are matrix products. */
 static bool is_product(const DtTiling *g, const DtOp *op)
 {
-    return g->e->target->multiplies(op->in[0]->type->dtype, op->in[1]->type->dtype, op->out[0]->type->dtype);
+    return dt_target_multiplies(&dt_target_limits[g->e->target->kind], op->in[0]->type->dtype, op->in[1]->type->dtype,
+                                op->out[0]->type->dtype);
 }
 
 /* What op, which comes after the blocks, reads of the region leaves them; false if that cannot be. */

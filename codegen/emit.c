@@ -193,6 +193,25 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     return true;
 }
 
+static void emit_product(DtEmit *e, const DtOp *op)
+{
+    DtPlace operands[2] = {*dt_copy_require(e, op->in[0]), *dt_copy_require(e, op->in[1])};
+    DtOutput output = dt_output_of(e, op->out[0]);
+    if (op->copies)
+        dt_gemm_straighten(e, op, operands, &output.place);
+    if (!dt_gemm_emit(e, op, operands, &output.place, output.accumulate) && !dt_launch_kernel(e, &op, 1, &output, 1))
+        fail(e, op, "it would overwrite what it reads");
+    dt_place_set(e, output.value, output.place);
+}
+
+/* Where another op needs it. */
+static void emit_copy(DtEmit *e, const DtOp *op)
+{
+    const DtPlace to = dt_place_own(e, op->out[0]);
+    dt_copy_value(e, op->in[0], &to, false);
+    dt_place_set(e, op->out[0], to);
+}
+
 /* The ops of a call, or of its fused form, in place; tiles: as attention in tiles, false if it has another shape. */
 static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted,
                         bool tiles)
@@ -234,7 +253,6 @@ static void emit_call(DtEmit *e, const DtOp *op)
 
 void dt_emit_op(DtEmit *e, const DtOp *op)
 {
-    const DtOp *ops[1] = {op};
     if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ringbuf_emit(e, op))
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
@@ -248,15 +266,9 @@ void dt_emit_op(DtEmit *e, const DtOp *op)
     } else if (emit_view(e, op)) {
         return;
     } else if (op->kind == DT_OP_DOT) {
-        dt_copy_require(e, op->in[0]);
-        dt_copy_require(e, op->in[1]);
-        DtOutput output = dt_output_of(e, op->out[0]);
-        if (dt_gemm_emit(e, op, &output.place, output.accumulate))
-            dt_place_set(e, output.value, output.place);
-        else if (dt_launch_kernel(e, ops, 1, &output, 1))
-            dt_place_set(e, output.value, output.place);
-        else
-            fail(e, op, "it would overwrite what it reads");
+        emit_product(e, op);
+    } else if (op->kind == DT_OP_COPY) {
+        emit_copy(e, op);
     } else if (op->kind == DT_OP_CALL) {
         emit_call(e, op);
     } else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM) {

@@ -397,7 +397,9 @@ DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type);
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
-bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate);
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate);
+/* Copies operands so that it is true, if that pays: of a product that says `copies`. */
+void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 

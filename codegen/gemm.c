@@ -1,152 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A contraction as a strided batched matrix product. Its axes fall into four groups: batch (in both
- * operands and the result), rows m (first operand and result), columns n (second operand and result), and
- * k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or all but one of its
- * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. Where what is summed is no
- * such run, one operand is copied first, or both: the gradient that a loop along an axis leaves has that axis
- * outermost, the values around it do not; a patch of an image is two axes with others between. */
+/* A contraction as a call of the library of products (ir/product.h). Copies of operands for which that pays are
+ * ops of the program (pass `memory`), but where the product says `copies`. */
 #include "codegen/emit.h"
 
+#include "ir/product.h"
 #include "plan/notes.h"
 
 #include <string.h>
 
-typedef struct Run { /* axes that act as one */
-    int64_t extent, s1, s2; /* strides in the two tensors that hold it */
-} Run;
+_Static_assert((int)DT_PRODUCT_BATCH == (int)DT_PLAN_MAX_BATCH, "products fit into records");
 
-typedef struct Runs {
-    Run at[DT_MAX_RANK];
-    uint32_t n;
-} Runs;
-
-static int64_t stride_of(const DtView *view, const char *axis)
+static uint32_t descriptor(DtEmit *e, const DtProduct *p, const DtView views[2], const DtView *c, bool accumulate)
 {
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return view->stride[d];
-    return 0;
-}
-
-static bool has(const DtView *view, const char *axis)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return true;
-    return false;
-}
-
-/* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in both. */
-static void add_run(Runs *runs, int64_t extent, int64_t s1, int64_t s2)
-{
-    if (extent == 1)
-        return;
-    uint32_t at = runs->n++;
-    for (; at > 0 && runs->at[at - 1].s1 < s1; at--)
-        runs->at[at] = runs->at[at - 1];
-    runs->at[at] = (Run){extent, s1, s2};
-}
-
-static void join(Runs *runs)
-{
-    for (uint32_t i = 0; i + 1 < runs->n;) {
-        Run *a = &runs->at[i], *b = &runs->at[i + 1];
-        if (a->s1 != b->s1 * b->extent || a->s2 != b->s2 * b->extent) {
-            i++;
-            continue;
-        }
-        *a = (Run){a->extent * b->extent, b->s1, b->s2};
-        memmove(b, b + 1, sizeof *b * (runs->n - i - 2));
-        runs->n--;
-    }
-}
-
-static bool add_batch(DtPlanGemm *g, int64_t extent, int64_t a, int64_t b, int64_t c)
-{
-    if (g->n_batch == DT_PLAN_MAX_BATCH)
-        return false;
-    g->batch[g->n_batch] = extent;
-    g->a_batch[g->n_batch] = a;
-    g->b_batch[g->n_batch] = b;
-    g->c_batch[g->n_batch++] = c;
-    return true;
-}
-
-/* The run that stays a matrix dimension: the largest; the others go to the batch. */
-static Run take_largest(Runs *runs)
-{
-    uint32_t best = 0;
-    if (runs->n == 0)
-        return (Run){1, 0, 0};
-    for (uint32_t i = 1; i < runs->n; i++)
-        if (runs->at[i].extent > runs->at[best].extent)
-            best = i;
-    Run run = runs->at[best];
-    memmove(&runs->at[best], &runs->at[best + 1], sizeof run * (runs->n - best - 1));
-    runs->n--;
-    return run;
-}
-
-/* Sorts the axes into runs; false if an axis of the result is in neither operand. */
-static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m, Runs *n, Runs *k,
-                     DtPlanGemm *g)
-{
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (dt_op_has_axis(op, a->axis[d]))
-            add_run(k, a->extent[d], a->stride[d], stride_of(b, a->axis[d]));
-    for (uint32_t d = 0; d < c->rank; d++) {
-        const char *axis = c->axis[d];
-        bool in_a = has(a, axis), in_b = has(b, axis);
-        if (in_a && in_b) {
-            if (c->extent[d] > 1 && !add_batch(g, c->extent[d], stride_of(a, axis), stride_of(b, axis), c->stride[d]))
-                return false;
-        } else if (in_a) {
-            add_run(m, c->extent[d], stride_of(a, axis), c->stride[d]);
-        } else if (in_b) {
-            add_run(n, c->extent[d], stride_of(b, axis), c->stride[d]);
-        } else {
-            return false;
-        }
-    }
-    join(m);
-    join(n);
-    join(k);
-    return true;
-}
-
-/* Rows and columns change roles so that the result's columns are adjacent in memory. */
-static void transpose(DtPlanGemm *g)
-{
-#define SWAP(x, y) do { int64_t t = (x); (x) = (y); (y) = t; } while (0)
-    SWAP(g->m, g->n);
-    SWAP(g->a_row, g->b_col);
-    SWAP(g->a_col, g->b_row);
-    SWAP(g->c_row, g->c_col);
-    for (uint32_t i = 0; i < DT_PLAN_MAX_BATCH; i++)
-        SWAP(g->a_batch[i], g->b_batch[i]);
-#undef SWAP
-}
-
-/* Strides of dimensions of extent 1 mean nothing; give them what a dense matrix would have, so that every
- * library takes them. */
-static void tidy(DtPlanGemm *g)
-{
-    if (g->k == 1) {
-        g->a_col = g->m > 1 && g->a_row == 1 ? g->m : 1;
-        g->b_row = g->n > 1 && g->b_col == 1 ? g->n : 1;
-    }
-    if (g->m == 1) {
-        g->a_row = g->a_col == 1 ? g->k : 1;
-        g->c_row = g->c_col == 1 ? g->n : 1;
-    }
-    if (g->n == 1) {
-        g->b_col = g->b_row == 1 ? g->k : 1;
-        g->c_col = g->c_row == 1 ? g->m : 1;
-    }
-}
-
-static uint32_t descriptor(DtEmit *e, DtPlanGemm g)
-{
+    DtPlanGemm g = {.n_batch = p->n_batch, .accumulate = accumulate, .dtype_a = views[p->swapped].dtype,
+                    .dtype_b = views[!p->swapped].dtype, .dtype_c = c->dtype, .m = p->m, .n = p->n, .k = p->k,
+                    .a_row = p->a_row, .a_col = p->a_col, .b_row = p->b_row, .b_col = p->b_col, .c_row = p->c_row,
+                    .c_col = p->c_col};
+    memcpy(g.batch, p->batch, sizeof g.batch);
+    memcpy(g.a_batch, p->a_batch, sizeof g.a_batch);
+    memcpy(g.b_batch, p->b_batch, sizeof g.b_batch);
+    memcpy(g.c_batch, p->c_batch, sizeof g.c_batch);
     for (uint32_t i = 0; i < e->plan->gemms.n; i++)
         if (memcmp(&e->plan->gemms.at[i], &g, sizeof g) == 0)
             return i;
@@ -154,176 +27,34 @@ static uint32_t descriptor(DtEmit *e, DtPlanGemm g)
     return e->plan->gemms.n - 1;
 }
 
-/* The product of views a and b into c; false if no library does it as they lie. ret_swapped: b comes first. */
-static bool product(const DtTargetRow *target, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
-                    DtPlanGemm *ret_gemm, bool *ret_swapped)
+void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out)
 {
-    DtPlanGemm g = {.dtype_a = a->dtype, .dtype_b = b->dtype, .dtype_c = c->dtype};
-    Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
-    if (!target->multiplies(a->dtype, b->dtype, c->dtype))
-        return false;
-    if (!classify(op, a, b, c, &m, &n, &k, &g) || k.n > 1)
-        return false;
-    Run rows = take_largest(&m), columns = take_largest(&n), sums = take_largest(&k);
-    for (uint32_t i = 0; i < m.n; i++)
-        if (!add_batch(&g, m.at[i].extent, m.at[i].s1, 0, m.at[i].s2))
-            return false;
-    for (uint32_t i = 0; i < n.n; i++)
-        if (!add_batch(&g, n.at[i].extent, 0, n.at[i].s1, n.at[i].s2))
-            return false;
-    g.m = rows.extent, g.n = columns.extent, g.k = sums.extent;
-    g.a_row = rows.s1, g.c_row = rows.s2, g.b_col = columns.s1, g.c_col = columns.s2,
-    g.a_col = sums.s1, g.b_row = sums.s2;
-    if ((g.k > 1 && (!g.a_col || !g.b_row)) || (g.m > 1 && !g.a_row) || (g.n > 1 && !g.b_col))
-        return false; /* an expanded operand: a kernel reads it where it is */
-    *ret_swapped = columns.extent > 1 && g.c_col != 1;
-    if (*ret_swapped)
-        transpose(&g);
-    tidy(&g);
-    *ret_gemm = g;
-    return true;
-}
-
-/* ---- operands in another order ---- */
-
-typedef struct Axes { /* outermost first */
-    const char *at[DT_MAX_RANK];
-    uint32_t n;
-} Axes;
-
-static void add(Axes *axes, uint32_t first, const DtView *view, uint32_t d)
-{
-    uint32_t at = axes->n++;
-    for (; at > first && stride_of(view, axes->at[at - 1]) < view->stride[d]; at--)
-        axes->at[at] = axes->at[at - 1];
-    axes->at[at] = view->axis[d];
-}
-
-/* Appends the axes of view that are summed, as they lie in memory. */
-static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
-{
-    for (uint32_t d = 0, first = ret_axes->n; d < view->rank; d++)
-        if (dt_op_has_axis(op, view->axis[d]))
-            add(ret_axes, first, view, d);
-}
-
-/* Appends the axes of the result c that x has, and the other operand too or not, as they lie in c. */
-static void add_kept(const DtView *c, const DtView *x, const DtView *other, bool in_other,
-                     Axes *ret_axes)
-{
-    for (uint32_t d = 0, first = ret_axes->n; d < c->rank; d++)
-        if (has(x, c->axis[d]) && has(other, c->axis[d]) == in_other)
-            add(ret_axes, first, c, d);
-}
-
-/* Whether the neighbours in memory are summed. */
-static bool sums_neighbours(const DtOp *op, const DtView *view)
-{
-    uint32_t best = view->rank;
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->extent[d] > 1 && (best == view->rank || view->stride[d] < view->stride[best]))
-            best = d;
-    return best < view->rank && dt_op_has_axis(op, view->axis[best]);
-}
-
-/* The view of a copy of x in which what is summed lies in the given order, neighbours in memory staying near. */
-static DtView straight(const DtOp *op, const DtView *x, const DtView *other, const DtView *c,
-                       const Axes *sums)
-{
-    DtView view = *x;
-    Axes order = {.n = 0};
-    bool inner = sums_neighbours(op, x);
-    int64_t stride = 1;
-    add_kept(c, x, other, true, &order);
-    if (inner)
-        add_kept(c, x, other, false, &order);
-    for (uint32_t i = 0; i < sums->n; i++)
-        order.at[order.n++] = sums->at[i];
-    if (!inner)
-        add_kept(c, x, other, false, &order);
-    view.offset = 0;
-    for (uint32_t i = order.n; i-- > 0;)
-        for (uint32_t d = 0; d < view.rank; d++)
-            if (view.axis[d] == order.at[i]) {
-                view.stride[d] = stride;
-                stride *= view.extent[d];
-            }
-    return view;
-}
-
-/* Elements of operand x if copying it pays (DtTargetRow.copy_pays) and keeps its values (what lies in a wider dtype
- * than its own would be rounded), else -1. */
-static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, int64_t pays)
-{
-    int64_t elements = 1, uses = 1;
-    for (uint32_t d = 0; d < x->rank; d++)
-        elements *= x->extent[d];
-    for (uint32_t d = 0; d < c->rank; d++)
-        uses *= has(x, c->axis[d]) ? 1 : c->extent[d];
-    return x->dtype == value->type->dtype && uses >= pays ? elements : -1;
-}
-
-/* Whether every summed axis moves both operands. */
-static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
-{
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->extent[d] > 1 && dt_op_has_axis(op, a->axis[d]) &&
-            (!a->stride[d] || !stride_of(b, a->axis[d])))
-            return false;
-    return true;
-}
-
-/* Copies the operands, as few elements as suffice, into orders in which a library does the product. */
-static bool straighten(DtEmit *e, const DtOp *op, const DtView *c, DtPlace places[2],
-                       DtPlanGemm *ret_gemm, bool *ret_swapped)
-{
-    const DtView now[2] = {places[0].view, places[1].view};
-    DtView best[2] = {now[0], now[1]};
-    int64_t least = INT64_MAX;
-    uint32_t chosen = 0;
-    if (!moves_both(op, &now[0], &now[1]))
-        return false;
-    for (uint32_t copies = 1; copies < 4; copies++) { /* bit i: operand i */
-        Axes sums = {.n = 0};
-        int64_t elements = 0;
-        add_summed(op, &now[copies == 1], &sums);
-        DtView view[2] = {now[0], now[1]};
-        for (uint32_t i = 0; i < 2 && elements >= 0; i++)
-            if (copies >> i & 1) {
-                int64_t more = copied(op->in[i], &now[i], c, e->target->copy_pays);
-                elements = more < 0 ? -1 : elements + more;
-                view[i] = straight(op, &now[i], &now[1 - i], c, &sums);
-            }
-        if (elements < 0 || elements >= least ||
-            !product(e->target, op, &view[0], &view[1], c, ret_gemm, ret_swapped))
-            continue;
-        least = elements;
-        chosen = copies;
-        best[0] = view[0], best[1] = view[1];
-    }
+    const DtTargetLimits *limits = &dt_target_limits[e->target->kind];
+    const DtView now[2] = {operands[0].view, operands[1].view};
+    DtView copies[2];
+    DtProduct product;
+    if (dt_product_find(limits, op, &now[0], &now[1], &out->view, &product))
+        return;
+    const uint32_t chosen = dt_product_straighten(limits, op, now, &out->view, copies);
     for (uint32_t i = 0; i < 2; i++)
         if (chosen >> i & 1) {
-            DtPlace copy = dt_place_temporary(e, op->in[i]->type, op->in[i]->name);
-            best[i].buffer = copy.view.buffer;
-            copy.view = best[i];
-            dt_copy_value(e, op->in[i], &copy, false);
-            places[i] = copy;
+            operands[i] = dt_place_temporary(e, op->in[i]->type, op->in[i]->name);
+            copies[i].buffer = operands[i].view.buffer;
+            operands[i].view = copies[i];
+            dt_copy_value(e, op->in[i], &operands[i], false);
         }
-    return chosen && product(e->target, op, &places[0].view, &places[1].view, c, ret_gemm, ret_swapped);
 }
 
-bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate)
 {
-    DtPlace places[2] = {*dt_copy_require(e, op->in[0]), *dt_copy_require(e, op->in[1])};
-    DtPlanGemm g;
-    bool swapped;
-    if (!product(e->target, op, &places[0].view, &places[1].view, &out->view, &g, &swapped) &&
-        (e->options->unfused || !straighten(e, op, &out->view, places, &g, &swapped)))
+    const DtView views[2] = {operands[0].view, operands[1].view};
+    DtProduct product;
+    if (!dt_product_find(&dt_target_limits[e->target->kind], op, &views[0], &views[1], &out->view, &product))
         return false;
-    g.accumulate = accumulate;
-    DtEArg args[3] = {dt_place_arg(e, &places[swapped], false),
-                      dt_place_arg(e, &places[!swapped], false), dt_place_arg(e, out, true)};
-    dt_inst_add(e, DT_INST_GEMM, descriptor(e, g), 3, args, op);
+    const bool swapped = product.swapped;
+    DtEArg args[3] = {dt_place_arg(e, &operands[swapped], false), dt_place_arg(e, &operands[!swapped], false),
+                      dt_place_arg(e, out, true)};
+    dt_inst_add(e, DT_INST_GEMM, descriptor(e, &product, views, &out->view, accumulate), 3, args, op);
     dt_note_do(e, &op, 1);
     dt_note_read(e, op->in[swapped]);
     dt_note_read(e, op->in[!swapped]);

@@ -29,11 +29,6 @@ typedef struct DtTargetRow {
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
     DtStatus (*build)(struct DtEmit *e);
 
-    /* products */
-    bool (*multiplies)(DtDtype a, DtDtype b, DtDtype c); /* whether its library has products of a and b into c */
-    int64_t copy_pays; /* products that each element of an operand is part of, at least, for a copy of it to be */
-                       /* little beside them */
-
     /* attention: a loop over blocks of queries, each with all keys that it may see */
     uint32_t blocks_most;              /* of one call */
     int64_t (*block_rows)(int64_t n);  /* queries of a block, of n in all; no more than blocks_most blocks come of it */

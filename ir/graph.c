@@ -571,12 +571,16 @@ DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf)
 
 DtValue *dt_graph_turn(DtBuilder *b) { return make_one(b, &(DtOp){.kind = DT_OP_TURN}, 0, NULL, NULL); }
 
-DtValue *dt_graph_done(DtBuilder *b, DtValue *started)
+static DtValue *make_same(DtBuilder *b, DtOpKind kind, DtValue *x)
 {
-    DtValue *value = make_one(b, &(DtOp){.kind = DT_OP_DONE}, 1, &started, NULL);
-    value->name = started->name, value->means = started->means, value->final = started->final;
+    DtValue *value = make_one(b, &(DtOp){.kind = kind}, 1, &x, NULL);
+    value->name = x->name, value->means = x->means;
+    value->final = x->op || x->final ? dt_op_made(x)->final : 1 + x->index; /* an input counts as it stands */
     return value;
 }
+
+DtValue *dt_graph_done(DtBuilder *b, DtValue *started) { return make_same(b, DT_OP_DONE, started); }
+DtValue *dt_graph_copied(DtBuilder *b, DtValue *x) { return make_same(b, DT_OP_COPY, x); }
 
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step)
 {

@@ -24,7 +24,7 @@ DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 DtEval dt_eval_gather, dt_eval_scatter_add;
 /* interp_ringbuf.c */
 DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ringbuf, dt_eval_ringbuf_put, dt_eval_ringbuf_get,
-    dt_eval_ringbuf_turn, dt_eval_done;
+    dt_eval_ringbuf_turn, dt_eval_same;
 /* interp_pack.c */
 DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */

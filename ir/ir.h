@@ -275,7 +275,8 @@ struct DtOp {
     bool starts;            /* communication: goes on beside the ops behind it, until the `done` of its result */
     uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
     DtAheadOf *of;          /* when: whose gathers its function does; NULL: nobody's */
-    bool copies;            /* an op that moves nothing elsewhere does: no strides say its result (pass `memory`) */
+    bool copies;            /* an op that moves nothing elsewhere does: no strides say its result; a `dot`: its operands
+                             * are, where that gives a matrix product (pass `memory`) */
     bool *holds;            /* by operand: it is made where it belongs in the result, so that nothing moves (pass
                              * `memory`; pack, concat, ringbuf_put, relabel); NULL: none is */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
@@ -507,6 +508,7 @@ DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, cons
 DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf);
 DtValue *dt_graph_turn(DtBuilder *b);
 DtValue *dt_graph_done(DtBuilder *b, DtValue *started); /* with its name and numbers */
+DtValue *dt_graph_copied(DtBuilder *b, DtValue *x);          /* the same */
 /* Element lo + step x index of the leading axis; index NULL: lo. */
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of

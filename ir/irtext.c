@@ -24,7 +24,7 @@
  * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`). `lies(%2=[b, a])`: in memory of its own its axes are
  * in that order, outermost first; `lies(%2=[a; b 52])`: what is behind the semicolon are rows, which begin so many
  * elements after one another. `holds(0, 2)`: these operands are made where they belong in the result. `copies`: a view
- * that is none.
+ * that is none; a product whose operands are copied first where that gives one of matrices.
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure

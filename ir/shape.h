@@ -105,7 +105,7 @@ bool dt_shape_ringbuf(DtShape *s);
 bool dt_shape_ringbuf_put(DtShape *s);
 bool dt_shape_ringbuf_get(DtShape *s);
 bool dt_shape_ringbuf_turn(DtShape *s);
-bool dt_shape_done(DtShape *s);
+bool dt_shape_same(DtShape *s);
 bool dt_shape_pack(DtShape *s);
 bool dt_shape_unpack(DtShape *s);
 bool dt_shape_comm(DtShape *s);

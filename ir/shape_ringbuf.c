@@ -120,10 +120,10 @@ bool dt_shape_ringbuf_turn(DtShape *s)
     return takes_ring(s);
 }
 
-bool dt_shape_done(DtShape *s)
+bool dt_shape_same(DtShape *s)
 {
     s->out[0] = s->op->in[0]->type;
-    return !dt_type_is_ringbuf(s->out[0]) || dt_shape_fail(s, "`done` of a ring buffer");
+    return !dt_type_is_ringbuf(s->out[0]) || dt_shape_fail(s, "`%s` of a ring buffer", dt_op_info[s->op->kind].text);
 }
 
 /* Whether a slot has the value's local bytes from byte `number` on. */

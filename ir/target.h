@@ -4,7 +4,7 @@
 #ifndef DT_IR_TARGET_H
 #define DT_IR_TARGET_H
 
-#include <stdint.h>
+#include "ir/ir.h"
 
 typedef enum DtTargetKind {
 #define DT_TARGET(NAME, FOLDER, PURPOSE, ...) DT_TARGET_##NAME,
@@ -20,9 +20,15 @@ typedef struct DtTargetLimits {
     int64_t row_sums_most;  /* elements of all such sums of a kernel, at most: where it keeps them is small */
     int64_t row_align;      /* bytes of which the rows of a matrix begin at multiples: one access of the widest kind */
     int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */
+    uint32_t products;      /* bit per DtDtype: of which its library has products, into the same dtype or f32 */
+    int64_t copy_pays;      /* products that each element of an operand is part of, at least, for a copy of it to be */
+                            /* little beside them */
 } DtTargetLimits;
 
 /* By DtTargetKind. */
 extern const DtTargetLimits dt_target_limits[DT_TARGET_KINDS];
+
+/* Whether the target's library has products of a and b into c. */
+bool dt_target_multiplies(const DtTargetLimits *limits, DtDtype a, DtDtype b, DtDtype c);
 
 #endif

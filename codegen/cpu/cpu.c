@@ -9,12 +9,6 @@
 
 static const char *machine(const char *name) { return strcmp(name, "cpu") == 0 ? dt_hostcc_native() : name; }
 
-/* Sums are in f32. */
-static bool multiplies(DtDtype a, DtDtype b, DtDtype c)
-{
-    return a == b && (a == DT_F32 || a == DT_BF16 || a == DT_F16) && (c == a || c == DT_F32);
-}
-
 /* A block's scores of all keys fit the cache; more blocks than these make plans long. */
 enum { MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128 };
 
@@ -33,8 +27,6 @@ const DtTargetRow dt_target_cpu = {
     .machine = machine,
     .print = dt_print_c_kernel,
     .build = dt_cpu_build,
-    .multiplies = multiplies,
-    .copy_pays = 4,
     .blocks_most = MAX_BLOCKS,
     .block_rows = block_rows,
 };

@@ -141,12 +141,6 @@ static DtStatus build(DtEmit *e)
 
 /* ---- products, attention ---- */
 
-/* Sums are in f32. */
-static bool multiplies(DtDtype a, DtDtype b, DtDtype c)
-{
-    return a == b && (a == DT_F32 || a == DT_BF16 || a == DT_F16) && (c == a || c == DT_F32);
-}
-
 enum { MOST_BLOCKS = 64, ROWS = 128 };
 
 static int64_t block_rows(int64_t n)
@@ -166,8 +160,6 @@ const DtTargetRow dt_target_cuda = {
     .launch = dt_cuda_launch,
     .says_lines = true,
     .build = build,
-    .multiplies = multiplies,
-    .copy_pays = 4,
     .blocks_most = MOST_BLOCKS,
     .block_rows = block_rows,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory: results that are written over values that nobody reads any more; in which order the axes of others lie
  * (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
- * something larger (memory_parts.c).
+ * something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -22,7 +22,7 @@
  * function that may run in tiles, what is outside of them in two parts, x has no other reader.
  *
  * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies,
- * DtOp.holds, DtOp.copies. Breaks: nothing. */
+ * DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of values; a copy has that of its operand (DtValue.final). */
 #include "passes/lower/memory.h"
 #include "passes/passes.h"
 
@@ -289,10 +289,18 @@ static void forget(DtFunc *func)
     }
 }
 
+static size_t count_operands(const DtFunc *func)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        n += func->ops.at[i]->n_in;
+    return n;
+}
+
 static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassContext *context)
 {
     DtArena *arena = dt_arena_child(kept);
-    const size_t n = func->n_values + 1;
+    const size_t n = func->n_values + 1 + count_operands(func); /* each may be copied */
     DtMemory memory = {.func = func,
                        .limits = &dt_target_limits[context->target],
                        .call = dt_memory_call(calls, kept, func),

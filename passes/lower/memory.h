@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of pass `memory`: memory.c (what is written over what), memory_walk.c (where values lie, function
- * by function) and memory_lies.c (the order of axes of temporaries). */
+ * by function), memory_lies.c (the order of axes of temporaries) and memory_copy.c (copies of operands). */
 #ifndef DT_PASSES_MEMORY_H
 #define DT_PASSES_MEMORY_H
 
@@ -45,6 +45,7 @@ typedef struct DtMemory {
     DtMemoryWish *wish;        /* by value id */
     bool *folded;              /* by value id: a `fold` reads it */
     const int64_t **at;        /* by value id: strides, by axis of the type; NULL: dense, or nowhere yet */
+    DT_VEC(DtOp *) ops;        /* those that are walked through, and copies in front of what needs them */
 } DtMemory;
 
 /* memory_parts.c: what lies in what: DtOp.holds, and the wishes of what is held. */
@@ -56,17 +57,23 @@ DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
 /* memory_walk.c: where the values of m's function lie once DtValue.over is known, in the order of its ops: temporaries
  * get DtValue.lies, the functions that it calls their DtMemoryCall. */
 void dt_memory_walk(DtMemory *m);
-/* The value's strides by now; dense, if they are not known. */
-DtView dt_memory_view(const DtMemory *m, const DtValue *value);
-/* A value of that type with those strides; and the strides of such a view, NULL if it is dense. */
-DtView dt_memory_strided(const DtMemory *m, const DtType *type, const int64_t *strides);
-const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view);
 /* Whether what makes the value writes it where it goes. */
 bool dt_memory_is_direct(const DtMemory *m, const DtValue *value);
 /* All that is not said of a function yet: dense. */
 DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func);
 
+/* memory_view.c: the value's strides by now; dense, if they are not known. */
+DtView dt_memory_view(const DtMemory *m, const DtValue *value);
+/* A value of that type with those strides; and the strides of such a view, NULL if it is dense. */
+DtView dt_memory_strided(const DtMemory *m, const DtType *type, const int64_t *strides);
+const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view);
+
 /* memory_lies.c: chooses value->lies, for a temporary. */
 void dt_memory_lies(const DtMemory *m, DtValue *value);
+/* As a view does that has no gaps. */
+void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view);
+
+/* memory_copy.c: what an op needs to lie otherwise than it does is copied in front of it; its result is placed. */
+void dt_memory_copies(DtMemory *m, DtOp *op);
 
 #endif

@@ -256,6 +256,26 @@ static void lie(const DtMemory *m, DtValue *value, const Order *order)
     value->lies = kept;
 }
 
+void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view)
+{
+    Order order = {.n = 0};
+    uint32_t from[DT_MAX_RANK];
+    for (uint32_t d = 0; d < view->rank; d++) {
+        uint32_t at = order.n++;
+        for (; at > 0; at--) { /* of equal strides the longer axis is outside of those that have one place */
+            const uint32_t other = from[at - 1];
+            if (view->stride[other] > view->stride[d] ||
+                (view->stride[other] == view->stride[d] && (view->extent[d] == 1 || view->extent[other] > 1)))
+                break;
+            order.axis[at] = order.axis[at - 1];
+            from[at] = other;
+        }
+        order.axis[at] = view->axis[d];
+        from[at] = d;
+    }
+    lie(m, value, &order);
+}
+
 void dt_memory_lies(const DtMemory *m, DtValue *value)
 {
     Order order = {.n = 0};

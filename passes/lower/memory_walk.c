@@ -7,31 +7,6 @@
 
 #include <string.h>
 
-const int64_t dt_memory_unknown[] = {0};
-
-DtView dt_memory_strided(const DtMemory *m, const DtType *type, const int64_t *strides)
-{
-    DtView view = dt_view_dense(type, &m->func->module->mesh, 0);
-    if (strides && strides != dt_memory_unknown)
-        memcpy(view.stride, strides, view.rank * sizeof *view.stride);
-    return view;
-}
-
-DtView dt_memory_view(const DtMemory *m, const DtValue *value)
-{
-    return dt_memory_strided(m, value->type, m->at[value->id]);
-}
-
-const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view)
-{
-    const DtView dense = dt_view_dense(type, &m->func->module->mesh, 0);
-    if (view->rank != type->rank || !memcmp(view->stride, dense.stride, type->rank * sizeof *dense.stride))
-        return NULL;
-    int64_t *strides = DT_NEW_ARRAY(m->kept, int64_t, type->rank);
-    memcpy(strides, view->stride, type->rank * sizeof *strides);
-    return strides;
-}
-
 /* ---- what callers say ---- */
 
 DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func)
@@ -236,7 +211,15 @@ void dt_memory_walk(DtMemory *m)
         m->at[m->func->inputs.at[i]->id] = m->call->inputs[i];
     for (uint32_t i = 0; i < m->func->ops.n; i++) {
         DtOp *op = m->func->ops.at[i];
-        if (!op->n_out || !dt_op_is_inline(op->out[0]))
+        if (!op->n_out || !dt_op_is_inline(op->out[0])) {
             place_op(m, op);
+            dt_memory_copies(m, op);
+        }
+        DT_PUSH(m->func->module->arena, m->ops, op);
     }
+    if (m->ops.n == m->func->ops.n)
+        return;
+    m->func->ops.n = 0;
+    for (uint32_t i = 0; i < m->ops.n; i++)
+        DT_PUSH(m->func->module->arena, m->func->ops, m->ops.at[i]);
 }

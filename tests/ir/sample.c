@@ -181,6 +181,7 @@ static void add_ring(DtBuilder *b, DtValue *stacked)
     const DtAheadOf of = {.loop = 1 + 13, .turn = 1, .piece = 1 + 2, .kind = 1};
     ring = dt_graph_when(b, fetch, &(DtRange){.lo = 0, .n = 2}, &of, (DtValue *[]){turn, ring, stacked})->out[0];
     dt_graph_ringbuf_get(b, dt_graph_ringbuf_turn(b, ring), 64, first->type);
+    dt_graph_copied(b, stacked);
 }
 
 static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, DtStore *store,

@@ -330,7 +330,7 @@ static const struct {
      "read by others"},
     {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] %2 = pack(%1, %1) : f32[\"@bucket\"=4] holds(0, 1) }",
      "held twice"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] copies }", "no rename that copies"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] copies }", "no rename and no product that copies"},
     {"func f : fn { arg %0 : f32[] arg %0 : f32[] }", "defined twice"},
     {"func f : fn { arg %0 : f31[] }", "expected a type"},
     {"func f : fn { arg %0 : f32[a=0] }", "integer from 1"},

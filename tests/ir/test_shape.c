@@ -118,6 +118,8 @@ static const struct {
     {"= ringbuf_turn(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", NULL},
     {"= done(%rg) : f32[b=4]", NULL},
     {"= done(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "`done` of a ring buffer"},
+    {"= copy(%rg) : f32[b=4]", NULL},
+    {"= copy(%ri) : u8[\"@ringbuf\"=2, \"@slot\"=64]", "`copy` of a ring buffer"},
     {"= ringbuf_turn(%v) : f32[b=4]", "which is no ring buffer"},
     /* maps of one operand */
     {"= neg(%x) : f32[a=3, b=4]", NULL},

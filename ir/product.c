@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A contraction as a strided batched matrix product. Its axes fall into four groups: batch (in both
+ * operands and the result), rows m (first operand and result), columns n (second operand and result), and
+ * k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or all but one of its
+ * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. Where what is summed is no
+ * such run, one operand is copied first, or both: the gradient that a loop along an axis leaves has that axis
+ * outermost, the values around it do not; a patch of an image is two axes with others between. */
+#include "ir/product.h"
+
+#include <string.h>
+
+typedef struct Run { /* axes that act as one */
+    int64_t extent, s1, s2; /* strides in the two tensors that hold it */
+} Run;
+
+typedef struct Runs {
+    Run at[DT_MAX_RANK];
+    uint32_t n;
+} Runs;
+
+static int64_t stride_of(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return view->stride[d];
+    return 0;
+}
+
+static bool has(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return true;
+    return false;
+}
+
+/* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in both. */
+static void add_run(Runs *runs, int64_t extent, int64_t s1, int64_t s2)
+{
+    if (extent == 1)
+        return;
+    uint32_t at = runs->n++;
+    for (; at > 0 && runs->at[at - 1].s1 < s1; at--)
+        runs->at[at] = runs->at[at - 1];
+    runs->at[at] = (Run){extent, s1, s2};
+}
+
+static void join(Runs *runs)
+{
+    for (uint32_t i = 0; i + 1 < runs->n;) {
+        Run *a = &runs->at[i], *b = &runs->at[i + 1];
+        if (a->s1 != b->s1 * b->extent || a->s2 != b->s2 * b->extent) {
+            i++;
+            continue;
+        }
+        *a = (Run){a->extent * b->extent, b->s1, b->s2};
+        memmove(b, b + 1, sizeof *b * (runs->n - i - 2));
+        runs->n--;
+    }
+}
+
+static bool add_batch(DtProduct *g, int64_t extent, int64_t a, int64_t b, int64_t c)
+{
+    if (g->n_batch == DT_PRODUCT_BATCH)
+        return false;
+    g->batch[g->n_batch] = extent;
+    g->a_batch[g->n_batch] = a;
+    g->b_batch[g->n_batch] = b;
+    g->c_batch[g->n_batch++] = c;
+    return true;
+}
+
+/* The run that stays a matrix dimension: the largest; the others go to the batch. */
+static Run take_largest(Runs *runs)
+{
+    uint32_t best = 0;
+    if (runs->n == 0)
+        return (Run){1, 0, 0};
+    for (uint32_t i = 1; i < runs->n; i++)
+        if (runs->at[i].extent > runs->at[best].extent)
+            best = i;
+    Run run = runs->at[best];
+    memmove(&runs->at[best], &runs->at[best + 1], sizeof run * (runs->n - best - 1));
+    runs->n--;
+    return run;
+}
+
+/* Sorts the axes into runs; false if an axis of the result is in neither operand. */
+static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m, Runs *n, Runs *k,
+                     DtProduct *g)
+{
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (dt_op_has_axis(op, a->axis[d]))
+            add_run(k, a->extent[d], a->stride[d], stride_of(b, a->axis[d]));
+    for (uint32_t d = 0; d < c->rank; d++) {
+        const char *axis = c->axis[d];
+        bool in_a = has(a, axis), in_b = has(b, axis);
+        if (in_a && in_b) {
+            if (c->extent[d] > 1 && !add_batch(g, c->extent[d], stride_of(a, axis), stride_of(b, axis), c->stride[d]))
+                return false;
+        } else if (in_a) {
+            add_run(m, c->extent[d], stride_of(a, axis), c->stride[d]);
+        } else if (in_b) {
+            add_run(n, c->extent[d], stride_of(b, axis), c->stride[d]);
+        } else {
+            return false;
+        }
+    }
+    join(m);
+    join(n);
+    join(k);
+    return true;
+}
+
+/* Rows and columns change roles so that the result's columns are adjacent in memory. */
+static void transpose(DtProduct *g)
+{
+#define SWAP(x, y) do { int64_t t = (x); (x) = (y); (y) = t; } while (0)
+    SWAP(g->m, g->n);
+    SWAP(g->a_row, g->b_col);
+    SWAP(g->a_col, g->b_row);
+    SWAP(g->c_row, g->c_col);
+    for (uint32_t i = 0; i < DT_PRODUCT_BATCH; i++)
+        SWAP(g->a_batch[i], g->b_batch[i]);
+#undef SWAP
+}
+
+/* Strides of dimensions of extent 1 mean nothing; give them what a dense matrix would have, so that every
+ * library takes them. */
+static void tidy(DtProduct *g)
+{
+    if (g->k == 1) {
+        g->a_col = g->m > 1 && g->a_row == 1 ? g->m : 1;
+        g->b_row = g->n > 1 && g->b_col == 1 ? g->n : 1;
+    }
+    if (g->m == 1) {
+        g->a_row = g->a_col == 1 ? g->k : 1;
+        g->c_row = g->c_col == 1 ? g->n : 1;
+    }
+    if (g->n == 1) {
+        g->b_col = g->b_row == 1 ? g->k : 1;
+        g->c_col = g->c_row == 1 ? g->m : 1;
+    }
+}
+
+bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
+                     DtProduct *ret_product)
+{
+    DtProduct g = {.n_batch = 0};
+    Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
+    if (!dt_target_multiplies(limits, a->dtype, b->dtype, c->dtype))
+        return false;
+    if (!classify(op, a, b, c, &m, &n, &k, &g) || k.n > 1)
+        return false;
+    Run rows = take_largest(&m), columns = take_largest(&n), sums = take_largest(&k);
+    for (uint32_t i = 0; i < m.n; i++)
+        if (!add_batch(&g, m.at[i].extent, m.at[i].s1, 0, m.at[i].s2))
+            return false;
+    for (uint32_t i = 0; i < n.n; i++)
+        if (!add_batch(&g, n.at[i].extent, 0, n.at[i].s1, n.at[i].s2))
+            return false;
+    g.m = rows.extent, g.n = columns.extent, g.k = sums.extent;
+    g.a_row = rows.s1, g.c_row = rows.s2, g.b_col = columns.s1, g.c_col = columns.s2,
+    g.a_col = sums.s1, g.b_row = sums.s2;
+    if ((g.k > 1 && (!g.a_col || !g.b_row)) || (g.m > 1 && !g.a_row) || (g.n > 1 && !g.b_col))
+        return false; /* an expanded operand: a kernel reads it where it is */
+    g.swapped = columns.extent > 1 && g.c_col != 1;
+    if (g.swapped)
+        transpose(&g);
+    tidy(&g);
+    *ret_product = g;
+    return true;
+}
+
+/* ---- operands in another order ---- */
+
+typedef struct Axes { /* outermost first */
+    const char *at[DT_MAX_RANK];
+    uint32_t n;
+} Axes;
+
+static void add(Axes *axes, uint32_t first, const DtView *view, uint32_t d)
+{
+    uint32_t at = axes->n++;
+    for (; at > first && stride_of(view, axes->at[at - 1]) < view->stride[d]; at--)
+        axes->at[at] = axes->at[at - 1];
+    axes->at[at] = view->axis[d];
+}
+
+/* Appends the axes of view that are summed, as they lie in memory. */
+static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
+{
+    for (uint32_t d = 0, first = ret_axes->n; d < view->rank; d++)
+        if (dt_op_has_axis(op, view->axis[d]))
+            add(ret_axes, first, view, d);
+}
+
+/* Appends the axes of the result c that x has, and the other operand too or not, as they lie in c. */
+static void add_kept(const DtView *c, const DtView *x, const DtView *other, bool in_other,
+                     Axes *ret_axes)
+{
+    for (uint32_t d = 0, first = ret_axes->n; d < c->rank; d++)
+        if (has(x, c->axis[d]) && has(other, c->axis[d]) == in_other)
+            add(ret_axes, first, c, d);
+}
+
+/* Whether the neighbours in memory are summed. */
+static bool sums_neighbours(const DtOp *op, const DtView *view)
+{
+    uint32_t best = view->rank;
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->extent[d] > 1 && (best == view->rank || view->stride[d] < view->stride[best]))
+            best = d;
+    return best < view->rank && dt_op_has_axis(op, view->axis[best]);
+}
+
+/* The view of a copy of x in which what is summed lies in the given order, neighbours in memory staying near. */
+static DtView straight(const DtOp *op, const DtView *x, const DtView *other, const DtView *c,
+                       const Axes *sums)
+{
+    DtView view = *x;
+    Axes order = {.n = 0};
+    bool inner = sums_neighbours(op, x);
+    int64_t stride = 1;
+    add_kept(c, x, other, true, &order);
+    if (inner)
+        add_kept(c, x, other, false, &order);
+    for (uint32_t i = 0; i < sums->n; i++)
+        order.at[order.n++] = sums->at[i];
+    if (!inner)
+        add_kept(c, x, other, false, &order);
+    view.offset = 0;
+    view.buffer = 0;
+    for (uint32_t i = order.n; i-- > 0;)
+        for (uint32_t d = 0; d < view.rank; d++)
+            if (view.axis[d] == order.at[i]) {
+                view.stride[d] = stride;
+                stride *= view.extent[d];
+            }
+    return view;
+}
+
+/* Elements of operand x if copying it pays (DtTargetLimits.copy_pays) and keeps its values (what lies in a wider dtype
+ * than its own would be rounded), else -1. */
+static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, int64_t pays)
+{
+    int64_t elements = 1, uses = 1;
+    for (uint32_t d = 0; d < x->rank; d++)
+        elements *= x->extent[d];
+    for (uint32_t d = 0; d < c->rank; d++)
+        uses *= has(x, c->axis[d]) ? 1 : c->extent[d];
+    return x->dtype == value->type->dtype && uses >= pays ? elements : -1;
+}
+
+/* Whether every summed axis moves both operands. */
+static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
+{
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->extent[d] > 1 && dt_op_has_axis(op, a->axis[d]) &&
+            (!a->stride[d] || !stride_of(b, a->axis[d])))
+            return false;
+    return true;
+}
+
+uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op, const DtView operands[2], const DtView *c,
+                               DtView ret_copies[2])
+{
+    DtProduct product;
+    int64_t least = INT64_MAX;
+    uint32_t chosen = 0;
+    if (!moves_both(op, &operands[0], &operands[1]))
+        return 0;
+    for (uint32_t copies = 1; copies < 4; copies++) { /* bit i: operand i */
+        Axes sums = {.n = 0};
+        int64_t elements = 0;
+        add_summed(op, &operands[copies == 1], &sums);
+        DtView view[2] = {operands[0], operands[1]};
+        for (uint32_t i = 0; i < 2 && elements >= 0; i++)
+            if (copies >> i & 1) {
+                int64_t more = copied(op->in[i], &operands[i], c, limits->copy_pays);
+                elements = more < 0 ? -1 : elements + more;
+                view[i] = straight(op, &operands[i], &operands[1 - i], c, &sums);
+            }
+        if (elements < 0 || elements >= least || !dt_product_find(limits, op, &view[0], &view[1], c, &product))
+            continue;
+        least = elements;
+        chosen = copies;
+        ret_copies[0] = view[0], ret_copies[1] = view[1];
+    }
+    return chosen;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies, where an op needs what it reads to lie otherwise than it does: they are ops of the program.
+ *
+ *     %3 = dot[a, b](%1, %2)                   %4 = copy(%2) lies(%4=[c, a, b])
+ *                                              %3 = dot[a, b](%1, %4)
+ *
+ *   products   operands that a library multiplies only in another order of axes, if that pays (ir/product.h)
+ *
+ * Where callers disagree on how an operand lies, and in functions that may run in tiles, where blocks are multiplied,
+ * the product says `copies`: it is found out for each call. */
+#include "passes/lower/memory.h"
+
+#include "ir/product.h"
+
+/* A copy in front of op, for it alone, that lies as view says. */
+static void copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *view)
+{
+    DtBuilder b = {.func = m->func, .span = op->span, .path = op->path};
+    DtValue *copy = dt_graph_copied(&b, op->in[operand]);
+    const DtOp *made = dt_op_made(op->in[operand])->op;
+    DtOp *by = m->func->ops.at[--m->func->ops.n]; /* it stands elsewhere */
+    if (made)
+        by->span = made->span, by->path = made->path;
+    dt_memory_lie_as(m, copy, view);
+    const DtView own = dt_view_own(copy, &m->func->module->mesh, 0);
+    m->at[copy->id] = dt_memory_strides(m, copy->type, &own);
+    m->reads[copy->id] = 1;
+    op->in[operand] = copy;
+    m->changed = true;
+    DT_PUSH(m->func->module->arena, m->ops, by);
+}
+
+static void straighten(DtMemory *m, DtOp *dot)
+{
+    DtProduct product;
+    DtView now[2], copies[2];
+    dot->copies = m->at[dot->out[0]->id] == dt_memory_unknown;
+    for (uint32_t i = 0; i < 2; i++) {
+        dot->copies = dot->copies || m->at[dot->in[i]->id] == dt_memory_unknown;
+        now[i] = dt_memory_view(m, dot->in[i]);
+    }
+    if (dot->copies || m->func->fused) {
+        dot->copies = m->changed = true;
+        return;
+    }
+    const DtView to = dt_memory_view(m, dot->out[0]);
+    if (dt_product_find(m->limits, dot, &now[0], &now[1], &to, &product))
+        return;
+    const uint32_t chosen = dt_product_straighten(m->limits, dot, now, &to, copies);
+    for (uint32_t i = 0; i < 2; i++)
+        if (chosen >> i & 1)
+            copy_operand(m, dot, i, &copies[i]);
+}
+
+void dt_memory_copies(DtMemory *m, DtOp *op)
+{
+    if (op->kind == DT_OP_DOT && m->fuses)
+        straighten(m, op);
+}

@@ -73,7 +73,7 @@ static void rewrite(const Reduce *r, DtFunc *func)
         DtOp *op = ops[i];
         if (op->kind == DT_OP_LOOP)
             rewrite(r, op->func);
-        const bool sum = op->gradients && op->in[0]->type->dtype != r->dtype;
+        const bool sum = op->gradients && op->mesh && op->in[0]->type->dtype != r->dtype; /* the norm has no mesh */
         const bool read = op->kind == DT_OP_PARAM && op->out[0]->type != op->store->type;
         if (sum)
             narrow_sum(r, func, op);

@@ -171,8 +171,16 @@ static bool read_option(CommandLine *line, int id, const char *value)
         return true;
     case OPTION_LOG: run->log = value; return true;
     case OPTION_TRACE: run->trace = value; return true;
+    case OPTION_PROFILE: run->profile = true; return true;
+    case OPTION_JSON: run->json = true; return true;
+    case OPTION_RECORD: run->record = value; return true;
+    case OPTION_COMPARE: run->compare = value; return true;
     case OPTION_QUIET: run->quiet = true; return true;
     case OPTION_DEVICE: run->device = value; return true;
+    case OPTION_GPUS:
+        line->done = true;
+        line->status = dt_cuda_list(stdout);
+        return dt_status_ok(&line->status);
     case OPTION_SHARE_GPU: run->share_gpu = true; return true;
     case OPTION_COMM: run->comm = value; return true;
     case OPTION_GEMM: return read_gemm(line, value);
@@ -207,6 +215,13 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--save belongs to training, not to --eval or --generate");
     if (run->or_start && (!run->resume || run->eval || run->generate))
         return wrong(line, "--or-start belongs to --resume and training");
+    if ((run->profile || run->record || run->compare) && (run->eval || run->generate))
+        return wrong(line, "--%s belongs to training, not to --eval or --generate",
+                     run->profile ? "profile" : run->record ? "record" : "compare");
+    if (run->record && run->compare)
+        return wrong(line, "--record and --compare exclude each other");
+    if (run->json && !run->profile)
+        return wrong(line, "--json belongs to --profile");
     if (line->of_generate && !run->generate)
         return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))

@@ -3,7 +3,9 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of a pattern of folders, each version of the library there. */
 static void *open_in(DtArena *arena, const DtCudaLib *library, const char *folders)
@@ -55,18 +57,39 @@ static const char *versions_of(DtArena *arena, const DtCudaLib *library)
     return list;
 }
 
+static DtStatus open_or_say(DtArena *arena, const DtCudaLib *library, void **ret_handle)
+{
+    *ret_handle = open_any(arena, library);
+    if (*ret_handle)
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
+                          "/usr/local/cuda/lib64 and the Python packages of $VIRTUAL_ENV and ~/.local; it is in %s",
+                          library->name, versions_of(arena, library), library->packages);
+}
+
 DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, const char *const *names,
                          void **ret_functions)
 {
-    void *handle = open_any(arena, library);
-    if (!handle)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
-                              "/usr/local/cuda/lib64 and the Python packages of $VIRTUAL_ENV and ~/.local; it is in %s",
-                              library->name, versions_of(arena, library), library->packages);
+    void *handle;
+    DtStatus status = open_or_say(arena, library, &handle);
+    if (!dt_status_ok(&status))
+        return status;
     for (uint32_t i = 0; i < n; i++)
         if (!(ret_functions[i] = dlsym(handle, names[i])))
             return dt_status_fail(DT_EXIT_FAILED, "the lib%s found here is too old: it has no function %s",
                                   library->name, names[i]);
     return DT_OK;
+}
+
+DtStatus dt_cudalib_find(DtArena *arena, const DtCudaLib *library, const char **ret_path)
+{
+    void *handle;
+    struct link_map *map = NULL;
+    DtStatus status = open_or_say(arena, library, &handle);
+    if (dt_status_ok(&status))
+        *ret_path = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map
+                        ? dt_arena_strndup(arena, map->l_name, strlen(map->l_name))
+                        : "found";
+    return status;
 }

@@ -18,4 +18,7 @@ typedef struct DtCudaLib {
 DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, const char *const *names,
                          void **ret_functions);
 
+/* Whether the library is here, opened likewise; ret_path: its file. */
+DtStatus dt_cudalib_find(DtArena *arena, const DtCudaLib *library, const char **ret_path);
+
 #endif

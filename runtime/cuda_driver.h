@@ -12,6 +12,7 @@
 
 typedef struct DtCudaContext DtCudaContext;   /* CUcontext is a pointer to it, and so on */
 typedef struct DtCudaStream DtCudaStream;
+typedef struct DtCudaEvent DtCudaEvent;
 typedef struct DtCudaModule DtCudaModule;
 typedef struct DtCudaFunction DtCudaFunction;
 
@@ -37,6 +38,10 @@ typedef struct DtCudaFunction DtCudaFunction;
     F(stream_new, "cuStreamCreate", (DtCudaStream **ret_stream, unsigned flags))                                \
     F(stream_free, "cuStreamDestroy_v2", (DtCudaStream *stream))                                                \
     F(stream_wait, "cuStreamSynchronize", (DtCudaStream *stream))                                               \
+    F(event_new, "cuEventCreate", (DtCudaEvent **ret_event, unsigned flags))                                     \
+    F(event_free, "cuEventDestroy_v2", (DtCudaEvent *event))                                                    \
+    F(event_record, "cuEventRecord", (DtCudaEvent *event, DtCudaStream *stream))                                \
+    F(event_elapsed, "cuEventElapsedTime", (float *ret_ms, DtCudaEvent *from, DtCudaEvent *to))                 \
     F(module_load, "cuModuleLoadData", (DtCudaModule **ret_module, const void *image))                          \
     F(module_free, "cuModuleUnload", (DtCudaModule *module))                                                    \
     F(module_function, "cuModuleGetFunction", (DtCudaFunction **ret_function, DtCudaModule *module, const char *name)) \

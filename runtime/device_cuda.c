@@ -18,6 +18,7 @@ struct DtDeviceState {
     DtCudaFunction **kernels;
     DtCudaProducts *products;
     DT_VEC(uint64_t) arenas; /* to free */
+    DtCudaEvent **stamps;    /* --profile; made when they are first needed */
     int error;               /* the first of the driver; 0: none */
 };
 
@@ -263,6 +264,32 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDevice
     return dt_cuda_products_run(state->products, gemm, a.at, b.at, c.at);
 }
 
+/* ---- times ---- */
+
+static void stamp(DtDeviceState *state, uint32_t number)
+{
+    const DtCudaDriver *d = &state->driver;
+    if (!state->stamps)
+        state->stamps = DT_NEW_ARRAY(state->rank->memory, DtCudaEvent *, DT_DEVICE_STAMPS);
+    if (!state->stamps[number] && !good(state, d->event_new(&state->stamps[number], 0), "make an event"))
+        return;
+    good(state, d->event_record(state->stamps[number], state->stream), "record an event");
+}
+
+/* Each after the one before: the times of the driver are floats, which are precise over short spans only. */
+static void stamps(DtDeviceState *state, uint32_t n, double *ret_seconds)
+{
+    float ms = 0;
+    for (uint32_t i = 0; i < n; i++)
+        ret_seconds[i] = 0;
+    if (!wait(state))
+        return;
+    for (uint32_t i = 1; i < n; i++) {
+        good(state, state->driver.event_elapsed(&ms, state->stamps[i - 1], state->stamps[i]), "tell a time");
+        ret_seconds[i] = ret_seconds[i - 1] + (double)ms * 1e-3;
+    }
+}
+
 /* ---- begin and end ---- */
 
 static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
@@ -296,6 +323,9 @@ static void close_cuda(DtDeviceState *state)
             d->module_free(state->modules[i]);
     for (uint32_t i = 0; i < state->arenas.n; i++)
         d->free(state->arenas.at[i]);
+    for (uint32_t i = 0; state->stamps && i < DT_DEVICE_STAMPS; i++)
+        if (state->stamps[i])
+            d->event_free(state->stamps[i]);
     if (state->stream)
         d->stream_free(state->stream);
     if (state->is_retained)
@@ -311,4 +341,6 @@ const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .copy = copy,
                                     .zero = zero,
                                     .put = put,
-                                    .get = get};
+                                    .get = get,
+                                    .stamp = stamp,
+                                    .stamps = stamps};

@@ -5,6 +5,8 @@
  * mean and the trace. Nothing is allocated here, but for copies of what lies on a device that host code
  * cannot reach, and nothing checked: the reader has done that for all values of the registers. */
 #include "runtime/device.h"
+#include "runtime/profile.h"
+#include "runtime/compare.h"
 #include "runtime/traffic.h"
 
 #include <string.h>
@@ -133,6 +135,21 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
     }
 }
 
+/* The instruction beside what it wrote elsewhere. */
+static bool run_compared(Exec *exec, uint32_t index)
+{
+    DtRank *rank = exec->rank;
+    const DtPlanInst *inst = &rank->plan->insts[index];
+    DtPlaceAt places[256];
+    uint32_t n = 0;
+    while (n < inst->n_args && n < 256 && rank->plan->args[inst->first_arg + n].kind == DT_ARG_ADDRESS) {
+        places[n] = place_of(exec, inst->first_arg + n);
+        n++;
+    }
+    return dt_compare_before(rank->compare, index, n, places) && run_inst(exec, inst) &&
+           dt_compare_after(rank->compare, index, n, places);
+}
+
 /* One instruction with what others see of it. */
 static bool run_watched(Exec *exec, uint32_t index)
 {
@@ -144,9 +161,13 @@ static bool run_watched(Exec *exec, uint32_t index)
     atomic_store_explicit(&slot->inst, index, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->progress, 1, memory_order_release);
     const DtPlanInst *inst = &rank->plan->insts[index];
-    const uint64_t before = rank->trace ? dt_traffic_of(rank, inst) : 0;
-    if (!run_inst(exec, inst))
+    const uint64_t before = rank->trace || rank->profile ? dt_traffic_of(rank, inst) : 0;
+    if (rank->profile)
+        dt_profile_begin(rank->profile);
+    if (rank->compare ? !run_compared(exec, index) : !run_inst(exec, inst))
         return false;
+    if (rank->profile)
+        dt_profile_end(rank->profile, index, dt_traffic_of(rank, inst) - before);
     uint64_t ended = dt_now_ns(), took = ended - began, usual = rank->usual_ns[index];
     rank->usual_ns[index] = usual == 0 ? took + 1 : usual + took / 8 - usual / 8 + 1;
     if (rank->trace)
@@ -244,7 +265,8 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     uint32_t after;
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
-    bool good = run_items(&exec, entry->first, entry->first + entry->count, &after);
+    bool good = (!rank->compare || dt_compare_entry(rank->compare)) &&
+                run_items(&exec, entry->first, entry->first + entry->count, &after);
     if (good) /* what fails now is no instruction's fault */
         atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)

@@ -75,6 +75,7 @@ static DtStatus check_outputs(const DtRunOptions *options)
         {"--resume", trains && !options->save ? options->resume : NULL, true},
         {"--log", options->log, false},
         {"--trace", options->trace, false},
+        {"--record", options->record, false},
     };
     for (size_t i = 0; i < DT_COUNT(outputs); i++) {
         DtStatus status = outputs[i].path ? dt_file_may_make(outputs[i].path, outputs[i].folder) : DT_OK;

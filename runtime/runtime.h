@@ -14,14 +14,15 @@
  *   device.c       memory of the device for host code
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
- *   device_cuda.c, cuda_*.c   a GPU
+ *   device_cuda.c, cuda_*.c   a GPU; cuda_list.c: --gpus
  *   init.c         initial parameters
  *   data.c         readers of training data
  *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
  *   train.c        steps, evaluation, saving; scale.c: the loss scale
  *   generate.c     --generate
+ *   compare.c      what one device writes beside what another one does
  *   trial.c        a run that dtc --verify looks at
- *   progress.c, log.c, trace.c, traffic.c   what is shown
+ *   progress.c, log.c, trace.c, profile.c, traffic.c   what is shown
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
  * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
@@ -69,6 +70,8 @@ typedef struct DtRunOptions {
     bool or_start;             /* if there is no checkpoint to resume */
     bool overwrite;            /* what other runs left in `save` and `log` */
     const char *log, *trace;   /* files, or NULL */
+    bool profile, json;        /* --profile, and as JSON */
+    const char *record, *compare; /* files, or NULL */
     bool eval;                 /* only evaluate */
     bool data_synthetic;       /* --data=synthetic */
     DtRedirect redirects[16];
@@ -110,6 +113,9 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const 
 DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
 /* Whether a run with these options and numbers uses the reader. */
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
+
+/* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. */
+DtStatus dt_cuda_list(FILE *out);
 
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
@@ -200,6 +206,8 @@ typedef struct DtComm DtComm;
 typedef struct DtData DtData;
 typedef struct DtDeviceState DtDeviceState;
 typedef struct DtTrace DtTrace;
+typedef struct DtProfile DtProfile;
+typedef struct DtCompare DtCompare;
 typedef struct DtLog DtLog;
 
 /* A group of the plan as this rank sees it. */
@@ -294,7 +302,13 @@ typedef struct DtDeviceOps {
     /* From and to memory of the process, after all that was begun before, done when they return. */
     void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
+    /* Notes the time when all that was begun so far is done, under a number below DT_DEVICE_STAMPS; and the times in
+     * seconds of the first n stamps, after some beginning. NULL: instructions are done when they return. */
+    void (*stamp)(DtDeviceState *state, uint32_t number);
+    void (*stamps)(DtDeviceState *state, uint32_t n, double *ret_seconds);
 } DtDeviceOps;
+
+enum { DT_DEVICE_STAMPS = 4096 };
 
 extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
 
@@ -339,6 +353,8 @@ struct DtRank {
     int64_t eval_batch; /* readers with is_eval read this batch */
     bool evaluates;     /* random numbers are those of eval_batch, not of step */
     DtTrace *trace;     /* NULL: none */
+    DtProfile *profile; /* NULL: none */
+    DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
     DtStatus failure;   /* first failure */
     int64_t *arg_base;  /* per argument: base plus the part of the coordinates */
@@ -520,5 +536,9 @@ void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t beg
                    uint64_t ended_ns);
 DtStatus dt_trace_write(const DtTrace *trace); /* this rank's part */
 void dt_trace_close(DtTrace *trace);           /* removes that part */
+/* What an instruction is called; a string of JSON. */
+enum { DT_INST_NAME = 300 };
+void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char ret_name[DT_INST_NAME]);
+void dt_trace_string(DtText *text, const char *string);
 
 #endif

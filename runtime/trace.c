@@ -81,7 +81,7 @@ void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t beg
 
 /* ---- writing ---- */
 
-static void add_json_string(DtText *text, const char *string)
+void dt_trace_string(DtText *text, const char *string)
 {
     dt_text_add(text, "\"");
     for (; *string; string++) {
@@ -111,21 +111,19 @@ static bool is_communication(const DtPlanInst *inst)
     return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_RECV;
 }
 
-static void add_inst_name(DtText *text, const DtPlan *plan, const DtPlanInst *inst)
+void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char name[DT_INST_NAME])
 {
-    char name[300];
     if (inst->kind == DT_INST_KERNEL)
-        snprintf(name, sizeof name, "%.250s", dt_plan_str(plan, plan->kernels[inst->ref].name));
+        snprintf(name, DT_INST_NAME, "%.250s", dt_plan_str(plan, plan->kernels[inst->ref].name));
     else if (inst->kind == DT_INST_GEMM) {
         const DtPlanGemm *g = &plan->gemms[inst->ref];
         int64_t batch = 1;
         for (uint32_t b = 0; b < g->n_batch; b++)
             batch *= g->batch[b];
-        snprintf(name, sizeof name, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
+        snprintf(name, DT_INST_NAME, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
                  (long long)g->m, (long long)g->n, (long long)g->k, (long long)batch);
     } else
-        snprintf(name, sizeof name, "%s", dt_kinds_inst(inst->kind));
-    add_json_string(text, name);
+        snprintf(name, DT_INST_NAME, "%s", dt_kinds_inst(inst->kind));
 }
 
 /* Of a collective: the mesh axes it runs over, and the ranks. */
@@ -139,7 +137,7 @@ static void add_group(DtText *text, const DtRank *rank, const DtPlanInst *inst)
         if (plan->groups[inst->ref].mask >> m & 1)
             dt_text_printf(&axes, "%s%s", axes.len ? " " : "", dt_plan_str(plan, plan->mesh[m].name));
     dt_text_add(text, ",\"group\":");
-    add_json_string(text, axes.at);
+    dt_trace_string(text, axes.at);
     dt_text_free(&axes);
     dt_text_add(text, ",\"ranks\":[");
     for (uint32_t m = 0; m < group->size; m++)
@@ -153,7 +151,7 @@ static void add_channel(DtText *text, const DtRank *rank, const DtPlanInst *inst
     const DtPlanChannel *channel = &rank->plan->channels[inst->ref];
     bool sends = inst->kind == DT_INST_SEND;
     dt_text_add(text, ",\"channel\":");
-    add_json_string(text, dt_plan_str(rank->plan, channel->name));
+    dt_trace_string(text, dt_plan_str(rank->plan, channel->name));
     dt_text_printf(text, ",\"%s\":%u", sends ? "to" : "from",
                    dt_rank_at_stage(rank, sends ? channel->to : channel->from));
     if (sends)
@@ -164,8 +162,10 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
 {
     const DtPlan *plan = trace->rank->plan;
     const DtPlanInst *inst = &plan->insts[slice->inst];
+    char name[DT_INST_NAME];
+    dt_trace_name(plan, inst, name);
     dt_text_add(text, "{\"name\":");
-    add_inst_name(text, plan, inst);
+    dt_trace_string(text, name);
     dt_text_printf(
         text, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"inst\":%u",
         process_of(trace), thread_of(trace, is_communication(inst) ? COMMUNICATION : COMPUTE),
@@ -182,11 +182,11 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
         snprintf(line, sizeof line, "%.300s:%u:%u", dt_plan_str(plan, span->file), span->line,
                  span->column);
         dt_text_add(text, ",\"line\":");
-        add_json_string(text, line);
+        dt_trace_string(text, line);
         dt_text_add(text, ",\"path\":");
-        add_json_string(text, dt_plan_str(plan, span->path));
+        dt_trace_string(text, dt_plan_str(plan, span->path));
         dt_text_add(text, ",\"op\":");
-        add_json_string(text, dt_plan_str(plan, span->text));
+        dt_trace_string(text, dt_plan_str(plan, span->text));
     }
     dt_text_add(text, "}},\n");
 }

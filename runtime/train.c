@@ -10,6 +10,8 @@
 #include "base/file.h"
 #include "runtime/device.h"
 #include "runtime/outputs.h"
+#include "runtime/profile.h"
+#include "runtime/compare.h"
 #include "runtime/traffic.h"
 #include "runtime/train.h"
 #include "runtime/trial.h"
@@ -195,6 +197,8 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     if (!skipped)
         trim(run);
     ret_report->seconds = (double)(dt_now_ns() - began) * 1e-9;
+    if (rank->profile)
+        dt_profile_step(rank->profile, ret_report->seconds);
     ret_report->memory = largest_memory(run);
     ret_report->scale = rank->scale;
     dt_exec_shown(rank, taken, &ret_report->shown);
@@ -351,11 +355,16 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     return true;
 }
 
+enum { UNUSUAL = 2 }; /* steps that --profile leaves out if there are more: in the first ones libraries begin */
+
 static bool train(DtRun *run)
 {
     DtRank *rank = &run->rank;
     run->interrupted = false;
     dt_traffic_open(&run->traffic, rank);
+    if (rank->options->profile && rank->rank == 0)
+        rank->profile =
+            dt_profile_new(rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
     const bool initial = rank->meta.steps == 0 && run->first_step == 0; /* --steps 0: what training begins with */
     if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial)
         dt_progress_line(&run->progress,
@@ -376,6 +385,10 @@ static bool train(DtRun *run)
         !save(run, rank->step, will_try_again))
         return false;
     trim(run);
+    if (rank->profile && !dt_profile_print(rank->profile, rank->options->json, stdout))
+        return dt_rank_fail(rank, DT_EXIT_IO, "cannot write the profile: %s", strerror(errno));
+    if (rank->compare && !dt_compare_end(rank->compare, stdout))
+        return false;
     if (rank->options->log && !dt_traffic_join(&run->traffic, rank))
         return false;
     if (run->log)
@@ -444,6 +457,8 @@ static bool open_outputs(DtRun *run)
     DtStatus status = DT_OK;
     if (options->trace)
         status = dt_trace_open(rank, options->trace, &rank->trace);
+    if (dt_status_ok(&status) && (options->record || options->compare))
+        status = dt_compare_open(rank, &rank->compare);
     if (dt_status_ok(&status) && options->log && rank->rank == 0)
         status = dt_log_open(options->log, options->overwrite && rank->shared->attempt == 0, &run->log);
     if (dt_status_ok(&status) && rank->rank == 0 && !atomic_load(&rank->shared->has_saved))
@@ -575,6 +590,9 @@ static bool close_outputs(DtRun *run, bool good)
         dt_trace_close(rank->trace);
         rank->trace = NULL;
     }
+    if (rank->compare)
+        dt_compare_close(rank->compare);
+    rank->compare = NULL;
     if (run->trial)
         dt_trial_close(run->trial);
     dt_progress_close(&run->progress);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -17,6 +18,7 @@ enum {
     NO_DEVICE = 100,
     BAD_IMAGE = 200,
     NOT_FOUND = 500,
+    NOT_READY = 600,
     MOST = 4096
 };
 
@@ -82,10 +84,10 @@ int cuDevicePrimaryCtxRelease_v2(int device) { return device < 0 ? INVALID : OK;
 
 int cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
 
-/* ---- memory: only while work runs can anybody reach it ---- */
+/* ---- memory: nobody can reach it at its address, and work that runs does at another one ---- */
 
 static struct {
-    char *at;
+    char *at, *real;
     size_t bytes, mapped;
 } held[MOST];
 static size_t in_use;
@@ -107,14 +109,17 @@ int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
     if (bytes == 0 || slot == MOST)
         return INVALID;
     const size_t mapped = (bytes + 65535) / 65536 * 65536;
-    char *at = bytes > left
-                   ? MAP_FAILED
-                   : mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
+    const int fd = bytes > left ? -1 : memfd_create("device", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)mapped) != 0)
         return NO_MEMORY;
-    memset(at, 0xcd, bytes); /* a device clears nothing */
-    mprotect(at, mapped, PROT_NONE);
+    char *at = mmap(NULL, mapped, PROT_NONE, MAP_SHARED, fd, 0);
+    char *real = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (at == MAP_FAILED || real == MAP_FAILED)
+        return NO_MEMORY;
+    memset(real, 0xcd, bytes); /* a device clears nothing */
     held[slot].at = at;
+    held[slot].real = real;
     held[slot].bytes = bytes;
     held[slot].mapped = mapped;
     in_use += bytes;
@@ -127,6 +132,7 @@ int cuMemFree_v2(uint64_t at)
     for (int i = 0; i < MOST; i++)
         if (held[i].at && (uint64_t)(uintptr_t)held[i].at == at) {
             munmap(held[i].at, held[i].mapped);
+            munmap(held[i].real, held[i].mapped);
             held[i].at = NULL;
             in_use -= held[i].bytes;
             return OK;
@@ -134,19 +140,20 @@ int cuMemFree_v2(uint64_t at)
     return INVALID;
 }
 
-static void protect(int how)
+static char *find(uint64_t at, size_t bytes)
 {
+    char *place = (char *)(uintptr_t)at;
     for (int i = 0; i < MOST; i++)
-        if (held[i].at)
-            mprotect(held[i].at, held[i].mapped, how);
+        if (held[i].at && place >= held[i].at && place + bytes <= held[i].at + held[i].bytes)
+            return held[i].real + (place - held[i].at);
+    return NULL;
 }
 
 void *standin_memory(uint64_t at, size_t bytes)
 {
-    char *real = (char *)(uintptr_t)at;
-    for (int i = 0; i < MOST; i++)
-        if (held[i].at && real >= held[i].at && real + bytes <= held[i].at + held[i].bytes)
-            return real;
+    char *real = find(at, bytes);
+    if (real)
+        return real;
     fprintf(stderr, "stand-in driver: %zu bytes at %llx are no memory of the device\n", bytes,
             (unsigned long long)at);
     abort();
@@ -190,7 +197,6 @@ int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t
 
 int cuStreamSynchronize(Stream *stream)
 {
-    protect(PROT_READ | PROT_WRITE);
     while (stream->first) {
         Item *item = stream->first;
         stream->first = item->next;
@@ -198,7 +204,6 @@ int cuStreamSynchronize(Stream *stream)
         free(item);
     }
     stream->last = &stream->first;
-    protect(PROT_NONE);
     return OK;
 }
 
@@ -206,6 +211,47 @@ int cuStreamDestroy_v2(Stream *stream)
 {
     cuStreamSynchronize(stream);
     free(stream);
+    return OK;
+}
+
+/* ---- events: the time when the stream got there ---- */
+
+typedef struct Event {
+    struct timespec at;
+    int known;
+} Event;
+
+int cuEventCreate(Event **ret_event, unsigned flags)
+{
+    *ret_event = calloc(1, sizeof **ret_event);
+    return flags ? INVALID : *ret_event ? OK : NO_MEMORY;
+}
+
+int cuEventDestroy_v2(Event *event)
+{
+    free(event);
+    return OK;
+}
+
+static void do_record(const void *context)
+{
+    Event *event = *(Event *const *)context;
+    clock_gettime(CLOCK_MONOTONIC, &event->at);
+    event->known = 1;
+}
+
+int cuEventRecord(Event *event, Stream *stream)
+{
+    event->known = 0;
+    return standin_begin(stream, do_record, &event, sizeof event);
+}
+
+int cuEventElapsedTime(float *ret_ms, const Event *from, const Event *to)
+{
+    if (!from->known || !to->known)
+        return NOT_READY;
+    *ret_ms = (float)((double)(to->at.tv_sec - from->at.tv_sec) * 1e3 +
+                      (double)(to->at.tv_nsec - from->at.tv_nsec) * 1e-6);
     return OK;
 }
 
@@ -342,9 +388,12 @@ typedef struct Launch {
 
 static void do_launch(const void *context)
 {
-    const Launch *l = context;
-    l->function.kernel((char *const *)(const void *)l->arguments,
-                       (const long *)(const void *)(l->arguments + l->function.counts[0]));
+    Launch l = *(const Launch *)context;
+    for (int i = 0; i < l.function.counts[0]; i++) {
+        char *real = find(l.arguments[i], 0);
+        l.arguments[i] = real ? (uint64_t)(uintptr_t)real : l.arguments[i]; /* of a kernel without any: nothing */
+    }
+    l.function.kernel((char *const *)(void *)l.arguments, (const long *)(void *)(l.arguments + l.function.counts[0]));
 }
 
 int cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

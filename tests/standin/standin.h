@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-ins for CUDA's libraries: shared objects with their names and functions, whose device is this process. What is
- * begun on a stream runs late, when something waits for it, and not before. Nobody can reach memory of the device but
- * while such work runs: host code that follows an address of it ends.
+ * begun on a stream runs late, when something waits for it, and not before. Memory of the
+ * device lies at another place for such work: host code that follows an address of it ends.
  *
  * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, driver=VERSION. */
 #ifndef DT_TESTS_STANDIN_H
@@ -17,7 +17,7 @@ typedef struct Stream Stream;
 typedef void StandinWork(const void *context);
 int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t bytes);
 
-/* The memory behind an address of the device; ends the process if no allocation holds all of it. */
+/* The memory behind an address of the device, for work; ends the process if no allocation holds all of it. */
 void *standin_memory(uint64_t at, size_t bytes);
 
 #endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --record and --compare: what each instruction wrote, on one device, beside what it writes on another (compare.c). */
+#ifndef DT_RUNTIME_COMPARE_H
+#define DT_RUNTIME_COMPARE_H
+
+#include "runtime/runtime.h"
+
+/* The rank's, as its options say; options->record or options->compare is set. */
+DtStatus dt_compare_open(DtRank *rank, DtCompare **ret_compare);
+/* Before an entry: what host code has put into memory. All functions are false after dt_rank_fail. */
+bool dt_compare_entry(DtCompare *compare);
+/* Around an instruction with these addresses, n of them. */
+bool dt_compare_before(DtCompare *compare, uint32_t inst, uint32_t n, const DtPlaceAt *places);
+bool dt_compare_after(DtCompare *compare, uint32_t inst, uint32_t n, const DtPlaceAt *places);
+/* Behind the last one: says what came out on `out`, and fails if anything differed. */
+bool dt_compare_end(DtCompare *compare, FILE *out);
+void dt_compare_close(DtCompare *compare);
+
+#endif

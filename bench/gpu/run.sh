@@ -1,0 +1,135 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What a GPU does with plans: whether all is right, and how fast. Runs in the tree that bench/gpu/pack.sh made, on a machine
+# with a driver and CUDA's libraries and nothing else; PyTorch is measured beside it if python3 has it.
+#
+#   TREE/run.sh [OUT]          OUT: folder for results.txt and summary.txt (default $OUT, else TREE/out)
+#
+# Phases, the most important first; each has its seconds, and none begins that could not end in BUDGET seconds (540), their
+# sum; PHASES="device kernels" runs these alone. Exit code 1 if a value is wrong or a phase failed, 0 else; what was left out is in the summary.
+set -u
+tree=$(cd "$(dirname "$0")" && pwd)
+out=${1:-${OUT:-$tree/out}} budget=${BUDGET:-540} began=$(date +%s)
+mkdir -p "$out" || exit 2
+out=$(cd "$out" && pwd)
+cd "$tree" || exit 2
+PATH=$tree/bin:$PATH LD_LIBRARY_PATH=$tree/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH LD_LIBRARY_PATH PYTHONUNBUFFERED=1
+python=${PYTHON:-python3}
+if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUDA's libraries may be Python's
+    VIRTUAL_ENV=$("$python" -c 'import sys; print(sys.prefix)' 2>/dev/null) && export VIRTUAL_ENV
+fi
+steps=12 floor_steps=8 patience=1 failed=0
+. ./tree.conf
+phases=${PHASES:-device kernels products losses layouts gpt2 pytorch llama} budget=$((budget * patience))
+results=$out/results.txt summary=$out/summary.txt scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+: >"$results"
+: >"$summary"
+note() { echo "$*" | tee -a "$summary"; }
+gone() { echo $(($(date +%s) - began)); }
+
+# phase TITLE SECONDS FUNCTION: its output goes to the results, what it writes to descriptor 3 to the summary
+phase() {
+    title=$1 seconds=$(($2 * patience)) what=$3
+    case " $phases " in *" $what "*) ;; *) return ;; esac
+    if [ $(($(gone) + seconds)) -gt "$budget" ]; then
+        note "$title: left out, $((budget - $(gone))) of $budget s are left and it may take $seconds"
+        return
+    fi
+    echo "== $title ($(gone) s)" | tee -a "$results"
+    : >"$scratch/short"
+    limit=$(($(date +%s) + seconds))
+    "$what" >"$scratch/said" 2>&1 3>"$scratch/short"
+    code=$?
+    cat "$scratch/said" >>"$results"
+    verdict=ok
+    [ $code -eq 0 ] || { verdict=FAILED failed=$((failed + 1)); tail -n 15 "$scratch/said"; }
+    [ $code -ne 99 ] || { verdict="left out" failed=$((failed - 1)); }
+    note "$title: $verdict"
+    sed 's/^/    /' "$scratch/short" | tee -a "$summary"
+}
+# What is left of the phase's time, for one command of it.
+left() { s=$((limit - $(date +%s))); [ $s -gt 0 ] || s=1; echo $s; }
+within() {
+    timeout -k 3 "$(left)" "$@"
+    code=$?
+    [ $code -ne 124 ] || echo "did not end in its time: $*"
+    return $code
+}
+
+device() {
+    command -v nvidia-smi >/dev/null 2>&1 && within nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv
+    uname -sr
+    cat version.txt
+    within dtrun --gpus >"$scratch/gpus"
+    code=$?
+    cat "$scratch/gpus"
+    cat "$scratch/gpus" >&3
+    return $code
+}
+kernels() {
+    wrong=0
+    for record in recorded/*.record.gz; do
+        name=$(basename "$record" .record.gz)
+        gzip -dc "$record" >"$scratch/record"
+        echo "-- $name"
+        within dtrun "plans/kernels-$name.plan" --quiet --steps 1 --compare "$scratch/record" >"$scratch/compared" 2>&1 || wrong=1
+        cat "$scratch/compared"
+        echo "$name: $(grep 'instructions compared' "$scratch/compared" || tail -n 1 "$scratch/compared")" >&3
+    done
+    return $wrong
+}
+products() {
+    within dtrun plans/products.plan --quiet --steps $((floor_steps + 2)) --profile >"$scratch/table" || { cat "$scratch/table"; return 1; }
+    cat "$scratch/table"
+    grep ' gemm ' "$scratch/table" | head -n 3 >&3
+}
+# run_losses LIST OPTION...
+run_losses() {
+    list=$1 wrong=0
+    shift
+    while read -r name n first all data; do
+        # shellcheck disable=SC2086
+        within dtrun "plans/losses-$name.plan" --quiet --steps "$n" $data "$@" --overwrite --log "$scratch/$name.jsonl" ||
+            { echo "$name: failed" >&3; wrong=1; continue; }
+        awk -v first="$first" -v all="$all" -f losses.awk "recorded/$name.jsonl" "$scratch/$name.jsonl" >"$scratch/losses" || wrong=1
+        cat "$scratch/losses"
+        echo "$name: $(tail -n 1 "$scratch/losses")" >&3
+    done <"$list"
+    return $wrong
+}
+losses() { run_losses losses.txt; }
+layouts() { run_losses layouts.txt --share-gpu; }
+# step PLAN: median of its steps, and where they go
+step() {
+    within dtrun "plans/$1.plan" --quiet --steps $((steps + 2)) --overwrite --log "$scratch/$1.jsonl" || return 1
+    sed -n 's/.*"event":"step","step":\([0-9]*\),.*"seconds":\([0-9.e-]*\).*/\1 \2/p' "$scratch/$1.jsonl" |
+        awk '$1 > 2 { printf "%.3f\n", $2 * 1000 }' | sort -n | awk -v name="$1" '{ v[NR] = $1 } END { print name ": " v[int((NR + 1) / 2)] " ms a step, of " NR }' >"$scratch/median"
+    cat "$scratch/median"
+    cat "$scratch/median" >&3
+    within dtrun "plans/$1.plan" --quiet --steps 4 --profile >"$scratch/table" || { cat "$scratch/table"; return 1; }
+    cat "$scratch/table"
+    sed -n 1,12p "$scratch/table" >&3
+}
+gpt2() { step gpt2; }
+llama() { [ -f plans/llama_1b.plan ] || { echo "not in the tree" >&3; return 99; }; step llama_1b; }
+pytorch() {
+    "$python" -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null || { echo "no PyTorch that sees a GPU" >&3; return 99; }
+    within "$python" peer_gpt2.py --steps $((steps * 2)) | tee "$scratch/torch"
+    code=$?
+    cat "$scratch/torch" >&3
+    [ -s "$scratch/torch" ] && return $code
+    return 1
+}
+
+phase "device and libraries" 20 device
+phase "instructions beside recorded ones" 60 kernels
+phase "rates of products" 90 products
+phase "losses beside the CPU's" 60 losses
+phase "layouts, ranks sharing the GPU" 30 layouts
+phase "step of GPT-2" 60 gpt2
+phase "step of GPT-2 in PyTorch" 100 pytorch
+phase "step of a Llama of 1B" 60 llama
+note "$failed phases failed, $(gone) s"
+[ $failed -eq 0 ]

@@ -103,11 +103,28 @@ static bool takes_operands(DtShape *s)
                          dt_dtype_name(dtype));
 }
 
+/* The type of all operands, if it is one in which nothing is pending; or NULL. */
+static const DtType *common_type(const DtShape *s)
+{
+    const DtType *type = s->op->in[0]->type;
+    for (uint32_t i = 1; i < s->op->n_in; i++)
+        if (s->op->in[i]->type != type)
+            return NULL;
+    return type->partial ? NULL : type;
+}
+
 /* Result: union of the axes, dtype of the operands, which is one dtype. */
 bool dt_shape_map(DtShape *s)
 {
     DtShapeType t;
-    return takes_operands(s) && broadcast(s, &t) && map_pending(s, &t) && dt_shape_finish(s, 0, &t);
+    if (!takes_operands(s))
+        return false;
+    const DtType *common = common_type(s), *wish = dt_shape_wish(s, 0);
+    if (common && (!wish || wish == common)) {
+        s->out[0] = common;
+        return true;
+    }
+    return broadcast(s, &t) && map_pending(s, &t) && dt_shape_finish(s, 0, &t);
 }
 
 /* Result: the operand with the dtype of the wish. A pending sum passes from float to float. */

@@ -110,7 +110,7 @@ static uint32_t present(const DtOp *op)
 static bool check_attributes(DtVerify *v, const DtOp *op)
 {
     unsigned extra = present(op) & ~(unsigned)allowed[op->kind];
-    for (unsigned i = 0; i < DT_COUNT(attribute_names); i++) {
+    for (unsigned i = 0; extra && i < DT_COUNT(attribute_names); i++) {
         if (extra & 1u << i)
             dt_verify_fail(v, op->span, "`%s` has %s", dt_op_info[op->kind].text,
                            attribute_names[i]);

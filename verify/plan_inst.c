@@ -457,22 +457,33 @@ static bool apply(PlanWalk *walk, const Doing *doing)
 
 /* ---- by kind ---- */
 
+/* A kernel is called after its first ops: as many as begin before its 60th letter. */
+enum { KERNEL_NAME = 60 };
+
+static bool is_named(const char *name, const Doing *doing)
+{
+    size_t len = 0;
+    for (uint32_t i = 0; i < doing->n_ops && len < KERNEL_NAME; i++) {
+        const size_t n = strlen(doing->ops[i]->kind);
+        if ((i && name[len++] != '+') || strncmp(name + len, doing->ops[i]->kind, n))
+            return false;
+        len += n;
+    }
+    return !name[len];
+}
+
 static bool is_kernel(PlanWalk *walk, const Doing *doing)
 {
     PlanKnown *known = &walk->kernels[doing->inst - walk->plan->insts];
     if (known->note == walk->note && known->entry == walk->at_entry)
         return true;
     const char *name = dt_plan_str(walk->plan, walk->plan->kernels[doing->inst->ref].name);
-    char text[160] = "";
-    size_t len = 0;
-    for (uint32_t i = 0; i < doing->n_ops && len < 60; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? "+" : "",
-                                doing->ops[i]->kind);
-    bool casts = doing->n_read == 1 && doing->n_writes == 1 &&
-                 doing->first.dtype != doing->writes[0].place.dtype;
-    bool good = strcmp(name, doing->n_ops ? text : casts ? "cast" : "expand") == 0;
+    const bool casts = doing->n_read == 1 && doing->n_writes == 1 &&
+                       doing->first.dtype != doing->writes[0].place.dtype,
+               good = doing->n_ops ? is_named(name, doing) : !strcmp(name, casts ? "cast" : "expand");
     *known = (PlanKnown){walk->note, walk->at_entry};
-    return good || dt_certplan_fail(walk, "kernel `%s` is not `%s`", name, text);
+    return good || dt_certplan_fail(walk, "kernel `%s` does not do what it is called after: `%s`", name,
+                                    doing->n_ops ? doing->ops[0]->kind : casts ? "cast" : "expand");
 }
 
 static uint32_t product(const Doing *doing, PlanIndex *ret_at)

@@ -2,127 +2,29 @@
 /* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all, shift to one instruction each; and the waits for
  * those that are only started.
  *
- * An exchange moves blocks. Along each axis a block is as long as the shorter of operand and result; mesh axes
- * that the operand's type has and the result's lacks say where a member's block goes in the result, the others
- * where it lies in the operand:
- *
- *     all_gather      [a, b/t] -> [a, b]      to: b + coordinate of the sender
- *     reduce_scatter  [a, b] -> [a, b/t]      from: b + coordinate of the receiver
- *     all_to_all      [a, b/t] -> [a/t, b]    to: b + that of the sender; from: a + that of the receiver
- *
- * Both are views of memory as it is, so nothing is packed; only an operand or result that is itself a strided
- * view goes through a dense copy if adjacent elements would not be adjacent on both sides. */
+ * Blocks are views of memory as it is (ir/blocks.h). An operand that has to be dense for that, and is not, was copied
+ * by pass `memory`; a result that has to be, and should go where it cannot be, is copied there afterwards. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
+#include "ir/blocks.h"
 #include "plan/notes.h"
 
 #include <string.h>
 
-typedef struct Dim {
-    int64_t extent, to, from;
-} Dim;
+_Static_assert((int)DT_BLOCK_DIMS == (int)DT_PLAN_BLOCK_DIMS && (int)DT_BLOCK_COORDS == (int)DT_PLAN_COORDS,
+               "blocks fit into records");
 
-/* ---- blocks ---- */
-
-/* Elements along the axis that one step of the coordinate of split number s is. */
-static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
+static DtPlanBlocks plan_blocks(const DtBlocks *from, uint32_t group)
 {
-    int64_t step = axis->extent;
-    for (uint32_t i = 0; i <= s; i++)
-        step /= mesh->axes[axis->split[i]].size;
-    return step;
-}
-
-/* The slot of a device mesh axis in blocks->coord_axis; -1: none is free. */
-static int coord_slot(DtPlanBlocks *blocks, uint32_t axis, uint32_t *n)
-{
-    for (uint32_t c = 0; c < *n; c++)
-        if (blocks->coord_axis[c] == axis)
-            return (int)c;
-    if (*n == DT_PLAN_COORDS)
-        return -1;
-    blocks->coord_axis[*n] = (uint8_t)axis;
-    return (int)(*n)++;
-}
-
-/* Where splits of longer that shorter lacks move a block, per coordinate, into coords. */
-static bool add_moves(DtPlanBlocks *blocks, const DtAxis *longer, uint32_t n_shorter,
-                      int64_t stride, const DtMesh *mesh, int64_t *coords, uint32_t *n)
-{
-    for (uint32_t s = n_shorter; s < longer->n_split; s++) {
-        if (stride == 0) /* the same along the axis */
-            continue;
-        int slot = coord_slot(blocks, longer->split[s] - dt_emit_first_device(mesh), n);
-        if (slot < 0)
-            return false;
-        coords[slot] += step_of(longer, s, mesh) * stride;
-    }
-    return true;
-}
-
-static int64_t stride_of(const DtView *view, const char *axis)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return view->stride[d];
-    return 0;
-}
-
-/* Outermost (in the result) first; neighbours that are one run on both sides joined. */
-static void add_dim(Dim *dims, uint32_t *n, Dim dim)
-{
-    if (dim.extent == 1)
-        return;
-    uint32_t at = (*n)++;
-    for (; at > 0 && dims[at - 1].to < dim.to; at--)
-        dims[at] = dims[at - 1];
-    dims[at] = dim;
-}
-
-static uint32_t join(Dim *dims, uint32_t n)
-{
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        Dim *last = used ? &dims[used - 1] : NULL;
-        if (last && last->to == dims[i].to * dims[i].extent && last->from == dims[i].from * dims[i].extent)
-            *last = (Dim){last->extent * dims[i].extent, dims[i].to, dims[i].from};
-        else
-            dims[used++] = dims[i];
-    }
-    return used;
-}
-
-/* The blocks of op between operand and result there; false if there are too many dimensions or, with adjacent, if
- * no adjacent elements of a block are adjacent on both sides. */
-static bool blocks_of(const DtEmit *e, const DtOp *op, const DtView *from, const DtView *to, bool adjacent,
-                      DtPlanBlocks *ret_blocks)
-{
-    const DtMesh *mesh = &e->module->mesh;
-    const DtType *x = op->in[0]->type, *y = op->out[0]->type;
-    DtPlanBlocks blocks = {.n_dims = 0};
-    Dim dims[DT_MAX_RANK];
-    uint32_t n = 0, n_coords = 0;
-    for (uint32_t i = 0; i < x->rank; i++) {
-        const DtAxis *a = &x->axes[i], *b = &y->axes[i];
-        int64_t mine = dt_type_local_extent(x, i, mesh), theirs = dt_type_local_extent(y, i, mesh);
-        int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);
-        add_dim(dims, &n, (Dim){mine < theirs ? mine : theirs, there, here});
-        if (!add_moves(&blocks, a, b->n_split, there, mesh, blocks.to_coord, &n_coords) ||
-            !add_moves(&blocks, b, a->n_split, here, mesh, blocks.from_coord, &n_coords))
-            return false;
-    }
-    n = join(dims, n);
-    if (n > DT_PLAN_BLOCK_DIMS || (adjacent && n && (dims[n - 1].to != 1 || dims[n - 1].from != 1)))
-        return false;
-    for (uint32_t d = 0; d < n; d++) {
-        blocks.extent[d] = dims[d].extent;
-        blocks.to[d] = dims[d].to;
-        blocks.from[d] = dims[d].from;
-    }
-    blocks.n_dims = n;
-    *ret_blocks = blocks;
-    return true;
+    DtPlanBlocks blocks = {.n_dims = from->n_dims, .group = group};
+    memcpy(blocks.extent, from->extent, sizeof blocks.extent);
+    memcpy(blocks.to, from->to, sizeof blocks.to);
+    memcpy(blocks.from, from->from, sizeof blocks.from);
+    memcpy(blocks.coord_axis, from->coord_axis, sizeof from->coord_axis);
+    memcpy(blocks.to_coord, from->to_coord, sizeof blocks.to_coord);
+    memcpy(blocks.from_coord, from->from_coord, sizeof blocks.from_coord);
+    return blocks;
 }
 
 /* Whether the blocks of a gather or scatter lie one after the other in the order of the members. */
@@ -366,10 +268,16 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
         note_exchange(e, op, to, in_place);
 }
 
-/* A dense copy of value in its own order. */
-static DtPlace dense_copy(DtEmit *e, DtValue *value)
+/* Where the operand lies, which has to be dense: if callers disagree on how it lies, a copy. */
+static DtPlace dense_operand(DtEmit *e, const DtOp *op)
 {
-    DtPlace copy = dt_place_temporary(e, value->type, value->name);
+    DtValue *value = op->in[0];
+    const DtPlace place = *dt_copy_require(e, value);
+    if (dt_place_is_dense(&place, value->type, &e->module->mesh))
+        return place;
+    if (!op->copies)
+        DT_BUG("the operand of `%s` is not copied", dt_op_info[op->kind].text);
+    const DtPlace copy = dt_place_temporary(e, value->type, value->name);
     dt_copy_value(e, value, &copy, false);
     return copy;
 }
@@ -377,9 +285,7 @@ static DtPlace dense_copy(DtEmit *e, DtValue *value)
 static void emit_all_reduce(DtEmit *e, const DtOp *op)
 {
     const DtMesh *mesh = &e->module->mesh;
-    DtPlace from = *dt_copy_require(e, op->in[0]);
-    if (!dt_place_is_dense(&from, op->in[0]->type, mesh))
-        from = dense_copy(e, op->in[0]);
+    const DtPlace from = dense_operand(e, op);
     DtOutput output = dt_output_of(e, event_result(e, op));
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
         dt_output_refuse(e, &output);
@@ -397,7 +303,7 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind)
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     DtPlace from = *dt_copy_require(e, op->in[0]);
     DtOutput output = dt_output_of(e, event_result(e, op));
-    DtPlanBlocks blocks;
+    DtBlocks found;
     int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
     int64_t count = mine < theirs ? mine : theirs;
     if (kind == DT_INST_ALL_TO_ALL)
@@ -405,15 +311,14 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind)
             count /= op->mesh >> m & 1 ? mesh->axes[m].size : 1;
     if (output.accumulate)
         dt_output_refuse(e, &output);
-    if (!blocks_of(e, op, &from.view, &output.place.view, true, &blocks)) {
-        if (!dt_place_is_dense(&from, x, mesh))
-            from = dense_copy(e, op->in[0]);
+    if (!dt_blocks_find(op, mesh, &from.view, &output.place.view, true, &found)) {
+        from = dense_operand(e, op);
         if (!dt_place_is_dense(&output.place, y, mesh))
             dt_output_refuse(e, &output);
-        if (!blocks_of(e, op, &from.view, &output.place.view, false, &blocks))
+        if (!dt_blocks_find(op, mesh, &from.view, &output.place.view, false, &found))
             DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
     }
-    blocks.group = dt_inst_group(e, op->mesh);
+    const DtPlanBlocks blocks = plan_blocks(&found, dt_inst_group(e, op->mesh));
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
     dt_inst_add(e, kind, blocks.group, 2, args, op);
     uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? x->pending : DT_REDUCE_SUM;
@@ -427,9 +332,7 @@ static void emit_shift(DtEmit *e, const DtOp *op)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *type = op->out[0]->type;
-    DtPlace from = *dt_copy_require(e, op->in[0]);
-    if (!dt_place_is_dense(&from, type, mesh))
-        from = dense_copy(e, op->in[0]);
+    const DtPlace from = dense_operand(e, op);
     DtOutput output = dt_output_of(e, event_result(e, op));
     if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
         dt_output_refuse(e, &output);

@@ -258,6 +258,7 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
         op->out[i] = new_value(b->func, types[i], op, i, NULL);
         op->out[i]->means = draft->out && i < draft->n_out ? draft->out[i]->means : 0;
         op->out[i]->final = draft->out && i < draft->n_out ? draft->out[i]->final : 0;
+        op->out[i]->made_anew = op->kind == DT_OP_RNG && draft->out ? draft->out[i]->made_anew : 0;
     }
     DT_PUSH(arena, b->func->ops, op);
     return op;

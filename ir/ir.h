@@ -275,8 +275,8 @@ struct DtOp {
     bool starts;            /* communication: goes on beside the ops behind it, until the `done` of its result */
     uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
     DtAheadOf *of;          /* when: whose gathers its function does; NULL: nobody's */
-    bool copies;            /* an op that moves nothing elsewhere does: no strides say its result; a `dot`: its operands
-                             * are, where that gives a matrix product (pass `memory`) */
+    bool copies;            /* an op that moves nothing elsewhere does: no strides say its result; a `dot` or exchange:
+                             * its operands are, where it cannot do with them as they lie (pass `memory`) */
     bool *holds;            /* by operand: it is made where it belongs in the result, so that nothing moves (pass
                              * `memory`; pack, concat, ringbuf_put, relabel); NULL: none is */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */

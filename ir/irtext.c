@@ -24,7 +24,8 @@
  * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`). `lies(%2=[b, a])`: in memory of its own its axes are
  * in that order, outermost first; `lies(%2=[a; b 52])`: what is behind the semicolon are rows, which begin so many
  * elements after one another. `holds(0, 2)`: these operands are made where they belong in the result. `copies`: a view
- * that is none; a product whose operands are copied first where that gives one of matrices.
+ * that is none; a product or exchange whose operands are copied first if it cannot do with them as they lie.
+ * `anew`: what is drawn, or made of it, is in no memory but made where it is read (pass `fuse`).
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
@@ -397,6 +398,20 @@ static void print_holds(Printer *p, const DtOp *op)
     dt_text_add(p->text, ")");
 }
 
+/* Whether it is drawn where it is read, since pass `fuse` says so: nobody finds it out from the operands. */
+static bool is_drawn_anew(const DtOp *op)
+{
+    if (op->n_out != 1 || !op->out[0] || op->out[0]->made_anew != 2)
+        return false;
+    bool anew = op->kind == DT_OP_RNG;
+    for (uint32_t i = 0; dt_op_is_pointwise(op->kind) && i < op->n_in; i++) {
+        const DtValue *in = op->in[i];
+        const bool number = in && in->op && (in->op->kind == DT_OP_CONST || in->op->kind == DT_OP_IOTA);
+        anew = anew || (in && !number && in->made_anew != 2);
+    }
+    return anew;
+}
+
 /* Whose gathers a `when` does. */
 static void print_of(Printer *p, const DtAheadOf *of)
 {
@@ -444,6 +459,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     print_lies(p, op);
     print_holds(p, op);
     print_flag(p, "copies", op->copies);
+    print_flag(p, "anew", is_drawn_anew(op));
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }

@@ -320,6 +320,11 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
     if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op) || !parse_holds(p, op))
         return false;
     op->copies = dt_irlex_take_word(&p->lex, "copies");
+    if (dt_irlex_take_word(&p->lex, "anew")) {
+        if (op->n_out != 1 || (op->kind != DT_OP_RNG && !dt_op_is_pointwise(op->kind)))
+            return dt_irlex_fail(&p->lex, "`%s` is not drawn", dt_op_info[op->kind].text);
+        op->out[0]->made_anew = 2;
+    }
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);
     return !p->lex.failed;

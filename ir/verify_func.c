@@ -465,8 +465,10 @@ static void check_memory(DtVerify *v, const DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         holds = holds || op->holds;
-        if (op->copies && op->kind != DT_OP_RELABEL && op->kind != DT_OP_DOT)
-            dt_verify_fail(v, op->span, "`%s` is no rename and no product that copies", dt_op_info[op->kind].text);
+        if (op->copies && op->kind != DT_OP_RELABEL && op->kind != DT_OP_DOT &&
+            dt_op_info[op->kind].op_class != DT_CLASS_COMM)
+            dt_verify_fail(v, op->span, "`%s` is no rename, product or exchange that copies",
+                           dt_op_info[op->kind].text);
         for (uint32_t k = 0; k < op->n_out; k++) {
             over = over || op->out[k]->over;
             if (op->out[k]->lies)

@@ -75,5 +75,7 @@ void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view);
 
 /* memory_copy.c: what an op needs to lie otherwise than it does is copied in front of it; its result is placed. */
 void dt_memory_copies(DtMemory *m, DtOp *op);
+/* The same of an exchange between ranks, and places its result. */
+void dt_memory_exchange(DtMemory *m, DtOp *op);
 
 #endif

@@ -4,15 +4,17 @@
  *     %3 = dot[a, b](%1, %2)                   %4 = copy(%2) lies(%4=[c, a, b])
  *                                              %3 = dot[a, b](%1, %4)
  *
- *   products   operands that a library multiplies only in another order of axes, if that pays (ir/product.h)
+ *   products    operands that a library multiplies only in another order of axes, if that pays (ir/product.h)
+ *   exchanges   operands that are not dense, unless blocks can be moved from where they lie (ir/blocks.h)
  *
  * Where callers disagree on how an operand lies, and in functions that may run in tiles, where blocks are multiplied,
- * the product says `copies`: it is found out for each call. */
+ * the op says `copies`: it is found out for each call. */
 #include "passes/lower/memory.h"
 
+#include "ir/blocks.h"
 #include "ir/product.h"
 
-/* A copy in front of op, for it alone, that lies as view says. */
+/* A copy in front of op, for it alone, that lies as view says; view NULL: dense. */
 static void copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *view)
 {
     DtBuilder b = {.func = m->func, .span = op->span, .path = op->path};
@@ -21,10 +23,15 @@ static void copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *
     DtOp *by = m->func->ops.at[--m->func->ops.n]; /* it stands elsewhere */
     if (made)
         by->span = made->span, by->path = made->path;
-    dt_memory_lie_as(m, copy, view);
+    if (view)
+        dt_memory_lie_as(m, copy, view);
     const DtView own = dt_view_own(copy, &m->func->module->mesh, 0);
     m->at[copy->id] = dt_memory_strides(m, copy->type, &own);
     m->reads[copy->id] = 1;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        DtValue *out = dt_memory_result(m, op, i);
+        out->over = out->over == op->in[operand] ? copy : out->over;
+    }
     op->in[operand] = copy;
     m->changed = true;
     DT_PUSH(m->func->module->arena, m->ops, by);
@@ -50,6 +57,37 @@ static void straighten(DtMemory *m, DtOp *dot)
     for (uint32_t i = 0; i < 2; i++)
         if (chosen >> i & 1)
             copy_operand(m, dot, i, &copies[i]);
+}
+
+static bool is_dense(const DtMemory *m, const DtType *type, const DtView *view)
+{
+    const DtView dense = dt_view_dense(type, &m->func->module->mesh, 0);
+    return dt_view_same_strides(view, &dense);
+}
+
+/* Whether an exchange reads its operand and writes its result as they lie. */
+static bool can_exchange(const DtMemory *m, const DtOp *op, const DtView *from, const DtView *to)
+{
+    DtBlocks blocks;
+    if (op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_SHIFT)
+        return is_dense(m, op->in[0]->type, from) && is_dense(m, op->out[0]->type, to);
+    return dt_blocks_find(op, &m->func->module->mesh, from, to, true, &blocks);
+}
+
+void dt_memory_exchange(DtMemory *m, DtOp *op)
+{
+    DtValue *in = op->in[0], *out = dt_memory_result(m, op, 0);
+    const DtMemoryWish *wish = &m->wish[out->id];
+    const bool there = dt_memory_is_direct(m, out) && !wish->adds, knows = !there || wish->strides != dt_memory_unknown;
+    const DtView from = dt_memory_view(m, in), to = dt_memory_strided(m, out->type, there ? wish->strides : NULL);
+    op->copies = m->at[in->id] == dt_memory_unknown || !knows;
+    m->changed = m->changed || op->copies;
+    m->at[out->id] = op->copies ? dt_memory_unknown : there ? wish->strides : NULL;
+    if (op->copies || can_exchange(m, op, &from, &to))
+        return;
+    if (!is_dense(m, in->type, &from))
+        copy_operand(m, op, 0, NULL);
+    m->at[out->id] = NULL; /* dense, and copied where it goes */
 }
 
 void dt_memory_copies(DtMemory *m, DtOp *op)

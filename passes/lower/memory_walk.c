@@ -115,13 +115,10 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     DtValue *value = dt_memory_result(m, op, i);
     const DtValue *old = value->over;
     if (dt_memory_is_direct(m, value)) {
-        const bool travels = dt_op_info[op->kind].op_class == DT_CLASS_COMM; /* there, if blocks can lie so */
         m->at[value->id] = m->wish[value->id].strides;
-        if (travels && m->at[value->id])
-            m->at[value->id] = dt_memory_unknown;
     } else if (old && old->op && is_whole(m, old)) {
         m->at[value->id] = m->at[old->id];
-    } else if (m->fuses && dt_op_info[op->kind].op_class != DT_CLASS_COMM) { /* blocks travel as they are */
+    } else if (m->fuses) {
         dt_memory_lies(m, value);
         place_own(m, value);
     }
@@ -195,6 +192,11 @@ static void place_op(DtMemory *m, DtOp *op)
     }
     if (dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in && place_view(m, op))
         return;
+    if (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->kind != DT_OP_SHARD) {
+        dt_memory_exchange(m, op);
+        m->at[op->out[0]->id] = m->at[dt_memory_result(m, op, 0)->id];
+        return;
+    }
     for (uint32_t i = op->kind == DT_OP_LOOP ? op->loop->n_carried : 0; i < op->n_out; i++)
         place_result(m, op, i);
     if (op->kind == DT_OP_LOOP)

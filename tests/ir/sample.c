@@ -120,6 +120,7 @@ static DtFunc *make_layer(DtModule *module)
     add_axis_ops(&b, x);
     DtAxis bd[] = {sample_axis("b", 4), sample_axis("d", 5)};
     DtValue *noise = dt_graph_rng(&b, sample_type(DT_F32, 2, bd), "dropout#0");
+    noise->made_anew = 2;
     add_contractions(&b, x, noise);
     DtValue *half = dt_graph_constant(&b, DT_F32, 0.1);
     dt_graph_return(func, dt_graph_binary(&b, DT_OP_MUL, x, half));

@@ -472,10 +472,27 @@ static Left place_outputs(DtTiling *g, int64_t rows, DtPlace *buffers)
     return left;
 }
 
+/* An operand of the products has a stride along every axis. */
+static void settle(DtTiling *g, DtValue *value)
+{
+    DtPlace *place = dt_copy_require(g->e, value);
+    for (uint32_t d = 0; d < place->view.rank; d++)
+        if (place->view.stride[d] == 0 && place->view.extent[d] > 1) {
+            DtPlace dense = dt_place_temporary(g->e, value->type, value->name);
+            dt_copy_value(g->e, value, &dense, false);
+            dt_place_set(g->e, value, dense);
+            return;
+        }
+}
+
 static void emit_tiles(DtTiling *g)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; (g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT) && j < 2; j++)
+            if (dt_tile_part(g, func->ops.at[i]->in[j]) == DT_TILE_BEFORE)
+                settle(g, func->ops.at[i]->in[j]);
     DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     const int64_t rows = e->target->block_rows(g->n_s);
     g->cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
@@ -511,17 +528,72 @@ static void emit_tiles(DtTiling *g)
         }
 }
 
-/* An operand of the products lies in memory before the loops, with a stride along every axis. */
-static void settle(DtTiling *g, DtValue *value)
+/* The function's op that makes the value of that number, or -1. */
+static int64_t op_of_number(const DtTiling *g, uint32_t number)
 {
-    DtPlace *place = dt_copy_require(g->e, value);
-    for (uint32_t d = 0; d < place->view.rank; d++)
-        if (place->view.stride[d] == 0 && place->view.extent[d] > 1) {
-            DtPlace dense = dt_place_temporary(g->e, value->type, value->name);
-            dt_copy_value(g->e, value, &dense, false);
-            dt_place_set(g->e, value, dense);
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->scope->number[g->func->ops.at[i]->out[0]->id] == number)
+            return i;
+    return -1;
+}
+
+/* What fuse.c put into one kernel comes before in one, if all of it does. done: by op position. */
+static void emit_fused_before(DtTiling *g, const DtOp *fused, bool *done)
+{
+    DtEmit *e = g->e;
+    const DtFunc *kernel = fused->func;
+    const DtOp **ops = DT_NEW_ARRAY(e->scratch, const DtOp *, kernel->ops.n + 1);
+    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, kernel->results.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < kernel->ops.n; i++) {
+        const DtValue *value = kernel->ops.at[i]->out[0];
+        const int64_t at = value->final ? op_of_number(g, value->final - 1) : -1;
+        if (at < 0 || (g->part[at] != DT_TILE_BEFORE && !dt_op_is_inline(g->func->ops.at[at]->out[0])) || done[at])
             return;
+        if (!dt_op_is_inline(g->func->ops.at[at]->out[0]))
+            ops[n++] = g->func->ops.at[at];
+    }
+    for (uint32_t r = 0; r < kernel->results.n; r++) {
+        if (!kernel->results.at[r]->op)
+            return;
+        outputs[r].value = g->func->ops.at[op_of_number(g, kernel->results.at[r]->final - 1)]->out[0];
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < ops[i]->n_in; k++)
+            if (!ops[i]->in[k]->op)
+                dt_copy_require(e, ops[i]->in[k]);
+    for (uint32_t r = 0; r < kernel->results.n; r++) {
+        outputs[r] = dt_output_of(e, outputs[r].value);
+        dt_place_set(e, outputs[r].value, outputs[r].place);
+    }
+    if (n == 0 || !dt_launch_kernel(e, ops, n, outputs, kernel->results.n))
+        DT_BUG("a kernel before attention would overwrite what it reads");
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        for (uint32_t k = 0; k < n; k++)
+            done[i] = done[i] || g->func->ops.at[i] == ops[k];
+}
+
+static void emit_before(DtTiling *g)
+{
+    DtEmit *e = g->e;
+    const DtFunc *fused = g->func->fused;
+    bool *done = DT_NEW_ARRAY(e->scratch, bool, g->func->ops.n + 1);
+    for (uint32_t i = 0; i < g->func->ops.n; i++) {
+        const DtOp *op = g->func->ops.at[i];
+        if (g->part[i] != DT_TILE_BEFORE || done[i] || dt_op_is_inline(op->out[0]))
+            continue;
+        for (uint32_t f = 0; fused && f < fused->ops.n && !done[i]; f++) {
+            const DtOp *kernel = fused->ops.at[f];
+            bool has = false;
+            for (uint32_t k = 0; kernel->kind == DT_OP_FUSED && k < kernel->func->ops.n; k++)
+                has = has || (kernel->func->ops.at[k]->out[0]->final &&
+                              kernel->func->ops.at[k]->out[0]->final - 1 == g->scope->number[op->out[0]->id]);
+            if (has)
+                emit_fused_before(g, kernel, done);
         }
+        if (!done[i])
+            dt_emit_op(e, op);
+    }
 }
 
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
@@ -538,9 +610,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             scope->places[g->func->inputs.at[i]->id] = *dt_copy_require(e, call->in[i]);
     dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
-    for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (g->part[i] == DT_TILE_BEFORE)
-            dt_emit_op(e, g->func->ops.at[i]);
+    emit_before(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
         const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT || dt_tile_is_of_region(g, i);
         for (uint32_t j = 0; inside && j < g->func->ops.at[i]->n_in; j++) {
@@ -548,12 +618,15 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             if (dt_tile_part(g, value) != DT_TILE_BEFORE)
                 continue;
             if (!dt_tile_is_of_region(g, i))
-                settle(g, value);
+                dt_copy_require(e, value);
             else if (!value->op || !dt_op_is_inline(value))
                 dt_copy_require(e, value);
         }
     }
-    emit_tiles(g);
+    if (dt_attend_has_kernel(g))
+        dt_attend_launch(g);
+    else
+        emit_tiles(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == DT_TILE_AFTER)
             dt_emit_op(e, g->func->ops.at[i]);

@@ -28,6 +28,7 @@ typedef struct DtTiling {
     int64_t n_s, n_t;          /* local extents */
     bool masked;               /* reach: blocks may leave keys out */
     const DtValue *mask;       /* by which they do */
+    const DtValue *masked_by;  /* what it hides counts for nothing; of it nothing else need be known */
     DtReach reach;
     DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
     bool numbered;             /* the region's text depends on the first query of the block */
@@ -68,5 +69,10 @@ static inline bool dt_tile_is_output(const DtTiling *g, uint32_t i)
 
 /* Finds axes, parts and mask; false if the function has another shape. */
 bool dt_tile_analyse(DtTiling *g);
+
+/* attend_kernel.c: whether the target has a kernel for all of it (lint L0588 if only of other forms), and its launch.
+ * All that comes before lies in memory. */
+bool dt_attend_has_kernel(DtTiling *g);
+void dt_attend_launch(DtTiling *g);
 
 #endif

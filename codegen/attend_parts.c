@@ -209,7 +209,7 @@ static void find_mask(DtTiling *g)
         const DtOp *op = g->func->ops.at[i];
         if (!dt_hidden_by(g->e, g->func, op, g->s, g->t, outputs))
             continue;
-        g->mask = op->in[0];
+        g->mask = g->masked_by = op->in[0];
         g->masked = dt_reach_begin(g->e, g->scope, g->mask, g->s, g->n_s, g->t, g->n_t, &g->reach);
     }
 }

@@ -15,6 +15,7 @@ typedef struct DtCodegenOptions {
     uint64_t source_digest;
     bool no_kernels;         /* plan without machine code */
     bool unfused;            /* one kernel per op: the slow reference */
+    bool loops;              /* attention in loops of products also where the target has kernels of it: to compare */
     bool anew;               /* nothing of what was emitted before is used again: slower, and the same plan */
     const DtLogicalTexts *logical; /* for the certificate */
     DtText *ret_c;           /* if not NULL: the C text of all kernels is appended */

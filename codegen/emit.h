@@ -188,6 +188,8 @@ typedef struct DtEmit {
     DT_VEC(DtSpan) kernel_spans;
     uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
     uint32_t launched;                 /* the same of the last launch */
+    DT_VEC(const DtFunc *) refused;    /* attention of which a lint said that it has no kernel */
+    const DtKAttention *attention;     /* what the next launch is, or NULL */
     const char *rows;                  /* the axis that the next launch goes along row by row; NULL: as its ops say */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
     DT_VEC(DtStarted) started;         /* exchange.c */
@@ -379,6 +381,9 @@ void dt_output_take(DtEmit *e, DtOutput *output);
 /* launch.c: kernels, one text per distinct kernel */
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
+/* Of e->attention: NULL, or why the target has no kernel of this form. Of outputs only types and layouts count. */
+const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
+                              uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
 /* exchange.c: emits a collective, or a `done`; false if op is none. turn: the next slot of a ring buffer is the front

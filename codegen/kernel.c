@@ -86,7 +86,7 @@ uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis)
     return bases.n ? integer(b, bases) : DT_KNONE;
 }
 
-static uint32_t pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written)
+uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written)
 {
     for (uint32_t i = 0; i < b->k->pointers.n; i++)
         if (b->k->pointers.at[i].value == value && b->k->pointers.at[i].written == written)
@@ -253,14 +253,18 @@ static uint32_t reduction(DtKBuild *b, DtReduce reduce, DtDtype dtype, uint32_t 
                                        .integer = DT_KNONE, .op = b->op});
 }
 
+uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes)
+{
+    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype, .reduce = op->reduce,
+                                       .n_args = 1, .args = {arg}, .axes = axes, .late = true,
+                                       .phase = b->k->nodes.at[arg].phase, .integer = DT_KNONE, .op = b->op});
+}
+
 /* The same over the outer axes, row by row. */
 static uint32_t late_reduction(DtKBuild *b, const DtOp *op, uint32_t arg)
 {
-    const DtKernel *k = b->k;
-    const uint32_t all = (1u << k->n_axes) - 1, outer = (1u << k->n_outer) - 1;
-    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype, .reduce = op->reduce,
-                                       .n_args = 1, .args = {arg}, .axes = all & ~outer, .late = true,
-                                       .phase = k->nodes.at[arg].phase, .integer = DT_KNONE, .op = b->op});
+    const uint32_t all = (1u << b->k->n_axes) - 1, outer = (1u << b->k->n_outer) - 1;
+    return dt_kernel_late(b, op, arg, all & ~outer);
 }
 
 static uint32_t iota_node(DtKBuild *b, const DtOp *op)
@@ -363,7 +367,7 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
 {
     DtKNode node = {.kind = DT_KNODE_LOAD, .dtype = view->dtype, .number = outside, .integer = DT_KNONE,
                     .offset = 0, .op = b->op};
-    node.pointer = pointer(b, value, view, false);
+    node.pointer = dt_kernel_pointer(b, value, view, false);
     node.index = DT_NEW_ARRAY(b->in->arena, DtKIndex, view->rank + 1u);
     for (uint32_t d = 0; d < view->rank; d++) {
         DtKIndex index = indices[d];
@@ -433,6 +437,8 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op)
             uint32_t arg = dt_kernel_value(b, op->in[0]);
             if (op->n_axes == 0) /* of a block that has one element along them */
                 node = arg;
+            else if (b->in->attention && op->axes[0] != b->in->attention->keys)
+                node = dt_kernel_attend_total(b, op, arg);
             else if (dt_kernel_axis(b, op->axes[0]) < (int)b->k->n_outer)
                 node = late_reduction(b, op, arg);
             else
@@ -484,10 +490,10 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
 
 /* ---- stores ---- */
 
-static DtKStore store_of(DtKBuild *b, const DtKOutput *out, uint32_t node)
+DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node)
 {
     DtKStore store = {.node = node, .accumulate = out->accumulate};
-    store.pointer = pointer(b, out->value, out->view, true);
+    store.pointer = dt_kernel_pointer(b, out->value, out->view, true);
     for (uint32_t d = 0; d < out->view->rank; d++) {
         int at = dt_kernel_axis(b, out->view->axis[d]);
         if (at >= 0)
@@ -508,7 +514,7 @@ static void scatter(DtKBuild *b, const DtOp *op)
     b->k->target = DT_NEW_ARRAY(b->in->arena, DtKIndex, op->n_axes + 1u);
     for (uint32_t i = 0; i < op->n_axes; i++)
         b->k->target[i] = (DtKIndex){.node = dt_kernel_value(b, op->in[i + 1]), .guard = true, .bases = DT_KNONE};
-    store.pointer = pointer(b, out->value, out->view, true);
+    store.pointer = dt_kernel_pointer(b, out->value, out->view, true);
     b->k->n_target = op->n_axes;
     for (uint32_t d = 0; d < out->view->rank; d++) {
         const char *axis = out->view->axis[d];
@@ -552,9 +558,9 @@ static void build_outputs(DtKBuild *b)
                         view->axis[d] = op->axes[0];
                 DtKOutput out = b->in->outputs[i];
                 out.view = view;
-                store = store_of(b, &out, node);
+                store = dt_kernel_store(b, &out, node);
             } else {
-                store = store_of(b, &b->in->outputs[i], node);
+                store = dt_kernel_store(b, &b->in->outputs[i], node);
             }
             DT_PUSH(b->in->arena, k->stores, store);
         }
@@ -562,7 +568,7 @@ static void build_outputs(DtKBuild *b)
     }
     for (uint32_t i = 0; i < b->in->n_outputs; i++) {
         uint32_t node = dt_kernel_value(b, b->in->outputs[i].value);
-        DT_PUSH(b->in->arena, k->stores, store_of(b, &b->in->outputs[i], node));
+        DT_PUSH(b->in->arena, k->stores, dt_kernel_store(b, &b->in->outputs[i], node));
     }
 }
 
@@ -662,7 +668,7 @@ static void collapse(DtKBuild *b)
 }
 
 /* Bytes moved (each buffer element once) and operations, for prices. */
-static void price(DtKernel *k, const DtMesh *mesh)
+void dt_kernel_price(DtKernel *k, const DtMesh *mesh)
 {
     double points = 1;
     for (uint32_t a = 0; a < k->n_axes; a++)
@@ -678,6 +684,8 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
 {
     DtKBuild build = {.in = input, .k = DT_NEW(input->arena, DtKernel)};
     build.k->form = DT_KFORM_ROW;
+    if (input->attention)
+        return dt_kernel_attend(&build) ? build.k : NULL;
     space_of(&build);
     order_space(&build);
     build_outputs(&build);
@@ -687,6 +695,6 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     }
     const DtOp *op = span_op(&build);
     build.k->span = op->span;
-    price(build.k, mesh_of(&build));
+    dt_kernel_price(build.k, mesh_of(&build));
     return build.k;
 }

@@ -47,7 +47,7 @@ typedef struct DtKIndex {
 } DtKIndex;
 
 typedef enum DtKNodeKind { DT_KNODE_CONST, DT_KNODE_IOTA, DT_KNODE_INT, DT_KNODE_RNG, DT_KNODE_LOAD, DT_KNODE_MAP,
-                           DT_KNODE_REDUCE } DtKNodeKind;
+                           DT_KNODE_REDUCE, DT_KNODE_SCORE } DtKNodeKind;
 typedef struct DtKNode {
     DtKNodeKind kind;
     DtDtype dtype;
@@ -88,8 +88,39 @@ typedef struct DtKPointer {
 typedef enum DtKForm {
     DT_KFORM_ROW,      /* lanes run along the last axis; reductions over it use a fixed tree */
     DT_KFORM_COLUMN,   /* lanes run along the last outer axis, reductions are loops around them */
-    DT_KFORM_SCAN, DT_KFORM_TOPK, DT_KFORM_SCATTER /* one op each */
+    DT_KFORM_SCAN, DT_KFORM_TOPK, DT_KFORM_SCATTER, /* one op each */
+    DT_KFORM_ATTEND    /* of queries and keys: DtKAttend */
 } DtKForm;
+
+/* Attention. The space has the axes that queries and keys share, then queries, then keys; reductions along keys are
+ * those of rows. A score is a product of a row that a query has and one of a key; sums are products that take a value
+ * with both: over keys a row of each query, over queries, and over shared axes that it lacks, a row of each key. A
+ * `late` reduction is the sum of such a value over all axes that it lacks. */
+typedef struct DtKRows {               /* of an operand or a result: for each query, or each key, `depth` elements */
+    uint32_t pointer, depth;
+    int64_t offset, stride[DT_MAX_RANK], along; /* per space axis; from one of its elements to the next */
+} DtKRows;
+
+typedef struct DtKScore {
+    uint32_t node;                     /* SCORE */
+    DtDtype dtype;                     /* of what is multiplied */
+    DtKRows query, key;
+} DtKScore;
+
+typedef struct DtKSum {
+    uint32_t node;                     /* what has queries and keys; rounded to dtype */
+    DtDtype dtype;
+    bool over_keys, accumulate;
+    uint32_t away;                     /* bits: shared axes that it sums over */
+    DtKRows of, to;
+} DtKSum;
+
+typedef struct DtKAttend {
+    uint32_t queries, keys;            /* axes of the space */
+    uint32_t mask;                     /* node: where it is false, all is as if the key were not there; or DT_KNONE */
+    DT_VEC(DtKScore) scores;
+    DT_VEC(DtKSum) sums;
+} DtKAttend;
 
 typedef struct DtKernel {
     const char *symbol, *name;       /* "k12", "layernorm.fwd" */
@@ -105,6 +136,7 @@ typedef struct DtKernel {
     const DtOp *special;             /* SCAN, TOPK, SCATTER */
     DtKIndex *target;                /* SCATTER: where stores[0] adds, one per indexed axis */
     uint32_t n_target;
+    DtKAttend *attend;               /* ATTEND */
     double flops, bytes;
 } DtKernel;
 
@@ -124,6 +156,14 @@ typedef struct DtKDraw {
     uint32_t n_loops, reg;
 } DtKDraw;
 
+/* That the group is attention: ops of a function, and which of its arguments are cheap values of its caller. */
+typedef struct DtKAttention {
+    const DtFunc *func;
+    const char *queries, *keys;
+    DtValue *const *inlined;           /* by argument, or NULL */
+    const DtValue *mask;               /* or NULL */
+} DtKAttention;
+
 typedef struct DtKernelInput {
     const DtModule *module;
     DtArena *arena;
@@ -141,10 +181,12 @@ typedef struct DtKernelInput {
     uint32_t n_rows;
     const DtKOutput *outputs;
     uint32_t n_outputs;
+    const DtKAttention *attention;               /* NULL: it is none */
 } DtKernelInput;
 
 /* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that is not
- * structure, a communication or a source from memory). */
+ * structure, a communication or a source from memory), or of attention, whose parts attend_parts.c found (NULL: it has
+ * a form that no kernel has). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
 

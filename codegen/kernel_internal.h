@@ -30,6 +30,17 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
 /* The integer argument with the first local index of type's axis on this rank; DT_KNONE if it is not split. */
 uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
 
+/* Which argument is the address of value; what of an output is stored, and where. */
+uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written);
+DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node);
+/* Sum of a node that has these axes of the space: over the others. */
+uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes);
+void dt_kernel_price(DtKernel *k, const DtMesh *mesh);
+
+/* kernel_attend.c: the kernel of attention; false: no kernel has this form. */
+bool dt_kernel_attend(DtKBuild *b);
+uint32_t dt_kernel_attend_total(DtKBuild *b, const DtOp *op, uint32_t arg); /* a sum over other axes than keys */
+
 /* relabel, slice, pad, window, concat, gather: a load of the operand with other indices. */
 uint32_t dt_kernel_index_map(DtKBuild *b, const DtOp *op);
 /* The element that window offset w adds to each element of a fold. */

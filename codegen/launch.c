@@ -240,14 +240,15 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         dt_note_integer(e, &k->ints.at[i]);
 }
 
-bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
+/* What a kernel is built of; the views must outlive it. */
+static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
+                              uint32_t n_outputs)
 {
-    Views views = {e};
     DtKOutput *wanted = DT_NEW_ARRAY(e->scratch, DtKOutput, n_outputs + 1);
     for (uint32_t i = 0; i < n_outputs; i++)
         wanted[i] = (DtKOutput){outputs[i].value, &outputs[i].place.view, outputs[i].accumulate};
     const DtOp *fused = e->scope->func->kind == DT_FUNC_KERNEL ? e->scope->op : NULL;
-    DtKernelInput input = {.module = e->module,
+    return (DtKernelInput){.module = e->module,
                            .arena = e->scratch,
                            .seed = e->seed,
                            .path = e->scope->path,
@@ -255,13 +256,29 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
                            .is_index = is_index,
                            .origin = origin_of,
                            .draw = draw_of,
-                           .context = &views,
+                           .context = views,
                            .ops = ops,
                            .n_ops = n_ops,
                            .rows = fused ? fused->axes : e->rows ? &e->rows : NULL,
                            .n_rows = fused ? fused->n_axes : e->rows ? 1 : 0,
                            .outputs = wanted,
-                           .n_outputs = n_outputs};
+                           .n_outputs = n_outputs,
+                           .attention = e->attention};
+}
+
+const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
+                              uint32_t n_outputs)
+{
+    Views views = {e};
+    const DtKernelInput input = input_of(e, &views, ops, n_ops, outputs, n_outputs);
+    const DtKernel *k = dt_kernel_build(&input);
+    return k ? e->target->attends(k) : "it is not made of rows of queries and keys";
+}
+
+bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
+{
+    Views views = {e};
+    const DtKernelInput input = input_of(e, &views, ops, n_ops, outputs, n_outputs);
     DtKernel *k = dt_kernel_build(&input);
     if (!in_place_is_safe(k, outputs, n_outputs, e))
         return false;

@@ -162,7 +162,7 @@ void dt_print_node(DtPrint *c, uint32_t k)
     case DT_KNODE_RNG: c->draw(c, k); break;
     case DT_KNODE_LOAD: load_lines(c, k, node); break;
     case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, dt_print_map(c, node)); break;
-    case DT_KNODE_REDUCE: break; /* defined where its lanes are combined */
+    case DT_KNODE_REDUCE: case DT_KNODE_SCORE: break; /* defined where its lanes are combined, or its products made */
     }
 }
 

@@ -29,7 +29,10 @@ typedef struct DtTargetRow {
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
     DtStatus (*build)(struct DtEmit *e);
 
-    /* attention: a loop over blocks of queries, each with all keys that it may see */
+    /* attention in one kernel: NULL, or why there is none of this form; NULL itself where there are no such kernels */
+    const char *(*attends)(const DtKernel *kernel);
+
+    /* attention otherwise: a loop over blocks of queries, each with all keys that it may see */
     uint32_t blocks_most;              /* of one call */
     int64_t (*block_rows)(int64_t n);  /* queries of a block, of n in all; no more than blocks_most blocks come of it */
 } DtTargetRow;

@@ -53,6 +53,10 @@ static const char *unit_text(DtEmit *e, uint32_t unit)
     dt_text_add(&text, dt_cuda_device);
     dt_text_add(&text, dt_prelude_c);
     dt_text_add(&text, dt_cuda_lanes);
+    for (uint32_t i = unit, attends = 0; i < e->kernel_texts.n && !attends; i += UNITS) {
+        attends = strstr(e->kernel_texts.at[i], "DT_SHARED") != NULL;
+        dt_text_add(&text, attends ? dt_cuda_attend : "");
+    }
     for (uint32_t i = unit; i < e->kernel_texts.n; i += UNITS)
         dt_text_add(&text, e->kernel_texts.at[i]);
     const char *kept = dt_arena_strndup(e->arena, text.at, text.len);
@@ -160,6 +164,7 @@ const DtTargetRow dt_target_cuda = {
     .launch = dt_cuda_launch,
     .says_lines = true,
     .build = build,
+    .attends = dt_cuda_attends,
     .blocks_most = MOST_BLOCKS,
     .block_rows = block_rows,
 };

@@ -10,6 +10,7 @@
  *
  * In rows, a group of the last warp may have no row left. It goes along, since all threads of a warp combine lanes
  * together, but through no elements, and stores nothing. */
+#include "codegen/cuda/attend_print.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
@@ -248,9 +249,16 @@ static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 }
 
 /* Ready to print, with what is computed at all; the caller frees c->arena. */
-static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c)
+static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTile *ret_attend)
 {
     dt_print_begin(kernel, text, c);
+    if (kernel->attend) {
+        const char *why = dt_attend_tile(kernel, ret_attend);
+        if (why)
+            dt_print_fail(c, why);
+        return (DtTile){.threads = ret_attend->threads, .blocks = ret_attend->blocks};
+    }
+    *ret_attend = (DtAttendTile){.shared = 0};
     if (kernel->special)
         dt_print_special_live(c);
     return dt_tile_of(kernel, c->live);
@@ -260,25 +268,29 @@ DtPlanLaunch dt_cuda_launch(const DtKernel *kernel)
 {
     DtPrint print;
     DtText text = {0};
-    const DtTile tile = begin(kernel, &text, &print);
+    DtAttendTile attend;
+    const DtTile tile = begin(kernel, &text, &print, &attend);
     dt_arena_free(print.arena);
     dt_text_free(&text);
-    return (DtPlanLaunch){.blocks = (uint32_t)tile.blocks, .threads = tile.threads};
+    return (DtPlanLaunch){.blocks = (uint32_t)tile.blocks, .threads = tile.threads, .shared = attend.shared};
 }
 
 size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text)
 {
     DtPrint print, *c = &print;
-    const DtTile tile = begin(kernel, ret_text, c);
+    DtAttendTile attend;
+    const DtTile tile = begin(kernel, ret_text, c, &attend);
     for (uint32_t i = 0; i < kernel->nodes.n; i++)
-        if (kernel->nodes.at[i].late) /* limits of the target leave none */
+        if (kernel->nodes.at[i].late && !kernel->attend) /* limits of the target leave none */
             dt_print_fail(c, "a sum over rows beside what becomes of each row");
     c->lines = lines ? diags : NULL;
     c->known = tile.free;
-    if (lines)
+    if (lines && !kernel->attend)
         lint(kernel, &tile, diags);
     const size_t body = head(c, &tile, diags);
-    if (kernel->special)
+    if (kernel->attend)
+        dt_attend_print(c, &attend);
+    else if (kernel->special)
         print_special(c, &tile);
     else if (tile.lanes)
         print_rows(c, &tile);

@@ -68,8 +68,9 @@ static uint32_t passed, failed, skipped;
 
 /* ---- texts ---- */
 
-/* The kernels of a program, lowered for GPUs, as the target prints them. */
-static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, DtText *ret_text)
+/* The kernels of a program, lowered for GPUs, as the target prints them. loops: those of attention in loops, which are
+ * kernels of both targets (tests/standin/attention.py compares the others). */
+static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, bool loops, DtText *ret_text)
 {
     DtDiags *diags = dt_diag_new(arena);
     const DtLowerOptions lower = {.path = of->path, .library = "lib", .parallel = "none", .dims = of->dims,
@@ -78,7 +79,8 @@ static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, 
     const DtPassContext context = {.train = program ? program->train : NULL, .target = DT_TARGET_CUDA,
                                    .unfused = of->unfused};
     const DtCodegenOptions options = {.target = target, .source = of->path, .source_folder = ".", .compiler = "test",
-                                      .no_kernels = true, .unfused = of->unfused, .ret_c = ret_text};
+                                      .no_kernels = true, .unfused = of->unfused, .loops = loops,
+                                      .ret_c = ret_text};
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = DT_OK;
     if (program) {
@@ -182,7 +184,7 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
 {
     DtArena *arena = dt_arena_new();
     DtText c = {0}, cuda = {0}, said = {0};
-    const DtPlanBuilder *plain = print(arena, of, "cpu", &c), *device = print(arena, of, "sm_90a", &cuda);
+    const DtPlanBuilder *plain = print(arena, of, "cpu", true, &c), *device = print(arena, of, "sm_90a", true, &cuda);
     const char *text = dt_arena_printf(arena, "%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, cuda.at);
     if (fault)
         text = planted(arena, text, fault);
@@ -220,8 +222,9 @@ static void compile(const Case *of, const char *machine)
 {
     DtArena *arena = dt_arena_new();
     DtText cuda = {0};
-    print(arena, of, machine, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes, cuda.at);
+    print(arena, of, machine, false, &cuda);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes,
+                                       dt_cuda_attend, cuda.at);
     DtNvrtcResult result;
     DtStatus status = dt_nvrtc_compile(arena, text, machine, &result);
     uint32_t spilled = 0, most = 0;

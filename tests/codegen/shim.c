@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
 
 #ifndef DT_SHIM_ORDER
@@ -17,10 +18,13 @@ typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const 
 int dt_shim_block, dt_shim_blocks, dt_shim_thread;
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
 void dt_shim_warp(int line);
+void dt_shim_block_wait(int line);
 float dt_shim_shuffle(float x, int from, int line);
 
-enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3 };
-typedef enum State { READY, WAITS, DONE } State;
+enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3, SHARED = 232448 };
+typedef enum State { READY, WAITS, STANDS, DONE } State; /* WAITS: for its warp; STANDS: for its block */
+
+char dt_shim_shared[SHARED] __attribute__((aligned(128)));
 
 typedef struct Fiber {
     ucontext_t context;
@@ -58,6 +62,14 @@ static float wait_for_warp(float x, int from, int line)
 void dt_shim_warp(int line) { (void)wait_for_warp(0, dt_shim_thread, line); }
 float dt_shim_shuffle(float x, int from, int line) { return wait_for_warp(x, from, line); }
 
+void dt_shim_block_wait(int line)
+{
+    const int me = dt_shim_thread;
+    fibers[me].state = STANDS;
+    fibers[me].line = line;
+    swapcontext(&fibers[me].context, &home);
+}
+
 static void fail(const char *what, int thread)
 {
     fprintf(stderr, "shim: %s: block %d, thread %d, line %d\n", what, dt_shim_block, thread, fibers[thread].line);
@@ -88,6 +100,22 @@ static void let_go(int warp)
     }
 }
 
+/* If all threads of the block stand, they go on. */
+static void let_block_go(int n)
+{
+    for (int i = 0; i < n; i++)
+        if (fibers[i].state == READY || fibers[i].state == WAITS)
+            return;
+    for (int i = 0; i < n; i++) {
+        if (fibers[i].state == DONE)
+            fail("others of its block wait for a thread that has ended", i);
+        if (fibers[i].line != fibers[0].line)
+            fail("threads of a block wait at different lines", i);
+    }
+    for (int i = 0; i < n; i++)
+        fibers[i].state = READY;
+}
+
 /* The next thread that is ready, -1: none is. */
 static int next_of(int n, int last)
 {
@@ -108,6 +136,7 @@ static int next_of(int n, int last)
 
 static void run_block(int n)
 {
+    memset(dt_shim_shared, 0xff, sizeof dt_shim_shared); /* NaN */
     for (int i = 0; i < n; i++) {
         fibers[i].state = READY;
         getcontext(&fibers[i].context);
@@ -125,7 +154,12 @@ static void run_block(int n)
             for (int i = at / WARP * WARP; i < at / WARP * WARP + WARP; i++)
                 if (fibers[i].state == WAITS)
                     let_go(at / WARP * WARP);
+        if (fibers[at].state == STANDS)
+            let_block_go(n);
     }
+    for (int i = 0; i < n; i++)
+        if (fibers[i].state != DONE)
+            fail("it waits for others, which do not come", i);
 }
 
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)

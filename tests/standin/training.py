@@ -3,7 +3,8 @@
 
 Each program is compiled for the processor and for sm_90a (by the stand-in of NVRTC: the CUDA text with the host's body of its
 prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order,
-and products are summed in double on both sides. Instructions begun on the device run late, and host code cannot reach its
+and products are summed in double on both sides. Only attention is a kernel of another form, so programs with it agree but for
+roundings (attention.py looks closer). Instructions begun on the device run late, and host code cannot reach its
 memory; several ranks share it. Code is kept, and equal bytes come out twice."""
 
 import json
@@ -17,15 +18,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 STEPS = 2
 SMALL = ["-D", "batch=4", "-D", "seq=16", "-D", "vocab=61", "-D", "embed=32", "-D", "layers=2"]
-PROGRAMS = [  # name, file, layout, further arguments
-    ("gpt", "examples/quickstart.dsl", "none", SMALL),
+PROGRAMS = [  # name, file, layout, further arguments, and how far losses may be off
+    ("gpt", "examples/quickstart.dsl", "none", SMALL, 1e-6),
     ("gpt, 16 bits", "examples/quickstart.dsl", "none",
-     SMALL + ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]),
+     SMALL + ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"], 2.0 ** -9),
     ("recurrence", "examples/mamba.dsl", "none", ["-D", "batch=2", "-D", "seq=12", "-D", "vocab=70", "-D", "embed=16",
                                                   "-D", "cell=4", "-D", "layers=2"]),
     ("images", "examples/resnet.dsl", "none", ["-D", "batch=4", "-D", "side=8", "-D", "c0=4"]),
     ("experts", "examples/moe.dsl", "none", ["-D", "batch=2", "-D", "pool=2", "-D", "seq=16", "-D", "vocab=64", "-D", "layers=2", "-D", "embed=32",
-                                             "-D", "ffn=32", "-D", "kv=2", "-D", "group=2", "-D", "head=8"]),
+                                             "-D", "ffn=32", "-D", "kv=2", "-D", "group=2", "-D", "head=8"], 1e-6),
     ("zero", "tests/runtime/zero.dsl", "z3", []),
     ("pipeline", "tests/runtime/zero.dsl", "pipe", []),
 ]
@@ -56,15 +57,16 @@ def train(dtrun, plan, *arguments):
                                       if name.endswith(".safetensors")}
 
 
-def check(dtc, dtrun, number, name, file, layout, arguments):
+def check(dtc, dtrun, number, name, file, layout, arguments, off=0):
     plans = []
     for target in ("cpu", "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
         run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1], *arguments)
     wanted = train(dtrun, plans[0], "--gemm", "plain")
     got = train(dtrun, plans[1], "--share-gpu")
-    assert len(wanted[0]) == STEPS and wanted[0] == got[0], "%s: steps are %s instead of %s" % (name, got[0], wanted[0])
-    assert wanted[1] == got[1], "%s: checkpoints differ" % name
+    near = all(abs(x - y) <= off * abs(x) for a, b in zip(wanted[0], got[0]) for x, y in zip(a, b))
+    assert len(wanted[0]) == STEPS and near, "%s: steps are %s instead of %s" % (name, got[0], wanted[0])
+    assert off or wanted[1] == got[1], "%s: checkpoints differ" % name
     assert len(wanted[1]) >= 1, name
     return plans[1]
 

@@ -4,9 +4,12 @@
 typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const *, const long *); } dt_shim_kernel;
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
 void dt_shim_warp(int line);
+void dt_shim_block_wait(int line);
 float dt_shim_shuffle(float x, int from, int line);
 extern int dt_shim_block, dt_shim_blocks, dt_shim_thread;
+extern char dt_shim_shared[]; /* memory of a block */
 #define DT_LANES
+#define DT_ON_HOST
 
 #define DT_KERNEL(name, blocks, threads, n, m)                                                  \
     const int name##_counts[2] = {n, m};                                                        \

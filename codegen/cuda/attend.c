@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text of attention. What becomes of a score is printed from the function's own ops; around it stand loops over
+ * tiles, and products of tiles (kernels/attend.h).
+ *
+ * Names beside those of print.h: of a block r0 the first row, c0 the first column of the tile; t<k>, u<k>, m<k> tiles
+ * of rows, of columns, of both; of a thread, for its two rows: w<k> what node k is there, s<k> what a reduction has so
+ * far; z<k> scores, y<k> sums, e<k> what stores have so far. */
+#include "codegen/cuda/attend.h"
+#include "codegen/cuda/attend_print.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+#define line dt_print_line
+
+static void open_braces(DtPrint *c, const char *text)
+{
+    line(c, "%s {", text);
+    c->depth++;
+}
+
+const char *dt_attend_element(DtDtype dtype)
+{
+    return dtype == DT_F32 ? "f32" : dtype == DT_BF16 ? "bf16" : "f16";
+}
+
+/* ---- nodes ---- */
+
+static bool is_held(const DtAttendPrint *a, uint32_t k)
+{
+    const uint32_t axes = a->c->k->nodes.at[k].axes;
+    return !(axes >> a->role->cols & 1) && axes >> a->role->rows & 1;
+}
+
+/* Marks what node k is made of as far as it is not held; held ones are marked, too. rows: and what they are made of. */
+static void mark(DtAttendPrint *a, uint32_t k, bool rows)
+{
+    const DtKNode *node = &a->c->k->nodes.at[k];
+    if (a->c->needed[k])
+        return;
+    a->c->needed[k] = true;
+    if (node->kind == DT_KNODE_REDUCE || (!rows && is_held(a, k)) || a->have[k])
+        return;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        mark(a, node->args[i], rows);
+    for (uint32_t d = 0; d < node->n_index; d++)
+        if (node->index[d].node != DT_KNONE)
+            mark(a, node->index[d].node, rows);
+}
+
+/* Elements of a draw are those of one call each. */
+static void define(DtAttendPrint *a, uint32_t k)
+{
+    const DtKNode *node = &a->c->k->nodes.at[k];
+    if (node->kind == DT_KNODE_SCORE)
+        line(a->c, "const float n%u = z%u[u][2 * h + j];", k, k);
+    else
+        dt_print_node(a->c, k);
+}
+
+/* What is marked and depends on no column: for both rows, into w<k>. */
+static void print_row_nodes(DtAttendPrint *a)
+{
+    DtPrint *c = a->c;
+    bool any = false;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        any = any || (c->needed[k] && is_held(a, k) && !a->have[k]);
+    if (!any)
+        return;
+    bool *wanted = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        wanted[k] = c->needed[k] && is_held(a, k) && !a->have[k];
+    dt_print_forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (wanted[k])
+            mark(a, k, true);
+    open_braces(c, "DT_UNROLL for (int h = 0; h < 2; h++)");
+    line(c, "const int64_t i%u = rows[h];", a->role->rows);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        if (!c->needed[k])
+            continue;
+        if (a->have[k])
+            line(c, "const %s n%u = w%u[h];", dt_print_register(c->k->nodes.at[k].dtype), k, k);
+        else
+            define(a, k);
+        if (wanted[k])
+            line(c, "w%u[h] = n%u;", k, k);
+    }
+    dt_print_close(c, 1);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        a->have[k] = a->have[k] || wanted[k];
+}
+
+/* The marked nodes whose axes are as said, once for a column or for each of its rows. */
+static void print_column_nodes(DtAttendPrint *a, bool rows)
+{
+    for (uint32_t k = 0; k < a->c->k->nodes.n; k++) {
+        const uint32_t axes = a->c->k->nodes.at[k].axes;
+        if (!a->c->needed[k] || (axes >> a->role->rows & 1) != rows)
+            continue;
+        if (is_held(a, k))
+            line(a->c, "const %s n%u = w%u[h];", dt_print_register(a->c->k->nodes.at[k].dtype), k, k);
+        else
+            define(a, k);
+    }
+}
+
+/* ---- addresses ---- */
+
+/* "p3 + 64 * i0 + r0 * 768", with the index of `axis` replaced. */
+static const char *address(DtAttendPrint *a, const DtKRows *rows, uint32_t axis, const char *index)
+{
+    int64_t stride[DT_MAX_RANK];
+    memcpy(stride, rows->stride, sizeof stride);
+    stride[axis] = 0;
+    return dt_arena_printf(a->c->arena, "p%u + %s + %s * %lld", rows->pointer,
+                           dt_print_affine(a->c, rows->offset, stride), index, (long long)rows->stride[axis]);
+}
+
+/* Whether rows can be read 16 bytes at a time if the first one can. */
+static bool is_vector(const DtATile *t)
+{
+    const int64_t each = 16 / (int64_t)dt_dtype_size(t->dtype);
+    bool even = t->rows->along == 1 && t->rows->depth % each == 0;
+    for (uint32_t i = 0; i < DT_MAX_RANK; i++)
+        even = even && t->rows->stride[i] % each == 0;
+    return even;
+}
+
+static void load_tile(DtAttendPrint *a, const DtATile *t, uint32_t i, char name, uint32_t axis, uint32_t size,
+                      const char *first)
+{
+    const char *element = dt_attend_element(t->dtype), *at = address(a, t->rows, axis, first);
+    line(a->c, "dt_load_%s(%c%u, %u, %u, %u, %u, %s, %lld, %lld, %lld - %s, %d, %u);", element, name, i, t->ld, size,
+         t->rows->depth, t->padded, at, (long long)t->rows->stride[axis], (long long)t->rows->along,
+         (long long)a->c->k->extent[axis], first, is_vector(t), a->tile->threads);
+}
+
+static bool same_rows(const DtKRows *x, const DtKRows *y)
+{
+    return x->pointer == y->pointer && x->depth == y->depth && x->along == y->along &&
+           memcmp(x->stride, y->stride, sizeof x->stride) == 0;
+}
+
+static uint32_t tile_of(const DtATile *tiles, uint32_t n, const DtKRows *rows)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (same_rows(tiles[i].rows, rows))
+            return i;
+    DT_BUG("attention lacks a tile of what it multiplies");
+}
+
+/* ---- a tile of columns ---- */
+
+/* Whether what is marked is made of that tile of columns. */
+static bool passes(const DtAttendPrint *a, const DtATile *t)
+{
+    const DtKAttend *k = a->c->k->attend;
+    bool is = false;
+    for (uint32_t i = 0; i < k->scores.n; i++)
+        is = is || (a->c->needed[k->scores.at[i].node] &&
+                    same_rows(t->rows, a->role->rows == k->queries ? &k->scores.at[i].key : &k->scores.at[i].query));
+    for (uint32_t i = 0; i < a->role->n_sums; i++) {
+        const DtKSum *sum = &k->sums.at[a->role->sums[i]];
+        is = is || (a->c->needed[sum->node] && same_rows(t->rows, &sum->of));
+    }
+    return is;
+}
+
+static void print_scores(DtAttendPrint *a)
+{
+    const DtRole *role = a->role;
+    const bool queries = role->rows == a->c->k->attend->queries;
+    for (uint32_t i = 0; i < a->c->k->attend->scores.n; i++) {
+        const DtKScore *score = &a->c->k->attend->scores.at[i];
+        if (!role->scores[i] || !a->c->needed[score->node])
+            continue;
+        const uint32_t own = tile_of(role->own, role->n_own, queries ? &score->query : &score->key),
+                       passing = tile_of(role->passing, role->n_passing, queries ? &score->key : &score->query);
+        line(a->c, "float z%u[%u][4] = {{0}};", score->node, a->tile->cols / 8);
+        line(a->c, "dt_nt_%s(z%u, %u, t%u + warp * %u, %u, u%u, %u, %u);", dt_attend_element(score->dtype), score->node,
+             a->tile->cols / 8, own, 16 * role->own[own].ld, role->own[own].ld, passing, role->passing[passing].ld,
+             role->passing[passing].padded);
+    }
+}
+
+/* What a reduction, a tile or a store takes of an element. */
+static void take_element(DtAttendPrint *a, uint32_t phase)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
+            line(c, "if (in) {");
+            c->depth++;
+            dt_print_accumulate(c, k, "h");
+            dt_print_close(c, 1);
+        }
+    for (uint32_t i = 0; i < role->n_made; i++)
+        if (c->needed[role->made[i].node])
+            line(c, "m%u[(lane / 4 + 8 * h) * %u + 8 * u + 2 * (lane %% 4) + j] = dt_to_%s(in ? n%u : 0.0f);", i,
+                 role->made[i].ld, dt_attend_element(role->made[i].dtype), role->made[i].node);
+    for (uint32_t i = 0; i < role->n_stores; i++) {
+        const DtKStore *store = &c->k->stores.at[role->stores[i]];
+        const DtKNode *node = &c->k->nodes.at[store->node];
+        const uint32_t value = node->late ? node->args[0] : store->node;
+        if (!c->needed[value] || !(c->k->nodes.at[value].axes >> role->cols & 1))
+            continue;
+        if (role->single)
+            line(c, "e%u[u][2 * h + j] += in ? n%u : 0;", i, value);
+        else
+            line(c, "e%u[h] += in ? n%u : 0;", i, value);
+    }
+}
+
+/* Of a tile of so many eights of columns, those that a thread has. */
+static void open_columns(DtAttendPrint *a, uint32_t eights)
+{
+    open_braces(a->c, dt_arena_printf(a->c->arena, "DT_UNROLL for (int u = 0; u < %u; u++)", eights));
+    open_braces(a->c, "DT_UNROLL for (int j = 0; j < 2; j++)");
+}
+
+static void print_elements(DtAttendPrint *a, uint32_t phase)
+{
+    DtPrint *c = a->c;
+    const uint32_t cols = a->role->cols;
+    const long long n = (long long)c->k->extent[cols];
+    open_columns(a, a->tile->cols / 8);
+    line(c, "const int64_t at = c0 + 8 * u + 2 * (lane %% 4) + j;");
+    line(c, "const int in = at < %lld;", n);
+    line(c, "const int64_t i%u = in ? at : %lld;", cols, n - 1);
+    print_column_nodes(a, false);
+    open_braces(c, "DT_UNROLL for (int h = 0; h < 2; h++)");
+    line(c, "const int64_t i%u = rows[h];", a->role->rows);
+    line(c, "(void)i%u;", a->role->rows);
+    print_column_nodes(a, true);
+    take_element(a, phase);
+    dt_print_close(c, 3);
+}
+
+static void print_sums(DtAttendPrint *a)
+{
+    const DtRole *role = a->role;
+    bool any = false;
+    for (uint32_t i = 0; i < role->n_sums; i++) {
+        const DtKSum *sum = &a->c->k->attend->sums.at[role->sums[i]];
+        if (!a->c->needed[sum->node])
+            continue;
+        if (!any)
+            line(a->c, "dt_warp();");
+        any = true;
+        uint32_t made = 0;
+        while (role->made[made].node != sum->node || role->made[made].dtype != sum->dtype)
+            made++;
+        const uint32_t of = tile_of(role->passing, role->n_passing, &sum->of);
+        line(a->c, "dt_nn_%s(y%u, %u, m%u, %u, u%u, %u, %u);", dt_attend_element(sum->dtype), i,
+             role->passing[of].padded / 8, made, role->made[made].ld, of, role->passing[of].ld, a->tile->cols);
+    }
+}
+
+/* Marks what columns of that phase are made of; false: nothing. */
+static bool mark_phase(DtAttendPrint *a, uint32_t phase)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    bool any = false;
+    dt_print_forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
+            mark(a, c->k->nodes.at[k].args[0], false);
+            any = true;
+        }
+    for (uint32_t i = 0; i < role->n_sums; i++) {
+        const uint32_t node = c->k->attend->sums.at[role->sums[i]].node;
+        if (c->k->nodes.at[node].phase == phase) {
+            mark(a, node, false);
+            any = true;
+        }
+    }
+    for (uint32_t i = 0; i < role->n_stores; i++) {
+        const DtKNode *node = &c->k->nodes.at[c->k->stores.at[role->stores[i]].node];
+        const uint32_t value = node->late ? node->args[0] : c->k->stores.at[role->stores[i]].node;
+        if (c->k->nodes.at[value].axes >> role->cols & 1 && c->k->nodes.at[value].phase == phase) {
+            mark(a, value, false);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static void print_phase(DtAttendPrint *a, uint32_t phase)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    if (!mark_phase(a, phase))
+        return;
+    print_row_nodes(a);
+    mark_phase(a, phase);
+    bool reduces = false;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "%s s%u[2];", dt_print_register(node->dtype), k);
+            line(c, "s%u[0] = s%u[1] = %s;", k, k, dt_print_identity(c, node));
+            reduces = true;
+        }
+    const long long n = (long long)c->k->extent[role->cols];
+    open_braces(c, "");
+    if (!role->single) {
+        if (reduces)
+            line(c, "int visited = 0;");
+        open_braces(c, dt_arena_printf(c->arena, "for (int64_t c0 = 0; c0 < %lld; c0 += %u)", n, a->tile->cols));
+        dt_attend_print_hidden(a, reduces);
+    } else {
+        open_braces(c, "for (int once = 0; once < 1; once++)");
+        dt_attend_print_hidden(a, false);
+    }
+    line(c, "dt_block();");
+    for (uint32_t i = 0; i < role->n_passing; i++)
+        if (passes(a, &role->passing[i]))
+            load_tile(a, &role->passing[i], i, 'u', role->cols, a->tile->cols, "c0");
+    line(c, "dt_block();");
+    print_scores(a);
+    print_elements(a, phase);
+    print_sums(a);
+    dt_print_close(c, 2);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
+            line(c, "for (int h = 0; h < 2; h++) w%u[h] = %s_quad(s%u[h]);", k, dt_print_reduce(&c->k->nodes.at[k]), k);
+            a->have[k] = true;
+        }
+}
+
+/* ---- results ---- */
+
+static void open_rows(DtAttendPrint *a)
+{
+    open_braces(a->c, "DT_UNROLL for (int h = 0; h < 2; h++)");
+    line(a->c, "const int64_t i%u = r0 + 16 * warp + lane / 4 + 8 * h;", a->role->rows);
+    open_braces(a->c, dt_arena_printf(a->c->arena, "if (i%u < %lld)", a->role->rows,
+                                      (long long)a->c->k->extent[a->role->rows]));
+}
+
+static void store_sum(DtAttendPrint *a, uint32_t i)
+{
+    DtPrint *c = a->c;
+    const DtKSum *sum = &c->k->attend->sums.at[a->role->sums[i]];
+    const DtDtype dtype = c->k->pointers.at[sum->to.pointer].view->dtype;
+    const char *element = dt_attend_element(dtype);
+    const uint32_t depth = sum->to.depth;
+    open_rows(a);
+    line(c, "%s *to = p%u + %s;", dt_print_type(c, dtype), sum->to.pointer,
+         dt_print_affine(c, sum->to.offset, sum->to.stride));
+    open_columns(a, (depth + 15) / 16 * 2);
+    line(c, "const int d = 8 * u + 2 * (lane %% 4) + j;");
+    const char *guard = depth % 16 ? dt_arena_printf(c->arena, "if (d < %u) ", depth) : "";
+    if (sum->accumulate)
+        line(c, "%sto[%lld * d] = dt_to_%s(dt_from_%s(to[%lld * d]) + y%u[u][2 * h + j]);", guard,
+             (long long)sum->to.along, element, element, (long long)sum->to.along, i);
+    else
+        line(c, "%sto[%lld * d] = dt_to_%s(y%u[u][2 * h + j]);", guard, (long long)sum->to.along, element, i);
+    dt_print_close(c, 4);
+}
+
+/* Of a row, or of a row and a column. */
+static void store_node(DtAttendPrint *a, uint32_t i)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    const DtKStore *store = &c->k->stores.at[role->stores[i]];
+    const DtKNode *node = &c->k->nodes.at[store->node];
+    const char *type = dt_print_register(node->dtype);
+    if (!role->single && node->late)
+        line(c, "for (int h = 0; h < 2; h++) e%u[h] = dt_sum_quad(e%u[h]);", i, i);
+    open_rows(a);
+    if (!role->single) {
+        line(c, "const %s n%u = %s%u[h];", type, store->node, node->late ? "e" : "w", node->late ? i : store->node);
+        line(c, "if (lane %% 4 == 0) {");
+        c->depth++;
+        dt_print_store(c, store);
+        dt_print_close(c, 3);
+        return;
+    }
+    open_columns(a, a->tile->cols / 8);
+    line(c, "const int64_t i%u = c0 + 8 * u + 2 * (lane %% 4) + j;", role->cols);
+    line(c, "const %s n%u = e%u[u][2 * h + j];", type, store->node, i);
+    line(c, "if (i%u < %lld) {", role->cols, (long long)c->k->extent[role->cols]);
+    c->depth++;
+    dt_print_store(c, store);
+    dt_print_close(c, 5);
+}
+
+/* ---- a role ---- */
+
+/* Which tile the block has: of queries the last ones first, since those see most keys if they see what is before. */
+static void print_place(DtAttendPrint *a)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    const long long tiles = (c->k->extent[role->rows] + a->tile->rows - 1) / a->tile->rows;
+    const bool turned = role->rows == c->k->attend->queries;
+    const char *number = turned ? dt_arena_printf(c->arena, "(%lld - b %% %lld)", tiles - 1, tiles)
+                                : dt_arena_printf(c->arena, "b %% %lld", tiles);
+    line(c, "const int64_t r0 = %s * %u;", number, a->tile->rows);
+    line(c, "b /= %lld;", tiles);
+    if (role->single) {
+        const long long n = (c->k->extent[role->cols] + a->tile->cols - 1) / a->tile->cols;
+        line(c, "const int64_t c0 = b %% %lld * %u;", n, a->tile->cols);
+        line(c, "b /= %lld;", n);
+    }
+    for (uint32_t x = c->k->attend->queries; x-- > 0;) {
+        if (role->away >> x & 1)
+            continue;
+        line(c, "const int64_t i%u = b %% %lld; /* %s */", x, (long long)c->k->extent[x], c->k->axis[x]);
+        line(c, "b /= %lld;", (long long)c->k->extent[x]);
+    }
+}
+
+static void declare_tiles(DtAttendPrint *a, const DtATile *tiles, uint32_t n, char name, bool of_warp)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const char *type = dt_print_type(a->c, tiles[i].dtype);
+        line(a->c, "%s *const %c%u = (%s *)(DT_SHARED + %u)%s;", type, name, i, type, tiles[i].at,
+             of_warp ? dt_arena_printf(a->c->arena, " + warp * %u", 16 * tiles[i].ld) : "");
+    }
+}
+
+/* Reductions that the role needs, and what it holds for its rows. */
+static void begin_role(DtAttendPrint *a)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    memset(a->have, 0, c->k->nodes.n * sizeof *a->have);
+    memset(a->reduces, 0, c->k->nodes.n * sizeof *a->reduces);
+    memset(c->live, 0, c->k->nodes.n * sizeof *c->live);
+    for (uint32_t i = 0; i < role->n_sums; i++)
+        dt_print_live(c, c->k->attend->sums.at[role->sums[i]].node);
+    for (uint32_t i = 0; i < role->n_stores; i++)
+        dt_print_live(c, c->k->stores.at[role->stores[i]].node);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        a->reduces[k] = c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE && !c->k->nodes.at[k].late;
+        if (c->live[k] && is_held(a, k) && !c->k->nodes.at[k].late)
+            line(c, "%s w%u[2];", dt_print_register(c->k->nodes.at[k].dtype), k);
+    }
+    for (uint32_t i = 0; i < role->n_sums; i++)
+        line(c, "float y%u[%u][4] = {{0}};", i, (c->k->attend->sums.at[role->sums[i]].to.depth + 15) / 16 * 2);
+    for (uint32_t i = 0; i < role->n_stores; i++) {
+        const DtKNode *node = &c->k->nodes.at[c->k->stores.at[role->stores[i]].node];
+        if (role->single)
+            line(c, "%s e%u[%u][4] = {{0}};", dt_print_register(node->dtype), i, a->tile->cols / 8);
+        else if (node->late)
+            line(c, "%s e%u[2] = {0};", dt_print_register(node->dtype), i);
+    }
+}
+
+static void print_role(DtAttendPrint *a)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    uint32_t opened = 0;
+    print_place(a);
+    line(c, "int64_t rows[2];");
+    line(c, "for (int h = 0; h < 2; h++) rows[h] = dt_least(r0 + 16 * warp + lane / 4 + 8 * h, %lld);",
+         (long long)c->k->extent[role->rows] - 1);
+    declare_tiles(a, role->own, role->n_own, 't', false);
+    declare_tiles(a, role->passing, role->n_passing, 'u', false);
+    declare_tiles(a, role->made, role->n_made, 'm', true);
+    begin_role(a);
+    for (uint32_t x = 0; x < c->k->attend->queries; x++)
+        if (role->away >> x & 1) {
+            open_braces(c, dt_arena_printf(c->arena, "for (int64_t i%u = 0; i%u < %lld; i%u++)", x, x,
+                                           (long long)c->k->extent[x], x));
+            opened++;
+        }
+    line(c, "dt_block();");
+    for (uint32_t i = 0; i < role->n_own; i++)
+        load_tile(a, &role->own[i], i, 't', role->rows, a->tile->rows, "r0");
+    for (uint32_t phase = 0; phase <= c->last_phase; phase++)
+        print_phase(a, phase);
+    dt_print_close(c, opened);
+    dt_print_forget(c);
+    for (uint32_t i = 0; i < role->n_stores; i++) /* of a row, made of reductions */
+        if (!role->single && !c->k->nodes.at[c->k->stores.at[role->stores[i]].node].late)
+            mark(a, c->k->stores.at[role->stores[i]].node, true);
+    print_row_nodes(a);
+    for (uint32_t i = 0; i < role->n_sums; i++)
+        store_sum(a, i);
+    for (uint32_t i = 0; i < role->n_stores; i++)
+        store_node(a, i);
+}
+
+void dt_attend_print(DtPrint *c, const DtAttendTile *tile)
+{
+    DtAttendPrint print = {.c = c, .tile = tile}, *a = &print;
+    int64_t first = 0;
+    a->have = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
+    a->reduces = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
+    line(c, "const int lane = DT_THREAD %% 32, warp = DT_THREAD / 32;");
+    open_braces(c, dt_arena_printf(c->arena, "for (int64_t block = DT_BLOCK; block < %lld; block += DT_BLOCKS)",
+                                   (long long)tile->blocks));
+    for (uint32_t i = 0; i < tile->n_roles; i++) {
+        a->role = &tile->roles[i];
+        open_braces(c, dt_arena_printf(c->arena, "if (block >= %lld && block < %lld)", (long long)first,
+                                       (long long)(first + a->role->blocks)));
+        line(c, "int64_t b = block - %lld;", (long long)first);
+        print_role(a);
+        dt_print_close(c, 1);
+        first += a->role->blocks;
+    }
+    dt_print_close(c, 1);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How attention falls to blocks of threads (attend_tile.c). */
+#ifndef DT_CODEGEN_CUDA_ATTEND_H
+#define DT_CODEGEN_CUDA_ATTEND_H
+
+#include "codegen/kernel.h"
+
+enum { DT_ROLE_MOST = 8, DT_ROLE_TILES = 8 };
+
+/* A tile that lies in memory of the block: of an operand, or of a value with queries and keys that a product takes. */
+typedef struct DtATile {
+    const DtKRows *rows;    /* NULL: it is node's */
+    uint32_t node;
+    DtDtype dtype;
+    uint32_t ld, padded;    /* elements from row to row; of a row, up to a multiple of 16 */
+    uint32_t at;            /* bytes */
+} DtATile;
+
+/* What some of the blocks do: each has a tile of rows, of queries or of keys, goes along the columns, tile by tile, and
+ * makes the sums and stores of its rows. single: it has one tile of columns, and makes what has both. */
+typedef struct DtRole {
+    uint32_t rows, cols;    /* axes of the space */
+    bool single;
+    uint32_t away;          /* bits: shared axes that each block goes through */
+    uint32_t sums[DT_ROLE_MOST], n_sums, stores[DT_ROLE_MOST], n_stores; /* of the kernel's */
+    bool scores[DT_ROLE_MOST]; /* which of the kernel's it needs */
+    DtATile own[DT_ROLE_TILES], passing[DT_ROLE_TILES], made[DT_ROLE_TILES]; /* of rows, of columns, of both */
+    uint32_t n_own, n_passing, n_made;
+    int64_t blocks;
+} DtRole;
+
+typedef struct DtAttendTile {
+    DtRole roles[DT_ROLE_MOST];
+    uint32_t n_roles, rows, cols, threads, shared; /* of a tile; bytes */
+    int64_t blocks;
+} DtAttendTile;
+
+/* NULL, or why no block can do the kernel. */
+const char *dt_attend_tile(const DtKernel *kernel, DtAttendTile *ret_tile);
+
+#endif

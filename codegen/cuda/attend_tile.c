@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How attention falls to blocks of threads.
+ *
+ *   rows of queries   a block has a tile of queries and goes through the keys: o, dq, maxima and sums
+ *   rows of keys      a block has a tile of keys and goes through the queries, and through what shares these keys
+ *                     (grouped queries): dk, dv, sums over queries
+ *   single            a block has a tile of both, and adds up over shared axes: the gradient of a bias
+ *
+ * Each element of a result is some block's own and is added up in one order, so there are no atomics, and a launch
+ * gives the same bits each time. A warp has 16 rows. Sums stay in registers; where a block's would need more, others of
+ * its kind make the rest, from the same scores. */
+#include "codegen/cuda/attend.h"
+#include "codegen/cuda/cuda.h"
+
+#include <string.h>
+
+enum { WARP_ROWS = 16, LARGEST = 64, ALL_REGISTERS = 128, FEW_BYTES = 80 << 10, MOST_BYTES = 160 << 10 };
+
+static uint32_t up(uint32_t n, uint32_t of) { return (n + of - 1) / of * of; }
+
+/* ---- roles ---- */
+
+static uint32_t registers_of(const DtKernel *k, const DtRole *role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < role->n_sums; i++)
+        n += up(k->attend->sums.at[role->sums[i]].of.depth, 16) / 2;
+    return n;
+}
+
+/* The role of that kind that has room, or a new one; NULL: there are too many. */
+static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bool single, uint32_t away,
+                       uint32_t registers)
+{
+    const DtKAttend *a = k->attend;
+    const uint32_t rows = over_keys ? a->queries : a->keys;
+    for (uint32_t i = 0; i < tile->n_roles; i++) {
+        DtRole *role = &tile->roles[i];
+        if (role->rows == rows && role->single == single && role->away == away && role->n_stores < DT_ROLE_MOST &&
+            role->n_sums < DT_ROLE_MOST && (!registers || registers_of(k, role) + registers <= ALL_REGISTERS))
+            return role;
+    }
+    if (tile->n_roles == DT_ROLE_MOST)
+        return NULL;
+    DtRole *role = &tile->roles[tile->n_roles++];
+    *role = (DtRole){.rows = rows, .cols = over_keys ? a->keys : a->queries, .single = single, .away = away};
+    return role;
+}
+
+/* A reduction along keys needs all of them. */
+static bool reduces(const DtKernel *k, uint32_t node)
+{
+    const DtKNode *n = &k->nodes.at[node];
+    if (n->phase && !n->late)
+        return true;
+    for (uint32_t i = 0; n->late && i < n->n_args; i++)
+        if (reduces(k, n->args[i]))
+            return true;
+    return false;
+}
+
+static const char *add_store(const DtKernel *k, DtAttendTile *tile, uint32_t s)
+{
+    const DtKAttend *a = k->attend;
+    const uint32_t node = k->stores.at[s].node, shared = (1u << a->queries) - 1;
+    const DtKNode *n = &k->nodes.at[node];
+    const bool has_queries = n->axes >> a->queries & 1, has_keys = n->axes >> a->keys & 1;
+    if (!has_queries && !has_keys)
+        return "a result has neither queries nor keys";
+    if (n->late && (n->kind != DT_KNODE_REDUCE || n->reduce != DT_REDUCE_SUM))
+        return "a result is made of a sum over queries";
+    if (has_keys && reduces(k, node))
+        return "a result with keys needs what is reduced over them";
+    const uint32_t away = n->late ? shared & ~n->axes : 0;
+    DtRole *role = role_of(k, tile, has_queries, has_queries && has_keys, away, 0);
+    if (!role)
+        return "it has too many results";
+    role->stores[role->n_stores++] = s;
+    return NULL;
+}
+
+static const char *add_sum(const DtKernel *k, DtAttendTile *tile, uint32_t s)
+{
+    const DtKSum *sum = &k->attend->sums.at[s];
+    const uint32_t registers = up(sum->of.depth, 16) / 2;
+    if (registers > ALL_REGISTERS)
+        return "rows are longer than 256 elements";
+    if (!sum->over_keys && reduces(k, sum->node))
+        return "a sum over queries needs what is reduced over keys";
+    DtRole *role = role_of(k, tile, sum->over_keys, false, sum->away, registers);
+    if (!role)
+        return "it has too many results";
+    role->sums[role->n_sums++] = s;
+    return NULL;
+}
+
+/* ---- tiles ---- */
+
+static bool same_rows(const DtKRows *a, const DtKRows *b)
+{
+    return a->pointer == b->pointer && a->depth == b->depth && a->offset == b->offset && a->along == b->along &&
+           memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+}
+
+static bool add_tile(DtATile *tiles, uint32_t *n, const DtKRows *rows, uint32_t node, DtDtype dtype)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (rows ? same_rows(tiles[i].rows, rows) : tiles[i].node == node && tiles[i].dtype == dtype)
+            return true;
+    if (*n == DT_ROLE_TILES)
+        return false;
+    tiles[(*n)++] = (DtATile){.rows = rows, .node = node, .dtype = dtype};
+    return true;
+}
+
+static void need(const DtKernel *k, uint32_t node, bool *needed)
+{
+    if (needed[node])
+        return;
+    needed[node] = true;
+    for (uint32_t i = 0; i < k->nodes.at[node].n_args; i++)
+        need(k, k->nodes.at[node].args[i], needed);
+}
+
+static bool find_tiles(const DtKernel *k, DtRole *role)
+{
+    DtArena *arena = dt_arena_new();
+    bool *needed = DT_NEW_ARRAY(arena, bool, k->nodes.n + 1), good = true;
+    for (uint32_t i = 0; i < role->n_sums; i++) {
+        const DtKSum *sum = &k->attend->sums.at[role->sums[i]];
+        need(k, sum->node, needed);
+        good = good && add_tile(role->passing, &role->n_passing, &sum->of, 0, sum->dtype) &&
+               add_tile(role->made, &role->n_made, NULL, sum->node, sum->dtype);
+    }
+    for (uint32_t i = 0; i < role->n_stores; i++)
+        need(k, k->stores.at[role->stores[i]].node, needed);
+    for (uint32_t i = 0; i < k->attend->scores.n && good; i++) {
+        const DtKScore *score = &k->attend->scores.at[i];
+        const bool queries = role->rows == k->attend->queries;
+        role->scores[i] = needed[score->node];
+        if (role->scores[i])
+            good = add_tile(role->own, &role->n_own, queries ? &score->query : &score->key, 0, score->dtype) &&
+                   add_tile(role->passing, &role->n_passing, queries ? &score->key : &score->query, 0, score->dtype);
+    }
+    dt_arena_free(arena);
+    return good;
+}
+
+/* ---- sizes ---- */
+
+/* Where tiles begin, 16 bytes between rows so that neighbours lie in other banks; up to which byte. */
+static uint32_t place(DtATile *tiles, uint32_t n, uint32_t rows, uint32_t cols, uint32_t at)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t size = (uint32_t)dt_dtype_size(tiles[i].dtype);
+        tiles[i].padded = tiles[i].rows ? up(tiles[i].rows->depth, 16) : cols;
+        tiles[i].ld = tiles[i].padded + 16 / size;
+        tiles[i].at = at;
+        at += up(rows * tiles[i].ld * size, 16);
+    }
+    return at;
+}
+
+static uint32_t place_all(DtAttendTile *tile, uint32_t rows, uint32_t cols)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < tile->n_roles; i++) {
+        DtRole *role = &tile->roles[i];
+        uint32_t at = place(role->own, role->n_own, rows, cols, 0);
+        at = place(role->passing, role->n_passing, cols, cols, at);
+        at = place(role->made, role->n_made, rows, cols, at);
+        most = at > most ? at : most;
+    }
+    tile->rows = rows, tile->cols = cols, tile->shared = most;
+    tile->threads = rows * 2; /* 32 for 16 */
+    return most;
+}
+
+/* Registers of scores and sums, for the largest role. */
+static uint32_t all_registers(const DtKernel *k, const DtAttendTile *tile, uint32_t cols)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < tile->n_roles; i++) {
+        const DtRole *role = &tile->roles[i];
+        uint32_t n = registers_of(k, role) + (role->single ? role->n_stores * cols / 2 : 0);
+        for (uint32_t s = 0; s < k->attend->scores.n; s++)
+            n += role->scores[s] ? cols / 2 : 0;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* The largest tiles of few bytes, of which a multiprocessor has several blocks; else the largest. */
+static bool choose_sizes(const DtKernel *k, DtAttendTile *tile)
+{
+    static const uint32_t limits[] = {FEW_BYTES, MOST_BYTES};
+    for (uint32_t l = 0; l < DT_COUNT(limits); l++)
+        for (uint32_t rows = LARGEST; rows >= (l ? WARP_ROWS : LARGEST); rows /= 2)
+            for (uint32_t cols = LARGEST; cols >= 16; cols /= 2)
+                if (all_registers(k, tile, cols) <= ALL_REGISTERS + LARGEST / 2 &&
+                    place_all(tile, rows, cols) <= limits[l])
+                    return true;
+    return false;
+}
+
+static void count_blocks(const DtKernel *k, DtAttendTile *tile)
+{
+    for (uint32_t i = 0; i < tile->n_roles; i++) {
+        DtRole *role = &tile->roles[i];
+        role->blocks = (k->extent[role->rows] + tile->rows - 1) / tile->rows;
+        if (role->single)
+            role->blocks *= (k->extent[role->cols] + tile->cols - 1) / tile->cols;
+        for (uint32_t a = 0; a < k->attend->queries; a++)
+            role->blocks *= role->away >> a & 1 ? 1 : k->extent[a];
+        tile->blocks += role->blocks;
+    }
+}
+
+const char *dt_attend_tile(const DtKernel *k, DtAttendTile *ret_tile)
+{
+    *ret_tile = (DtAttendTile){.n_roles = 0};
+    const char *why = k->attend->scores.n > DT_ROLE_MOST ? "it has too many products" : NULL;
+    for (uint32_t i = 0; i < k->attend->sums.n && !why; i++)
+        why = add_sum(k, ret_tile, i);
+    for (uint32_t i = 0; i < k->stores.n && !why; i++)
+        why = add_store(k, ret_tile, i);
+    for (uint32_t i = 0; i < ret_tile->n_roles && !why; i++)
+        why = find_tiles(k, &ret_tile->roles[i]) ? NULL : "it has too many operands";
+    if (!why && !choose_sizes(k, ret_tile))
+        why = "its tiles do not fit what a block of threads has";
+    if (!why)
+        count_blocks(k, ret_tile);
+    return !why && ret_tile->blocks > INT32_MAX ? "it has too many blocks" : why;
+}
+
+const char *dt_cuda_attends(const DtKernel *kernel)
+{
+    DtAttendTile tile;
+    return dt_attend_tile(kernel, &tile);
+}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention in one kernel, on stand-ins of CUDA's libraries:  attention.py DTC DTRUN [all | NAME]
+
+Each form of attention is compiled for the processor, where it is loops of products, and for sm_90a, where it is a kernel
+forward and one backward (run by the shim), and trained for two steps. Losses, norms of gradients and parameters agree but
+for the rounding of the dtype that is computed in. dtc proves each plan. Every form has its kernels, and those without are
+said."""
+
+import array
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+TEXT = """include "std.dsl"
+dim batch = {batch}, seq = {s}, kseq = {t}, embed = 12, heads = {heads}, group = {group}, head = {d}, reach = {s} + {t}
+model net(x[batch, seq, embed], y[batch, kseq, embed], i32 end[batch]) -> [batch, seq, embed] {{
+  q = wq:linear[embed, (heads, group, head)](x, std = {std})
+  k = wk:linear[embed, (heads, head)](y, std = {std})
+  v = wv:linear[embed, (heads, head)](y, std = 0.5)
+{before}
+  o = attend[seq, kseq, head](q, k, v, scale = head ** -0.5{more})
+  return wo:linear[(heads, group, head), embed](o, std = 0.3)
+}}
+train {{
+  x[batch, seq, embed] = synthetic(-1, 1)
+  y[batch, kseq, embed] = synthetic(-1, 1)
+  i32 end[batch] = synthetic({t} // 2, {t} + 1)
+  z = net(x, y, end)
+  loss = sum[batch, seq, embed](z * z) / (batch * seq)
+  optimizer = sgd(lr = 0.05)
+  precision = mixed(compute = {dtype}, params = f32, grads = f32{scale})
+  steps = 2
+}}
+"""
+MASKS = {  # lines before, arguments
+    "all": ("", ""),
+    "causal": ("", ", mask = iota[kseq] <= iota[seq]"),
+    "window": ("", ", mask = iota[kseq] <= iota[seq] and iota[seq] - iota[kseq] < 9"),
+    "offset": ("", ", mask = iota[kseq] + 5 < iota[seq]"),  # the first rows see nothing
+    "none": ("", ", mask = iota[kseq] + 1000 < iota[seq]"),  # no row does
+    "ends": ("", ", mask = iota[kseq] < end"),
+    "both": ("", ", mask = iota[kseq] < end and iota[kseq] <= iota[seq]"),
+    "table": ("  param far[heads, reach] = normal(0.5)\n  b = far[reach = iota[seq] - iota[kseq] + size[kseq] - 1]\n", ", bias = b"),
+    "bias": ("  param b[heads, seq, kseq] = normal(0.5)\n", ", bias = b, mask = iota[kseq] <= iota[seq]"),
+    "slope": ("  b = 0.1 * iota[kseq] - 0.1 * iota[seq]\n", ", bias = b"),
+    "keys": ("  param b[heads, kseq] = normal(0.5)\n", ", bias = b"),
+}
+#         mask      dtype  batch heads group  s   t   d
+SHAPES = [
+    ("all", "f32", 1, 1, 1, 16, 16, 16), ("all", "f32", 2, 3, 1, 17, 23, 20), ("all", "bf16", 1, 2, 1, 33, 70, 32),
+    ("all", "f16", 2, 1, 2, 20, 18, 24), ("all", "f32", 1, 1, 1, 1, 5, 8), ("all", "bf16", 1, 1, 1, 7, 1, 64),
+    ("causal", "f32", 2, 2, 1, 29, 29, 8), ("causal", "f32", 1, 2, 1, 130, 130, 32), ("causal", "bf16", 1, 2, 1, 130, 130, 64),
+    ("causal", "f16", 1, 1, 3, 65, 65, 40), ("causal", "f32", 1, 1, 1, 40, 40, 128), ("causal", "bf16", 1, 1, 1, 70, 70, 128),
+    ("causal", "f32", 1, 1, 1, 33, 33, 256), ("causal", "bf16", 1, 1, 1, 20, 20, 256), ("causal", "f32", 1, 1, 4, 19, 31, 16),
+    ("window", "f32", 1, 2, 1, 90, 90, 16), ("window", "bf16", 2, 1, 2, 150, 150, 32), ("window", "f32", 1, 1, 1, 15, 15, 4),
+    ("offset", "f32", 1, 2, 1, 40, 40, 16), ("offset", "bf16", 1, 1, 2, 70, 66, 32), ("offset", "f16", 1, 1, 1, 66, 70, 16),
+    ("none", "f32", 1, 1, 1, 30, 30, 16), ("none", "bf16", 1, 1, 1, 70, 70, 16),
+    ("ends", "f32", 3, 1, 1, 21, 37, 16), ("ends", "bf16", 2, 2, 1, 66, 80, 32), ("both", "f32", 3, 2, 1, 70, 70, 8),
+    ("table", "f32", 2, 2, 1, 19, 14, 16), ("table", "bf16", 2, 1, 1, 70, 67, 32),
+    ("bias", "f32", 2, 2, 1, 34, 34, 16), ("bias", "bf16", 3, 1, 2, 67, 67, 16), ("bias", "f32", 1, 1, 1, 5, 9, 4),
+    ("slope", "f32", 1, 2, 1, 68, 33, 16), ("slope", "bf16", 1, 2, 1, 20, 67, 16),
+    ("keys", "f32", 2, 2, 1, 21, 35, 16),
+]
+FORMS = "tests/cli/forms.dsl"  # a function of one's own: capped scores, a window, a bias by distance, dropout
+FILES = [("forms", FORMS, "none", 1, []), ("forms, a ring", FORMS, "r", 4, []), ("forms, zigzag", FORMS, "z", 4, []),
+         ("forms, heads", FORMS, "b", 4, []), ("forms, 16 bits", FORMS, "h", 4, ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"])]
+SOME = (4, 8, 14, 17, 20, 22, 28, 36)  # that always run
+BOUND = {"f32": 2.0 ** -15, "f16": 2.0 ** -11, "bf16": 2.0 ** -8}
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    if done.returncode:
+        sys.exit("%s: exit code %d\n%s%s" % (" ".join(command), done.returncode, done.stdout[-800:], done.stderr[-2500:]))
+    return done.stdout + done.stderr
+
+
+def tensors(folder):
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".safetensors"):
+            continue
+        with open(os.path.join(folder, name), "rb") as file:
+            size, = struct.unpack("<Q", file.read(8))
+            head, data = json.loads(file.read(size)), file.read()
+        for key, of in head.items():
+            if key != "__metadata__" and of["dtype"] == "F32":
+                begin, end = of["data_offsets"]
+                found[name + key + str(begin)] = array.array("f", data[begin:end])
+    return found
+
+
+def train(dtrun, plan, *arguments):
+    run(dtrun, plan, "--quiet", "--steps", "2", "--log", plan + ".jsonl", "--save", plan + ".saved", *arguments)
+    with open(plan + ".jsonl") as file:
+        steps = [e for e in map(json.loads, file) if e["event"] == "step"]
+    return [e[key] for e in steps for key in ("loss", "grad_norm")], tensors(os.path.join(plan + ".saved", "step-00000002"))
+
+
+def far(x, y):
+    """The largest difference, of the largest of them; what should be zero (gradients of keys, alike for all keys) is not."""
+    most = max(max(map(abs, x)), 0.1)
+    return max(abs(a - b) for a, b in zip(x, y)) / most
+
+
+def compare(tools, name, path, layout, dtype, more, number):
+    dtc, dtrun = tools
+    plans = []
+    for target in ("cpu", "sm_90a"):
+        plans.append("%d.%s.plan" % (number, target))
+        said = run(dtc, path, "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1], *more)
+        assert "L0588" not in said, "%s: %s" % (name, said)
+    wanted, got = train(dtrun, plans[0], "--gemm", "plain"), train(dtrun, plans[1], "--share-gpu")
+    worst = far(wanted[0], got[0]), "losses"
+    assert wanted[1].keys() == got[1].keys() and wanted[1], name
+    for key, values in wanted[1].items():
+        worst = max(worst, (far(values, got[1][key]), key))
+    return worst[0] <= BOUND[dtype], "%s: %s within %.2g" % (name, worst[1], worst[0])
+
+
+def main():
+    tools = [os.path.abspath(path) for path in sys.argv[1:3]]
+    only = sys.argv[3] if len(sys.argv) > 3 else "some"
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["XDG_CACHE_HOME"] = folder
+        work = []
+        for i, (mask, dtype, batch, heads, group, s, t, d) in enumerate(SHAPES):
+            name = "%s, %s, batch %d, %d x %d heads, %d queries, %d keys of %d" % (mask, dtype, batch, heads, group, s, t, d)
+            before, arguments = MASKS[mask]
+            with open("%d.dsl" % i, "w") as file:
+                file.write(TEXT.format(batch=batch, heads=heads, group=group, s=s, t=t, d=d, dtype=dtype, before=before, more=arguments,
+                                       std=1 if dtype == "f32" else 0.5, scale=""))
+            work.append((name, os.path.abspath("%d.dsl" % i), "none", dtype, []))
+        for name, path, layout, ranks, more in FILES:
+            work.append((name, os.path.join(ROOT, path), layout, "bf16" if more else "f32", more))
+        work = [(*w, i) for i, w in enumerate(work) if only == "all" or (i in SOME if only == "some" else only in w[0])]
+        with ThreadPoolExecutor(2) as pool:
+            for good, said in pool.map(lambda w: compare(tools, *w), work):
+                print("ok  " if good else "FAIL", said, flush=True)
+                failed += not good
+    print("%d passed, %d failed" % (len(work) - failed, failed))
+    return 1 if failed else 0
+
+
+sys.exit(main())

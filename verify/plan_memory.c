@@ -143,7 +143,8 @@ const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place)
     cells_of(cells, lo, hi, &first, &last);
     add_near(walk, &cells->everywhere, lo, hi);
     for (int64_t c = first; c <= last; c++)
-        add_near(walk, &cells->cell[c], lo, hi);
+        if (cells->cell[c].n)
+            add_near(walk, &cells->cell[c], lo, hi);
     return &walk->near;
 }
 

@@ -375,7 +375,7 @@ DtOutput dt_output_of(DtEmit *e, DtValue *value);
 DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate);
 /* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
 void dt_output_refuse(DtEmit *e, DtOutput *output);
-/* A temporary becomes the memory of DtValue.over, if that lies in the order of its type. */
+/* A temporary becomes the memory of DtValue.over, if it has one. */
 void dt_output_take(DtEmit *e, DtOutput *output);
 
 /* launch.c: kernels, one text per distinct kernel */

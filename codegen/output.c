@@ -3,6 +3,8 @@
  * stacked value), if nobody still reads what lies there; over an operand that dies; else in a temporary. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
+
 /* Where value may be written at once; a temporary if it cannot be written where it is wanted. */
 DtOutput dt_output_of(DtEmit *e, DtValue *value)
 {
@@ -52,12 +54,12 @@ static bool is_whole(DtEmit *e, const DtValue *value, const DtPlace *place)
 
 void dt_output_take(DtEmit *e, DtOutput *output)
 {
-    const DtBuffer *buffer = &e->buffers.at[output->place.view.buffer];
     const DtValue *old = output->value->over;
-    const DtPlace *place = old && old->op ? dt_place_find(e, old) : NULL;
-    if (!place || output->wished || buffer->fixed || buffer->first != UINT32_MAX ||
-        e->buffers.at[place->view.buffer].fixed || !is_whole(e, old, place))
+    if (!old || output->wished)
         return;
+    const DtPlace *place = dt_place_find(e, old);
+    if (!place || e->buffers.at[place->view.buffer].fixed || !is_whole(e, old, place))
+        DT_BUG("value %u of `%s` is said to take memory that it cannot take", output->value->id, e->scope->func->name);
     output->place = *place;
     output->old = old;
 }

@@ -174,8 +174,8 @@ struct DtValue {
     uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
     uint32_t final;   /* 1 + its number in the text that plans are proved against (pass `fuse`); 0: as its function
                        * counts */
-    DtValue *over;    /* whose memory it takes, if it lies as that does: an operand or input that nobody reads any more
-                       * (pass `memory`), which copies have not; NULL: nobody's */
+    DtValue *over;    /* whose memory it takes: an operand or input that nobody reads any more (pass `memory`), which
+                       * copies of an op have not; NULL: nobody's */
     const DtLies *lies; /* the same of this one; NULL: as its type says */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */

@@ -83,11 +83,14 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
     op->copies = m->at[in->id] == dt_memory_unknown || !knows;
     m->changed = m->changed || op->copies;
     m->at[out->id] = op->copies ? dt_memory_unknown : there ? wish->strides : NULL;
-    if (op->copies || can_exchange(m, op, &from, &to))
-        return;
-    if (!is_dense(m, in->type, &from))
+    const bool can = op->copies || can_exchange(m, op, &from, &to);
+    if (!can && !is_dense(m, in->type, &from))
         copy_operand(m, op, 0, NULL);
-    m->at[out->id] = NULL; /* dense, and copied where it goes */
+    const bool lands = there && (can || is_dense(m, out->type, &to)); /* else it is copied where it goes */
+    if (!lands && !op->copies)
+        m->at[out->id] = NULL;
+    if (!lands && (op->copies || out->over != op->in[0]))
+        out->over = NULL;
 }
 
 void dt_memory_copies(DtMemory *m, DtOp *op)

@@ -116,11 +116,14 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     const DtValue *old = value->over;
     if (dt_memory_is_direct(m, value)) {
         m->at[value->id] = m->wish[value->id].strides;
-    } else if (old && old->op && is_whole(m, old)) {
+    } else if (old && old->op && old->op->kind != DT_OP_PARAM && is_whole(m, old)) {
         m->at[value->id] = m->at[old->id];
     } else if (m->fuses) {
+        value->over = NULL; /* it lies otherwise, or the place is of no use */
         dt_memory_lies(m, value);
         place_own(m, value);
+    } else {
+        value->over = NULL;
     }
     m->at[op->out[i]->id] = m->at[value->id];
 }

@@ -182,6 +182,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
         line->status = dt_cuda_list(stdout);
         return dt_status_ok(&line->status);
     case OPTION_SHARE_GPU: run->share_gpu = true; return true;
+    case OPTION_SYNC: run->sync = true; return true;
     case OPTION_COMM: run->comm = value; return true;
     case OPTION_GEMM: return read_gemm(line, value);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);

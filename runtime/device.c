@@ -57,22 +57,75 @@ void dt_device_copy(const DtRank *rank, DtPlaceAt to, DtPlaceAt from, int64_t by
         rank->device_ops->copy(rank->device, to.at, from.at, bytes);
 }
 
-DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place)
+/* ---- copies for host code ---- */
+
+struct DtLending {
+    char *at;
+    int64_t room, used;
+    uint32_t n; /* lent now */
+};
+
+/* Bytes of all places that the instruction hands to host code. */
+static int64_t lent_by(const DtPlan *plan, const DtPlanInst *inst)
+{
+    int64_t bytes = 0;
+    if (inst->kind < DT_INST_READ || inst->kind == DT_INST_WAIT)
+        return 0;
+    for (uint32_t i = 0; i < inst->n_args; i++) {
+        const DtPlanArg *arg = &plan->args[inst->first_arg + i];
+        bytes += arg->kind == DT_ARG_ADDRESS ? (arg->bytes + DT_PLAN_ALIGN) / DT_PLAN_ALIGN * DT_PLAN_ALIGN : 0;
+    }
+    return bytes;
+}
+
+DtLending *dt_device_lending_new(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    DtLending *lending = DT_NEW(rank->memory, DtLending);
+    for (uint32_t i = 0; i < plan->n_insts && !rank->device_ops->is_host; i++) {
+        const int64_t bytes = lent_by(plan, &plan->insts[i]);
+        lending->room = bytes > lending->room ? bytes : lending->room;
+    }
+    if (lending->room)
+        lending->at = dt_arena_alloc(rank->memory, (size_t)lending->room);
+    return lending;
+}
+
+DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place)
 {
     DtLent lent = {.at = dt_device_seen(rank, place), .place = place};
-    if (!lent.at) {
-        lent.copy = dt_arena_new();
-        lent.at = dt_arena_alloc(lent.copy, (size_t)place.bytes + 1);
-        dt_device_get(rank, lent.at, place, place.bytes);
+    DtLending *lending = rank->lending;
+    const int64_t wanted = (place.bytes + DT_PLAN_ALIGN) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
+    if (lent.at)
+        return lent;
+    lent.is_copy = true;
+    if (lending && wanted <= lending->room - lending->used) {
+        lent.at = lending->at + lending->used;
+        lending->used += wanted;
+        lending->n++;
+        return lent;
     }
+    lent.own = dt_arena_new(); /* of what is loaded, saved, or generated */
+    lent.at = dt_arena_alloc(lent.own, (size_t)place.bytes + 1);
+    return lent;
+}
+
+DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place)
+{
+    DtLent lent = dt_device_lend_new(rank, place);
+    if (lent.is_copy)
+        dt_device_get(rank, lent.at, place, place.bytes);
     return lent;
 }
 
 void dt_device_back(const DtRank *rank, DtLent *lent, bool written)
 {
-    if (!lent->copy)
+    if (!lent->is_copy)
         return;
     if (written)
         dt_device_put(rank, lent->place, lent->at, lent->place.bytes);
-    dt_arena_free(lent->copy);
+    if (lent->own)
+        dt_arena_free(lent->own);
+    else if (--rank->lending->n == 0)
+        rank->lending->used = 0;
 }

@@ -31,9 +31,16 @@ static inline char *dt_device_look(const DtRank *rank, uint32_t arena, int64_t o
 typedef struct DtLent {
     char *at;
     DtPlaceAt place;
-    DtArena *copy; /* holds it; NULL: there is none */
+    bool is_copy;
+    DtArena *own; /* holds a copy that is larger than what the rank has for instructions; else NULL */
 } DtLent;
 DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place);
+/* For one who writes all of it: what is there is not looked at. */
+DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place);
 void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
+
+/* Memory for the copies of any one instruction of the plan, made when a rank is loaded; none for a device that is the
+ * host. */
+DtLending *dt_device_lending_new(DtRank *rank);
 
 #endif

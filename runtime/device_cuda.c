@@ -28,8 +28,11 @@ static bool good(DtDeviceState *state, int error, const char *what)
     if (error == 0)
         return true;
     if (state->error == 0)
-        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s", what,
-                     dt_cuda_driver_error(&state->driver, error));
+        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s", what,
+                     dt_cuda_driver_error(&state->driver, error),
+                     state->rank->options->sync
+                         ? ""
+                         : ". It may be an instruction before this one; --sync names the one that it is");
     state->error = error;
     return false;
 }
@@ -131,6 +134,24 @@ static DtStatus no_code(const DtDeviceState *state)
     return status;
 }
 
+/* The threads of a block that the kernel's text goes by, which says DT_KERNEL(symbol, blocks, threads, ..; 0: it says
+ * nothing. */
+static uint32_t threads_of(const DtPlan *plan, uint32_t kernel)
+{
+    const DtPlanCode *code = &plan->codes[plan->kernels[kernel].code];
+    const char *text = (const char *)plan->blob + code->source;
+    char begin[300], rest[64] = "";
+    long long blocks;
+    uint32_t threads = 0;
+    const int len = snprintf(begin, sizeof begin, "DT_KERNEL(%s, ", dt_plan_str(plan, plan->kernels[kernel].symbol));
+    const char *at = len < (int)sizeof begin ? memmem(text, code->source_len, begin, (size_t)len) : NULL;
+    if (!at)
+        return 0;
+    const size_t left = (size_t)(text + code->source_len - at) - (size_t)len;
+    memcpy(rest, at + len, left < sizeof rest - 1 ? left : sizeof rest - 1);
+    return sscanf(rest, "%lld, %u,", &blocks, &threads) == 2 ? threads : 0;
+}
+
 static DtStatus load_kernels(DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
@@ -139,9 +160,13 @@ static DtStatus load_kernels(DtDeviceState *state)
     state->kernels = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
     for (uint32_t k = 0; k < plan->n_kernels; k++) {
         const char *symbol = dt_plan_str(plan, plan->kernels[k].symbol);
-        const uint32_t code = code_for(state, plan->kernels[k].code);
+        const uint32_t code = code_for(state, plan->kernels[k].code), threads = threads_of(plan, k);
         if (code == UINT32_MAX)
             return no_code(state);
+        if (threads && threads != plan->launches[k].threads)
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "kernel `%.60s` has blocks of %u threads, and the plan starts it with %u", symbol,
+                                  threads, plan->launches[k].threads);
         int error = state->modules[code] ? 0
                                          : d->module_load(&state->modules[code],
                                                           plan->blob + plan->codes[code].binary);
@@ -215,16 +240,18 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
         sharing == 1 ? "" : "s");
 }
 
-static bool wait(DtDeviceState *state)
+static bool is_done(DtDeviceState *state)
 {
     return good(state, state->driver.stream_wait(state->stream), "do what was begun");
 }
+
+static void wait(DtDeviceState *state) { is_done(state); }
 
 static void put(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes)
 {
     if (bytes > 0 &&
         good(state, state->driver.put(to.at, from, (size_t)bytes, state->stream), "take bytes"))
-        wait(state);
+        is_done(state);
 }
 
 static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
@@ -233,7 +260,7 @@ static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
         return;
     memset(to, 0, (size_t)bytes); /* if it fails */
     if (good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
-        wait(state);
+        is_done(state);
 }
 
 /* Places that overlap: piece by piece, each shorter than the way that it goes. */
@@ -282,7 +309,7 @@ static void stamps(DtDeviceState *state, uint32_t n, double *ret_seconds)
     float ms = 0;
     for (uint32_t i = 0; i < n; i++)
         ret_seconds[i] = 0;
-    if (!wait(state))
+    if (!is_done(state))
         return;
     for (uint32_t i = 1; i < n; i++) {
         good(state, state->driver.event_elapsed(&ms, state->stamps[i - 1], state->stamps[i]), "tell a time");
@@ -342,5 +369,6 @@ const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .zero = zero,
                                     .put = put,
                                     .get = get,
+                                    .wait = wait,
                                     .stamp = stamp,
                                     .stamps = stamps};

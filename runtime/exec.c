@@ -2,11 +2,11 @@
 /* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by
  * instruction. Before each instruction the rank's slot says which one it is and how long it
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
- * mean and the trace. Nothing is allocated here, but for copies of what lies on a device that host code
- * cannot reach, and nothing checked: the reader has done that for all values of the registers. */
+ * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
+ * all values of the registers. */
+#include "runtime/compare.h"
 #include "runtime/device.h"
 #include "runtime/profile.h"
-#include "runtime/compare.h"
 #include "runtime/traffic.h"
 
 #include <string.h>
@@ -63,7 +63,10 @@ static bool run_read(Exec *exec, const DtPlanInst *inst)
     DtLent lent[256];
     char *inputs[256];
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
-        lent[i] = dt_device_lend(rank, place_of(exec, inst->first_arg + i));
+        const DtPlaceAt place = place_of(exec, inst->first_arg + i);
+        const DtPlanInput *input = &rank->plan->inputs[reader->first_input + i];
+        const bool is_whole = place.bytes == rows * input->row_elements * dt_kinds_size(input->dtype);
+        lent[i] = is_whole ? dt_device_lend_new(rank, place) : dt_device_lend(rank, place);
         inputs[i] = lent[i].at;
     }
     DtStatus status =
@@ -165,6 +168,10 @@ static bool run_watched(Exec *exec, uint32_t index)
     if (rank->profile)
         dt_profile_begin(rank->profile);
     if (rank->compare ? !run_compared(exec, index) : !run_inst(exec, inst))
+        return false;
+    if (rank->options->sync && rank->device_ops->wait)
+        rank->device_ops->wait(rank->device);
+    if (!dt_status_ok(&rank->failure)) /* before another instruction is the one that runs */
         return false;
     if (rank->profile)
         dt_profile_end(rank->profile, index, dt_traffic_of(rank, inst) - before);

@@ -193,6 +193,8 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     if (dt_status_ok(&status))
         status = load_arenas(rank, shared_fd);
     if (dt_status_ok(&status))
+        rank->lending = dt_device_lending_new(rank);
+    if (dt_status_ok(&status))
         status = rank->comm_ops->open(rank, &rank->comm);
     if (dt_status_ok(&status))
         atomic_store(&rank->slot->memory, rank->memory_bytes);

@@ -65,6 +65,7 @@ typedef struct DtRunOptions {
     int64_t steps;             /* -1: as the plan says */
     const char *device;        /* "cpu", "cuda", "apart" */
     bool share_gpu;            /* several ranks may have one */
+    bool sync;                 /* each instruction is done before the next one begins */
     const char *comm;          /* "shm" */
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* if there is no checkpoint to resume */
@@ -207,6 +208,7 @@ typedef struct DtData DtData;
 typedef struct DtDeviceState DtDeviceState;
 typedef struct DtTrace DtTrace;
 typedef struct DtProfile DtProfile;
+typedef struct DtLending DtLending;
 typedef struct DtCompare DtCompare;
 typedef struct DtLog DtLog;
 
@@ -302,6 +304,7 @@ typedef struct DtDeviceOps {
     /* From and to memory of the process, after all that was begun before, done when they return. */
     void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
+    void (*wait)(DtDeviceState *state); /* until all that was begun is done; NULL: it is when it returns */
     /* Notes the time when all that was begun so far is done, under a number below DT_DEVICE_STAMPS; and the times in
      * seconds of the first n stamps, after some beginning. NULL: instructions are done when they return. */
     void (*stamp)(DtDeviceState *state, uint32_t number);
@@ -343,6 +346,7 @@ struct DtRank {
     DtComm *comm;
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
+    DtLending *lending; /* device.h */
     const char *gemm_library; /* "onednn", "openblas", "plain"; what it cannot do runs in plain loops: */
     uint32_t n_plain_gemms;
     void **codes;       /* dlopen handles */

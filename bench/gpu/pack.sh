@@ -64,7 +64,7 @@ losses() {
 }
 
 small="-D batch=2 -D seq=16 -D vocab=61 -D embed=32 -D layers=1"
-sixteen="--set train.precision=mixed(compute=bf16,params=f32,grads=f32)"
+sixteen="train.precision=mixed(compute=bf16,params=f32,grads=f32)"
 ex=$root/examples
 if [ "$size" = --small ]; then
     # shellcheck disable=SC2086
@@ -78,7 +78,7 @@ else
     # shellcheck disable=SC2086
     kernels gpt "$ex/quickstart.dsl" $small
     # shellcheck disable=SC2086
-    kernels gpt16 "$ex/quickstart.dsl" $small "$sixteen"
+    kernels gpt16 "$ex/quickstart.dsl" $small --set "$sixteen"
     kernels recurrence "$ex/mamba.dsl" -D batch=2 -D seq=12 -D vocab=70 -D embed=16 -D cell=4 -D layers=2
     kernels images "$ex/resnet.dsl" -D batch=4 -D side=8 -D c0=4
     kernels experts "$ex/moe.dsl" -D batch=2 -D pool=2 -D seq=16 -D vocab=64 -D layers=2 -D embed=32 -D ffn=32 -D kv=2 -D group=2 -D head=8

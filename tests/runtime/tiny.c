@@ -23,7 +23,7 @@ static const char source[] =
     "        *loss += d * d * scale;\n"
     "    }\n"
     "}\n"
-    "/* p: w, dw, lr, norm; i: elements */\n"
+    "/* p: w, dw, lr, norm; i: elements. As texts for GPUs have it: DT_KERNEL(sgd, 1, 32, 4, 1) */\n"
     "void sgd(char *const *p, const int64_t *i)\n"
     "{\n"
     "    float *w = (float *)p[0], *norm = (float *)p[3], sum = 0;\n"

@@ -3,7 +3,8 @@
  * begun on a stream runs late, when something waits for it, and not before. Memory of the
  * device lies at another place for such work: host code that follows an address of it ends.
  *
- * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, driver=VERSION. */
+ * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, driver=VERSION, fault=N: the
+ * Nth kernel that a process begins touches what it may not. */
 #ifndef DT_TESTS_STANDIN_H
 #define DT_TESTS_STANDIN_H
 

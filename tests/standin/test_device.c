@@ -87,6 +87,43 @@ static void expect(const char *standin, const char *target, int code, const char
     end(&tiny);
 }
 
+/* The number of threads by which a text divides its work is that with which it is started. */
+Test(cuda, launches_as_the_text_says)
+{
+    Tiny tiny = {.arena = dt_arena_new()};
+    DtPlanBuilder *builder = tiny_build(tiny.arena, "sm_90a", 0.3);
+    builder->launches.at[1].threads = 64;
+    tiny_open(&tiny, builder);
+    tiny.options.device = "cuda";
+    tiny.options.gemm = DT_GEMM_DEFAULT;
+    const DtStatus status = tiny_load(&tiny);
+    cr_expect_eq(status.code, DT_EXIT_FAILED);
+    cr_expect(strstr(status.message, "kernel `sgd` has blocks of 32 threads, and the plan starts it with 64"), "%s",
+              status.message);
+    end(&tiny);
+}
+
+/* A fault ends the rank. What comes to light late may be another instruction's, unless each is waited for. */
+static void fault(bool sync)
+{
+    Tiny tiny;
+    begin(&tiny, "cuda", "sm_90a");
+    tiny.options.sync = sync;
+    const DtStatus status = tiny_load(&tiny);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    setenv("DT_STANDIN", "fault=2", 1);
+    cr_expect_eq(dt_train_loaded(&tiny.run), DT_EXIT_FAILED);
+    const char *said = tiny.run.rank.failure.message;
+    cr_expect(strstr(said, "an illegal memory access was encountered"), "%s", said);
+    cr_expect_eq(strstr(said, "--sync names the one that it is") != NULL, !sync, "%s", said);
+    const uint32_t inst = atomic_load(&tiny.run.rank.slot->inst);
+    cr_expect(!sync || (inst < tiny.plan.n_insts && tiny.plan.insts[inst].kind == DT_INST_KERNEL), "instruction %u",
+              inst);
+    end(&tiny);
+}
+Test(cuda, ends_at_a_fault) { fault(false); }
+Test(cuda, names_what_is_at_fault) { fault(true); }
+
 Test(cuda, says_what_is_missing)
 {
     expect("gpus=0", "sm_90a", DT_EXIT_FAILED, "no CUDA-capable device is detected");

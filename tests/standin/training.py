@@ -71,6 +71,24 @@ def check(dtc, dtrun, number, name, file, layout, arguments, off=0):
     return plans[1]
 
 
+def check_fault(dtrun):
+    """A GPU's fault in the second step: named, with the rank and the line; the checkpoint of the first step goes on."""
+    plan, more = "0.sm_90a.plan", ["--quiet", "--set", "save.every=1", "--steps", "2"]
+    profile = json.loads(run(dtrun, plan, "--quiet", "--steps", "1", "--profile", "--json"))
+    launches = sum(row["times"] for row in profile["rows"] if row["kind"] == "kernel")
+    os.environ["DT_STANDIN"] = "fault=%d" % (launches * 3 // 2)
+    said = run(dtrun, plan, *more, "--sync", "--save", "faulty", wants=1)
+    del os.environ["DT_STANDIN"]
+    wanted = r"rank 0 failed: the GPU failed to .*an illegal memory access.*\n +in step 2, instruction \d+ \(kernel `.*`\)\n +.*dsl:\d+:\d+"
+    assert re.search(wanted, said), said
+    assert [name for name in os.listdir("faulty") if name != "latest"] == ["step-00000001"], os.listdir("faulty")
+    run(dtrun, plan, *more, "--resume", "faulty")
+    folders = [os.path.join(plan + ".saved", "step-00000002"), "faulty/step-00000002"]
+    for name in os.listdir(folders[0]):
+        if name.endswith(".safetensors"):
+            assert bytes_of(os.path.join(folders[0], name)) == bytes_of(os.path.join(folders[1], name)), name
+
+
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
@@ -82,11 +100,12 @@ def main():
         again = os.path.join(ROOT, PROGRAMS[0][1])
         run(dtc, again, "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", "again.plan", *SMALL)
         assert bytes_of("again.plan") == bytes_of("0.sm_90a.plan"), "equal programs make other plans"
+        check_fault(dtrun)
         said = run(dtrun, plan, "--quiet", "--steps", "1", wants=1)
         assert re.search(r"has \d+ ranks and this machine 1 GPU; with --share-gpu ranks share them", said), said
         said = run(dtrun, "0.sm_90a.plan", "--quiet", "--steps", "1", "--device", "cpu", wants=2)
         assert "code for sm_90a, and none for device `cpu`: compile it with --target=cpu" in said, said
-    print("%d passed, 0 failed" % (len(PROGRAMS) + 3))
+    print("%d passed, 0 failed" % (len(PROGRAMS) + 4))
 
 
 main()

@@ -381,7 +381,8 @@ struct DtStore {
     uint16_t begins;      /* as in DtFormalParam */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
-    DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */
+    DtStore *of;          /* the parameter that a gradient or moment belongs to, of a bucket of gradients alone the
+                           * first one; what a CHANNEL store receives */
     int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */
     uint32_t more;        /* so many stages behind it hold one of the kind, too: a class (pipeline.h) */
     int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */

@@ -21,8 +21,16 @@
  * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
  * zero_entry.c and zero_update.c rewrite the entries.
  *
- * Requires: placed values. Establishes: stores of trained parameters are in buckets, GRAD stores of buckets keep
- * pending sums for the update to complete. Breaks: nothing. */
+ * Gradients that are summed over ranks and cut by no line are in buckets, too, alone (`plain`), where a step has one
+ * micro-batch: so what one exchange completes is complete where it is made (`at_once`), beside the rest of backward.
+ *
+ *   no `zero` line                      before                        after
+ *   store w, b                          f32[e, f], f32[f]             as they were
+ *   their gradients                     completed after backward      @bucket0 f32[@bucket=N], by one all_reduce
+ *   update                              one per parameter             the same, of what it unpacks
+ *
+ * Requires: placed values. Establishes: stores of trained parameters are in buckets, GRAD stores of buckets that are
+ * not complete keep pending sums for the update to complete. Breaks: nothing. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/hash.h"
@@ -240,7 +248,7 @@ static void mix_stores(Zero *z)
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i], *owner = owner_of(store);
         Member *m = owner ? &z->members[owner->index] : NULL;
-        if (!m || !m->store)
+        if (!m || !m->store || (z->config->zeros.n == 0 && store->kind != DT_STORE_GRAD))
             continue;
         const uint64_t words[] = {store->kind, store->type->dtype, splits_of(store->type), store->n_loops,
                                   (uint64_t)store->stage, store->more, (uint64_t)store->first,
@@ -310,10 +318,12 @@ static int by_completion(const void *a, const void *b)
 }
 
 /* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
- * the highest level first, in the order of the mesh within a level. */
+ * the highest level first, in the order of the mesh within a level. Gradients that no other micro-batch adds to are
+ * complete, and cut, where they are made, if one exchange does that: so it goes on beside the rest of backward. */
 static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
 {
     const DtMesh *mesh = &z->buckets.module->mesh;
+    uint16_t bits = 0;
     for (int level = 3; level >= 1; level--) {
         uint16_t wanted = 0;
         for (uint32_t i = 0; i < z->config->zeros.n; i++)
@@ -324,6 +334,13 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
                 bucket->mesh[bucket->n_mesh++] = m;
         bucket->n_split[level] = bucket->n_mesh;
     }
+    for (uint32_t i = 0; i < bucket->n_mesh; i++)
+        bits |= (uint16_t)(1u << bucket->mesh[i]);
+    bucket->plain = bucket->n_mesh == 0;
+    bucket->at_once = z->buckets.once && bucket->n_split[2] == 0 && bucket->pending &&
+                      (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
+    if (bucket->at_once)
+        bucket->n_split[2] = bucket->n_mesh;
 }
 
 static int64_t length_of(const Zero *z, const DtStore *store)
@@ -343,11 +360,19 @@ static int64_t limit_of(const Zero *z)
     return limit ? limit : DEFAULT_BYTES;
 }
 
+/* Whether stores of this kind are in the bucket. */
+static bool holds(const DtBucket *bucket, const DtStore *store)
+{
+    return !bucket->plain || store->kind == DT_STORE_GRAD;
+}
+
 static void put_member(Zero *z, DtBucket *bucket, DtStore *store)
 {
     DtBuckets *b = &z->buckets;
     int64_t n = length_of(z, store);
     for (DtStore *each = z->tensors[store->index]; each; each = z->next[each->index]) {
+        if (!holds(bucket, each))
+            continue;
         b->of[each->index] = bucket;
         each->bucket_offset = bucket->extent;
     }
@@ -375,7 +400,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                                  .n_loops = store->n_loops,
                                  .span = store->span};
             choose_mesh(z, bucket, splits_of(store->type));
-            if (bucket->n_mesh == 0)
+            if (bucket->plain && !bucket->at_once)
                 continue; /* split over all of these mesh axes by its axes */
             DT_PUSH(b->arena, b->list, bucket);
             DT_PUSH(b->arena, keys, list[i]->key);
@@ -393,7 +418,8 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
     DtAxis axes[DT_MAX_RANK], split = {.name = dt_intern("@split"), .extent = 1};
     DtAxis flat = {.name = dt_intern("@bucket"), .extent = bucket->extent};
     uint32_t n = bucket->n_loops, level = (uint32_t)dt_zero_level(like->kind);
-    uint16_t bits = splits_of(like->type), partial = like->kind == DT_STORE_GRAD ? bucket->pending : 0;
+    uint16_t bits = splits_of(like->type);
+    uint16_t partial = like->kind == DT_STORE_GRAD && !bucket->at_once ? bucket->pending : 0;
     memcpy(axes, like->type->axes, n * sizeof axes[0]);
     for (uint8_t m = 0; m < mesh->n; m++)
         if (bits >> m & 1) {
@@ -443,6 +469,8 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype); /* every run begins aligned */
     bucket->extent = (bucket->extent + unit - 1) / unit * unit;
     for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like; like = z->next[like->index]) {
+        if (!holds(bucket, like))
+            continue;
         DtStore *store = DT_NEW(module->arena, DtStore);
         *store = (DtStore){.kind = like->kind,
                            .type = store_type(z, bucket, like),
@@ -461,10 +489,11 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     }
     for (uint32_t k = 0; k < DT_ZERO_KINDS; k++)
         if (bucket->stores[k] && k != DT_STORE_PARAM)
-            bucket->stores[k]->of = bucket->stores[DT_STORE_PARAM];
+            bucket->stores[k]->of = bucket->plain ? bucket->members.at[0] : bucket->stores[DT_STORE_PARAM];
     for (uint32_t i = 0; i < bucket->members.n; i++)
         for (DtStore *each = z->tensors[bucket->members.at[i]->index]; each; each = z->next[each->index])
-            each->bucket = bucket->stores[each->kind];
+            if (holds(bucket, each))
+                each->bucket = bucket->stores[each->kind];
 }
 
 /* ---- what cannot be done ---- */
@@ -486,14 +515,16 @@ static bool not_yet(const Zero *z, const char *what)
     return false;
 }
 
-/* Whether all parameters that should be in buckets can be; a scalar need not. */
-static bool check_members(const Zero *z)
+/* Whether all parameters that `zero` lines name can be in buckets; a scalar need not. Others are completed as they
+ * are. */
+static bool check_members(Zero *z)
 {
     const DtModule *module = z->buckets.module;
     for (uint32_t i = 0; i < module->stores.n; i++) {
-        const Member *m = &z->members[i];
+        Member *m = &z->members[i];
         bool many = m->store && __builtin_popcount(splits_of(m->store->type)) > DT_MAX_SPLIT;
-        if (m->store && m->store->type->rank > 0 && many)
+        m->usable = m->usable && !many;
+        if (z->config->zeros.n && m->store && m->store->type->rank > 0 && many)
             return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which so many mesh axes split,",
                                               m->store->path));
     }
@@ -612,7 +643,7 @@ static void make_buckets(Zero *z)
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (!applies(module->entries.at[i].func))
             read_gradients(z, i);
-    for (uint32_t i = 0; i < module->entries.n; i++)
+    for (uint32_t i = 0; z->config->zeros.n && i < module->entries.n; i++)
         if (applies(module->entries.at[i].func))
             read_update(z, module->entries.at[i].func);
     mix_stores(z);
@@ -632,10 +663,15 @@ static void make_buckets(Zero *z)
 
 bool dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
-    if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
+    if (!context->parallel || module->mesh.n == 0)
         return false;
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
+    zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
+    if (context->parallel->zeros.n == 0 && !zero.buckets.once) {
+        dt_arena_free(zero.buckets.arena);
+        return false;
+    }
     zero.buckets.ahead = wanted_ahead(context->parallel);
     note_offload(&zero);
     if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)

@@ -129,7 +129,8 @@ static bool is_sliced(const Scope *s, const DtValue *value)
 static bool of_one_loop(const Scope *s, const Job *job)
 {
     const DtOp *loop = job->values[0]->op;
-    if (!loop || loop->kind != DT_OP_LOOP || job->bucket->n_loops == s->depth || job->bucket->n_split[2] == 0)
+    if (!loop || loop->kind != DT_OP_LOOP || job->bucket->n_loops == s->depth ||
+        (job->bucket->n_split[2] == 0 && !job->bucket->at_once))
         return false;
     for (uint32_t i = 0; i < job->bucket->members.n; i++)
         if (job->values[i]->op != loop || job->values[i]->index < loop->loop->n_carried ||
@@ -162,7 +163,12 @@ static void pack(Scope *s, Job *job)
         axes[i] = in[0]->type->axes[i].name;
     DtValue *whole = dt_graph_pack(&s->b, kept, axes, n, in, bucket->extent);
     whole->name = bucket->stores[DT_STORE_GRAD]->path;
-    job->result = dt_zero_move(&s->b, bucket, whole, 0, bucket->n_split[2], dt_intern("gradients of `zero 2` or `3`"));
+    const char *why = dt_intern(bucket->plain     ? "gradients"
+                                : bucket->at_once ? "gradients of `zero`"
+                                                  : "gradients of `zero 2` or `3`");
+    job->result = dt_zero_move(&s->b, bucket, whole, 0, bucket->n_split[2], why);
+    if (bucket->plain)
+        job->result = dt_zero_complete(&s->b, job->result, bucket->pending, why);
 }
 
 /* ---- loops ---- */

@@ -17,6 +17,8 @@ typedef struct DtBucket {
     uint8_t mesh[DT_MAX_SPLIT];        /* major to minor */
     uint32_t n_mesh, n_split[DT_ZERO_LEVELS];
     uint16_t pending;                  /* mesh axes of devices over which a micro-batch's gradients are sums */
+    bool plain;                        /* nothing is cut: a bucket of gradients alone */
+    bool at_once;                      /* its gradients are complete where they are made, by one exchange */
     uint32_t leader;                   /* the member whose ops in an update stand for all */
     uint32_t n_loops, index;           /* index: in the list of buckets */
     int64_t extent, bytes;             /* of one iteration on one rank before the mesh axes split it; padded, not
@@ -30,6 +32,7 @@ typedef struct DtBuckets {
     DT_VEC(DtBucket *) list;
     DtBucket **of;                     /* by index of a member store of any kind; NULL: in no bucket */
     uint32_t ahead;                    /* iterations that loops gather ahead */
+    bool once;                         /* a step has one micro-batch */
 } DtBuckets;
 
 /* zero.c */
@@ -39,7 +42,10 @@ bool dt_zero_lie_alike(const DtType *a, const DtType *b); /* the same axes, spli
 
 /* zero_move.c: a bucket whose flat axis the first `from` of its mesh axes split, so that the first `to` split it:
  * gathered, cut, or, where a sum is pending, reduced and cut. why: the reason that collectives give. */
+enum { DT_ZERO_AT_ONCE = 2 }; /* mesh axes of one collective (DT_PLAN_COORDS) */
 DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to, const char *why);
+/* What is still pending of x over these mesh axes, summed. */
+DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *why);
 
 /* zero_entry.c, zero_update.c */
 void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry);

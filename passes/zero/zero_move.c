@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-enum { AT_ONCE = 2 }; /* mesh axes of one collective (DT_PLAN_COORDS) */
 
 static DtValue *comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const uint8_t *split, uint32_t n_split,
                      const char *why)
@@ -27,7 +26,7 @@ static DtValue *comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, con
  * blocks, and all pending or none. */
 static bool joins(const DtBucket *bucket, const DtType *type, uint32_t from, uint32_t i)
 {
-    return i - from < AT_ONCE && bucket->mesh[i] > bucket->mesh[i - 1] &&
+    return i - from < DT_ZERO_AT_ONCE && bucket->mesh[i] > bucket->mesh[i - 1] &&
            (type->partial >> bucket->mesh[i] & 1) == (type->partial >> bucket->mesh[from] & 1);
 }
 
@@ -51,10 +50,26 @@ DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t
     }
     while (from > to) {
         uint32_t first = from - 1;
-        while (first > to && from - first < AT_ONCE && bucket->mesh[first - 1] < bucket->mesh[first])
+        while (first > to && from - first < DT_ZERO_AT_ONCE && bucket->mesh[first - 1] < bucket->mesh[first])
             first--;
         x = comm(b, DT_OP_ALL_GATHER, x, bits_of(bucket, first, from), bucket->mesh, first, why);
         from = first;
     }
     return x;
+}
+
+DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *why)
+{
+    const DtType *type = x->type;
+    mesh &= type->partial;
+    if (!mesh)
+        return x;
+    const DtType *whole = dt_type_make(type->dtype, type->rank, type->axes, (uint16_t)(type->partial & ~mesh),
+                                       (DtReduce)type->pending);
+    DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, x, mesh, whole);
+    sum->op->reduce = (DtReduce)type->pending;
+    sum->op->text = why;
+    sum->op->gradients = type->rank > 0; /* else what the norm adds up */
+    sum->name = x->name;
+    return sum;
 }

@@ -54,23 +54,27 @@ _Noreturn static void fail(const DtOp *op, const char *why)
 
 static DtValue *complete(Update *u, DtValue *x)
 {
-    const DtType *type = x->type;
-    if (!type->partial)
-        return x;
-    DtType const *whole = dt_type_make(type->dtype, type->rank, type->axes, 0, DT_REDUCE_SUM);
-    DtValue *sum = dt_graph_comm(&u->b, DT_OP_ALL_REDUCE, x, type->partial, whole);
-    sum->op->reduce = (DtReduce)type->pending;
-    sum->op->text = dt_intern("gradients of `zero`");
-    sum->op->gradients = type->rank > 0; /* else what the norm adds up */
-    sum->name = x->name;
-    return sum;
+    return dt_zero_complete(&u->b, x, x->type->partial, dt_intern("gradients of `zero`"));
 }
 
 /* ---- sources ---- */
 
+/* A gradient out of a bucket that nothing cuts. */
+static Now take(Update *u, const DtBucket *bucket, const DtOp *op)
+{
+    DtStore *store = bucket->stores[DT_STORE_GRAD];
+    DtValue *all = dt_graph_source(&u->b, DT_OP_PARAM, store->type, NULL, store);
+    all->name = store->path;
+    DtValue *x = dt_graph_unpack(&u->b, bucket->n_loops, all, op->store->bucket_offset, op->out[0]->type);
+    x->name = op->out[0]->name;
+    return (Now){.shape = PLAIN, .value = x};
+}
+
 static Now source(Update *u, const DtOp *op)
 {
     DtBucket *bucket = u->z->of[op->store->index];
+    if (bucket->plain)
+        return take(u, bucket, op);
     const DtStore *member = op->store->kind == DT_STORE_PARAM ? op->store : op->store->of;
     if (bucket->members.at[bucket->leader] != member)
         return (Now){.shape = ABSENT, .bucket = bucket};

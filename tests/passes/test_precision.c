@@ -208,12 +208,13 @@ static void count_sums(const DtFunc *func, DtDtype dtype, uint32_t *ret_good, ui
     }
 }
 
-static void check_reduce(const char *precision, int zero, bool completes_in_update)
+/* crosses: in another dtype than that of gradients; then it is the update that completes what micro-batches add up. */
+static void check_reduce(const char *precision, int zero, int64_t micro, bool crosses)
 {
     Run run;
     static const Program program = {"tests/passes/programs/precision.dsl", "", 7};
     run_begin_in(&run, &program, precision);
-    DtParallelConfig parallel = {.micro = 1, .mesh = {1, {{dt_intern("data"), 2, false}}}};
+    DtParallelConfig parallel = {.micro = micro, .mesh = {1, {{dt_intern("data"), 2, false}}}};
     DtShard shard = {
         .axes = {dt_intern("batch")}, .n_axes = 1, .mesh = {dt_intern("data")}, .n_mesh = 1};
     DT_PUSH(run.arena, parallel.shards, shard);
@@ -228,23 +229,23 @@ static void check_reduce(const char *precision, int zero, bool completes_in_upda
         count_sums(run.module->entries.at[i].func, run.program->train->precision.reduce, &good,
                    &bad);
     cr_expect_eq(bad, 0, "%s, zero %d", precision, zero);
-    cr_expect_eq(good > 0, completes_in_update || zero > 0, "%s, zero %d: %u sums", precision, zero,
-                 good);
+    cr_expect_eq(good > 0, micro == 1 || crosses || zero > 0, "%s, zero %d, %d micro-batches: %u sums", precision, zero,
+                 (int)micro, good);
     for (uint32_t i = 0; i < run.module->stores.n; i++) {
         const DtStore *s = run.module->stores.at[i];
         if (s->kind == DT_STORE_GRAD && zero == 0)
-            cr_expect_eq(s->type->partial != 0, completes_in_update, "gradient of `%s`", s->path);
+            cr_expect_eq(s->type->partial != 0, micro > 1 && crosses, "gradient of `%s`", s->path);
     }
     run_end(&run);
 }
 
 Test(precision, gradients_cross_ranks_in_the_dtype_of_reduce)
 {
-    for (int zero = 0; zero <= 3; zero++) {
-        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = bf16)", zero, true);
-        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = f32)", zero, true);
-        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = f32)", zero, false);
-        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = bf16)", zero,
-                     false);
+    for (int i = 0; i < 8; i++) {
+        const int zero = i % 4, micro = 1 + i / 4;
+        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = bf16)", zero, micro, true);
+        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = f32)", zero, micro, true);
+        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = f32)", zero, micro, false);
+        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = bf16)", zero, micro, false);
     }
 }

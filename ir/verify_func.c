@@ -257,6 +257,20 @@ bool dt_verify_starts_rings(const DtModule *module)
 
 static const DtValue *first_operand(const DtOp *op) { return op && op->n_in && op->in ? op->in[0] : NULL; }
 
+/* The ring buffer before what conditions put into the slot that is in front; NULL: one of them may turn it. */
+static const DtValue *before_whens(const DtValue *ring)
+{
+    while (ring && ring->op && ring->op->kind == DT_OP_WHEN) {
+        const DtOp *op = ring->op;
+        const uint32_t input = op->ranges ? 1 : 0; /* behind the counter */
+        for (uint32_t i = 0; op->func && i < op->func->ops.n; i++)
+            if (!op->func->ops.at[i] || op->func->ops.at[i]->kind == DT_OP_RINGBUF_TURN)
+                return NULL;
+        ring = op->in && input < op->n_in ? op->in[input] : NULL;
+    }
+    return ring;
+}
+
 /* What a body gets out of a slot of its ring buffer, which an exchange may read until that slot is turned to again. */
 static bool is_slot(const DtValue *value)
 {
@@ -265,7 +279,7 @@ static bool is_slot(const DtValue *value)
         ring = first_operand(ring->op);
     if (!ring || !ring->op || ring->op->kind != DT_OP_RINGBUF_TURN)
         return false;
-    ring = first_operand(ring->op);
+    ring = before_whens(first_operand(ring->op));
     return ring && !ring->op && dt_type_is_ringbuf(ring->type) && ring->type->axes[0].extent > 1;
 }
 

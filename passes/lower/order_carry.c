@@ -15,8 +15,11 @@
  * Gradients of an iteration are written into one slot while the other one is on its way. That takes a bucket more; what
  * has work beside it in its own iteration is done there.
  *
+ * One ring at a time turns. So a loop that gathers ahead puts its buckets behind what it gathers, in the slots that it
+ * has; and if others in its entry do, but not the loop itself, it keeps to itself.
+ *
  * It is for loops of an entry that runs once a step: where micro-batches add up, a result is added to the store in its
- * iteration. And one ring at a time turns, so a loop that gathers ahead, or whose entry does, keeps to itself. */
+ * iteration. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -30,8 +33,9 @@ typedef struct Carry {
     DtFunc *func; /* which has the loop */
     DtOp *loop;
     DT_VEC(DtOp *) moves;
-    int64_t bytes;   /* of a slot */
-    uint16_t splits; /* mesh axes on which it holds different things */
+    const DtType *ring; /* that the loop carries already; NULL: none */
+    int64_t from, bytes; /* of a slot: what is there before the buckets; all */
+    uint16_t splits;    /* mesh axes on which it holds different things */
 } Carry;
 
 static uint32_t number_of(const DtFunc *func, const DtOp *op)
@@ -51,6 +55,18 @@ static bool has_beside(const DtFunc *body, const DtOp *op)
     return has;
 }
 
+/* Whether an op behind this one reads what lies in a slot, with which the ring buffer goes on there. */
+static bool is_read_behind(const DtFunc *body, const DtOp *op)
+{
+    bool is = false;
+    for (uint32_t i = number_of(body, op) + 1; !is && i < body->ops.n; i++)
+        for (uint32_t k = 0; !is && k < body->ops.at[i]->n_in; k++) {
+            const DtValue *in = body->ops.at[i]->in[k];
+            is = !dt_type_is_ringbuf(in->type) && dt_type_is_ringbuf(dt_op_viewed(in)->type);
+        }
+    return is;
+}
+
 static bool is_bucket(const DtFunc *body, const DtValue *value)
 {
     const DtOp *op = value->op, *pack = op && dt_order_exchanges(op) ? op->in[0]->op : NULL;
@@ -58,7 +74,8 @@ static bool is_bucket(const DtFunc *body, const DtValue *value)
     for (uint32_t i = 0; i < body->results.n; i++)
         results += body->results.at[i] == value;
     return pack && pack->kind == DT_OP_PACK && op->kind != DT_OP_ALL_GATHER && results == 1 &&
-           dt_graph_reads(body, value) == results && dt_graph_reads(body, pack->out[0]) == 1 && !has_beside(body, op);
+           dt_graph_reads(body, value) == results && dt_graph_reads(body, pack->out[0]) == 1 && !has_beside(body, op) &&
+           !is_read_behind(body, op);
 }
 
 /* Whether no other op has the body. */
@@ -71,9 +88,25 @@ static bool is_alone(const DtModule *module, const DtFunc *body)
     return n == 1;
 }
 
+/* Which of the n values is a ring buffer, -1: none. */
+static int32_t ring_among(DtValue *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (dt_type_is_ringbuf(list[i]->type))
+            return (int32_t)i;
+    return -1;
+}
+
 static void list_moves(Carry *c)
 {
     const DtFunc *body = c->loop->func;
+    const int32_t at = ring_among(body->results.at, c->loop->loop->n_carried);
+    c->ring = at >= 0 ? body->results.at[at]->type : NULL;
+    if (c->ring) {
+        c->from = c->bytes = c->ring->axes[c->ring->rank - 1].extent;
+        for (uint32_t a = 0; a < c->ring->rank; a++)
+            c->splits |= dt_shape_split_bits(&c->ring->axes[a]);
+    }
     for (uint32_t i = c->loop->loop->n_carried; i < body->results.n; i++) {
         const DtValue *value = body->results.at[i];
         if (!is_bucket(body, value))
@@ -118,21 +151,29 @@ static bool goes_on(const Carry *c, const DtOp *op)
     return false;
 }
 
+/* The body goes on with a ring buffer of its own. */
+static DtValue *add_ring(const Carry *c, const DtType *type, DtBuilder *b)
+{
+    DtFunc *body = c->loop->func;
+    DtValue *ring = new_ring(body, type, NULL);
+    insert(c->module->arena, &body->inputs.at, &body->inputs.n, 1 + c->loop->loop->n_carried, ring);
+    body->inputs.cap = body->inputs.n;
+    body->n_args++;
+    number_again(body->inputs.at, body->inputs.n);
+    return dt_graph_ringbuf_turn(b, ring);
+}
+
 static void change_body(const Carry *c, const DtType *type)
 {
     DtFunc *body = c->loop->func;
     DtArena *arena = c->module->arena;
     const uint32_t n_carried = c->loop->loop->n_carried, n = body->ops.n;
+    const int32_t at = c->ring ? ring_among(body->results.at, n_carried) : -1;
     DtOp *const *ops = body->ops.at;
     DtBuilder b = {.func = body, .span = c->loop->span};
-    DtValue *ring = new_ring(body, type, NULL);
-    int64_t byte = 0;
+    int64_t byte = c->from;
     memset(&body->ops, 0, sizeof body->ops);
-    insert(arena, &body->inputs.at, &body->inputs.n, 1 + n_carried, ring);
-    body->inputs.cap = body->inputs.n;
-    body->n_args++;
-    number_again(body->inputs.at, body->inputs.n);
-    ring = dt_graph_ringbuf_turn(&b, ring);
+    DtValue *ring = c->ring ? body->results.at[at] : add_ring(c, type, &b);
     for (uint32_t i = 0; i < n; i++) {
         DtOp *op = ops[i];
         if (goes_on(c, op)) {
@@ -146,10 +187,46 @@ static void change_body(const Carry *c, const DtType *type)
         }
         DT_PUSH(arena, body->ops, op);
     }
-    insert(arena, &body->results.at, &body->results.n, n_carried, ring);
-    body->results.cap = body->results.n;
-    body->n_returns++;
+    if (c->ring) {
+        body->results.at[at] = ring;
+    } else {
+        insert(arena, &body->results.at, &body->results.n, n_carried, ring);
+        body->results.cap = body->results.n;
+        body->n_returns++;
+    }
     dt_graph_renumber(body);
+}
+
+/* ---- larger slots ---- */
+
+static void widen_list(DtValue *const *list, uint32_t n, const DtType *from, const DtType *to)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i]->type == from)
+            list[i]->type = to;
+}
+
+/* All that the function, and what it calls, knows of the ring buffer. */
+static void widen(DtFunc *func, const DtType *from, const DtType *to)
+{
+    widen_list(func->inputs.at, func->inputs.n, from, to);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        widen_list(func->ops.at[i]->out, func->ops.at[i]->n_out, from, to);
+        if (func->ops.at[i]->func)
+            widen(func->ops.at[i]->func, from, to);
+    }
+}
+
+/* How many ring buffers of the type are made there. */
+static uint32_t count_rings(const DtFunc *func, const DtType *type)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        n += op->kind == DT_OP_RINGBUF && op->out[0]->type == type;
+        n += op->func ? count_rings(op->func, type) : 0;
+    }
+    return n;
 }
 
 static void change_loop(Carry *c, DtValue *ring)
@@ -164,34 +241,49 @@ static void change_loop(Carry *c, DtValue *ring)
     op->loop = loop;
 }
 
+static Carry look(DtFunc *func, DtOp *op)
+{
+    Carry carry = {.module = func->module, .func = func, .loop = op};
+    if (op->kind == DT_OP_LOOP && op->loop->count > 1 && is_alone(func->module, op->func))
+        list_moves(&carry);
+    return carry;
+}
+
+/* In the slots of loops that gather ahead. */
+static void carry_with(DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const Carry carry = look(func, func->ops.at[i]);
+        if (!carry.moves.n || !carry.ring || count_rings(func, carry.ring) != 1)
+            continue;
+        const DtType *type = dt_order_ring(func->module, carry.ring->axes[0].extent, carry.bytes, carry.splits);
+        widen(func, carry.ring, type);
+        change_body(&carry, type);
+    }
+}
+
 void dt_order_carry(DtFunc *func)
 {
-    DtModule *module = func->module;
-    if (dt_order_uses(func))
-        return;
     const uint32_t n = func->ops.n;
     DtOp *const *ops = func->ops.at;
-    Carry *carries = DT_NEW_ARRAY(module->arena, Carry, n + 1);
-    bool any = false;
-    for (uint32_t i = 0; i < n; i++) {
-        carries[i] = (Carry){.module = module, .func = func, .loop = ops[i]};
-        if (ops[i]->kind == DT_OP_LOOP && ops[i]->loop->count > 1 && is_alone(module, ops[i]->func))
-            list_moves(&carries[i]);
-        any = any || carries[i].moves.n;
-    }
-    if (!any)
+    Carry *carries = DT_NEW_ARRAY(func->module->arena, Carry, n + 1);
+    if (dt_order_uses(func)) {
+        carry_with(func);
         return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        carries[i] = look(func, ops[i]);
     memset(&func->ops, 0, sizeof func->ops);
     for (uint32_t i = 0; i < n; i++) {
         Carry carry = carries[i];
         if (carry.moves.n) {
             DtBuilder b = {.func = func, .span = ops[i]->span, .path = ops[i]->path};
-            const DtType *type = dt_order_ring(module, 2, carry.bytes, carry.splits);
+            const DtType *type = dt_order_ring(func->module, 2, carry.bytes, carry.splits);
             DtValue *ring = dt_graph_ringbuf(&b, type, NULL);
             change_body(&carry, type);
             change_loop(&carry, ring);
         }
-        DT_PUSH(module->arena, func->ops, ops[i]);
+        DT_PUSH(func->module->arena, func->ops, ops[i]);
     }
     dt_graph_renumber(func);
 }

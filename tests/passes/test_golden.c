@@ -244,6 +244,11 @@ Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_p
 Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0}); }
 /* A bucket that is full when its iteration ends is on its way in the next; one with work beside it is not. */
 Test(golden, order_carry) { check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0}); }
+/* In a loop that gathers ahead, such a bucket lies behind what its slots have. */
+Test(golden, order_carry_ahead)
+{
+    check_pass("order_carry_ahead_before", "order_carry_ahead", dt_pass_order, &(DtPassContext){0});
+}
 
 /* A body with kernels that write over an operand, that may not (a reduction more for the other result; another index),
  * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.

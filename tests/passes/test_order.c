@@ -62,7 +62,9 @@ ParameterizedTestParameters(order, layouts)
     static Layout cases[] = {{"ahead", "one", 0},    {"ahead", "small", 0},   {"ahead", "micro", 2},
                              {"ahead", "both", 2},   {"ahead", "pipe", 6},    {"ahead", "chunks", 6},
                              {"ahead", "apart", 6},  {"buckets", "two", 0},   {"buckets", "three", 0},
-                             {"buckets", "small", 0}, {"buckets", "both", 0}, {"buckets", "levels", 0}};
+                             {"buckets", "small", 0}, {"buckets", "both", 0}, {"buckets", "levels", 0},
+                             {"buckets", "plain", 0}, {"buckets", "one", 0},  {"buckets", "ahead", 0},
+                             {"buckets", "further", 0}};
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
 
@@ -163,6 +165,8 @@ static void find_changes(const char *file, const char *name, uint32_t at_least, 
 Test(order, changes_in_loops) { find_changes("ahead", "one", 30, 1); }
 Test(order, changes_in_micro_batches) { find_changes("ahead", "micro", 40, 1); }
 Test(order, changes_in_buckets) { find_changes("buckets", "two", 10, 0); }
+Test(order, changes_in_plain_buckets) { find_changes("buckets", "plain", 10, 0); }
+Test(order, changes_in_buckets_ahead) { find_changes("buckets", "ahead", 30, 1); }
 
 /* An action that calls another form of its entry finds something else gathered, or leaves something else; nothing comes
  * of it where nobody reads that, or the same comes next. */

@@ -397,6 +397,7 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
  * what it puts into ring buffers gets its wish. memory: of a ring buffer. */
 bool dt_ringbuf_emit(DtEmit *e, const DtOp *op);
 void dt_ringbuf_claim(DtEmit *e);
+void dt_ringbuf_last_micro(DtEmit *e); /* what follows, up to a CLOSE, is of the last micro-batch */
 DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type);
 /* Whether a value of the scope's function is what a loop counts: it lies in a register. */
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
@@ -422,6 +423,7 @@ void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
 void dt_note_ahead(DtEmit *e, const DtAheadOf *of);          /* what follows, up to RETURN, gathers for that */
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
+void dt_note_part(DtEmit *e, const DtValue *value); /* of what micro-batches added to a result where that lies */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
 enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */

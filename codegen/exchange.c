@@ -134,7 +134,7 @@ static bool is_left(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
     *ret_number = 0;
     while (*ret_number < func->results.n && func->results.at[*ret_number] != op->out[0])
         ++*ret_number;
-    return op->starts && *ret_number < func->results.n;
+    return op->starts && !op->late && *ret_number < func->results.n;
 }
 
 static uint32_t left_event(DtEmit *e, const DtFunc *body, uint32_t result)
@@ -212,9 +212,58 @@ static void finish_loop(DtEmit *e, const DtOp *op)
     dt_place_set(e, op->out[0], place);
 }
 
+/* ---- sums of what micro-batches add up ---- */
+
+/* One at a time is on its way: the one before it in its place has ended when the next one is started. */
+static uint32_t late_event(DtEmit *e, const DtFunc *func, const DtOp *op)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; func->ops.at[i] != op; i++)
+        n += func->ops.at[i]->late;
+    return ring_event(e, func, n, 1);
+}
+
+/* Its term is added where the result lies, in each micro-batch; in the last one that is summed over ranks. */
+static void emit_late(DtEmit *e, const DtOp *op)
+{
+    const DtValue *value = event_result(e, op);
+    const DtWanted *wanted = e->scope->wanted[value->id];
+    const uint32_t event = late_event(e, e->scope->func, op);
+    if (!wanted || !wanted->accumulate)
+        DT_BUG("a late sum is of no result that micro-batches add up");
+    if (e->scope->wanted[op->in[0]->id])
+        dt_copy_value(e, op->in[0], &wanted->place, true);
+    e->scope->wanted[op->in[0]->id] = e->scope->wanted[value->id] = NULL;
+    if (e->scope->loop)
+        push_wait(e, op, event, 0);
+    dt_ringbuf_last_micro(e);
+    dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
+    set_event(e, event, 0);
+    dt_note_part(e, op->in[0]);
+    DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
+    dt_place_set(e, value, wanted->place);
+}
+
+/* Of one, or of all iterations of a loop; false: that is no late sum. */
+static bool finish_late(DtEmit *e, const DtOp *op)
+{
+    const DtOp *maker = op->in[0]->op;
+    const DtFunc *func = maker->kind == DT_OP_LOOP ? maker->func : e->scope->func;
+    if (!dt_op_is_late(op->in[0]))
+        return false;
+    if (maker->kind == DT_OP_LOOP)
+        maker = func->results.at[op->in[0]->index]->op;
+    push_wait(e, op, late_event(e, func, maker), 0);
+    if (op->in[0]->op->kind == DT_OP_LOOP)
+        dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
+    return true;
+}
+
 static void emit_done(DtEmit *e, const DtOp *op)
 {
     const DtOp *maker = op->in[0]->op;
+    if (finish_late(e, op))
+        return;
     if (maker->kind == DT_OP_LOOP) {
         finish_loop(e, op);
         return;
@@ -285,6 +334,10 @@ static DtPlace dense_operand(DtEmit *e, const DtOp *op)
 static void emit_all_reduce(DtEmit *e, const DtOp *op)
 {
     const DtMesh *mesh = &e->module->mesh;
+    if (op->late) {
+        emit_late(e, op);
+        return;
+    }
     const DtPlace from = dense_operand(e, op);
     DtOutput output = dt_output_of(e, event_result(e, op));
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))

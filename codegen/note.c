@@ -130,6 +130,12 @@ void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores)
         word(e, stores[i] ? 1 + stores[i]->index : 0);
 }
 
+void dt_note_part(DtEmit *e, const DtValue *value)
+{
+    word(e, DT_NOTE_PART);
+    word(e, number_of(e, value));
+}
+
 /* ---- instructions ---- */
 
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n)

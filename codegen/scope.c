@@ -16,12 +16,25 @@ DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const c
     return scope;
 }
 
+/* The late sum that it is, or the `done` of, whose term is wanted where the result is; NULL: it is none. */
+static const DtOp *late_of(const DtValue *result)
+{
+    const DtOp *op = result->op;
+    if (op && op->kind == DT_OP_DONE)
+        op = op->in[0]->op;
+    return op && op->late ? op : NULL;
+}
+
 void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
 {
     DtValue *const *results = scope->func->results.at;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         if (wanted[i].set && !scope->wanted[results[i]->id])
             scope->wanted[results[i]->id] = &wanted[i];
+        const DtOp *late = late_of(results[i]);
+        if (wanted[i].set && late)
+            scope->wanted[late->in[0]->id] = &wanted[i];
+    }
     for (uint32_t i = 0; i < n;
          i++) { /* what is added to holds more than the value that another result is, too */
         const DtWanted **slot = &scope->wanted[results[i]->id];
@@ -40,7 +53,7 @@ static const DtRead *read_of(DtEmit *e, const DtValue *value)
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
             DtRead *read = &reads[func->ops.at[i]->in[j]->id];
-            read->n++;
+            read->n += !func->ops.at[i]->late; /* that is in the result's memory */
             if (func->ops.at[i]->kind == DT_OP_DONE)
                 read->done = func->ops.at[i];
         }

@@ -159,6 +159,7 @@ const DtValue *dt_op_made(const DtValue *value);
 
 /* The value whose memory it may share: itself, or what it is a view of. */
 const DtValue *dt_op_viewed(const DtValue *value);
+bool dt_op_is_late(const DtValue *value); /* so is that of a loop which stacks such ones */
 
 /* How a value lies in memory of its own, if not row-major in the order of its type (pass `memory`). */
 typedef struct DtLies {
@@ -273,6 +274,7 @@ struct DtOp {
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
     bool starts;            /* communication: goes on beside the ops behind it, until the `done` of its result */
+    bool late;              /* such a sum: what micro-batches add up to the entry's result, in the last of them */
     uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
     DtAheadOf *of;          /* when: whose gathers its function does; NULL: nobody's */
     bool copies;            /* an op that moves nothing elsewhere does: no strides say its result; a `dot` or exchange:

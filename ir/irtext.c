@@ -470,7 +470,7 @@ static void print_op(Printer *p, const DtOp *op)
         print_values(p, op->out, op->n_out);
     else
         dt_text_add(p->text, "()");
-    dt_text_add(p->text, op->starts ? " = start " : " = ");
+    dt_text_add(p->text, op->late ? " = start late " : op->starts ? " = start " : " = ");
     dt_text_add(p->text, (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
     if (op->n_axes || op->n_axes2) {
         dt_text_add(p->text, "[");

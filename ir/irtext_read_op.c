@@ -378,6 +378,7 @@ static bool parse_kind(DtIrReader *p, DtOp *op)
 {
     const DtOpInfo *info = NULL;
     op->starts = dt_irlex_take_word(&p->lex, "start");
+    op->late = op->starts && dt_irlex_take_word(&p->lex, "late");
     if (p->lex.token == DT_IR_NAME && !p->lex.quoted)
         info = dt_map_find(&p->kinds, p->lex.name, strlen(p->lex.name));
     if (!info)

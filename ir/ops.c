@@ -72,14 +72,27 @@ const DtValue *dt_op_viewed(const DtValue *value)
     return value;
 }
 
-bool dt_op_is_started(const DtValue *value)
+/* The op that makes it, in each iteration of a loop that stacks it; NULL: there is none. */
+static const DtOp *stacked_by(const DtValue *value)
 {
     const DtOp *op = value->op;
     if (!op || op->kind != DT_OP_LOOP)
-        return op && op->starts;
+        return op;
     const bool stacked = op->loop && op->func && value->index >= op->loop->n_carried;
     const DtValue *result = stacked && value->index < op->func->results.n ? op->func->results.at[value->index] : NULL;
-    return result && result->op && result->op->starts;
+    return result ? result->op : NULL;
+}
+
+bool dt_op_is_started(const DtValue *value)
+{
+    const DtOp *op = stacked_by(value);
+    return op && op->starts;
+}
+
+bool dt_op_is_late(const DtValue *value)
+{
+    const DtOp *op = stacked_by(value);
+    return op && op->late;
 }
 
 const DtValue *dt_op_made(const DtValue *value)

@@ -348,6 +348,9 @@ static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t 
     if (written[store->index] == stamp)
         dt_verify_fail(v, span, "entry `%s` stores `%s` twice", entry->name, store->path);
     written[store->index] = stamp;
+    const DtOp *op = entry->func->results.at[i]->op;
+    if (op && op->kind == DT_OP_DONE && op->in && op->in[0] && dt_op_is_late(op->in[0]) && !result->accumulate)
+        dt_verify_fail(v, span, "result %u of entry `%s` is a late sum that adds nothing up", i, entry->name);
     if (!result_fits(result, entry->func->results.at[i]->type))
         dt_verify_fail(v, span, "result %u of entry `%s` has another type than store `%s`", i,
                        entry->name, store->path);

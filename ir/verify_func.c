@@ -306,7 +306,20 @@ static bool any_starts(const DtVerify *v, const DtFunc *func)
 static bool is_left(const DtFunc *func, const DtValue *value)
 {
     const DtValue *from = value->op && value->op->starts ? first_operand(value->op) : NULL;
-    return func->kind == DT_FUNC_BODY && from && is_slot(from);
+    return func->kind == DT_FUNC_BODY && from && (value->op->late || is_slot(from));
+}
+
+/* What is late is what micro-batches add up, which nobody reads before all have. */
+static void check_late(DtVerify *v, const DtFunc *func, const DtOp *op)
+{
+    uint32_t results = 0;
+    const DtValue *out = op->out ? op->out[0] : NULL;
+    if (op->kind != DT_OP_DONE || !out || !first_operand(op) || !dt_op_is_late(op->in[0]))
+        return;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        results += func->results.at[i] == out;
+    if (func->kind != DT_FUNC_ENTRY || results != 1 || dt_graph_reads(func, out) != 1)
+        dt_verify_fail(v, op->span, "`done` of a late sum is not just a result of its entry");
 }
 
 static void check_loop(DtVerify *v, const DtOp *op)
@@ -348,6 +361,8 @@ static void check_starts(DtVerify *v, const DtFunc *func)
         const DtOp *op = func->ops.at[i];
         if (op && op->kind == DT_OP_LOOP)
             check_loop(v, op);
+        if (op)
+            check_late(v, func, op);
         for (uint32_t k = 0; op && op->out && k < op->n_out; k++)
             if (op->out[k] && op->out[k]->id < func->n_values && is_started(v, op->out[k]) &&
                 taken[op->out[k]->id] != 1)

@@ -195,7 +195,10 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
             continue;
         walk->started.at[i] = walk->started.at[--walk->started.n];
         dt_certplan_log(walk, started.stamp);
-        dt_certplan_define(walk, started.frame, started.value, &started.to, false)->arg = started.to_arg;
+        if (started.sum)
+            dt_certplan_summed(walk, &started.to, started.sum);
+        else
+            dt_certplan_define(walk, started.frame, started.value, &started.to, false)->arg = started.to_arg;
         return true;
     }
     dt_certplan_log(walk, 0);

@@ -229,7 +229,8 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
             offset += type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
             all = false;
             for (uint32_t f = 0; !all && f < part.n; f++)
-                all = part.at[f].added == bucket.added && dt_certplan_alike(&part.at[f].place, &want);
+                all = part.at[f].added == bucket.added && part.at[f].summed == bucket.summed &&
+                      dt_certplan_alike(&part.at[f].place, &want);
             if (all)
                 dt_certplan_log(walk, part.at[0].stamp);
         }

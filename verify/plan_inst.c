@@ -604,13 +604,14 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
 
 static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
-    if (walk->back ? kind != DT_NOTE_DO || inst->guards : walk->guard)
+    if (walk->back ? kind != DT_NOTE_DO || inst->guards : walk->guard && kind != DT_NOTE_PART)
         return dt_certplan_fail(walk, "what a guard lets run is no gather ahead");
-    if (inst->event && kind != DT_NOTE_DO)
+    if (inst->event && kind != DT_NOTE_DO && kind != DT_NOTE_PART)
         return dt_certplan_fail(walk, "a sum over ranks is started, but not waited for");
     switch (kind) {
     case DT_NOTE_DO: return do_inst(walk, inst);
     case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
+    case DT_NOTE_PART: return dt_certplan_part(walk, inst);
     case DT_NOTE_SHARE: return dt_certplan_share(walk, inst);
     case DT_NOTE_MOVE: return dt_certplan_move(walk, inst);
     default: return dt_certplan_fail(walk, "an instruction has no note");
@@ -649,7 +650,7 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
         return dt_certplan_fail(walk, "what a pipeline repeats is no transfer");
     if (inst->guards && inst->kind == DT_INST_ZERO)
         return dt_certplan_fail(walk, "memory is zeroed under guards");
-    if (walk->guard && inst->kind != DT_INST_ALL_GATHER)
+    if (walk->guard && inst->kind != DT_INST_ALL_GATHER && kind != DT_NOTE_PART)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     if (walk->budget == 0)
         return dt_certplan_fail(walk, "loops repeat more than can be followed");
@@ -673,6 +674,10 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 
 bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
+    if (kind == DT_NOTE_PART && inst->kind == DT_INST_ALL_REDUCE && !walk->back) {
+        dt_certplan_word(walk);
+        return !walk->problem->len;
+    }
     if (inst->kind != DT_INST_ALL_GATHER || kind != DT_NOTE_DO || !walk->back)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     for (uint64_t n = dt_certplan_word(walk); n > 0 && !walk->problem->len; n--)

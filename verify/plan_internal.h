@@ -57,12 +57,13 @@ typedef struct PlanHole {
 } PlanHole;
 
 /* What memory holds: a value; a sum that a value is added to; zeros; a store or input as the entry found it. */
+enum { PLAN_SUMMING = -1 };
 typedef struct PlanRegion {
     PlanRegionKind kind;
     PlanPlace place;
     bool alive;
     uint32_t depth;          /* loops that were open when it was written */
-    uint32_t summed;         /* device axes over which SUM completed it */
+    uint32_t summed;         /* device axes over which SUM, or PART, completed it; PLAN_SUMMING: that goes on */
     uint64_t met;            /* the last search that came by */
     uint64_t stamp;          /* when it was written */
     int64_t lo, hi;          /* bytes, whatever coordinates and open registers are */
@@ -187,6 +188,7 @@ typedef struct PlanStarted {
     PlanPlace to, from;
     const DtPlanArg *to_arg, *from_arg;
     uint64_t event, stamp;
+    uint32_t sum; /* not 0: it sums there what micro-batches added, over these device axes */
 } PlanStarted;
 
 /* What a loop stacks, whose slices may be on their way when it has ended. */
@@ -458,6 +460,9 @@ static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
 /* The collective, of which event and time are not yet known; then the WAIT for it. */
 bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted started);
 bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst);
+/* plan_result.c: PART, and that it has ended. */
+bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst);
+void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum);
 bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written); /* false: something is on its way there */
 bool dt_certplan_landed(PlanWalk *walk);                             /* all that was started is done */
 

@@ -132,20 +132,27 @@ void dt_certplan_add_terms(PlanFrame *entry, int64_t n)
         entry->terms[i] += entry->terms[i] ? n : 0;
 }
 
-/* A result of one micro-batch, where sums of all are made, or over ranks. */
-static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place, uint32_t sum)
+/* Whether result number i is there, summed over these device axes. */
+static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place, uint32_t sum)
 {
-    const CertResult *result = &frame->entry->results.at[i];
-    const uint32_t value = frame->func->results.at[i];
-    const bool adds = dt_certplan_accumulates(walk, result);
+    const bool adds = dt_certplan_accumulates(walk, &frame->entry->results.at[i]);
     PlanFinds found;
-    const uint32_t n = dt_certplan_find(walk, frame, value, place, &found);
+    const uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], place, &found);
     for (uint32_t k = 0; k < n; k++)
         if (found.at[k].added == adds && found.at[k].summed == sum && dt_certplan_alike(&found.at[k].place, place)) {
             dt_certplan_log(walk, found.at[k].stamp);
             return true;
         }
-    return dt_certplan_fail(walk, "result `%s` is not where it belongs%s",
+    return false;
+}
+
+/* A result of one micro-batch, where sums of all are made, or over ranks. */
+static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place, uint32_t sum)
+{
+    const CertResult *result = &frame->entry->results.at[i];
+    const uint32_t value = frame->func->results.at[i];
+    PlanFinds found;
+    return is_there(walk, frame, i, place, sum) || dt_certplan_fail(walk, "result `%s` is not where it belongs%s",
                             result->store >= 0 ? walk->program->stores.at[result->store].path : result->name,
                             !dt_certplan_find(walk, frame, value, NULL, &found) ? ", nor elsewhere"
                             : found.at[0].summed != sum ? ", or not summed over its ranks"
@@ -158,35 +165,65 @@ static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
            strncmp(frame->entry->name, "update", 6) == 0;
 }
 
-/* What the entry makes for a micro-batch, where it is added to what the others make. */
-bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
-{
-    bool adds = false;
-    walk->inst = NULL;
-    if (frame->finished)
-        return true;
-    frame->finished = true;
-    for (uint32_t i = 0; i < frame->entry->results.n; i++) {
-        PlanPlace place;
-        if (!dt_certplan_accumulates(walk, &frame->entry->results.at[i]))
-            continue;
-        if (!dt_certplan_place_result(walk, frame, i, &place) || !is_delivered(walk, frame, i, &place, 0))
-            return false;
-        frame->terms[i]++;
-        adds = true;
-    }
-    for (uint32_t i = 0; adds && i < frame->entry->results.n; i++)
-        if (dt_certplan_accumulates(walk, &frame->entry->results.at[i]))
-            claim(walk, frame, frame->func->results.at[i]);
-    return true;
-}
-
 /* Whether the sum over micro-batches there has all of them, and nothing else. */
 static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const PlanPlace *place)
 {
     const bool predicts = strncmp(frame->entry->name, "predict", 7) == 0; /* one micro-batch */
     return frame->terms[i] == (predicts ? 1 : dt_certplan_n_micro(walk)) &&
            dt_certplan_is_zero(walk, place, walk->depth, false) && !dt_certplan_is_added(walk, place, walk->depth);
+}
+
+/* Memory of a sum that is complete. */
+static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
+{
+    dt_certplan_spoil(walk, place, false);
+    dt_certplan_hold(walk, PLAN_ADDED, place)->summed = sum;
+    return true;
+}
+
+/* What PART summed in the last micro-batch is the sum of all, if all its parts are. */
+static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint32_t sum)
+{
+    PlanPlace place;
+    return dt_certplan_place_result(walk, frame, i, &place) &&
+           (is_whole(walk, frame, i, &place)
+                ? close_sum(walk, &place, sum)
+                : dt_certplan_fail(walk, "parts of a result are summed over ranks too early"));
+}
+
+/* What the entry makes for a micro-batch, where it is added to what the others make. */
+bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
+{
+    const uint32_t n = frame->entry->results.n;
+    bool adds = false;
+    walk->inst = NULL;
+    if (frame->finished)
+        return true;
+    frame->finished = true;
+    uint32_t *summed = DT_NEW_ARRAY(walk->scratch, uint32_t, n + 1); /* by result: by its parts */
+    for (uint32_t i = 0; i < n; i++) {
+        const CertResult *result = &frame->entry->results.at[i];
+        PlanPlace place;
+        if (!dt_certplan_accumulates(walk, result))
+            continue;
+        const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
+        const uint32_t sum = dt_certplan_sum_of(walk, type, result->store);
+        if (!dt_certplan_place_result(walk, frame, i, &place))
+            return false;
+        if (sum && frame->terms[i] + 1 == dt_certplan_n_micro(walk) && is_there(walk, frame, i, &place, sum))
+            summed[i] = sum;
+        else if (!is_delivered(walk, frame, i, &place, 0))
+            return false;
+        frame->terms[i]++;
+        adds = true;
+    }
+    for (uint32_t i = 0; adds && i < n; i++)
+        if (dt_certplan_accumulates(walk, &frame->entry->results.at[i]))
+            claim(walk, frame, frame->func->results.at[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (summed[i] && !close_parts(walk, frame, i, summed[i]))
+            return false;
+    return true;
 }
 
 /* Every result is where it belongs, of all micro-batches and ranks. */
@@ -244,14 +281,6 @@ static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlac
         }
     }
     return dt_certplan_fail(walk, "a sum over ranks is of no result");
-}
-
-/* Memory of a sum that is complete. */
-static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
-{
-    dt_certplan_spoil(walk, place, false);
-    dt_certplan_hold(walk, PLAN_ADDED, place)->summed = sum;
-    return true;
 }
 
 /* Marks what holds the result as summed, and forgets what else may lie there. */
@@ -316,3 +345,74 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
                : dt_certplan_fail(walk, "a sum over ranks ends where its results do not");
 }
 
+
+/* ---- parts of a result, as their last terms come ---- */
+
+/* What micro-batches added there. */
+static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
+{
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++)
+        if (near->at[i]->alive && near->at[i]->kind == PLAN_ADDED &&
+            dt_certplan_meets(walk, &near->at[i]->place, place))
+            near->at[i]->summed = sum;
+}
+
+void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum) { set_summed(walk, place, sum); }
+
+/* Whether it is the last micro-batch that adds to the results there, and the others have. */
+static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum)
+{
+    PlanFrame *frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
+    bool any = false;
+    for (uint32_t i = 0; frame && !frame->finished && i < frame->entry->results.n; i++) {
+        const CertResult *result = &frame->entry->results.at[i];
+        PlanPlace place;
+        if (result->store < 0 || !dt_certplan_accumulates(walk, result))
+            continue;
+        if (!dt_certplan_place_result(walk, frame, i, &place))
+            return false;
+        if (!dt_certplan_meets(walk, &place, part))
+            continue;
+        if (frame->terms[i] + 1 != dt_certplan_n_micro(walk) ||
+            dt_certplan_sum_of(walk, dt_certplan_type(frame, frame->func->results.at[i]), result->store) != sum)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* A value that was added to a result, with those of all micro-batches before: that it is the result's part in which it
+ * lies is seen when the last one is finished, where all of the result has to be summed, and nothing else added. */
+bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
+{
+    const uint32_t value = dt_certplan_number(walk);
+    PlanPlace all;
+    PlanFinds found;
+    if (walk->problem->len || !walk->frame || walk->plan->meta->pipeline || value >= walk->frame->func->n_values)
+        return dt_certplan_fail(walk, "a part of a sum is of no value");
+    const CertType *type = dt_certplan_type(walk->frame, value);
+    const uint32_t sum = type->partial >> walk->first_device;
+    if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->guards)
+        return dt_certplan_fail(walk, "a part of a sum is added up by another instruction");
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &all);
+    dt_certplan_dense(walk, type, &all);
+    PlanPlace address;
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &address);
+    if (all.bytes != address.bytes || inst->count * dt_kinds_size(inst->dtype) != all.bytes ||
+        !is(dt_kinds_name(inst->dtype), type->dtype) || !sum || !type->pending || !is(type->pending, "sum") ||
+        !is(dt_certplan_reduction(inst), "sum") || !dt_certplan_group(walk, inst, sum, 0))
+        return dt_certplan_fail(walk, "a part of a sum is added up as what it is not");
+    const uint32_t n = dt_certplan_find(walk, walk->frame, value, &all, &found);
+    bool there = false;
+    for (uint32_t i = 0; i < n; i++)
+        there = there || (found.at[i].added && !found.at[i].summed && dt_certplan_alike(&found.at[i].place, &all));
+    if (!there || !is_last(walk, &all, sum) || !dt_certplan_is_still(walk, &all))
+        return dt_certplan_fail(walk, "a part of a sum is added up that is not there, or not of all micro-batches");
+    set_summed(walk, &all, inst->event ? (uint32_t)PLAN_SUMMING : sum);
+    if (!inst->event)
+        return true;
+    const DtPlanArg *arg = &walk->plan->args[inst->first_arg];
+    return dt_certplan_start(walk, inst, (PlanStarted){.frame = walk->frame, .value = value, .to = all, .from = all,
+                                                       .to_arg = arg, .from_arg = arg, .sum = sum});
+}

@@ -258,6 +258,7 @@ static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, cons
     dt_certplan_spans(&place);
     PlanRegion *region = dt_certplan_define(walk, walk->frame, op->first_out + number, &place, slice->added);
     region->arg = slice->arg;
+    region->summed = slice->summed;
 }
 
 static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanFound *like, int64_t base)
@@ -267,7 +268,8 @@ static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const 
     place.base = base;
     const uint32_t n = dt_certplan_find(walk, frame, value, &place, &found);
     for (uint32_t k = 0; k < n; k++)
-        if (found.at[k].added == like->added && !found.at[k].summed && dt_certplan_alike(&found.at[k].place, &place)) {
+        if (found.at[k].added == like->added && found.at[k].summed == like->summed &&
+            dt_certplan_alike(&found.at[k].place, &place)) {
             dt_certplan_log(walk, found.at[k].stamp);
             return true;
         }
@@ -320,11 +322,11 @@ static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func
     for (uint32_t k = 0; k < a.n; k++) {
         PlanFound *slice = &a.at[k];
         dt_certplan_log(walk, slice->stamp);
-        if (loop->count == 1 && !slice->summed)
+        if (loop->count == 1 && (slice->added || !slice->summed))
             leave_slices(walk, op, i, slice, slice->place.bytes);
         for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
             const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
-            if (slice->summed || !is_stacked(walk, op, value, again, slice, step))
+            if ((slice->summed && !slice->added) || !is_stacked(walk, op, value, again, slice, step))
                 continue;
             PlanFound least = *slice;
             least.place.base -= loop->reverse ? last * step : 0;

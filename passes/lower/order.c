@@ -101,7 +101,7 @@ static void write_gathers(DtModule *module)
 bool dt_pass_order(DtModule *module, const DtPassContext *context)
 {
     (void)context;
-    if (!has_any(module, is_ordered))
+    if (!has_any(module, is_ordered) && !dt_order_has_late(module))
         return false;
     for (uint32_t i = 0; i < module->funcs.n; i++)
         if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)

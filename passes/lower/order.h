@@ -2,7 +2,7 @@
 /* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
  * do, order_pieces.c what the pieces of a pipeline do for each other, order_live.c knows what is alive when,
  * order_start.c writes what goes on beside other work, order_fill.c moves such work there, order_carry.c lets it go on
- * in the next iteration; order.c is the pass. */
+ * in the next iteration, order_late.c sums what micro-batches add up in the last one; order.c is the pass. */
 #ifndef DT_PASSES_ORDER_H
 #define DT_PASSES_ORDER_H
 
@@ -84,6 +84,15 @@ void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t b
 
 /* Buckets of gradients that loops of an entry's function reduce last in an iteration are on their way in the next. */
 void dt_order_carry(DtFunc *func);
+
+/* Whether no other op has the body. */
+bool dt_order_is_alone(const DtModule *module, const DtFunc *body);
+
+/* ---- order_late.c ---- */
+
+/* What micro-batches of the entry add up is summed over ranks in the last one, as its terms come. */
+void dt_order_late(DtEntryPoint *entry);
+bool dt_order_has_late(const DtModule *module); /* whether there is such a thing */
 
 /* ---- order_fill.c ---- */
 

@@ -78,8 +78,7 @@ static bool is_bucket(const DtFunc *body, const DtValue *value)
            !is_read_behind(body, op);
 }
 
-/* Whether no other op has the body. */
-static bool is_alone(const DtModule *module, const DtFunc *body)
+bool dt_order_is_alone(const DtModule *module, const DtFunc *body)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < module->funcs.n; i++)
@@ -244,7 +243,7 @@ static void change_loop(Carry *c, DtValue *ring)
 static Carry look(DtFunc *func, DtOp *op)
 {
     Carry carry = {.module = func->module, .func = func, .loop = op};
-    if (op->kind == DT_OP_LOOP && op->loop->count > 1 && is_alone(func->module, op->func))
+    if (op->kind == DT_OP_LOOP && op->loop->count > 1 && dt_order_is_alone(func->module, op->func))
         list_moves(&carry);
     return carry;
 }

@@ -192,10 +192,10 @@ static bool is_open(const Starts *s, const DtValue *value)
 }
 
 /* Whether a loop goes on with it: order_carry.c */
-static bool is_carried(const DtValue *value)
+static bool is_carried(const DtFunc *func, const DtValue *value)
 {
     const DtOp *from = value->op && value->op->starts ? value->op->in[0]->op : NULL;
-    return from && from->kind == DT_OP_RINGBUF_GET;
+    return from && (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
 }
 
 /* What a reader reads: the value, or what a `done` in front of it makes of it; behind that the views of it. */
@@ -249,7 +249,7 @@ static void write_starts(Starts *s)
         give(s, op);
     }
     for (uint32_t i = 0; i < s->func->results.n; i++)
-        if (!is_carried(s->func->results.at[i]))
+        if (!is_carried(s->func, s->func->results.at[i]))
             s->func->results.at[i] = read_done(s, s->func->results.at[i]);
 }
 
@@ -286,11 +286,16 @@ static void begin(Starts *s, DtFunc *func, bool rings)
                   .pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0};
 }
 
-/* What runs once a step: its results are not added to those of other micro-batches. */
-static bool runs_once(const DtModule *module, const DtEntryPoint *entry)
+/* Results of an entry that runs once a step are not added to those of other micro-batches. */
+static void write_buckets(DtModule *module, DtEntryPoint *entry)
 {
     const bool micro = module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1;
-    return entry->kind == DT_ENTRY_GRAD && !module->pipeline && !micro;
+    if (entry->kind != DT_ENTRY_GRAD || module->pipeline)
+        return;
+    if (micro)
+        dt_order_late(entry);
+    else
+        dt_order_carry(entry->func);
 }
 
 void dt_order_starts(DtModule *module)
@@ -305,8 +310,7 @@ void dt_order_starts(DtModule *module)
         dt_order_fill(starts.func, starts.pipe);
     }
     for (uint32_t i = 0; i < module->entries.n; i++)
-        if (runs_once(module, &module->entries.at[i]))
-            dt_order_carry(module->entries.at[i].func);
+        write_buckets(module, &module->entries.at[i]);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         begin(&starts, module->funcs.at[i], rings);
         if (!has_any(starts.func, rings))

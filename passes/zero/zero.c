@@ -400,7 +400,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                                  .n_loops = store->n_loops,
                                  .span = store->span};
             choose_mesh(z, bucket, splits_of(store->type));
-            if (bucket->plain && !bucket->at_once)
+            if (bucket->plain && (z->buckets.module->pipeline || !bucket->pending))
                 continue; /* split over all of these mesh axes by its axes */
             DT_PUSH(b->arena, b->list, bucket);
             DT_PUSH(b->arena, keys, list[i]->key);
@@ -419,7 +419,7 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
     DtAxis flat = {.name = dt_intern("@bucket"), .extent = bucket->extent};
     uint32_t n = bucket->n_loops, level = (uint32_t)dt_zero_level(like->kind);
     uint16_t bits = splits_of(like->type);
-    uint16_t partial = like->kind == DT_STORE_GRAD && !bucket->at_once ? bucket->pending : 0;
+    uint16_t partial = like->kind == DT_STORE_GRAD && !bucket->at_once && !bucket->plain ? bucket->pending : 0;
     memcpy(axes, like->type->axes, n * sizeof axes[0]);
     for (uint8_t m = 0; m < mesh->n; m++)
         if (bits >> m & 1) {
@@ -668,7 +668,7 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
-    if (context->parallel->zeros.n == 0 && !zero.buckets.once) {
+    if (context->parallel->zeros.n == 0 && module->pipeline) {
         dt_arena_free(zero.buckets.arena);
         return false;
     }

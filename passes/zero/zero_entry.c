@@ -130,7 +130,7 @@ static bool of_one_loop(const Scope *s, const Job *job)
 {
     const DtOp *loop = job->values[0]->op;
     if (!loop || loop->kind != DT_OP_LOOP || job->bucket->n_loops == s->depth ||
-        (job->bucket->n_split[2] == 0 && !job->bucket->at_once))
+        (job->bucket->n_split[2] == 0 && !job->bucket->plain))
         return false;
     for (uint32_t i = 0; i < job->bucket->members.n; i++)
         if (job->values[i]->op != loop || job->values[i]->index < loop->loop->n_carried ||
@@ -167,7 +167,7 @@ static void pack(Scope *s, Job *job)
                                 : bucket->at_once ? "gradients of `zero`"
                                                   : "gradients of `zero 2` or `3`");
     job->result = dt_zero_move(&s->b, bucket, whole, 0, bucket->n_split[2], why);
-    if (bucket->plain)
+    if (bucket->plain && bucket->at_once)
         job->result = dt_zero_complete(&s->b, job->result, bucket->pending, why);
 }
 

@@ -229,11 +229,10 @@ static void check_reduce(const char *precision, int zero, int64_t micro, bool cr
         count_sums(run.module->entries.at[i].func, run.program->train->precision.reduce, &good,
                    &bad);
     cr_expect_eq(bad, 0, "%s, zero %d", precision, zero);
-    cr_expect_eq(good > 0, micro == 1 || crosses || zero > 0, "%s, zero %d, %d micro-batches: %u sums", precision, zero,
-                 (int)micro, good);
+    cr_expect(good > 0, "%s, zero %d, %d micro-batches: no sums", precision, zero, (int)micro);
     for (uint32_t i = 0; i < run.module->stores.n; i++) {
         const DtStore *s = run.module->stores.at[i];
-        if (s->kind == DT_STORE_GRAD && zero == 0)
+        if (s->kind == DT_STORE_GRAD && zero == 0 && !s->bucket)
             cr_expect_eq(s->type->partial != 0, micro > 1 && crosses, "gradient of `%s`", s->path);
     }
     run_end(&run);

@@ -16,10 +16,11 @@ import planraces
 
 PROGRAM = "tests/passes/programs/buckets.dsl"
 LAYOUTS = {"two": 2, "three": 2, "small": 2, "both": 2, "levels": 2, "plain": 2, "one": 2, "ahead": 2,
-           "further": 2}  # loops that leave a bucket to their result
+           "further": 2, "late": 2, "later": 3}  # loops that leave a bucket to their result
 
-MUTANTS = ("plain", "ahead")
+MUTANTS = ("plain", "ahead", "late")
 CARRIED = "INST kind=(reduce_scatter|all_reduce) .*event_step=1"
+LATE = "SCHD kind=when "  # around the sum of what micro-batches add up, in the last one
 
 
 def losses(dtc, dtrun, folder, layout):
@@ -32,7 +33,7 @@ def losses(dtc, dtrun, folder, layout):
 
 def judge(dtc, path, layout, got, want):
     dump = subprocess.run([dtc, "dump", path], capture_output=True, text=True, check=True).stdout
-    left = [line for line in dump.split("\n") if re.match(CARRIED, line)]
+    left = [line for line in dump.split("\n") if re.match(LATE if layout.startswith("late") else CARRIED, line)]
     if len(left) != LAYOUTS[layout]:
         return "%d buckets are left to their loops" % len(left)
     try:
@@ -44,13 +45,19 @@ def judge(dtc, path, layout, got, want):
 
 
 def changes(lines):
-    """(line, what it becomes): a bucket's event, or that of a wait for it, is another slot's or another one at all. Of
-    the loop of five iterations: in one of three, two slots come once again and no wait is for nothing."""
+    """(line, what it becomes): a bucket's event, or that of a wait for it, is another slot's or another one at all; a
+    sum is done in another micro-batch. Of the loop of five iterations: in one of three, two slots come once again and
+    no wait is for nothing."""
     most = max(int(re.search(r" events=(\d+)", line).group(1)) for line in lines if line.startswith("META "))
-    starts = [line for line in lines if re.match(CARRIED, line)]
+    late = r"INST kind=all_reduce .*count=\d\d+ event="
+    starts = [line for line in lines if re.match(CARRIED, line)] or [line for line in lines if re.match(late, line)]
     longest = max(starts, key=lambda line: int(re.search(r" count=(\d+)", line).group(1)))
     event = int(re.search(r" event=(\d+)", longest).group(1))
     for at, line in enumerate(lines):
+        if re.match(LATE, line) and not re.match(CARRIED, max(starts)):
+            for first in range(3):
+                yield at, re.sub(r"( first=\d+)? count=1", " first=%d count=1" % first, line)
+            yield at, re.sub(r" first=3 count=1", " first=2 count=2", line)
         found = re.match(r"INST kind=(?:wait|reduce_scatter|all_reduce) .* event=(\d+)", line)
         if not found or int(found.group(1)) not in (event, event + 1):
             continue

@@ -30,6 +30,8 @@ parallel small on pair { mesh data = 2; shard batch on data; zero 2 on data (buc
 parallel both on four { mesh data = 2, t = 2; shard batch on data; shard f on t; zero 3 on data (bucket = 256B) }
 parallel levels on four { mesh outer = 2, inner = 2; shard batch on outer, inner; zero 2 on inner; zero 1 on outer }
 parallel plain on pair { mesh data = 2; shard batch on data }
+parallel late on pair { mesh data = 2; shard batch on data; micro batch = 4 }
+parallel later on four { mesh data = 2, t = 2; shard batch on data; shard f on t; micro batch = 2 }
 parallel one on pair { mesh data = 2; shard batch on data; zero 1 on data }
 parallel ahead on pair { mesh data = 2; shard batch on data; zero 3 on data (prefetch = 1) }
 parallel further on four { mesh data = 2, t = 2; shard batch on data; shard f on t; zero 3 on data (prefetch = 2) }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients that micro-batches add up are summed over ranks in the last of them, while it goes on: each bucket when its
+ * last term is there. Before that they only add up on each rank, where the result lies.
+ *
+ *   before                                      after
+ *     body: %5 = pack(%3, %4)                     body: %5 = pack(%3, %4)
+ *           return %x, %5                               %6 = start late all_reduce(%5)
+ *                                                       return %x, %6
+ *     %x, %g = loop(..)                           %x, %g = loop(..)
+ *     return %g       completed behind all        %h = done(%g)
+ *                                                 return %h
+ *
+ * A late sum means what any sum does: that of each micro-batch's terms, which the result adds up; so the interpreter
+ * knows nothing of it. What runs is the other order of the two sums: it needs no memory, since it is done where the
+ * result adds up. Nobody else reads it. It goes on beside all that comes before the next one in its place.
+ *
+ * It is for results that the entry would complete behind all micro-batches: pass `zero` packs them. */
+#include "passes/lower/order.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* A bucket that is the function's result and nothing else. */
+static bool is_bucket(const DtFunc *func, const DtValue *value)
+{
+    uint32_t results = 0;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        results += func->results.at[i] == value;
+    return value->op && value->op->kind == DT_OP_PACK && results == 1 && dt_graph_reads(func, value) == 1;
+}
+
+static const DtType *summed_type(const DtType *type, uint16_t mesh)
+{
+    return dt_type_make(type->dtype, type->rank, type->axes, (uint16_t)(type->partial & ~mesh),
+                        (DtReduce)type->pending);
+}
+
+/* Result number i is summed behind the op that makes it. */
+static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
+{
+    DtValue *value = func->results.at[i];
+    const uint32_t n = func->ops.n;
+    DtOp *const *ops = func->ops.at;
+    DtBuilder b = {.func = func, .span = value->op->span, .path = value->op->path};
+    memset(&func->ops, 0, sizeof func->ops);
+    for (uint32_t k = 0; k < n; k++) {
+        DT_PUSH(func->module->arena, func->ops, ops[k]);
+        if (ops[k] != value->op)
+            continue;
+        DtValue *sum = dt_graph_comm(&b, DT_OP_ALL_REDUCE, value, mesh, summed_type(value->type, mesh));
+        sum->op->starts = sum->op->late = sum->op->gradients = true;
+        sum->op->text = dt_intern("gradients");
+        func->results.at[i] = sum;
+    }
+    dt_graph_renumber(func);
+}
+
+static void sum_late(DtFunc *func, uint32_t i, uint16_t mesh)
+{
+    DtValue *value = func->results.at[i];
+    const DtOp *op = value->op;
+    if (is_bucket(func, value)) {
+        sum_result(func, i, mesh);
+    } else if (op && op->kind == DT_OP_LOOP && value->index >= op->loop->n_carried &&
+               dt_graph_reads(func, value) == 1 && dt_order_is_alone(func->module, op->func) &&
+               is_bucket(op->func, op->func->results.at[value->index])) {
+        sum_result(op->func, value->index, mesh);
+        value->type = summed_type(value->type, mesh);
+    }
+}
+
+/* The mesh axes over which result number i is summed behind all micro-batches; 0: none. */
+static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
+{
+    const DtStore *store = entry->results.at[i].store;
+    const DtType *type = entry->func->results.at[i]->type;
+    const bool adds = store && store->kind == DT_STORE_GRAD && entry->results.at[i].accumulate;
+    return adds && type->pending == DT_REDUCE_SUM ? (uint16_t)(type->partial & ~store->type->partial & ~1u) : 0;
+}
+
+static bool has_micro(const DtModule *module)
+{
+    return !module->pipeline && module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1;
+}
+
+bool dt_order_has_late(const DtModule *module)
+{
+    bool has = false;
+    for (uint32_t i = 0; has_micro(module) && i < module->entries.n; i++)
+        for (uint32_t k = 0; k < module->entries.at[i].results.n; k++)
+            has = has || (module->entries.at[i].kind == DT_ENTRY_GRAD && summed_over(&module->entries.at[i], k));
+    return has;
+}
+
+void dt_order_late(DtEntryPoint *entry)
+{
+    for (uint32_t i = 0; has_micro(entry->func->module) && i < entry->results.n; i++) {
+        const uint16_t mesh = summed_over(entry, i);
+        if (mesh)
+            sum_late(entry->func, i, mesh);
+    }
+}

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/intern.h"
+#include "codegen/target.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -218,6 +219,11 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_PROGRAM: cli->program = value; break;
     case OPTION_TARGET: cli->target = value; break;
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;
+    case OPTION_EPILOGUES:
+        cli->epilogues = !strcmp(value, "all") ? 1 : !strcmp(value, "none") ? 0 : -1;
+        if (cli->epilogues < 0 && strcmp(value, "auto"))
+            return dt_cli_fail(DT_EXIT_USAGE, "--epilogues is all, none or auto");
+        break;
     case OPTION_UNFUSED: cli->unfused = true; break;
     case OPTION_LIST_PASSES: cli->list_passes = true; break;
     case OPTION_VERIFY: cli->verify = true; break;
@@ -229,6 +235,12 @@ static int read_option(DtCli *cli, int id, const char *value)
     default: break;
     }
     return DT_EXIT_OK;
+}
+
+uint32_t dt_cli_epilogues(const DtCli *cli)
+{
+    const uint32_t usual = dt_target_limits[dt_target_find(cli->target)->kind].epilogues;
+    return cli->epilogues < 0 ? usual : cli->epilogues ? DT_EPILOGUES_ALL : 0;
 }
 
 static int print_help(int id)
@@ -251,6 +263,7 @@ int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_d
     const char *no_color = getenv("NO_COLOR");
     cli->color = isatty(STDERR_FILENO) && !(no_color && *no_color);
     cli->target = "cpu";
+    cli->epilogues = -1;
     *ret_done = true;
     dt_options_open(&options, &option_table, argc, argv, first);
     for (;;) {

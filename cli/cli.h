@@ -27,6 +27,7 @@ typedef struct DtCli {
     DtCliEmit emit;
     DtCliReport report;
     const char *target;
+    int epilogues; /* 1: all, 0: none, -1: as the target's row says */
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;
     const char *train, *parallel, *cluster, *library, *program;
@@ -52,6 +53,9 @@ int dt_cmd_asm(DtCli *cli);
 int dt_cmd_verify(DtCli *cli);
 
 /* ---- parts ---- */
+
+/* What products are joined with: bits of DtEpilogue. */
+uint32_t dt_cli_epilogues(const DtCli *cli);
 
 /* One line on stderr, "dtc: ..."; returns code. */
 int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

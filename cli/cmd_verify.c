@@ -72,7 +72,8 @@ static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerO
 int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
 {
     const DtJudgeProgram task = {.options = options,
-                                 .steps = STEPS};
+                                 .steps = STEPS,
+                                 .epilogues = dt_cli_epilogues(cli)};
     DtJudgement judgement;
     DtText shrunk = {0}, text = {0};
     DtDiags *diags = dt_diag_new(cli->arena);

@@ -189,6 +189,7 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
                              .parallel = program->parallel,
                              .cluster = program->cluster,
                              .target = dt_target_find(cli->target)->kind,
+                             .epilogues = dt_cli_epilogues(cli),
                              .unfused = cli->unfused};
     Watch watch = {.cli = cli, .proof = proof};
     dt_verify_require(program->module, "lowering");

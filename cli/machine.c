@@ -58,6 +58,7 @@ static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions 
         DT_BUG("a program is accepted twice and refused the third time");
     DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
                              .target = dt_target_find(machine->cli->target)->kind,
+                             .epilogues = dt_cli_epilogues(machine->cli),
                              .unfused = machine->cli->unfused};
     dt_passes_run(program->module, &context, NULL, NULL);
     if (dt_diag_errors(diags) || !dt_codegen_check(program->module))

@@ -267,6 +267,8 @@ void dt_emit_op(DtEmit *e, const DtOp *op)
         return;
     } else if (op->kind == DT_OP_DOT) {
         emit_product(e, op);
+    } else if (dt_op_is_product(op)) {
+        dt_epilogue_emit(e, op);
     } else if (op->kind == DT_OP_COPY) {
         emit_copy(e, op);
     } else if (op->kind == DT_OP_CALL) {

@@ -13,6 +13,7 @@
  *   concat.c  what is joined
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
+ *   epilogue.c  and what these do with their results
  *   attend.c  attention in tiles; attend_parts.c what its ops are
  *   hidden.c  what becomes of scores that its mask hides
  *   reach.c   how far its mask lets queries look
@@ -404,6 +405,13 @@ bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate);
+/* The record of that product into c; false if there is none. ret_swapped: its A is the second operand. */
+bool dt_gemm_product(const DtEmit *e, const DtOp *op, const DtView operands[2], const DtView *c, DtPlanGemm *ret_gemm,
+                     bool *ret_swapped);
+uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan */
+
+/* epilogue.c: a product and what its library does besides, as one instruction; or, as it lies, op by op. */
+void dt_epilogue_emit(DtEmit *e, const DtOp *op);
 /* Copies operands so that it is true, if that pays: of a product that says `copies`. */
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out);
 

@@ -10,9 +10,22 @@
 
 _Static_assert((int)DT_PRODUCT_BATCH == (int)DT_PLAN_MAX_BATCH, "products fit into records");
 
-static uint32_t descriptor(DtEmit *e, const DtProduct *p, const DtView views[2], const DtView *c, bool accumulate)
+uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm)
 {
-    DtPlanGemm g = {.n_batch = p->n_batch, .accumulate = accumulate, .dtype_a = views[p->swapped].dtype,
+    for (uint32_t i = 0; i < e->plan->gemms.n; i++)
+        if (memcmp(&e->plan->gemms.at[i], &gemm, sizeof gemm) == 0)
+            return i;
+    DT_PUSH(e->plan->arena, e->plan->gemms, gemm);
+    return e->plan->gemms.n - 1;
+}
+
+bool dt_gemm_product(const DtEmit *e, const DtOp *op, const DtView views[2], const DtView *c, DtPlanGemm *ret_gemm,
+                     bool *ret_swapped)
+{
+    DtProduct product, *p = &product;
+    if (!dt_product_find(&dt_target_limits[e->target->kind], op, &views[0], &views[1], c, p))
+        return false;
+    DtPlanGemm g = {.n_batch = p->n_batch, .dtype_a = views[p->swapped].dtype,
                     .dtype_b = views[!p->swapped].dtype, .dtype_c = c->dtype, .m = p->m, .n = p->n, .k = p->k,
                     .a_row = p->a_row, .a_col = p->a_col, .b_row = p->b_row, .b_col = p->b_col, .c_row = p->c_row,
                     .c_col = p->c_col};
@@ -20,11 +33,9 @@ static uint32_t descriptor(DtEmit *e, const DtProduct *p, const DtView views[2],
     memcpy(g.a_batch, p->a_batch, sizeof g.a_batch);
     memcpy(g.b_batch, p->b_batch, sizeof g.b_batch);
     memcpy(g.c_batch, p->c_batch, sizeof g.c_batch);
-    for (uint32_t i = 0; i < e->plan->gemms.n; i++)
-        if (memcmp(&e->plan->gemms.at[i], &g, sizeof g) == 0)
-            return i;
-    DT_PUSH(e->plan->arena, e->plan->gemms, g);
-    return e->plan->gemms.n - 1;
+    *ret_gemm = g;
+    *ret_swapped = p->swapped;
+    return true;
 }
 
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out)
@@ -48,13 +59,14 @@ void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const Dt
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate)
 {
     const DtView views[2] = {operands[0].view, operands[1].view};
-    DtProduct product;
-    if (!dt_product_find(&dt_target_limits[e->target->kind], op, &views[0], &views[1], &out->view, &product))
+    DtPlanGemm gemm;
+    bool swapped;
+    if (!dt_gemm_product(e, op, views, &out->view, &gemm, &swapped))
         return false;
-    const bool swapped = product.swapped;
+    gemm.accumulate = accumulate;
     DtEArg args[3] = {dt_place_arg(e, &operands[swapped], false), dt_place_arg(e, &operands[!swapped], false),
                       dt_place_arg(e, out, true)};
-    dt_inst_add(e, DT_INST_GEMM, descriptor(e, &product, views, &out->view, accumulate), 3, args, op);
+    dt_inst_add(e, DT_INST_GEMM, dt_gemm_record(e, gemm), 3, args, op);
     dt_note_do(e, &op, 1);
     dt_note_read(e, op->in[swapped]);
     dt_note_read(e, op->in[!swapped]);

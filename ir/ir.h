@@ -149,6 +149,10 @@ bool dt_op_has_axis(const DtOp *op, const char *axis);
 /* Made of constants, iotas and maps of them only (a mask, a position), and of what pass `fuse` says is drawn where it
  * is read: kernels compute it again wherever it is used. */
 bool dt_op_is_inline(const DtValue *value);
+/* A product and what its library does besides: an op `fused` with a contraction in it. Whether it adds its operand to
+ * the result, element by element. */
+bool dt_op_is_product(const DtOp *op);
+bool dt_op_adds(const DtOp *product, uint32_t operand);
 
 /* Whether the value is on its way: of communication that says `start`, or a result of a loop that such makes in each
  * iteration. */

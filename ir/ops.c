@@ -2,6 +2,8 @@
 /* The columns of ops.def that every layer needs. */
 #include "ir/ir.h"
 
+#include <string.h>
+
 enum { NO = 0, FIRST = 1, ALL = UINT8_MAX, BRANCHES = ALL - FIRST };
 enum { VIEW = DT_DATA_VIEW, MOVE = DT_DATA_MOVE, MAKE = DT_DATA_MAKE };
 enum { AGAIN = DT_TRAIT_AGAIN, ZERO = DT_TRAIT_ZERO, OWN = DT_TRAIT_OWN, DEAR = DT_TRAIT_DEAR,
@@ -62,6 +64,19 @@ bool dt_op_is_inline(const DtValue *value)
         is = dt_op_is_inline(op->in[i]);
     ((DtValue *)(uintptr_t)value)->made_anew = is ? 2 : 1;
     return is;
+}
+
+bool dt_op_is_product(const DtOp *op) { return op->kind == DT_OP_FUSED && op->text; }
+
+bool dt_op_adds(const DtOp *product, uint32_t operand)
+{
+    const DtFunc *func = product->func;
+    bool adds = strcmp(product->text, "add") == 0 || strcmp(product->text, "bias_add") == 0;
+    for (uint32_t i = 0; adds && i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->kind == DT_OP_DOT && func->ops.at[i]->in[k] == func->inputs.at[operand])
+                adds = false;
+    return adds;
 }
 
 const DtValue *dt_op_viewed(const DtValue *value)

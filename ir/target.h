@@ -13,12 +13,22 @@ typedef enum DtTargetKind {
     DT_TARGET_KINDS
 } DtTargetKind;
 
+/* What may happen to a product's result: epilogues.def. */
+typedef enum DtEpilogue {
+#define DT_EPILOGUE(NAME, text, vector, matrix, meaning) DT_EPILOGUE_##NAME,
+#include "ir/epilogues.def"
+#undef DT_EPILOGUE
+    DT_EPILOGUES
+} DtEpilogue;
+enum { DT_EPILOGUES_ALL = (1 << DT_EPILOGUES) - 1 };
+
 typedef struct DtTargetLimits {
     uint32_t kernel_ops;    /* ops of a kernel, at most: each may need registers and a pointer */
     int64_t row_sum_least;  /* elements of a sum over rows that is made beside the rows, at least: a shorter one is */
                             /* not worth its loop */
     int64_t row_sums_most;  /* elements of all such sums of a kernel, at most: where it keeps them is small */
     int64_t row_align;      /* bytes of which the rows of a matrix begin at multiples: one access of the widest kind */
+    uint32_t epilogues;     /* that its library of products has: bits of DtEpilogue; if any, sums of operands, too */
     int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */
     uint32_t products;      /* bit per DtDtype: of which its library has products, into the same dtype or f32 */
     int64_t copy_pays;      /* products that each element of an operand is part of, at least, for a copy of it to be */

@@ -14,6 +14,7 @@ typedef struct DtPassContext {
     const DtParallelConfig *parallel; /* NULL: one rank */
     const DtClusterConfig *cluster;   /* NULL: this machine; its links */
     DtTargetKind target; /* what the program is lowered for */
+    uint32_t epilogues;  /* what products are joined with, bits of DtEpilogue (dt_target_limits has the target's) */
     bool inline_streams; /* calls of functions that stream do not outlive inlining: for tests */
     bool unfused;    /* every op is a kernel of its own: slow, the reference that tests compare with */
     bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */

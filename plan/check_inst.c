@@ -177,9 +177,14 @@ static DtWide span_bytes(const DtPlanGemm *gemm, int64_t rows, int64_t row, int6
 static bool check_gemm(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
-    if (!wants(at, 3, at->inst->ref, plan->n_gemms))
-        return false;
+    if (at->inst->ref >= plan->n_gemms)
+        return wants(at, 3, at->inst->ref, plan->n_gemms);
     const DtPlanGemm *gemm = &plan->gemms[at->inst->ref];
+    const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[gemm->epilogue];
+    const uint32_t vector = epilogue->vector ? 1 : 0, matrix = epilogue->matrix ? 1 : 0;
+    const int64_t unit = dt_kinds_size(gemm->dtype_c);
+    if (!wants(at, 3 + vector + matrix, 0, 1))
+        return false;
     DtWide a =
         span_bytes(gemm, gemm->m, gemm->a_row, gemm->k, gemm->a_col, gemm->a_batch, gemm->dtype_a);
     DtWide b =
@@ -188,7 +193,13 @@ static bool check_gemm(const CheckInst *at)
         span_bytes(gemm, gemm->m, gemm->c_row, gemm->n, gemm->c_col, gemm->c_batch, gemm->dtype_c);
     return check_address(at, 0, a, dt_kinds_size(gemm->dtype_a), false, false) &&
            check_address(at, 1, b, dt_kinds_size(gemm->dtype_b), false, false) &&
-           check_address(at, 2, c, dt_kinds_size(gemm->dtype_c), true, false);
+           check_address(at, 2, c, unit, true, false) &&
+           (!vector || check_address(at, 3, (gemm->epilogue == DT_PLAN_EPILOGUE_SUM_A ? gemm->m : gemm->n) * unit, unit,
+                                     epilogue->vector == DT_EPILOGUE_WRITE, false)) &&
+           (!matrix || check_address(at, 3 + vector,
+                                     span_bytes(gemm, gemm->m, gemm->matrix_row, gemm->n, gemm->matrix_col,
+                                                gemm->c_batch, gemm->dtype_c),
+                                     unit, epilogue->matrix == DT_EPILOGUE_WRITE, false));
 }
 
 static bool check_copy(const CheckInst *at)

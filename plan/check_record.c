@@ -430,6 +430,28 @@ static bool check_launches(Check *check)
     return true;
 }
 
+static bool is_real(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16; }
+
+/* What the record's epilogue asks of it. */
+static bool check_epilogue(Check *check, uint32_t i)
+{
+    const DtPlanGemm *g = &check->plan->gemms[i];
+    if (g->epilogue >= DT_PLAN_EPILOGUES)
+        return dt_check_fail(check, "GEMM", i, "epilogue %u", g->epilogue);
+    const bool has_matrix = dt_kinds_epilogues[g->epilogue].matrix != DT_EPILOGUE_NO;
+    const bool sums = dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE;
+    if (g->epilogue && (g->n_batch || g->c_col != 1 || (g->accumulate && !sums)))
+        return dt_check_fail(check, "GEMM", i, "epilogue `%s` of a product in batches, of columns or that adds up",
+                             dt_kinds_epilogues[g->epilogue].name);
+    const int64_t strides[] = {g->matrix_row, g->matrix_col};
+    for (int s = 0; s < 2; s++)
+        if (strides[s] < 0 || strides[s] > DT_PLAN_MAX_BYTES || (!has_matrix && strides[s]))
+            return dt_check_fail(check, "GEMM", i, "stride %lld of an epilogue", (long long)strides[s]);
+    if (has_matrix && (g->matrix_col != 1 || (g->m > 1 && g->matrix_row < g->n)))
+        return dt_check_fail(check, "GEMM", i, "rows of the epilogue's matrix coincide");
+    return true;
+}
+
 /* Sizes and strides of a GEMM; whether they lie within the buffers is the instruction's matter. */
 static bool check_gemms(Check *check)
 {
@@ -439,6 +461,11 @@ static bool check_gemms(Check *check)
         if (gemm->n_batch > DT_PLAN_MAX_BATCH || gemm->accumulate > 1)
             return dt_check_fail(check, "GEMM", i, "%u batch axes, accumulate %u", gemm->n_batch,
                                  gemm->accumulate);
+        if (!is_real(gemm->dtype_a) || !is_real(gemm->dtype_b) || !is_real(gemm->dtype_c))
+            return dt_check_fail(check, "GEMM", i, "multiplies %s and %s into %s", dt_kinds_name(gemm->dtype_a),
+                                 dt_kinds_name(gemm->dtype_b), dt_kinds_name(gemm->dtype_c));
+        if (!check_epilogue(check, i))
+            return false;
         const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
         const int64_t strides[] = {gemm->a_row, gemm->a_col, gemm->b_row,
                                    gemm->b_col, gemm->c_row, gemm->c_col};

@@ -28,6 +28,17 @@ static const char *const schedule_names[] = {"run", "loop", "end", "call", "set"
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
 
+static const char *const epilogue_names[] = {
+#define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) text,
+#include "plan/epilogues.def"
+#undef DT_PLAN_EPILOGUE
+};
+const DtEpilogueInfo dt_kinds_epilogues[DT_PLAN_EPILOGUES] = {
+#define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) {text, DT_EPILOGUE_##vector, DT_EPILOGUE_##matrix},
+#include "plan/epilogues.def"
+#undef DT_PLAN_EPILOGUE
+};
+
 #define N(names) (sizeof(names) / sizeof((names)[0]))
 _Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(arena_names) == DT_ARENA_KINDS &&
                    N(store_names) == DT_PLAN_STORES && N(init_names) == DT_PLAN_INITS,

@@ -64,6 +64,21 @@ typedef enum DtPlanSample {
     DT_PLAN_SAMPLES
 } DtPlanSample;
 
+/* What a product does with its result (epilogues.def), and with its fourth and fifth operand. */
+typedef enum DtPlanEpilogue {
+#define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) DT_PLAN_EPILOGUE_##NAME,
+#include "plan/epilogues.def"
+#undef DT_PLAN_EPILOGUE
+    DT_PLAN_EPILOGUES
+} DtPlanEpilogue;
+
+typedef enum DtEpilogueUse { DT_EPILOGUE_NO, DT_EPILOGUE_READ, DT_EPILOGUE_WRITE } DtEpilogueUse;
+typedef struct DtEpilogueInfo {
+    const char *name;
+    DtEpilogueUse vector, matrix;
+} DtEpilogueInfo;
+extern const DtEpilogueInfo dt_kinds_epilogues[DT_PLAN_EPILOGUES];
+
 /* Bytes of an element; 0 for a number that is no dtype. */
 int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);

@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 12, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 13, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -162,14 +162,16 @@ typedef struct DtPlanLaunch {
     uint32_t shared, reserved; /* bytes of memory that a block's threads share: at most 232,448 */
 } DtPlanLaunch;
 
-/* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. */
+/* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. epilogue (kinds.h): what else happens, at
+ * c_col = 1 and without batch axes, and if it adds up in C, sums of A or B alone. */
 typedef struct DtPlanGemm {
     uint32_t n_batch, accumulate;       /* accumulate 1: add to C */
-    uint32_t dtype_a, dtype_b, dtype_c, reserved;
+    uint32_t dtype_a, dtype_b, dtype_c, epilogue;
     int64_t m, n, k;
     int64_t batch[DT_PLAN_MAX_BATCH];
     int64_t a_batch[DT_PLAN_MAX_BATCH], b_batch[DT_PLAN_MAX_BATCH], c_batch[DT_PLAN_MAX_BATCH];
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+    int64_t matrix_row, matrix_col;     /* of the epilogue's matrix; 0: it has none */
 } DtPlanGemm;
 
 /* BLOK: how the blocks lie that members of a group exchange. A block is an array of extent[] elements, outermost
@@ -205,7 +207,7 @@ typedef struct DtPlanArg {
  * negative. */
 typedef enum DtPlanInstKind {
     DT_INST_KERNEL,         /* ref: kernel; n_pointers addresses, then n_integers integers */
-    DT_INST_GEMM,           /* ref: gemm; A, B, C */
+    DT_INST_GEMM,           /* ref: gemm; A, B, C, then the epilogue's vector and matrix */
     DT_INST_COPY,           /* to, from; count bytes */
     DT_INST_ZERO,           /* to; count bytes */
     DT_INST_READ,           /* ref: reader; one address per input, then first row and number of rows (of the batch) */

@@ -63,12 +63,31 @@ enum { /* values of its enumerations */
        COMPUTE_32F = 68,
        DESC_TRANSPOSED_A = 3,
        DESC_TRANSPOSED_B = 4,
+       DESC_EPILOGUE = 7,
+       DESC_VECTOR = 8, /* BIAS_POINTER */
+       DESC_MATRIX = 11, /* EPILOGUE_AUX_POINTER */
+       DESC_MATRIX_LEAD = 12,
        LAYOUT_BATCH = 5,
        LAYOUT_BATCH_STRIDE = 6,
        PREFERENCE_WORKSPACE = 1,
        PREFERENCE_ALIGNED_A = 5, /* then B, C, D */
        OP_TRANSPOSED = 1
 };
+
+/* By DtPlanEpilogue: cublasLtEpilogue_t. Sums are of the left operand here; SUM_A and SUM_B are of its A or B. */
+enum { SUMS_LEFT = 256, SUMS_RIGHT = 512 };
+static const uint32_t epilogues[DT_PLAN_EPILOGUES] = {
+    [DT_PLAN_EPILOGUE_NONE] = 1,      [DT_PLAN_EPILOGUE_BIAS] = 4,        [DT_PLAN_EPILOGUE_ADD] = 1,
+    [DT_PLAN_EPILOGUE_BIAS_ADD] = 4,  [DT_PLAN_EPILOGUE_RELU] = 2,        [DT_PLAN_EPILOGUE_BIAS_RELU] = 6,
+    [DT_PLAN_EPILOGUE_GELU] = 32,     [DT_PLAN_EPILOGUE_BIAS_GELU] = 36,  [DT_PLAN_EPILOGUE_GELU_AUX] = 160,
+    [DT_PLAN_EPILOGUE_BIAS_GELU_AUX] = 164, [DT_PLAN_EPILOGUE_DGELU] = 192,
+};
+
+/* Its C is another matrix than D. */
+static bool adds_matrix(const DtPlanGemm *g)
+{
+    return g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
+}
 
 static int type_of(uint32_t dtype)
 {
@@ -154,8 +173,8 @@ bool dt_cuda_product_of(const DtPlanGemm *gemm, DtCudaProduct *ret_product)
 typedef struct Row {
     DtCudaProduct of;
     Desc *desc;
-    Layout *left, *right, *out;
-    uint32_t aligned[3]; /* bytes of which A, B and C begin at multiples wherever they are multiplied */
+    Layout *left, *right, *out, *added; /* added: of what the epilogue adds, which may lie in other rows; else out */
+    uint32_t aligned[DT_GEMM_OPERANDS]; /* bytes of which these begin at multiples wherever they are multiplied */
     Algo algo;
 } Row;
 
@@ -177,6 +196,33 @@ static bool make_layout(const Library *l, const DtCudaMatrix *m, uint32_t dtype,
            l->layout_set(*ret_layout, LAYOUT_BATCH_STRIDE, &m->batch, sizeof m->batch) == 0;
 }
 
+/* Addresses are said again with each product; before, only how they are aligned. */
+static bool say_operands(const Library *l, const DtPlanGemm *g, Row *row, uint64_t vector, uint64_t matrix)
+{
+    return (!dt_kinds_epilogues[g->epilogue].vector ||
+            l->desc_set(row->desc, DESC_VECTOR, &vector, sizeof vector) == 0) &&
+           (!dt_kinds_epilogues[g->epilogue].matrix || adds_matrix(g) ||
+            l->desc_set(row->desc, DESC_MATRIX, &matrix, sizeof matrix) == 0);
+}
+
+static bool make_epilogue(const Library *l, const DtPlanGemm *g, Row *row)
+{
+    const DtCudaProduct *p = &row->of;
+    DtCudaMatrix added = p->out;
+    uint32_t epilogue = epilogues[g->epilogue];
+    if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE)
+        epilogue = (g->epilogue == DT_PLAN_EPILOGUE_SUM_B) == p->left_is_b ? SUMS_LEFT : SUMS_RIGHT;
+    else if (g->epilogue && !p->left_is_b)
+        return false; /* its vector is of columns of C, which are rows there */
+    added.lead = g->matrix_row ? g->matrix_row : added.lead;
+    row->added = row->out;
+    if (adds_matrix(g) && !make_layout(l, &added, g->dtype_c, p->batch, &row->added))
+        return false;
+    return l->desc_set(row->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue) == 0 &&
+           (!dt_kinds_epilogues[g->epilogue].matrix || adds_matrix(g) ||
+            l->desc_set(row->desc, DESC_MATRIX_LEAD, &added.lead, sizeof added.lead) == 0);
+}
+
 static bool make_row(const Library *l, const DtPlanGemm *g, Row *row)
 {
     const DtCudaProduct *p = &row->of;
@@ -188,7 +234,7 @@ static bool make_row(const Library *l, const DtPlanGemm *g, Row *row)
            make_layout(l, &p->left, p->left_is_b ? g->dtype_b : g->dtype_a, p->batch, &row->left) &&
            make_layout(l, &p->right, p->left_is_b ? g->dtype_a : g->dtype_b, p->batch,
                        &row->right) &&
-           make_layout(l, &p->out, g->dtype_c, p->batch, &row->out);
+           make_layout(l, &p->out, g->dtype_c, p->batch, &row->out) && make_epilogue(l, g, row);
 }
 
 /* The largest power of two that divides both. */
@@ -199,16 +245,18 @@ static uint32_t common(uint32_t aligned, int64_t bytes)
     return aligned;
 }
 
-/* What is true of A, B and C in all instructions, at all values of registers and coordinates. */
+/* What is true of all operands in all instructions, at all values of registers and coordinates. */
 static void find_aligned(const DtPlan *plan, Row *rows)
 {
     for (uint32_t i = 0; i < plan->n_gemms; i++)
-        for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
             rows[i].aligned[k] = ALIGNED;
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[i];
-        for (uint32_t k = 0; inst->kind == DT_INST_GEMM && k < 3; k++) {
-            const DtPlanArg *arg = &plan->args[inst->first_arg + k];
+        for (uint32_t a = 0; inst->kind == DT_INST_GEMM && a + inst->guards < inst->n_args; a++) {
+            const bool only_matrix = !dt_kinds_epilogues[plan->gemms[inst->ref].epilogue].vector;
+            const uint32_t k = a == DT_GEMM_VECTOR && only_matrix ? (uint32_t)DT_GEMM_MATRIX : a;
+            const DtPlanArg *arg = &plan->args[inst->first_arg + a];
             uint32_t *aligned = &rows[inst->ref].aligned[k];
             *aligned = common(*aligned, arg->base);
             for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
@@ -229,11 +277,11 @@ static void step_aligned(const DtPlanGemm *g, Row *row)
             row->aligned[k] = common(row->aligned[k], batch[k][d] * dt_kinds_size(dtypes[k]));
 }
 
-static bool prefer(const Library *l, Preference *preference, const Row *row)
+static bool prefer(const Library *l, Preference *preference, const DtPlanGemm *g, const Row *row)
 {
     const bool swapped = row->of.left_is_b;
-    const uint32_t aligned[] = {row->aligned[swapped ? 1 : 0], row->aligned[swapped ? 0 : 1], row->aligned[2],
-                                row->aligned[2]};
+    const uint32_t aligned[] = {row->aligned[swapped ? 1 : 0], row->aligned[swapped ? 0 : 1],
+                                row->aligned[adds_matrix(g) ? DT_GEMM_MATRIX : DT_GEMM_C], row->aligned[DT_GEMM_C]};
     bool good = true;
     for (int k = 0; good && k < 4; k++)
         good = l->preference_set(preference, PREFERENCE_ALIGNED_A + k, &aligned[k], sizeof aligned[k]) == 0;
@@ -246,8 +294,9 @@ static bool choose(const DtCudaProducts *products, Preference *preference, const
     Proposal first = {.workspace = 0};
     int n = 0;
     step_aligned(g, row);
-    if (!prefer(&products->library, preference, row) ||
-        products->library.propose(products->handle, row->desc, row->left, row->right, row->out,
+    if (!prefer(&products->library, preference, g, row) ||
+        !say_operands(&products->library, g, row, row->aligned[DT_GEMM_VECTOR], row->aligned[DT_GEMM_MATRIX]) ||
+        products->library.propose(products->handle, row->desc, row->left, row->right, row->added,
                                   row->out, preference, 1, &first, &n) != 0 ||
         n < 1 || first.state != 0)
         return false;
@@ -272,9 +321,10 @@ static DtStatus open_rows(DtCudaProducts *products)
             !choose(products, preference, g, row))
             status = dt_status_fail(
                 DT_EXIT_FAILED,
-                "product %u of the plan, %lld x %lld x %lld of %s, is none that cuBLASLt does "
+                "product %u of the plan, %lld x %lld x %lld of %s with epilogue `%s`, is none that cuBLASLt does "
                 "on this device",
-                i, (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a));
+                i, (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a),
+                dt_kinds_epilogues[g->epilogue].name);
     }
     if (preference)
         l->preference_free(preference);
@@ -301,20 +351,22 @@ DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCuda
                  : open_rows(products);
 }
 
-bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, uint64_t a, uint64_t b,
-                          uint64_t c)
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS])
 {
     const DtPlanGemm *g = &products->plan->gemms[gemm];
-    const Row *row = &products->rows[gemm];
-    const float one = 1, kept = g->accumulate ? 1 : 0;
+    Row *row = &products->rows[gemm];
+    const float one = 1, kept = g->accumulate || adds_matrix(g) ? 1 : 0;
     DtGemmBatch batch = dt_gemm_batch(g, row->of.loops);
+    if (!say_operands(&products->library, g, row, at[DT_GEMM_VECTOR], at[DT_GEMM_MATRIX]))
+        return false;
     do {
-        const uint64_t at_a = a + (uint64_t)(batch.a * dt_kinds_size(g->dtype_a));
-        const uint64_t at_b = b + (uint64_t)(batch.b * dt_kinds_size(g->dtype_b));
-        const uint64_t at_c = c + (uint64_t)(batch.c * dt_kinds_size(g->dtype_c));
+        const uint64_t at_a = at[DT_GEMM_A] + (uint64_t)(batch.a * dt_kinds_size(g->dtype_a));
+        const uint64_t at_b = at[DT_GEMM_B] + (uint64_t)(batch.b * dt_kinds_size(g->dtype_b));
+        const uint64_t at_d = at[DT_GEMM_C] + (uint64_t)(batch.c * dt_kinds_size(g->dtype_c));
+        const uint64_t at_c = adds_matrix(g) ? at[DT_GEMM_MATRIX] : at_d;
         if (products->library.multiply(
                 products->handle, row->desc, &one, row->of.left_is_b ? at_b : at_a, row->left,
-                row->of.left_is_b ? at_a : at_b, row->right, &kept, at_c, row->out, at_c, row->out,
+                row->of.left_is_b ? at_a : at_b, row->right, &kept, at_c, row->added, at_d, row->out,
                 &row->algo, products->workspace, WORKSPACE, products->stream) != 0)
             return false;
     } while (dt_gemm_batch_next(&batch));
@@ -330,8 +382,10 @@ void dt_cuda_products_close(DtCudaProducts *products)
         Row *row = &products->rows[i];
         if (row->desc)
             l->desc_free(row->desc);
-        for (int k = 0; k < 3; k++) {
-            Layout *layout = k == 0 ? row->left : k == 1 ? row->right : row->out;
+        for (int k = 0; k < 4; k++) {
+            Layout *layout = k == 0 ? row->left : k == 1 ? row->right : k == 2 ? row->out : row->added;
+            if (k == 3 && layout == row->out)
+                break;
             if (layout)
                 l->layout_free(layout);
         }

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "plan/plan.h"
 #include "runtime/cuda_driver.h"
+#include "runtime/runtime.h"
 
 /* A matrix as BLAS has it: columns are adjacent, `lead` elements apart; transposed: the product reads its transpose. */
 typedef struct DtCudaMatrix {
@@ -34,8 +35,7 @@ typedef struct DtCudaProducts DtCudaProducts;
  * old, a product that it does not do, with its number. */
 DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
                                DtCudaStream *stream, DtCudaProducts **ret_products);
-bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, uint64_t a, uint64_t b,
-                          uint64_t c);
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS]);
 uint64_t dt_cuda_products_bytes(const DtPlan *plan); /* of the workspace that a plan's need */
 void dt_cuda_products_close(DtCudaProducts *products);
 

@@ -30,9 +30,12 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
     dt_device_cpu.kernel(state, kernel, n_pointers, at, integers);
 }
 
-static bool run_gemm(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c)
+static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS])
 {
-    return dt_device_cpu.gemm(state, gemm, near(a), near(b), near(c));
+    DtDeviceAt there[DT_GEMM_OPERANDS];
+    for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
+        there[k] = near(at[k]);
+    return dt_device_cpu.gemm(state, gemm, there);
 }
 
 static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)

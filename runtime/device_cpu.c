@@ -60,9 +60,10 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
     state->kernels[kernel](at, integers);
 }
 
-static bool run_gemm(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c)
+static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS])
 {
-    return dt_gemm_run(&state->gemms, gemm, real(a), real(b), real(c));
+    return dt_gemm_join(&state->gemms, gemm, real(at[DT_GEMM_A]), real(at[DT_GEMM_B]), real(at[DT_GEMM_C]),
+                        real(at[DT_GEMM_VECTOR]), real(at[DT_GEMM_MATRIX]));
 }
 
 static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)

@@ -286,9 +286,12 @@ static void zero(DtDeviceState *state, DtDeviceAt to, int64_t bytes)
              "clear memory");
 }
 
-static bool run_gemm(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c)
+static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS])
 {
-    return dt_cuda_products_run(state->products, gemm, a.at, b.at, c.at);
+    uint64_t there[DT_GEMM_OPERANDS];
+    for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
+        there[k] = at[k].at;
+    return dt_cuda_products_run(state->products, gemm, there);
 }
 
 /* ---- times ---- */

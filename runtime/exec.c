@@ -4,6 +4,7 @@
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
  * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
  * all values of the registers. */
+#include "plan/kinds.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
 #include "runtime/profile.h"
@@ -113,16 +114,26 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
     }
 }
 
+static bool run_gemm(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[rank->plan->gemms[inst->ref].epilogue];
+    DtDeviceAt at[DT_GEMM_OPERANDS] = {{0}};
+    uint32_t arg = inst->first_arg;
+    for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
+        if (k <= DT_GEMM_C || (k == DT_GEMM_VECTOR ? epilogue->vector : epilogue->matrix))
+            at[k] = address_of(exec, arg++);
+    return rank->device_ops->gemm(rank->device, inst->ref, at) ||
+           dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
+}
+
 static bool run_inst(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
     uint32_t at = inst->first_arg;
     switch (inst->kind) {
     case DT_INST_KERNEL: run_kernel(exec, inst); return true;
-    case DT_INST_GEMM:
-        return rank->device_ops->gemm(rank->device, inst->ref, address_of(exec, at),
-                                      address_of(exec, at + 1), address_of(exec, at + 2)) ||
-               dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
+    case DT_INST_GEMM: return run_gemm(exec, inst);
     case DT_INST_COPY:
         rank->device_ops->copy(rank->device, address_of(exec, at), address_of(exec, at + 1),
                                inst->count);

@@ -48,9 +48,11 @@ static void prepare_all(DtGemms *gemms, DtArena *memory)
     uint32_t n = gemms->plan->n_gemms;
     gemms->ways = DT_NEW_ARRAY(memory, uint8_t, n);
     gemms->numbers = DT_NEW_ARRAY(memory, uint32_t, n);
+    gemms->inner = DT_NEW_ARRAY(memory, DtPlanGemm, n);
     gemms->wide = dt_gemm_wide_new(memory, gemms->ops, gemms->library, n, n);
     for (uint32_t i = 0; i < n; i++) {
-        const DtPlanGemm *g = &gemms->plan->gemms[i];
+        const DtPlanGemm *g = &gemms->inner[i];
+        gemms->inner[i] = dt_gemm_epilogue_inner(&gemms->plan->gemms[i]);
         if (gemms->ops->prepare(gemms->library, i, g))
             gemms->ways[i] = DT_GEMM_BY_LIBRARY;
         else if (dt_gemm_wide_prepare(gemms->wide, memory, g, &gemms->numbers[i]))
@@ -91,6 +93,23 @@ bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void
     if (way == DT_GEMM_BY_TILES)
         return dt_gemm_wide_run(gemms->wide, gemms->numbers[index], a, b, c);
     dt_gemm_plain_run(&gemms->plan->gemms[index], a, b, c);
+    return true;
+}
+
+bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c, void *vector,
+                  void *matrix)
+{
+    const DtPlanGemm *g = &gemms->plan->gemms[index];
+    if (!g->epilogue)
+        return dt_gemm_run(gemms, index, a, b, c);
+    if (!gemms->ways || gemms->ways[index] == DT_GEMM_BY_LOOPS) {
+        dt_gemm_plain_join(g, a, b, c, vector, matrix);
+        return true;
+    }
+    dt_gemm_epilogue_begin(g, c, matrix);
+    if (!dt_gemm_run(gemms, index, a, b, c))
+        return false;
+    dt_gemm_epilogue_end(g, a, b, c, vector, matrix);
     return true;
 }
 

@@ -28,6 +28,20 @@ extern const DtGemmOps dt_gemm_onednn, dt_gemm_openblas;
 
 /* The reference: three loops, sums in double, any strides; f32, bf16 and f16. */
 void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c);
+/* With the record's epilogue, which works on the sums in double. */
+void dt_gemm_plain_join(const DtPlanGemm *gemm, const void *a, const void *b, void *c, void *vector, void *matrix);
+
+double dt_gemm_get(const void *matrix, int64_t at, uint32_t dtype);
+void dt_gemm_put(void *matrix, int64_t at, uint32_t dtype, float value);
+
+/* Epilogues of products (gemm_epilogue.c). Element (i, j) of C by its sum x, in double. */
+double dt_gemm_epilogue_of(const DtPlanGemm *gemm, double x, int64_t i, int64_t j, const void *vector, void *matrix);
+/* What happens in loops before and behind a product that a library does, and the product that it does. */
+DtPlanGemm dt_gemm_epilogue_inner(const DtPlanGemm *gemm);
+void dt_gemm_epilogue_begin(const DtPlanGemm *gemm, void *c, const void *matrix);
+void dt_gemm_epilogue_end(const DtPlanGemm *gemm, const void *a, const void *b, void *c, void *vector, void *matrix);
+/* The sums of A's rows or B's columns. */
+void dt_gemm_epilogue_sum(const DtPlanGemm *gemm, const void *a, const void *b, void *vector);
 
 /* The products of one record in turn: where in its three matrices each begins, in elements. The first n batch axes
  * are gone through. */
@@ -46,6 +60,7 @@ typedef enum DtGemmWay { DT_GEMM_BY_LOOPS, DT_GEMM_BY_LIBRARY, DT_GEMM_BY_TILES 
 /* A plan's products on the chosen library. */
 typedef struct DtGemms {
     const DtPlan *plan;
+    DtPlanGemm *inner;    /* records without their epilogues: what a library does */
     const DtGemmOps *ops; /* NULL: plain */
     DtGemmLibrary *library;
     DtGemmWide *wide;  /* what the library does not do itself: tile by tile */
@@ -57,6 +72,9 @@ typedef struct DtGemms {
 /* kind DEFAULT: oneDNN where it suits the processor, else OpenBLAS, else oneDNN all the same, else an error. */
 DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGemms *ret_gemms);
 bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c);
+/* With the record's epilogue, whose vector and matrix may be NULL if it has none. */
+bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c, void *vector,
+                  void *matrix);
 uint64_t dt_gemm_workspace(const DtGemms *gemms);
 void dt_gemm_close(DtGemms *gemms);
 

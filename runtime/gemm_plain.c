@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 
-static double get(const void *matrix, int64_t at, uint32_t dtype)
+double dt_gemm_get(const void *matrix, int64_t at, uint32_t dtype)
 {
     uint16_t bits = dtype == DT_PLAN_F32 ? 0 : ((const uint16_t *)matrix)[at];
     return dtype == DT_PLAN_F32   ? ((const float *)matrix)[at]
@@ -13,7 +13,7 @@ static double get(const void *matrix, int64_t at, uint32_t dtype)
                                   : dt_half_from_bf16(bits);
 }
 
-static void put(void *matrix, int64_t at, uint32_t dtype, float value)
+void dt_gemm_put(void *matrix, int64_t at, uint32_t dtype, float value)
 {
     if (dtype == DT_PLAN_F32)
         ((float *)matrix)[at] = value;
@@ -23,16 +23,24 @@ static void put(void *matrix, int64_t at, uint32_t dtype, float value)
 
 void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *c)
 {
+    dt_gemm_plain_join(g, a, b, c, NULL, NULL);
+}
+
+void dt_gemm_plain_join(const DtPlanGemm *g, const void *a, const void *b, void *c, void *vector, void *matrix)
+{
     DtGemmBatch at = dt_gemm_batch(g, g->n_batch);
     do {
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t j = 0; j < g->n; j++) {
                 int64_t to = at.c + i * g->c_row + j * g->c_col;
-                double sum = g->accumulate ? get(c, to, g->dtype_c) : 0;
+                double sum = g->accumulate ? dt_gemm_get(c, to, g->dtype_c) : 0;
                 for (int64_t k = 0; k < g->k; k++)
-                    sum += get(a, at.a + i * g->a_row + k * g->a_col, g->dtype_a) *
-                           get(b, at.b + k * g->b_row + j * g->b_col, g->dtype_b);
-                put(c, to, g->dtype_c, (float)sum);
+                    sum += dt_gemm_get(a, at.a + i * g->a_row + k * g->a_col, g->dtype_a) *
+                           dt_gemm_get(b, at.b + k * g->b_row + j * g->b_col, g->dtype_b);
+                if (g->epilogue)
+                    sum = dt_gemm_epilogue_of(g, sum, i, j, vector, matrix);
+                dt_gemm_put(c, to, g->dtype_c, (float)sum);
             }
     } while (dt_gemm_batch_next(&at));
+    dt_gemm_epilogue_sum(g, a, b, vector);
 }

@@ -285,6 +285,9 @@ extern const DtCommOps dt_comm_shm; /* comm_shm.c */
 /* Bytes that comm_shm wants in the mapping (DtSharedLayout.comm_bytes), zeroed at start. */
 uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 
+/* Of a product: A, B, C, and its epilogue's vector and matrix, 0 if it has none. */
+enum { DT_GEMM_A, DT_GEMM_B, DT_GEMM_C, DT_GEMM_VECTOR, DT_GEMM_MATRIX, DT_GEMM_OPERANDS };
+
 /* Device: its memory, and the work of one instruction. */
 typedef struct DtDeviceOps {
     const char *name;
@@ -298,7 +301,7 @@ typedef struct DtDeviceOps {
     DtDeviceAt (*address)(char *mapped);
     void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
                    const int64_t *integers);
-    bool (*gemm)(DtDeviceState *state, uint32_t gemm, DtDeviceAt a, DtDeviceAt b, DtDeviceAt c);
+    bool (*gemm)(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS]);
     void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes); /* they may overlap */
     void (*zero)(DtDeviceState *state, DtDeviceAt to, int64_t bytes);
     /* From and to memory of the process, after all that was begun before, done when they return. */

@@ -161,6 +161,7 @@ typedef struct Doing {
     uint32_t read[MOST]; /* values */
     const DtPlanArg *from[MOST];
     PlanPlace first, second; /* of the first two read values */
+    PlanPlace more[PLAN_PRODUCT - 2]; /* of those behind them */
     uint32_t n_read;
     Write *writes;
     uint32_t n_writes;
@@ -327,6 +328,8 @@ static bool read_args(PlanWalk *walk, Doing *doing)
             return false;
         if (doing->n_read < 2)
             *(doing->n_read ? &doing->second : &doing->first) = place;
+        else if (doing->n_read < PLAN_PRODUCT)
+            doing->more[doing->n_read - 2] = place;
         doing->read[doing->n_read] = value;
         doing->from[doing->n_read++] = arg;
     }
@@ -516,17 +519,42 @@ static uint32_t described(const DtPlanGemm *g, PlanIndex *ret_at)
     return dt_certplan_runs(ret_at, n);
 }
 
+static const CertOp *joined(PlanWalk *walk, const Doing *doing)
+{
+    const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
+    if (!g->epilogue)
+        return doing->n_ops == 1 && strcmp(doing->ops[0]->kind, "dot") == 0 && doing->n_read == 2 &&
+                       doing->n_writes == 1
+                   ? doing->ops[0]
+                   : NULL;
+    PlanProduct p = {.n_read = doing->n_read, .n_written = doing->n_writes, .from = {doing->first, doing->second}};
+    if (doing->n_read > PLAN_PRODUCT || doing->n_writes > PLAN_PRODUCT || doing->n_read < 2 || !doing->n_writes)
+        return NULL;
+    for (uint32_t i = 0; i < doing->n_read; i++) {
+        p.read[i] = doing->read[i];
+        if (i >= 2)
+            p.from[i] = doing->more[i - 2];
+    }
+    for (uint32_t i = 0; i < doing->n_writes; i++) {
+        p.written[i] = doing->writes[i].value;
+        p.to[i] = doing->writes[i].place;
+        if (i && doing->writes[i].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED))
+            return NULL; /* only C is added to */
+    }
+    return dt_certplan_joined(walk, g, doing->ops, doing->n_ops, &p);
+}
+
 /* The contraction's axes are those that a product of these strides sums: the indices of the descriptor are the axes. */
 static bool is_gemm(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
     PlanIndex have[3 * CERT_RANK], want[3 * CERT_RANK];
-    if (doing->n_ops != 1 || strcmp(doing->ops[0]->kind, "dot") != 0 || doing->n_read != 2 ||
-        doing->n_writes != 1)
-        return dt_certplan_fail(walk, "a matrix product is none of two values");
+    const CertOp *dot = joined(walk, doing);
+    if (!dot)
+        return dt_certplan_fail(walk, g->epilogue ? "a matrix product does not do to its result what its ops do"
+                                                  : "a matrix product is none of two values");
     uint32_t n = described(g, have);
     bool same = n == product(doing, want) && memcmp(have, want, n * sizeof have[0]) == 0;
-    const CertOp *dot = doing->ops[0];
     bool order = (doing->read[0] == dot->in[0] && doing->read[1] == dot->in[1]) ||
                  (doing->read[0] == dot->in[1] && doing->read[1] == dot->in[0]);
     bool adds = doing->writes[0].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED);

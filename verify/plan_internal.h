@@ -42,6 +42,13 @@ typedef struct PlanIndex {
     int64_t extent, step[3];
 } PlanIndex;
 
+/* Operands of a product: A, B, then what its epilogue reads; C, then what that writes. */
+enum { PLAN_PRODUCT = 4, PLAN_PRODUCT_OPS = 64 };
+typedef struct PlanProduct {
+    uint32_t read[PLAN_PRODUCT], written[PLAN_PRODUCT], n_read, n_written; /* values */
+    PlanPlace from[PLAN_PRODUCT], to[PLAN_PRODUCT];
+} PlanProduct;
+
 typedef enum PlanRegionKind {
     PLAN_VALUE,
     PLAN_ADDED,
@@ -338,6 +345,11 @@ uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
+
+/* plan_epilogue.c: the contraction among the ops, if they are all that a record with an epilogue does; else
+ * NULL. */
+const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops, uint32_t n_ops,
+                                 const PlanProduct *p);
 
 /* plan_find.c */
 bool dt_certplan_is_view(const CertOp *op);

@@ -6,6 +6,7 @@
 
 #include "base/digest.h"
 #include "base/hostcache.h"
+#include "plan/kinds.h"
 
 #include <string.h>
 
@@ -145,6 +146,12 @@ static DtStatus build(DtEmit *e)
 
 /* ---- products, attention ---- */
 
+/* cuBLASLt's limits: rows of GELU's input lie 16 bytes apart or a multiple of that, and so do those that it adds. */
+static bool joins(const DtPlanGemm *gemm)
+{
+    return gemm->matrix_row % 8 == 0 && gemm->matrix_row * dt_kinds_size(gemm->dtype_c) % 16 == 0;
+}
+
 enum { MOST_BLOCKS = 64, ROWS = 128 };
 
 static int64_t block_rows(int64_t n)
@@ -165,6 +172,7 @@ const DtTargetRow dt_target_cuda = {
     .says_lines = true,
     .build = build,
     .attends = dt_cuda_attends,
+    .joins = joins,
     .blocks_most = MOST_BLOCKS,
     .block_rows = block_rows,
 };

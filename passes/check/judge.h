@@ -77,6 +77,7 @@ typedef struct DtJudgeProgram {
     uint32_t steps;
     bool as_it_is; /* never shrink */
     bool rounds;
+    uint32_t epilogues; /* with which machine code is made (DtPassContext): biases may have copies */
 } DtJudgeProgram;
 
 typedef enum DtJudgeVerdict {

@@ -315,7 +315,7 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, cons
     DtJudgeVerdict verdict = DT_JUDGE_DIFFERS;
     uint32_t wrong = 0;
     *ret_machine = (DtJudgeMachine){.steps = task->steps};
-    m->program = dt_judge_serial_program(arena, options);
+    m->program = dt_judge_serial_program(arena, options, task->epilogues);
     m->serial = m->program->module;
     if (!m->program->train)
         return DT_JUDGE_REJECTED;

@@ -40,13 +40,14 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *
     return program;
 }
 
-DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options)
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options, uint32_t epilogues)
 {
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
     if (!program)
         DT_BUG("a program is accepted once and refused the second time");
     program->parallel = NULL;
     DtPassContext context = context_of(program);
+    context.epilogues = epilogues;
     for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++)
         dt_passes[i].run(program->module, &context);
     dt_verify_require(program->module, "differentiation");
@@ -62,7 +63,7 @@ static const DtModule *loss_of(DtArena *arena, const DtLowerOptions *options)
 
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options)
 {
-    return dt_judge_serial_program(arena, options)->module;
+    return dt_judge_serial_program(arena, options, 0)->module;
 }
 
 /* ---- work ---- */

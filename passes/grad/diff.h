@@ -62,6 +62,7 @@ struct DtDiff {
     DtArena *arena;
     DtActivity *activities;
     DtDerivative *derivatives;
+    bool adds; /* the target's library adds vectors to products */
 };
 
 /* What is known of one value of the primal function. */

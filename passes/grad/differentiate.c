@@ -223,7 +223,7 @@ static void differentiate(DtModule *module, DtEntryPoint *entry, const DtPassCon
 {
     DtFunc *loss = entry->func;
     check_loss(loss);
-    DtDiff diff = {.module = module, .arena = module->arena};
+    DtDiff diff = {.module = module, .arena = module->arena, .adds = context && context->epilogues};
     Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
     g.trains = trained_by(module, context, entry->objective);
     g.derivative = derive_step(&diff, &g.step, g.trains);

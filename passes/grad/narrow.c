@@ -13,7 +13,8 @@
  *             result store=w                              result store=w's master, result store=w
  *
  * The copy is what `params` says of checkpoints and what is drawn; the parameter is its rounding at every moment. That
- * pays where the cast has to lie in memory; one that kernels read alone (gains, biases) stays in them.
+ * pays where the cast has to lie in memory; one that kernels read alone (gains, biases) stays in them;
+ * not so a bias that the target's library adds to a product.
  *
  * A parameter is an input of functions and loops' bodies on its way. An input can be narrow if all that calls give it
  * is, and all that reads it are casts and inputs that can: what cannot is crossed out until nothing changes.
@@ -26,6 +27,7 @@ typedef struct Narrow {
     DtModule *module;
     bool *updates;     /* by function: that of an entry that updates */
     DtDtype dtype;     /* in which layers compute */
+    bool adds;         /* the target's library adds vectors to products */
     bool **input;      /* by function, by input: can be narrow */
     bool **pays;       /* some cast of it lies in memory */
     bool **in_memory;  /* by function, by value id: others than kernels of maps and sums read it */
@@ -105,6 +107,9 @@ static bool reads_memory(const Narrow *n, uint32_t f, const DtOp *op, uint32_t k
         return n->in_memory[dt_graph_number(n->module, op->func)][op->func->inputs.at[input]->id];
     if (dt_op_info[op->kind].data == DT_DATA_VIEW)
         return n->in_memory[f][op->out[0]->id];
+    const DtValue *other = n->adds && op->kind == DT_OP_ADD ? op->in[1 - k] : NULL;
+    if (other && other->op && other->op->kind == DT_OP_DOT)
+        return true;
     return !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE;
 }
 
@@ -276,7 +281,8 @@ bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
     DtEntryPoint *update = dt_entry_next(module, DT_ENTRY_UPDATE, NULL);
     if (!update || !context->train || context->train->precision.compute == DT_F32)
         return false;
-    Narrow n = {.module = module, .dtype = context->train->precision.compute};
+    Narrow n = {.module = module, .dtype = context->train->precision.compute,
+                .adds = context->epilogues >> DT_EPILOGUE_BIAS & 1};
     bool *pays = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1), any = false;
     begin(&n, context);
     look_at_all(&n);

@@ -400,7 +400,7 @@ static void redo_products(Remat *remat, const Pair *pair)
     find_saved(&r);
     const bool *needed = find_needed(pair, remat->arena);
     const DtOp *forward = pair->forward;
-    if (!dt_remat_choose_products(remat->context->parallel, forward->func, forward->loop, needed, &r.choice))
+    if (!dt_remat_choose_products(remat->context, forward->func, forward->loop, needed, &r.choice))
         return;
     remat->found = true;
     if (!remat->is_trial)

@@ -24,7 +24,7 @@ bool dt_remat_read_by_kernels(const DtFunc *func, const DtValue *value);
 
 /* Without a line: keeps what is saved, but products instead of what is made of them on the way. is_needed, per value
  * id: the backward loop needs it in memory. False: nothing changes. */
-bool dt_remat_choose_products(const DtParallelConfig *parallel, const DtFunc *body, const DtLoop *loop,
+bool dt_remat_choose_products(const DtPassContext *context, const DtFunc *body, const DtLoop *loop,
                               const bool *is_needed, DtRematChoice *choice);
 
 #endif

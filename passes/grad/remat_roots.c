@@ -2,6 +2,7 @@
 /* Saved values that kernels make of a product on their way: u = x @embed w + b, saved for the derivative of gelu. Where
  * kernels alone read u, forward and backward, it need not lie in memory: the product does, and is saved instead; the
  * backward part adds the bias again. What a product or a call reads lies in memory anyway, and is saved as it is.
+ * Where the target's library adds the bias, nothing but u has to lie in memory, and stays saved.
  * A function cannot see that by itself (saved.c): the sum is made by one, `linear`, and read by another. */
 #include "passes/grad/remat.h"
 
@@ -80,7 +81,16 @@ static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
     return true;
 }
 
-bool dt_remat_choose_products(const DtParallelConfig *parallel, const DtFunc *body, const DtLoop *loop,
+/* Whether value is something added to the product's result, which the product may do itself. */
+static bool is_joined(const DtPassContext *context, const DtValue *value, const DtOp *dot)
+{
+    bool is = false;
+    for (uint32_t k = 0; context->epilogues && value->op->kind == DT_OP_ADD && k < 2; k++)
+        is = is || (value->op->in[k]->op == dot && value->type->dtype == dot->out[0]->type->dtype);
+    return is;
+}
+
+bool dt_remat_choose_products(const DtPassContext *context, const DtFunc *body, const DtLoop *loop,
                               const bool *is_needed, DtRematChoice *choice)
 {
     bool some = false;
@@ -92,7 +102,7 @@ bool dt_remat_choose_products(const DtParallelConfig *parallel, const DtFunc *bo
         const DtValue *value = body->ops.at[i]->out[0];
         const bool may = choice->is_saved[value->id] && !is_needed[value->id] && is_saved_only(body, loop, value);
         const DtOp *dot = may ? product_behind(value, loop) : NULL;
-        if (!dot || !is_whole(parallel, dot))
+        if (!dot || !is_whole(context->parallel, dot) || is_joined(context, value, dot))
             continue;
         choice->kept[value->id] = false;
         choice->kept[dot->out[0]->id] = some = true;

@@ -13,6 +13,8 @@
  *
  *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
+ * Where the target's library adds the bias to the product (DtPassContext.epilogues), u lies in memory, and is saved.
+ *
  * Library functions that are differentiated as a whole (library.def), and those that stream, save their inputs, and
  * of what a gradient that they state reads what lacks the axis of the stream; they compute all else again.
  *   In the body of a loop, what was carried in is saved like a computed value; the iteration,
@@ -68,10 +70,32 @@ static void find_roots(DtReverse *r)
         root_of_op(r, func->ops.at[i]);
 }
 
+/* x + bias, which a product's library writes, is saved instead of the product x, if all that is needed of x goes
+ * through it. */
+static void move_roots(DtReverse *r)
+{
+    const DtFunc *func = r->func;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        DtCell *out = op->kind == DT_OP_ADD ? cell_of(r, op->out[0]) : NULL, *in = NULL;
+        for (uint32_t k = 0; out && k < op->n_in; k++)
+            if (op->in[k]->op && op->in[k]->op->kind == DT_OP_DOT && op->in[k]->type == op->out[0]->type)
+                in = cell_of(r, op->in[k]);
+        if (!in || in->root != in || out->root != in || in->needed || in->is_result ||
+            dt_graph_reads(func, in->primal) != 1)
+            continue;
+        for (uint32_t c = 0; c < r->cells.n; c++)
+            if (r->cells.at[c]->root == in && r->cells.at[c] != in)
+                r->cells.at[c]->root = out;
+    }
+}
+
 /* Of what the backward function needs, decides what is saved. */
 static void choose_saved(DtReverse *r)
 {
     find_roots(r);
+    if (r->diff->adds && !r->whole)
+        move_roots(r);
     for (uint32_t i = 0; i < r->kept.n; i++)
         cell_of(r, r->kept.at[i])->saved = true;
     for (uint32_t i = 0; i < r->cells.n; i++)

@@ -122,6 +122,9 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
     DtOp *op = dt_graph_fused(&b, k.func, k.in.at);
     op->axes = f->rows[group].axes;
     op->n_axes = f->rows[group].n;
+    for (uint32_t i = 0; f->rows[group].product && i < n; i++)
+        ops[i]->copies = ops[i]->kind == DT_OP_DOT; /* if it is done alone after all */
+    op->text = f->rows[group].product ? dt_intern(f->rows[group].product) : NULL;
     for (uint32_t i = 0; i < op->n_out; i++) {
         op->out[i]->name = k.func->results.at[i]->name;
         op->out[i]->means = k.func->results.at[i]->means;
@@ -197,7 +200,7 @@ static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
     return ops;
 }
 
-static void fuse_func(DtFunc *func, const DtTargetLimits *limits, DtArena *scratch, Funcs *made)
+static void fuse_func(DtFunc *func, const DtPassContext *context, DtArena *scratch, Funcs *made)
 {
     const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
     Fuse fuse = {.arena = func->module->arena, .scratch = scratch, .func = func, .made = made}, *f = &fuse;
@@ -207,7 +210,8 @@ static void fuse_func(DtFunc *func, const DtTargetLimits *limits, DtArena *scrat
     f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
-    const uint32_t n_groups = dt_fuse_group(func, limits, scratch, f->group, f->rows);
+    const uint32_t n_groups = dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, scratch,
+                                            f->group, f->rows);
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)
@@ -297,7 +301,7 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
 }
 
 /* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
-static void fuse_form(DtFunc *form, const DtTargetLimits *limits, DtArena *scratch, Funcs *made)
+static void fuse_form(DtFunc *form, const DtPassContext *context, DtArena *scratch, Funcs *made)
 {
     const DtModule *module = form->module;
     uint32_t first = 0, end;
@@ -305,14 +309,13 @@ static void fuse_form(DtFunc *form, const DtTargetLimits *limits, DtArena *scrat
         first++;
     for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
     while (end-- > first)
-        fuse_func(module->funcs.at[end], limits, scratch, made);
+        fuse_func(module->funcs.at[end], context, scratch, made);
 }
 
 bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
 {
     if (context->unfused)
         return false;
-    const DtTargetLimits *limits = &dt_target_limits[context->target];
     DtArena *scratch = dt_arena_child(module->arena);
     Funcs made = {0};
     const uint32_t n = module->funcs.n;
@@ -325,10 +328,10 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < n; i++) {
         DtFunc *func = module->funcs.at[i];
         if (func->fused) {
-            fuse_form(func->fused, limits, scratch, &made);
+            fuse_form(func->fused, context, scratch, &made);
             DT_PUSH(scratch, made, func);
         } else {
-            fuse_func(func, limits, scratch, &made);
+            fuse_func(func, context, scratch, &made);
         }
     }
     module->funcs.n = 0;

@@ -21,6 +21,8 @@
  * Views (renames, splits, slices) cost nothing and stay apart. */
 #include "passes/lower/fuse.h"
 
+#include "base/bug.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,7 @@ typedef struct Group {
     bool apart;                /* of columns only, no value of full size leaves it: one column after the other */
     const char **inner;
     uint32_t n_inner;
+    const char *product;       /* what the library does with it; NULL: it is none */
     uint32_t last;             /* largest position */
     uint32_t due;              /* what is due first comes first, once it can */
 } Group;
@@ -756,7 +759,7 @@ static void index_readers(Fusion *f)
 /* The axes over which a group adds up row by row: its outer ones. */
 static DtFuseRows rows_of(const Fusion *f, const Group *g)
 {
-    DtFuseRows rows = {.axes = NULL};
+    DtFuseRows rows = {.product = g->product};
     if (!g->columns || g->apart)
         return rows;
     rows.axes = DT_NEW_ARRAY(f->func->module->arena, const char *, g->full->rank);
@@ -766,8 +769,26 @@ static DtFuseRows rows_of(const Fusion *f, const Group *g)
     return rows;
 }
 
-uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, DtArena *scratch, uint32_t *ret_group,
-                       DtFuseRows *ret_rows)
+/* A product and what its library does besides stay together, and apart from all else. */
+static void join_product(Fusion *f, const DtFuseProduct *product)
+{
+    for (uint32_t i = 1; i < product->n; i++) {
+        uint32_t a = f->group_of[product->ops[0]], b = f->group_of[product->ops[i]];
+        if (f->label[a] > f->label[b]) {
+            const uint32_t first = b;
+            b = a, a = first;
+        }
+        if (makes_cycle(f, a, b)) {
+            if (i > 1)
+                DT_BUG("what is done to a product goes through something else");
+            return; /* a sum on which the other operand depends */
+        }
+        merge(f, a, b, (Group){.product = product->text});
+    }
+}
+
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, DtArena *scratch,
+                       uint32_t *ret_group, DtFuseRows *ret_rows)
 {
     uint32_t n = func->ops.n;
     Fusion fusion = {.arena = scratch, .limits = limits, .func = func}, *f = &fusion;
@@ -787,6 +808,10 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, DtArena
     begin_order(f);
     for (uint32_t i = 0; i < n; i++)
         start(f, i);
+    DtFuseProduct *products;
+    const uint32_t n_products = dt_epilogue_find(func, epilogues, scratch, &products);
+    for (uint32_t i = 0; i < n_products; i++)
+        join_product(f, &products[i]);
     for (uint32_t i = 0; i < n; i++)
         merge_operands(f, i);
     for (uint32_t v = 0; v < func->n_values; v++)

@@ -162,6 +162,8 @@ static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, cons
             return false;
         at = i;
     }
+    if (dt_op_is_product(op)) /* only what the product adds to lies where its result will */
+        return at != UINT32_MAX && op->in[at]->type == op->out[out]->type && dt_op_adds(op, at);
     if (op->kind != DT_OP_FUSED || at == UINT32_MAX)
         return dt_op_is_pointwise(op->kind) && at != UINT32_MAX;
     const DtFunc *func = op->func;

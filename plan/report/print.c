@@ -274,6 +274,8 @@ static void print_gemms(const DtPlan *plan, DtText *text)
         dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP",
                        (long long)lines[i].runs, (long long)batch_of(g), (long long)g->m, (long long)g->n,
                        (long long)g->k, lines[i].weight * 1e-9);
+        if (g->epilogue)
+            dt_text_printf(text, "  + %s", dt_kinds_epilogues[g->epilogue].name);
         dt_report_place(plan, lines[i].span, text);
     }
     free(lines);

@@ -384,6 +384,11 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         touch(walk, &args[0], hull(g, g->m, g->a_row, g->k, g->a_col, g->a_batch, g->dtype_a));
         touch(walk, &args[1], hull(g, g->k, g->b_row, g->n, g->b_col, g->b_batch, g->dtype_b));
         touch(walk, &args[2], hull(g, g->m, g->c_row, g->n, g->c_col, g->c_batch, g->dtype_c));
+        const uint32_t vector = dt_kinds_epilogues[g->epilogue].vector ? 1 : 0;
+        if (vector)
+            touch(walk, &args[3], (g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? g->m : g->n) * dt_kinds_size(g->dtype_c));
+        if (dt_kinds_epilogues[g->epilogue].matrix)
+            touch(walk, &args[3 + vector], hull(g, g->m, g->matrix_row, g->n, g->matrix_col, g->c_batch, g->dtype_c));
         break;
     }
     case DT_INST_COPY:

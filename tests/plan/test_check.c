@@ -174,6 +174,10 @@ static const Break breaks[] = {
     {"GEMM", "a_row", 0, 0, 9, "too few"},
     {"GEMM", "b_batch", 0, 0, 1, "too few"},
     {"GEMM", "c_row", 0, 0, 0, "coincide"},
+    {"GEMM", "dtype_a", 0, 0, 4, "multiplies i32 and f32 into f32"},
+    {"GEMM", "epilogue", 0, 0, 1, "`bias` of a product in batches"},
+    {"GEMM", "epilogue", 0, 0, 99, "no kind has number 99"},
+    {"GEMM", "matrix_row", 0, 0, 8, "stride 8 of an epilogue"},
     {"ARGS", "base", 0, 0, 900, "bytes 900 to 1028 of an arena of 1024"},
     {"ARGS", "reg", 5, 2, 1 << 20, NULL}, /* register 2 is never set: 0 */
     {"ARGS", "reg", 5, 1, 1 << 20, "of an arena"},

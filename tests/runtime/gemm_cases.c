@@ -102,3 +102,27 @@ DtPlanGemm gemm_draw(uint32_t *seed)
     lay_out(&g, g.m, g.n, false, seed, g.c_batch, &g.c_row, &g.c_col);
     return g;
 }
+
+DtPlanGemm gemm_draw_joined(uint32_t *seed, DtPlanEpilogue epilogue, uint32_t dtype, uint32_t dtype_c)
+{
+    DtPlanGemm g = {.dtype_a = dtype, .dtype_b = dtype, .dtype_c = dtype_c, .epilogue = epilogue};
+    g.m = 1 + draw(seed, 40), g.n = 1 + draw(seed, 40), g.k = 1 + draw(seed, 40);
+    g.accumulate = dt_kinds_epilogues[epilogue].vector == DT_EPILOGUE_WRITE ? draw(seed, 2) : 0;
+    lay_out(&g, g.m, g.k, true, seed, g.a_batch, &g.a_row, &g.a_col);
+    lay_out(&g, g.k, g.n, true, seed, g.b_batch, &g.b_row, &g.b_col);
+    const int64_t rows = (g.n + 7) / 8 * 8;
+    g.c_row = rows + 8 * draw(seed, 2), g.c_col = 1;
+    g.matrix_col = dt_kinds_epilogues[epilogue].matrix ? 1 : 0;
+    g.matrix_row = g.matrix_col ? rows + 8 * draw(seed, 2) : 0;
+    return g;
+}
+
+void gemm_extents(const DtPlanGemm *g, int64_t ret_extents[5])
+{
+    const DtEpilogueInfo *info = &dt_kinds_epilogues[g->epilogue];
+    ret_extents[0] = gemm_extent(g, g->m, g->a_row, g->k, g->a_col, g->a_batch);
+    ret_extents[1] = gemm_extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch);
+    ret_extents[2] = gemm_extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch);
+    ret_extents[3] = !info->vector ? 0 : g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? g->m : g->n;
+    ret_extents[4] = info->matrix ? gemm_extent(g, g->m, g->matrix_row, g->n, g->matrix_col, g->c_batch) : 0;
+}

@@ -14,6 +14,11 @@ extern const DtPlanGemm gemm_cases[GEMM_CASES];
 /* One of f32 with batches in any order of memory, some of them missing in an operand. */
 DtPlanGemm gemm_draw(uint32_t *seed);
 
+/* One with an epilogue, of these dtypes; its matrix, if it has one, in rows of their own distance. */
+DtPlanGemm gemm_draw_joined(uint32_t *seed, DtPlanEpilogue epilogue, uint32_t dtype, uint32_t dtype_c);
+/* Elements of A, B, C, and the epilogue's vector and matrix. */
+void gemm_extents(const DtPlanGemm *g, int64_t ret_extents[5]);
+
 /* Elements from an operand's first to its last. */
 int64_t gemm_extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col, const int64_t *batch);
 

@@ -5,13 +5,20 @@
 
 #include "base/half.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, ALGO = 0x5a };
 
+/* Epilogues (cublasLtEpilogue_t): bits, but for the sums of operands. */
+enum { PLAIN = 1, RELU = 2, BIAS = 4, GELU = 32, DGELU = 192, AUX = 128, SUM_A = 256, SUM_B = 512 };
+
 typedef struct Desc {
     int32_t compute, scale, transposed[2];
+    uint32_t epilogue;
+    uint64_t bias, aux;
+    int64_t lead; /* of aux */
 } Desc;
 typedef struct Layout {
     int32_t type, batch;
@@ -41,15 +48,18 @@ int cublasLtDestroy(void *handle)
 int cublasLtMatmulDescCreate(Desc **ret_desc, int compute, int scale)
 {
     *ret_desc = calloc(1, sizeof **ret_desc);
-    **ret_desc = (Desc){.compute = compute, .scale = scale};
+    **ret_desc = (Desc){.compute = compute, .scale = scale, .epilogue = PLAIN};
     return compute == 68 && scale == F32 ? OK : INVALID;
 }
 
 int cublasLtMatmulDescSetAttribute(Desc *desc, int attribute, const void *value, size_t bytes)
 {
-    if ((attribute != 3 && attribute != 4) || bytes != sizeof desc->transposed[0])
+    void *const at[] = {[3] = &desc->transposed[0], [4] = &desc->transposed[1], [7] = &desc->epilogue,
+                        [8] = &desc->bias,          [11] = &desc->aux,          [12] = &desc->lead};
+    const size_t sizes[] = {[3] = 4, [4] = 4, [7] = 4, [8] = 8, [11] = 8, [12] = 8};
+    if (attribute < 0 || (size_t)attribute >= sizeof at / sizeof at[0] || !at[attribute] || sizes[attribute] != bytes)
         return INVALID;
-    memcpy(&desc->transposed[attribute - 3], value, bytes);
+    memcpy(at[attribute], value, bytes);
     return OK;
 }
 
@@ -128,13 +138,27 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
            a->type == b->type && (d->type == a->type || d->type == F32);
 }
 
+/* Its limits, as the manual has them. */
+static bool does(const Desc *desc, const Layout *c, const Layout *d)
+{
+    const uint32_t e = desc->epilogue;
+    const uint32_t known = PLAIN | RELU | BIAS | GELU | AUX;
+    const bool sums = e == SUM_A || e == SUM_B, pointwise = e == DGELU || !(e & ~known);
+    if (!(sums || pointwise) || (e & AUX && !(e & GELU) && e != DGELU) || (e != PLAIN && d->batch != 1))
+        return false;
+    if ((e & BIAS || sums) && (!desc->bias || desc->bias % (d->type == F32 ? 4 : 2)))
+        return false;
+    return c->type == d->type && c->rows == d->rows && c->columns == d->columns &&
+           (!(e & AUX) || (desc->aux && desc->aux % 16 == 0 && desc->lead % 8 == 0 && desc->lead >= (int64_t)d->rows));
+}
+
 int cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout *a, const Layout *b,
                                    const Layout *c, const Layout *d, const Preference *preference, int n,
                                    Proposal *ret, int *ret_n)
 {
-    (void)handle, (void)c;
+    (void)handle;
     *ret_n = 0;
-    if (n < 1 || !fits(desc, a, b, d))
+    if (n < 1 || !fits(desc, a, b, d) || !does(desc, c, d))
         return n < 1 ? INVALID : UNSUPPORTED;
     *ret = (Proposal){.algo = {ALGO}};
     for (int k = 0; k < 4; k++)
@@ -162,7 +186,7 @@ static void store(char *at, int type, int64_t i, double value)
 
 typedef struct Product {
     Desc desc;
-    Layout a, b, d;
+    Layout a, b, c, d;
     float alpha, beta;
     uint64_t at_a, at_b, at_c, at_d;
 } Product;
@@ -180,11 +204,50 @@ static double element(const Layout *l, const char *at, bool transposed, int64_t 
     return load(at, l->type, batch * l->stride + (transposed ? j + i * l->lead : i + j * l->lead));
 }
 
+static double gelu_inside(double x) { return 0.79788456080286535588 * (x + 0.044715 * x * x * x); }
+
+/* What becomes of the sum of row i and column j. */
+static double finish(const Product *p, double x, int64_t i, int64_t j)
+{
+    const uint32_t e = p->desc.epilogue;
+    const size_t unit = p->d.type == F32 ? 4 : 2;
+    const int64_t at = i + j * p->desc.lead;
+    const int64_t last = (int64_t)(p->d.columns - 1) * p->desc.lead + (int64_t)p->d.rows;
+    char *aux = e & AUX ? standin_memory(p->desc.aux, (size_t)last * unit) : NULL;
+    if (e & BIAS && e != DGELU)
+        x += load(standin_memory(p->desc.bias, p->d.rows * unit), p->d.type, i);
+    if (e == DGELU) {
+        const double u = load(aux, p->d.type, at), t = tanh(gelu_inside(u));
+        return x * (0.5 * (1 + t) + 0.5 * u * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * u * u));
+    }
+    if (e & AUX)
+        store(aux, p->d.type, at, x);
+    if (e & RELU)
+        return x > 0 || isnan(x) ? x : 0;
+    return e & GELU ? 0.5 * x * (1 + tanh(gelu_inside(x))) : x;
+}
+
+/* Sums over k of A's rows, or of B's columns. */
+static void sum_operand(const Product *p, const char *from)
+{
+    const bool left = p->desc.epilogue == SUM_A;
+    const Layout *l = left ? &p->a : &p->b;
+    const int64_t n = (int64_t)(left ? p->d.rows : p->d.columns),
+                  inner = (int64_t)columns_of(&p->a, p->desc.transposed[0]);
+    char *bias = standin_memory(p->desc.bias, (size_t)n * (p->d.type == F32 ? 4 : 2));
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < inner; k++)
+            sum += element(l, from, p->desc.transposed[left ? 0 : 1], 0, left ? i : k, left ? k : i);
+        store(bias, p->d.type, i, sum);
+    }
+}
+
 static void multiply(const void *context)
 {
     const Product *p = context;
     const char *a = memory(&p->a, p->at_a), *b = memory(&p->b, p->at_b),
-               *c = memory(&p->d, p->at_c);
+               *c = p->beta != 0 ? memory(&p->c, p->at_c) : NULL;
     char *d = memory(&p->d, p->at_d);
     const bool at = p->desc.transposed[0], bt = p->desc.transposed[1];
     const int64_t inner = (int64_t)columns_of(&p->a, at);
@@ -195,9 +258,12 @@ static void multiply(const void *context)
                 for (int64_t k = 0; k < inner; k++)
                     sum += element(&p->a, a, at, batch, i, k) * element(&p->b, b, bt, batch, k, j);
                 const int64_t to = batch * p->d.stride + i + j * p->d.lead;
-                store(d, p->d.type, to,
-                      p->alpha * sum + (p->beta != 0 ? p->beta * load(c, p->d.type, to) : 0));
+                const int64_t from = batch * p->c.stride + i + j * p->c.lead;
+                sum = p->alpha * sum + (p->beta != 0 ? p->beta * load(c, p->c.type, from) : 0);
+                store(d, p->d.type, to, finish(p, sum, i, j));
             }
+    if (p->desc.epilogue == SUM_A || p->desc.epilogue == SUM_B)
+        sum_operand(p, p->desc.epilogue == SUM_A ? a : b);
 }
 
 int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, uint64_t a,
@@ -205,10 +271,10 @@ int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, uint64_t 
                    uint64_t c, const Layout *c_layout, uint64_t d, const Layout *d_layout,
                    const uint64_t *algo, uint64_t workspace, size_t bytes, Stream *stream)
 {
-    if (!handle || !fits(desc, a_layout, b_layout, d_layout) || c_layout != d_layout ||
+    if (!handle || !fits(desc, a_layout, b_layout, d_layout) || !does(desc, c_layout, d_layout) ||
         algo[0] != ALGO || a % algo[1] || b % algo[2] || c % algo[3] || d % algo[4])
         return INVALID;
     standin_memory(workspace, bytes);
-    const Product p = {*desc, *a_layout, *b_layout, *d_layout, *alpha, *beta, a, b, c, d};
+    const Product p = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *alpha, *beta, a, b, c, d};
     return standin_begin(stream, multiply, &p, sizeof p);
 }

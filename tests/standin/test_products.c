@@ -59,36 +59,67 @@ static void compare(const DtPlanGemm *g, int number)
 {
     Machine m = machine_open();
     const DtPlan plan = {.gemms = g, .n_gemms = 1};
-    const int64_t n[3] = {gemm_extent(g, g->m, g->a_row, g->k, g->a_col, g->a_batch),
-                          gemm_extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch),
-                          gemm_extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch)};
-    const uint32_t dtypes[3] = {g->dtype_a, g->dtype_b, g->dtype_c};
-    void *here[3];
-    uint64_t there[3];
-    size_t bytes[3];
-    for (int i = 0; i < 3; i++) {
+    int64_t n[DT_GEMM_OPERANDS];
+    const uint32_t dtypes[] = {g->dtype_a, g->dtype_b, g->dtype_c, g->dtype_c, g->dtype_c};
+    void *here[DT_GEMM_OPERANDS];
+    uint64_t there[DT_GEMM_OPERANDS];
+    size_t bytes[DT_GEMM_OPERANDS];
+    gemm_extents(g, n);
+    for (int i = 0; i < DT_GEMM_OPERANDS; i++) {
         bytes[i] = (size_t)(n[i] * dt_kinds_size(dtypes[i]));
         here[i] = operand(dtypes[i], n[i], (uint32_t)i + 1);
-        there[i] = put(&m, here[i], bytes[i]);
+        there[i] = n[i] ? put(&m, here[i], bytes[i]) : 0;
     }
     DtCudaProducts *products;
     const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
     cr_assert(dt_status_ok(&status), "%d: %s", number, status.message);
     m.driver.stream_wait(m.stream); /* before the plain loops change C */
     for (int twice = 0; twice < 2; twice++) {
-        cr_assert(dt_cuda_products_run(products, 0, there[0], there[1], there[2]));
-        dt_gemm_plain_run(g, here[0], here[1], here[2]);
+        cr_assert(dt_cuda_products_run(products, 0, there));
+        dt_gemm_plain_join(g, here[0], here[1], here[2], here[3], here[4]);
     }
-    char *got = malloc(bytes[2]);
-    m.driver.get(got, there[2], bytes[2], m.stream);
-    m.driver.stream_wait(m.stream);
-    cr_assert_arr_eq(got, here[2], bytes[2], "product %d", number);
+    for (int i = 2; i < DT_GEMM_OPERANDS; i++) {
+        char *got = malloc(bytes[i] + 1);
+        if (bytes[i])
+            m.driver.get(got, there[i], bytes[i], m.stream);
+        m.driver.stream_wait(m.stream);
+        cr_assert_arr_eq(got, here[i], bytes[i], "product %d, `%s`, operand %d", number,
+                         dt_kinds_epilogues[g->epilogue].name, i);
+        free(got);
+    }
     dt_cuda_products_close(products);
-    for (int i = 0; i < 3; i++) {
-        m.driver.free(there[i]);
+    for (int i = 0; i < DT_GEMM_OPERANDS; i++) {
+        if (there[i])
+            m.driver.free(there[i]);
         free(here[i]);
     }
-    free(got);
+    machine_close(&m);
+}
+
+Test(products, and_what_happens_to_their_results)
+{
+    static const uint32_t dtypes[][2] = {{DT_PLAN_F32, DT_PLAN_F32}, {DT_PLAN_BF16, DT_PLAN_BF16},
+                                         {DT_PLAN_F16, DT_PLAN_F16}, {DT_PLAN_BF16, DT_PLAN_F32}};
+    uint32_t seed = 3;
+    for (uint32_t kind = 0; kind < DT_PLAN_EPILOGUES; kind++)
+        for (int i = 0; i < 4; i++) {
+            const DtPlanGemm g = gemm_draw_joined(&seed, kind, dtypes[i % 4][0], dtypes[i % 4][1]);
+            compare(&g, i);
+        }
+}
+
+/* Rows of GELU's input that are not multiples of 8 elements apart are none of the library's. */
+Test(products, refuse_what_the_library_does_not)
+{
+    uint32_t seed = 3;
+    DtPlanGemm g = gemm_draw_joined(&seed, DT_PLAN_EPILOGUE_GELU_AUX, DT_PLAN_BF16, DT_PLAN_BF16);
+    g.matrix_row++;
+    Machine m = machine_open();
+    const DtPlan plan = {.gemms = &g, .n_gemms = 1};
+    DtCudaProducts *products;
+    const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
+    cr_assert(strstr(status.message, "with epilogue `gelu_aux`, is none that cuBLASLt does"), "%s", status.message);
+    dt_cuda_products_close(products);
     machine_close(&m);
 }
 

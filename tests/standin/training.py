@@ -3,7 +3,7 @@
 
 Each program is compiled for the processor and for sm_90a (by the stand-in of NVRTC: the CUDA text with the host's body of its
 prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order,
-and products are summed in double on both sides. Only attention is a kernel of another form, so programs with it agree but for
+and products are summed in double on both sides, with epilogues on both. Only attention is a kernel of another form, so programs with it agree but for
 roundings (attention.py looks closer). Instructions begun on the device run late, and host code cannot reach its
 memory; several ranks share it. Code is kept, and equal bytes come out twice."""
 
@@ -22,6 +22,9 @@ PROGRAMS = [  # name, file, layout, further arguments, and how far losses may be
     ("gpt", "examples/quickstart.dsl", "none", SMALL, 1e-6),
     ("gpt, 16 bits", "examples/quickstart.dsl", "none",
      SMALL + ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"], 2.0 ** -9),
+    ("biases", "examples/gpt2.dsl", "none", SMALL + ["-D", "heads=2", "--set", "train.precision=mixed(compute = f32)"], 1e-6),
+    ("biases, 16 bits, ranks", "examples/gpt2.dsl", "dp", SMALL + ["-D", "heads=2", "--set", "parallel.mesh.data=2",
+     "--set", "parallel.micro.batch=2", "--set", "cluster.nodes=1", "--set", "cluster.gpus=2"], 2.0 ** -8),
     ("recurrence", "examples/mamba.dsl", "none", ["-D", "batch=2", "-D", "seq=12", "-D", "vocab=70", "-D", "embed=16",
                                                   "-D", "cell=4", "-D", "layers=2"]),
     ("images", "examples/resnet.dsl", "none", ["-D", "batch=4", "-D", "side=8", "-D", "c0=4"]),
@@ -30,8 +33,6 @@ PROGRAMS = [  # name, file, layout, further arguments, and how far losses may be
     ("zero", "tests/runtime/zero.dsl", "z3", []),
     ("pipeline", "tests/runtime/zero.dsl", "pipe", []),
 ]
-
-
 def run(*command, wants=0):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode != wants:
@@ -61,7 +62,8 @@ def check(dtc, dtrun, number, name, file, layout, arguments, off=0):
     plans = []
     for target in ("cpu", "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
-        run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1], *arguments)
+        run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1],
+            "--epilogues=all", *arguments)
     wanted = train(dtrun, plans[0], "--gemm", "plain")
     got = train(dtrun, plans[1], "--share-gpu")
     near = all(abs(x - y) <= off * abs(x) for a, b in zip(wanted[0], got[0]) for x, y in zip(a, b))

@@ -57,12 +57,14 @@ EXAMPLES = {
     "mamba": ("examples/mamba.dsl", "batch=16 seq=9 vocab=16 layers=8 embed=8 cell=4",
               "cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=8"),
     "lstm": ("examples/lstm.dsl", "batch=8 seq=12 vocab=16 embed=8 hidden=8", "cluster.gpus=2 parallel.mesh.data=2"),
+    "joined": ("examples/gpt2.dsl", "batch=4 seq=8 vocab=16 layers=3 embed=16 heads=2",
+               "cluster.nodes=1 cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=2"), # products with epilogues
 }
 LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
            "quickstart d 1f1b 4 3+1 - f32", "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
            CLASS]
-STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
+STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product", "epilogue",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
           "scratch", "prologue", "record", "code", "start", "stale"]
 LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text"]
@@ -83,6 +85,7 @@ def compile_plan(dtc, folder, name, kernels):
             text = text.replace("pipe = 2", "pipe = 4").replace("gpus = 2", "gpus = 4")
         file.write(text)
     command = [dtc, source, "-o", out, "--data=synthetic"] + (plan.options(row) if row else [])
+    command += ["--epilogues=all"] if name == "joined" else []
     command += [word for dim in dims.split() for word in ("-D", dim)]
     command += [word for setting in settings.split() for word in ("--set", setting)]
     subprocess.run(command + ([] if kernels else ["--no-kernels"]), capture_output=True, text=True, check=True)

@@ -2,6 +2,8 @@
 /* Faults of planmutants in instructions: where and how they read and write, what they do, and whether. */
 #include "planmutants.h"
 
+#include "plan/kinds.h"
+
 #include <string.h>
 
 bool mutant_offset(void)
@@ -262,6 +264,23 @@ bool mutant_product(void)
         return false;
     now = meant(gemm);
     return memcmp(&old, &now, sizeof old) != 0;
+}
+
+/* Another epilogue with as many operands, or its matrix in rows of another distance. */
+bool mutant_epilogue(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
+    DtPlanGemm *gemm = inst ? RECORD(gemms, DtPlanGemm, inst->ref) : NULL;
+    if (!gemm || !gemm->epilogue)
+        return false;
+    if (gemm->matrix_row && gemm->m > 1 && below(2))
+        return gemm->matrix_row += 1 + below(8), true;
+    const DtEpilogueInfo *info = &dt_kinds_epilogues[gemm->epilogue];
+    const uint32_t other = 1 + below(DT_PLAN_EPILOGUES - 1), old = gemm->epilogue;
+    if (dt_kinds_epilogues[other].vector != info->vector || dt_kinds_epilogues[other].matrix != info->matrix)
+        return false;
+    gemm->epilogue = other;
+    return other != old;
 }
 
 bool mutant_accumulate(void)

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products whose library does more: what is computed element by element from a product's result, and sums of one of
+ * its operands over what it sums itself. `fuse` makes one op of them:
+ *
+ *     %2 = dot[k](%x, %w)                          func f.k0 : kernel {
+ *     %3 = add(%2, %bias)                            %2 = dot[k](%0, %1)
+ *     .. gelu of %3, written in any way              %3 = add(%2, %bias) ..
+ *     return %3, %9                       =>       }
+ *                                                  %3, %9 = fused(%x, %w, %bias) func=f.k0 text=bias_gelu_aux
+ *
+ * What ops compute is compared with a row of ir/epilogues.def by numbers, so that the form in which a layer or its
+ * derivative is written does not matter: both are made of few smooth functions and decisions at zero, which do not
+ * agree at two dozen places to seven digits unless they are equal. The certificate compares anew, with a table of its
+ * own.
+ *
+ * A vector is joined where it lies in memory in the result's dtype: rounded gains and biases are (pass `narrow`). */
+#include "passes/lower/fuse.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PLACES = 24 };
+
+/* What the ops read besides the product, and leave besides the result. */
+typedef struct Leaves {
+    const DtValue *vector, *matrix, *aux;
+    bool good;
+} Leaves;
+
+typedef struct Epilogues {
+    const DtFunc *func;
+    uint32_t allowed;        /* of DtEpilogue, as bits */
+    DtArena *arena;
+    uint32_t *position;      /* by value id; UINT32_MAX: an input */
+    bool *result;            /* by value id */
+    uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
+    bool *taken;             /* by position: in a product already */
+    /* of the product that is looked at */
+    const DtOp *dot;
+    bool *reached, *inside;  /* by position: computed from it; of the ops that are tried */
+    uint32_t at[DT_EPILOGUE_OPS], n;           /* the product, and what is reached */
+    uint32_t tried[DT_EPILOGUE_OPS], n_tried;  /* what is inside, in the order of the function */
+    bool deep;               /* what is made of the matrix alone is inside, too: the slope of a function at it */
+    double *number;          /* by value id */
+} Epilogues;
+
+typedef struct Row {
+    const char *text;
+    uint8_t vector, matrix;
+    double (*meaning)(double x, double v, double m);
+} Row;
+
+#define DT_EPILOGUE(NAME, text, vector, matrix, meaning)                                                    \
+    static double mean_##NAME(double x, double v, double m)                                                 \
+    {                                                                                                       \
+        (void)v, (void)m;                                                                                   \
+        return meaning;                                                                                     \
+    }
+#include "ir/epilogues.def"
+#undef DT_EPILOGUE
+
+enum { NO, READ, WRITE };
+static const Row rows[DT_EPILOGUES] = {
+#define DT_EPILOGUE(NAME, text, vector, matrix, meaning) {text, vector, matrix, mean_##NAME},
+#include "ir/epilogues.def"
+#undef DT_EPILOGUE
+};
+
+static bool same_axes(const DtType *a, const DtType *b)
+{
+    for (uint32_t i = 0; i < a->rank; i++) {
+        const int at = dt_type_find(b, a->axes[i].name);
+        if (at < 0 || !dt_type_same_axis(&a->axes[i], &b->axes[at]))
+            return false;
+    }
+    return a->rank == b->rank;
+}
+
+/* ---- what ops compute, as numbers ---- */
+
+static double number_of(const Epilogues *e, const DtValue *value);
+
+static double compute(const Epilogues *e, const DtOp *op)
+{
+    double in[3] = {0};
+    if (op->kind == DT_OP_CONST)
+        return op->number;
+    for (uint32_t i = 0; i < op->n_in && i < 3; i++)
+        in[i] = number_of(e, op->in[i]);
+    switch (op->kind) {
+    case DT_OP_CAST: return dt_dtype_is_float(op->out[0]->type->dtype) ? in[0] : NAN;
+    case DT_OP_STOP: return in[0];
+    case DT_OP_NEG: return -in[0];
+    case DT_OP_ABS: return fabs(in[0]);
+    case DT_OP_EXP: return exp(in[0]);
+    case DT_OP_TANH: return tanh(in[0]);
+    case DT_OP_ADD: return in[0] + in[1];
+    case DT_OP_SUB: return in[0] - in[1];
+    case DT_OP_MUL: return in[0] * in[1];
+    case DT_OP_DIV: return in[0] / in[1];
+    case DT_OP_MAX: return in[0] > in[1] ? in[0] : in[1];
+    case DT_OP_LT: return in[0] < in[1];
+    case DT_OP_LE: return in[0] <= in[1];
+    case DT_OP_WHERE: return in[0] != 0 ? in[1] : in[2];
+    default: return NAN;
+    }
+}
+
+static double number_of(const Epilogues *e, const DtValue *value)
+{
+    const uint32_t at = e->position[value->id];
+    if (value->op && (at == UINT32_MAX || !e->inside[at]) && dt_op_is_inline(value))
+        return compute(e, value->op);
+    return e->number[value->id];
+}
+
+static bool near(double got, double want) { return fabs(got - want) <= 1e-7 * (1 + fabs(want)); }
+
+/* Whether the ops make of x, and of v and m, what the row says. */
+static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtValue *result)
+{
+    for (uint32_t p = 0; p < PLACES; p++) {
+        const double x = p == 0 ? 0 : (p % 2 ? 1 : -1) * 0.003 * pow(1.42, p), v = leaves->vector ? cos(5.0 * p) : 0,
+                     m = leaves->matrix ? 4 * sin(3.0 * p + 1) : 0;
+        e->number[e->dot->out[0]->id] = x;
+        if (leaves->vector)
+            e->number[leaves->vector->id] = v;
+        if (leaves->matrix)
+            e->number[leaves->matrix->id] = m;
+        for (uint32_t i = 0; i < e->n_tried; i++) {
+            const DtOp *op = e->func->ops.at[e->tried[i]];
+            e->number[op->out[0]->id] = compute(e, op);
+        }
+        if (!near(e->number[result->id], row->meaning(x, v, m)) ||
+            (leaves->aux && !near(e->number[leaves->aux->id], x + v)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- which ops ---- */
+
+/* Whether an op is another one of those that are tried. */
+static bool goes_inside(const Epilogues *e, const DtValue *value)
+{
+    const uint32_t at = e->position[value->id];
+    if (at == UINT32_MAX || e->taken[at] || e->n_tried == DT_EPILOGUE_OPS - 1)
+        return false;
+    return e->reached[at] || (e->deep && !e->result[value->id] && dt_op_is_pointwise(value->op->kind) &&
+                              !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
+}
+
+/* Marks the ops between the product and value; says what else they read. */
+static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
+{
+    const uint32_t at = e->position[value->id];
+    const DtType *whole = e->dot->out[0]->type;
+    if (value == e->dot->out[0] || (at != UINT32_MAX && e->inside[at]))
+        return;
+    if (goes_inside(e, value)) {
+        uint32_t to = e->n_tried++;
+        e->inside[at] = true;
+        for (; to > 0 && e->tried[to - 1] > at; to--)
+            e->tried[to] = e->tried[to - 1];
+        e->tried[to] = at;
+        for (uint32_t i = 0; i < value->op->n_in; i++)
+            mark(e, value->op->in[i], leaves);
+        return;
+    }
+    if (dt_op_is_inline(value))
+        return;
+    const DtValue **leaf = same_axes(value->type, whole) ? &leaves->matrix : &leaves->vector;
+    leaves->good = leaves->good && (!*leaf || *leaf == value);
+    *leaf = value;
+}
+
+/* What others read of a value that is made inside goes to memory beside the result. */
+static void look_outside(const Epilogues *e, const DtValue *value, Leaves *leaves)
+{
+    bool outside = e->result[value->id];
+    for (uint32_t i = e->reader[value->id]; i < e->reader[value->id + 1]; i++)
+        outside = outside || !e->inside[e->readers[i]];
+    if (!outside)
+        return;
+    leaves->good = leaves->good && !leaves->aux;
+    leaves->aux = value;
+}
+
+/* A vector has just the axes that the result has of one operand, its neighbours in memory among them. */
+static bool fits_vector(const DtOp *dot, const DtValue *vector, const DtType *result)
+{
+    const DtType *type = vector->type;
+    for (uint32_t k = 0; k < 2; k++) {
+        const DtType *of = dot->in[k]->type;
+        uint32_t n = 0, found = 0;
+        for (uint32_t i = 0; i < of->rank; i++) {
+            if (dt_op_has_axis(dot, of->axes[i].name))
+                continue;
+            const int at = dt_type_find(type, of->axes[i].name);
+            found += at >= 0 && dt_type_same_axis(&type->axes[at], &of->axes[i]);
+            n++;
+        }
+        if (n == type->rank && found == n && n > 0)
+            return dt_type_find(type, result->axes[result->rank - 1].name) >= 0;
+    }
+    return false;
+}
+
+static bool fits(const Epilogues *e, const Leaves *leaves, const DtValue *result)
+{
+    const DtType *type = result->type;
+    if (!leaves->good || !same_axes(type, e->dot->out[0]->type) || !dt_dtype_is_float(type->dtype))
+        return false;
+    return (!leaves->matrix || leaves->matrix->type == type) && (!leaves->aux || leaves->aux->type == type) &&
+           (!leaves->vector || (leaves->vector->type->dtype == type->dtype &&
+                                fits_vector(e->dot, leaves->vector, type)));
+}
+
+/* Whether a kernel would have to write the value for others: no kernel that reads it could compute it on the way. */
+static bool stays(const Epilogues *e, const DtValue *value)
+{
+    bool lies = e->result[value->id];
+    for (uint32_t i = e->reader[value->id]; !lies && i < e->reader[value->id + 1]; i++) {
+        const DtOp *op = e->func->ops.at[e->readers[i]];
+        lies = !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE;
+    }
+    return lies;
+}
+
+static void forget(Epilogues *e)
+{
+    for (uint32_t i = 0; i < e->n_tried; i++)
+        e->inside[e->tried[i]] = false;
+    e->n_tried = 0;
+}
+
+/* The row that ops up to the one at `end` are, or NULL; they are tried then. */
+static const Row *match(Epilogues *e, uint32_t end, bool deep)
+{
+    const DtValue *result = e->func->ops.at[end]->out[0];
+    Leaves leaves = {.good = true};
+    forget(e);
+    e->deep = deep;
+    mark(e, result, &leaves);
+    look_outside(e, e->dot->out[0], &leaves);
+    for (uint32_t i = 0; i < e->n_tried; i++)
+        if (e->tried[i] != end)
+            look_outside(e, e->func->ops.at[e->tried[i]]->out[0], &leaves);
+    if (!fits(e, &leaves, result))
+        return NULL;
+    const bool lies = stays(e, result);
+    for (uint32_t r = 0; r < DT_EPILOGUES; r++) {
+        const Row *row = &rows[r];
+        const bool operands = (row->vector == READ) == (leaves.vector != NULL) &&
+                              (row->matrix == READ) == (leaves.matrix != NULL) &&
+                              (row->matrix == WRITE) == (leaves.aux != NULL);
+        if (e->allowed >> r & 1 && operands && (lies || row->matrix == READ) && means(e, row, &leaves, result))
+            return row;
+    }
+    return NULL;
+}
+
+/* The ops that are computed from the product element by element, as many as fit. */
+static void reach(Epilogues *e, uint32_t first)
+{
+    e->n = 0;
+    e->at[e->n++] = first;
+    for (uint32_t i = 0; i < e->n && e->n < DT_EPILOGUE_OPS; i++) {
+        const DtValue *value = e->func->ops.at[e->at[i]]->out[0];
+        for (uint32_t k = e->reader[value->id]; k < e->reader[value->id + 1]; k++) {
+            const uint32_t at = e->readers[k];
+            const DtOp *op = e->func->ops.at[at];
+            if (e->reached[at] || e->taken[at] || !dt_op_is_pointwise(op->kind) || op->n_out != 1 ||
+                !same_axes(op->out[0]->type, e->dot->out[0]->type) || e->n == DT_EPILOGUE_OPS)
+                continue;
+            e->reached[at] = true;
+            uint32_t to = e->n++;
+            for (; to > i + 1 && e->at[to - 1] > at; to--) /* in the order of the function */
+                e->at[to] = e->at[to - 1];
+            e->at[to] = at;
+        }
+    }
+}
+
+static void join(Epilogues *e, const char *text, uint32_t n, const uint32_t *at, DtFuseProduct *ret)
+{
+    *ret = (DtFuseProduct){.text = text};
+    for (uint32_t i = 0; i < n; i++) {
+        e->taken[at[i]] = true;
+        ret->ops[ret->n++] = at[i];
+    }
+}
+
+/* As much as one row says. */
+static bool join_maps(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
+{
+    uint32_t ops[DT_EPILOGUE_OPS], n = 0;
+    const char *text = NULL;
+    reach(e, first);
+    for (uint32_t end = 1; end < e->n; end++) {
+        const Row *row = match(e, e->at[end], false);
+        if (!row && !(row = match(e, e->at[end], true)))
+            continue;
+        text = row->text;
+        n = 0;
+        for (uint32_t i = 0; i < e->n_tried; i++) {
+            if (n == i && e->tried[i] > first)
+                ops[n++] = first;
+            ops[n++] = e->tried[i];
+        }
+    }
+    forget(e);
+    for (uint32_t i = 0; i < e->n; i++)
+        e->reached[e->at[i]] = false;
+    if (text)
+        join(e, text, n, ops, ret_product);
+    return text != NULL;
+}
+
+/* Whether op sums what the product sums of the same operand. */
+static bool sums_operand(const DtOp *dot, const DtValue *operand, const DtOp *op)
+{
+    bool same = op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && op->in[0] == operand &&
+                op->n_axes == dot->n_axes && op->out[0]->type->dtype == dot->out[0]->type->dtype &&
+                op->out[0]->type->rank > 0;
+    for (uint32_t i = 0; same && i < dot->n_axes; i++)
+        same = dt_op_has_axis(op, dot->axes[i]);
+    return same;
+}
+
+static bool join_sum(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint32_t id = e->dot->in[k]->id;
+        for (uint32_t i = e->reader[id]; i < e->reader[id + 1]; i++) {
+            const uint32_t at = e->readers[i];
+            if (e->taken[at] || !sums_operand(e->dot, e->dot->in[k], e->func->ops.at[at]))
+                continue;
+            join(e, "sum", 2, at < first ? (uint32_t[]){at, first} : (uint32_t[]){first, at}, ret_product);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- all ---- */
+
+static void index_function(Epilogues *e)
+{
+    const DtFunc *func = e->func;
+    const uint32_t n = func->n_values + 2;
+    uint32_t total = 0;
+    e->position = DT_NEW_ARRAY(e->arena, uint32_t, n);
+    e->result = DT_NEW_ARRAY(e->arena, bool, n);
+    e->reader = DT_NEW_ARRAY(e->arena, uint32_t, n);
+    e->number = DT_NEW_ARRAY(e->arena, double, n);
+    e->taken = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    e->reached = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    e->inside = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    memset(e->position, 0xff, n * sizeof *e->position);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        e->result[func->results.at[i]->id] = true;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_out; k++)
+            e->position[op->out[k]->id] = i;
+        for (uint32_t k = 0; k < op->n_in; k++, total++)
+            e->reader[op->in[k]->id + 1]++;
+    }
+    for (uint32_t v = 0; v + 1 < n; v++)
+        e->reader[v + 1] += e->reader[v];
+    uint32_t *at = DT_NEW_ARRAY(e->arena, uint32_t, n);
+    memcpy(at, e->reader, n * sizeof *at);
+    e->readers = DT_NEW_ARRAY(e->arena, uint32_t, total + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            e->readers[at[func->ops.at[i]->in[k]->id]++] = i;
+}
+
+/* A product without batch axes: an axis of the result is one operand's. Those of convolutions lie as pass `memory`
+ * finds best for products alone. */
+static bool is_plain(const DtOp *op)
+{
+    if (op->kind != DT_OP_DOT)
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const DtValue *operand = dt_op_viewed(op->in[k]);
+        if (operand->op && operand->op->kind == DT_OP_WINDOW)
+            return false;
+    }
+    for (uint32_t i = 0; i < op->in[0]->type->rank; i++) {
+        const DtAxis *axis = &op->in[0]->type->axes[i];
+        if (!dt_op_has_axis(op, axis->name) && dt_type_find(op->in[1]->type, axis->name) >= 0)
+            return false;
+    }
+    return op->out[0]->type->rank > 0;
+}
+
+uint32_t dt_epilogue_find(const DtFunc *func, uint32_t allowed, DtArena *arena, DtFuseProduct **ret_products)
+{
+    Epilogues epilogues = {.func = func, .allowed = allowed, .arena = arena}, *e = &epilogues;
+    uint32_t n = 0, most = 0;
+    for (uint32_t i = 0; allowed && i < func->ops.n; i++)
+        most += is_plain(func->ops.at[i]);
+    *ret_products = DT_NEW_ARRAY(arena, DtFuseProduct, most + 1);
+    if (!most)
+        return 0;
+    index_function(e);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        e->dot = func->ops.at[i];
+        if (is_plain(e->dot))
+            n += join_maps(e, i, &(*ret_products)[n]) || join_sum(e, i, &(*ret_products)[n]);
+    }
+    return n;
+}

@@ -398,7 +398,6 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
  * what it puts into ring buffers gets its wish. memory: of a ring buffer. */
 bool dt_ringbuf_emit(DtEmit *e, const DtOp *op);
 void dt_ringbuf_claim(DtEmit *e);
-void dt_ringbuf_last_micro(DtEmit *e); /* what follows, up to a CLOSE, is of the last micro-batch */
 DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type);
 /* Whether a value of the scope's function is what a loop counts: it lies in a register. */
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);

@@ -236,7 +236,8 @@ static void emit_late(DtEmit *e, const DtOp *op)
     e->scope->wanted[op->in[0]->id] = e->scope->wanted[value->id] = NULL;
     if (e->scope->loop)
         push_wait(e, op, event, 0);
-    dt_ringbuf_last_micro(e);
+    const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1, .count = 1};
+    DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last})); /* up to a CLOSE */
     dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
     set_event(e, event, 0);
     dt_note_part(e, op->in[0]);

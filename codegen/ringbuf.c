@@ -60,11 +60,6 @@ static void push_when(DtEmit *e, const DtRange *range, Counter counter)
                                   .count = (int32_t)range->n});
 }
 
-void dt_ringbuf_last_micro(DtEmit *e)
-{
-    push_when(e, &(DtRange){.lo = e->n_micro - 1, .n = 1}, (Counter){0, 1, 0});
-}
-
 /* The element of x's leading axis. */
 static void emit_at(DtEmit *e, const DtOp *op)
 {

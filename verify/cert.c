@@ -119,15 +119,8 @@ static CertNode *as_serial(Proof *p, const CertStore *store, CertNode *node)
     return node;
 }
 
-/* The same of a gradient, or of the members of a bucket of them. */
-static CertNode *total(CertState *state, int64_t number, CertNode *node)
+static CertNode *members_as_serial(Proof *p, const CertStore *store, CertNode *node)
 {
-    Proof *p = state->data;
-    const CertStore *store = &p->program.stores.at[number];
-    if (!node || p->state.is_serial)
-        return node;
-    if (!dt_certpack_is(node))
-        return as_serial(p, store, node);
     CertNode **in = DT_NEW_ARRAY(p->state.arena, CertNode *, node->n_in);
     memcpy(in, node->in, node->n_in * sizeof in[0]);
     for (int i = store->members; i >= 0; i = p->program.stores.at[i].before)
@@ -136,6 +129,20 @@ static CertNode *total(CertState *state, int64_t number, CertNode *node)
                 in[k + 1] = as_serial(p, &p->program.stores.at[i], in[k + 1]);
     return dt_certnode_make(p->state.nodes,
                             (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = node->n_in, .in = in});
+}
+
+/* The same of a gradient, or of the members of a bucket of them, which each of them asks again. */
+static CertNode *total(CertState *state, int64_t number, CertNode *node)
+{
+    Proof *p = state->data;
+    CertStore *store = &p->program.stores.at[number];
+    if (!node || p->state.is_serial)
+        return node;
+    if (store->summed == node)
+        return store->total;
+    store->summed = node; /* all of the serial program is known by now */
+    store->total = dt_certpack_is(node) ? members_as_serial(p, store, node) : as_serial(p, store, node);
+    return store->total;
 }
 
 /* What the pieces add up in a gradient's store, once all of them are known. */

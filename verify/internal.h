@@ -114,6 +114,7 @@ typedef struct CertStore {
     int before;     /* of a member: the one before it in the same bucket, or -1 */
     uint32_t place; /* number of the first stage's among all stores of all stages */
     CertNode *node; /* of a source, once it was made */
+    CertNode *summed, *total; /* of what is added up: what CertState.total last made another value of, and that */
 } CertStore;
 
 /* Whether what has stages stage .. to (stage -1: all of them) is of this one (-1: of every one). */

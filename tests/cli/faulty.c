@@ -21,7 +21,15 @@ static bool is_fault_in(const char *place)
     return wanted && strcmp(wanted, place) == 0;
 }
 
-static bool is_parameter(const DtOp *op) { return op->kind == DT_OP_PARAM && op->store->kind == DT_STORE_PARAM; }
+/* A parameter that the function only reads: code generation itself notices if another is written over. */
+static bool is_parameter(const DtFunc *func, const DtOp *op)
+{
+    bool is_written = false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            is_written = is_written || (op->n_out && func->ops.at[i]->out[k]->over == op->out[0]);
+    return op->kind == DT_OP_PARAM && op->store->kind == DT_STORE_PARAM && !is_written;
+}
 
 /* Two parameters of one type; false: the function reads no such. */
 static bool swap_two(const DtFunc *func)
@@ -29,7 +37,8 @@ static bool swap_two(const DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t k = 0; k < i; k++) {
             DtOp *a = func->ops.at[k], *b = func->ops.at[i];
-            if (!is_parameter(a) || !is_parameter(b) || a->store == b->store || a->out[0]->type != b->out[0]->type)
+            if (!is_parameter(func, a) || !is_parameter(func, b) || a->store == b->store ||
+                a->out[0]->type != b->out[0]->type)
                 continue;
             DtStore *store = a->store;
             const char *path = a->text;

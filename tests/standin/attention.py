@@ -115,7 +115,7 @@ def compare(tools, name, path, layout, dtype, more, number):
     plans = []
     for target in ("cpu", "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
-        said = run(dtc, path, "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1], *more)
+        said = run(dtc, path, "--parallel", layout, "--data=synthetic", "--target=" + target, "--epilogues=all", "-o", plans[-1], *more)
         assert "L0588" not in said, "%s: %s" % (name, said)
     wanted, got = train(dtrun, plans[0], "--gemm", "plain"), train(dtrun, plans[1], "--share-gpu")
     worst = far(wanted[0], got[0]), "losses"

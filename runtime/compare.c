@@ -24,6 +24,9 @@
 
 #define ENTRY UINT32_MAX
 enum { MOST_SAID = 20 };
+/* By DT_GEMM_A ..: the operands of a product, before it. Behind them: what was written, C of the plain loops, and its
+ * sums before an epilogue, f32 in rows without gaps. */
+enum { WRITTEN = DT_GEMM_OPERANDS, PLAIN, SUMS, BUFFERS };
 
 typedef struct Head {
     char magic[8];
@@ -40,9 +43,8 @@ struct DtCompare {
     DtFileWriter writer;
     DtFileView file;
     size_t at;            /* in file */
-    char *operands[3];    /* of a product, before it; grown as needed */
-    char *written, *plain;
-    uint64_t room[5];
+    char *buffers[BUFFERS]; /* grown as needed */
+    uint64_t room[BUFFERS];
     uint64_t n, n_products, n_different, n_said;
     double worst;         /* of a product's error, over what rounding explains */
     DtText said;
@@ -56,15 +58,13 @@ static uint64_t hash_of(const DtPlan *plan)
 
 static char *room(DtCompare *compare, int which, int64_t bytes)
 {
-    char **const all[] = {&compare->operands[0], &compare->operands[1], &compare->operands[2], &compare->written,
-                          &compare->plain};
     const uint64_t wanted = (uint64_t)bytes + 1;
     if (compare->room[which] < wanted) {
-        free(*all[which]);
-        *all[which] = malloc(wanted);
-        compare->room[which] = *all[which] ? wanted : 0;
+        free(compare->buffers[which]);
+        compare->buffers[which] = malloc(wanted);
+        compare->room[which] = compare->buffers[which] ? wanted : 0;
     }
-    return *all[which];
+    return compare->buffers[which];
 }
 
 /* ---- begin ---- */
@@ -134,7 +134,7 @@ static bool copy_host(DtCompare *compare, uint32_t n, const DtPlaceAt *places)
     Piece piece = {.inst = ENTRY};
     for (uint32_t i = 0; i < n; i++)
         piece.bytes += (uint64_t)places[i].bytes;
-    char *bytes = compare->compares ? NULL : room(compare, 3, (int64_t)piece.bytes);
+    char *bytes = compare->compares ? NULL : room(compare, WRITTEN, (int64_t)piece.bytes);
     const uint8_t *from = compare->compares ? next_piece(compare, &piece) : NULL;
     if (compare->compares ? !from : !bytes && !no_memory(compare, (int64_t)piece.bytes))
         return false;
@@ -170,18 +170,6 @@ bool dt_compare_entry(DtCompare *compare)
 
 /* ---- products ---- */
 
-static double value_of(const char *matrix, int64_t at, uint32_t dtype)
-{
-    float wide;
-    uint16_t half;
-    if (dtype == DT_PLAN_F32) {
-        memcpy(&wide, matrix + at * 4, sizeof wide);
-        return (double)wide;
-    }
-    memcpy(&half, matrix + at * 2, sizeof half);
-    return (double)(dtype == DT_PLAN_F16 ? dt_half_from_f16(half) : dt_half_from_bf16(half));
-}
-
 /* A matrix, and one that is taken from it, or NULL. */
 typedef struct View {
     const char *at, *minus;
@@ -196,44 +184,169 @@ static double norm(const View *v)
         for (int64_t j = 0; j < v->columns; j++) {
             const int64_t at = v->first + i * v->row + j * v->column;
             const double value =
-                value_of(v->at, at, v->dtype) - (v->minus ? value_of(v->minus, at, v->dtype) : 0);
+                dt_gemm_get(v->at, at, v->dtype) - (v->minus ? dt_gemm_get(v->minus, at, v->dtype) : 0);
             sum += value * value;
         }
     return sqrt(sum);
 }
 
-/* The error of a product in its norm, over the most that rounding explains: both results are rounded once to their
- * type, and sums of k products in f32 have an error of at most k 2^-23 |A| |B|, in any order. */
-static double error_of(const DtCompare *compare, const DtPlanGemm *g)
+static double unit_of(uint32_t dtype)
 {
-    const double unit = g->dtype_c == DT_PLAN_F32 ? 0x1p-23 : g->dtype_c == DT_PLAN_F16 ? 0x1p-10 : 0x1p-7;
+    return dtype == DT_PLAN_F32 ? 0x1p-23 : dtype == DT_PLAN_F16 ? 0x1p-10 : 0x1p-7;
+}
+
+static double larger(double a, double b) { return isnan(a) || a > b ? a : b; }
+
+/* Whether C is more than the product. */
+static bool changes_c(const DtPlanGemm *g)
+{
+    return g->epilogue != DT_PLAN_EPILOGUE_NONE && dt_kinds_epilogues[g->epilogue].vector != DT_EPILOGUE_WRITE;
+}
+
+static bool is_gelu(const DtPlanGemm *g)
+{
+    return g->epilogue == DT_PLAN_EPILOGUE_GELU || g->epilogue == DT_PLAN_EPILOGUE_BIAS_GELU ||
+           g->epilogue == DT_PLAN_EPILOGUE_GELU_AUX || g->epilogue == DT_PLAN_EPILOGUE_BIAS_GELU_AUX ||
+           g->epilogue == DT_PLAN_EPILOGUE_DGELU;
+}
+
+static View view_of(const DtCompare *compare, const DtPlanGemm *g, int which)
+{
+    const int64_t elements = g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? g->m : g->n;
+    const char *at = compare->buffers[which];
+    switch (which) {
+    case DT_GEMM_A: return (View){at, NULL, 0, g->m, g->k, g->a_row, g->a_col, g->dtype_a};
+    case DT_GEMM_B: return (View){at, NULL, 0, g->k, g->n, g->b_row, g->b_col, g->dtype_b};
+    case DT_GEMM_VECTOR: return (View){at, NULL, 0, 1, elements, 0, 1, g->dtype_c};
+    case DT_GEMM_MATRIX: return (View){at, NULL, 0, g->m, g->n, g->matrix_row, g->matrix_col, g->dtype_c};
+    case SUMS: return (View){at, NULL, 0, g->m, g->n, g->n, 1, DT_PLAN_F32};
+    default: return (View){at, NULL, 0, g->m, g->n, g->c_row, g->c_col, g->dtype_c};
+    }
+}
+
+static double norm_of(const DtCompare *compare, const DtPlanGemm *g, int which)
+{
+    const View view = view_of(compare, g, which);
+    return norm(&view);
+}
+
+/* How far what was written is from the plain loops' result, over `bound` and that both are rounded to their type. */
+static double ratio_of(View wanted, const char *written, double bound)
+{
+    View off = wanted;
+    off.minus = written;
+    const double error = norm(&off);
+    return error == 0 ? 0 : error / (unit_of(wanted.dtype) * norm(&wanted) + bound);
+}
+
+/* What rounding explains of an epilogue's operand, without that of the sums of products: the sums, and those with a
+ * matrix added, may be rounded to C's type before the rest is done to them; a vector is added in f32. */
+static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
+{
+    const bool adds = g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
+    double bound = 0;
+    if (changes_c(g))
+        bound += unit_of(g->dtype_c) * norm_of(compare, g, SUMS);
+    if (adds)
+        bound += unit_of(g->dtype_c) * norm_of(compare, g, DT_GEMM_MATRIX);
+    if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_READ)
+        bound += 0x1p-23 * sqrt((double)g->m) * norm_of(compare, g, DT_GEMM_VECTOR);
+    return bound;
+}
+
+/* The error of C in its norm, over the most that rounding explains: both results are rounded to their type, and sums
+ * of k products in f32 have an error of at most k 2^-23 |A| |B|, in any order. GELU and its slope grow an error by at
+ * most 1.13. */
+static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
+{
+    const double grows = is_gelu(g) ? 1.13 : 1, before = before_epilogue(compare, g);
     DtGemmBatch at = dt_gemm_batch(g, g->n_batch);
     double worst = 0;
     do {
-        const View a = {compare->operands[0], NULL, at.a, g->m, g->k, g->a_row, g->a_col, g->dtype_a};
-        const View b = {compare->operands[1], NULL, at.b, g->k, g->n, g->b_row, g->b_col, g->dtype_b};
-        const View before = {compare->operands[2], NULL, at.c, g->m, g->n, g->c_row, g->c_col, g->dtype_c};
-        const View wanted = {compare->plain, NULL, at.c, g->m, g->n, g->c_row, g->c_col, g->dtype_c};
-        const View off = {compare->plain, compare->written, at.c, g->m, g->n, g->c_row, g->c_col, g->dtype_c};
-        const double bound = unit * norm(&wanted) + (double)g->k * 0x1p-23 * norm(&a) * norm(&b) +
-                             (g->accumulate ? 0x1p-23 * norm(&before) : 0);
-        const double error = norm(&off);
-        const double ratio = error == 0 ? 0 : error / bound;
-        worst = ratio > worst || isnan(ratio) ? ratio : worst;
+        View a = view_of(compare, g, DT_GEMM_A), b = view_of(compare, g, DT_GEMM_B);
+        View c = view_of(compare, g, DT_GEMM_C), wanted = view_of(compare, g, PLAIN);
+        a.first = at.a;
+        b.first = at.b;
+        c.first = wanted.first = at.c;
+        const double bound = grows * ((double)g->k * 0x1p-23 * norm(&a) * norm(&b) + before) +
+                             (g->accumulate ? 0x1p-23 * norm(&c) : 0);
+        worst = larger(ratio_of(wanted, compare->buffers[WRITTEN], bound), worst);
     } while (!isnan(worst) && dt_gemm_batch_next(&at));
     return worst;
 }
 
+/* Of what the epilogue writes: sums of A or B, those of its products with ones; or what GELU is taken of. */
+static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, int which)
+{
+    const double k = (double)g->k;
+    const double a = which == DT_GEMM_VECTOR && g->epilogue == DT_PLAN_EPILOGUE_SUM_B
+                         ? sqrt(k)
+                         : norm_of(compare, g, DT_GEMM_A);
+    const double b = which == DT_GEMM_VECTOR && g->epilogue == DT_PLAN_EPILOGUE_SUM_A
+                         ? sqrt(k)
+                         : norm_of(compare, g, DT_GEMM_B);
+    const double before = which == DT_GEMM_VECTOR ? 0 : before_epilogue(compare, g);
+    return ratio_of(view_of(compare, g, which), compare->buffers[WRITTEN], k * 0x1p-23 * a * b + before);
+}
+
+/* Which argument of the product an operand is; -1: none. */
+static int argument_of(const DtPlanGemm *g, int which)
+{
+    const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[g->epilogue];
+    if (which == DT_GEMM_VECTOR)
+        return epilogue->vector ? DT_GEMM_C + 1 : -1;
+    if (which == DT_GEMM_MATRIX)
+        return epilogue->matrix ? DT_GEMM_C + 1 + (epilogue->vector ? 1 : 0) : -1;
+    return which;
+}
+
+static bool fetch(DtCompare *compare, int buffer, DtPlaceAt place)
+{
+    char *to = room(compare, buffer, place.bytes);
+    if (!to)
+        return no_memory(compare, place.bytes);
+    dt_device_get(compare->rank, to, place, place.bytes);
+    return true;
+}
+
 bool dt_compare_before(DtCompare *compare, uint32_t index, uint32_t n, const DtPlaceAt *places)
 {
-    if (compare->rank->plan->insts[index].kind != DT_INST_GEMM)
+    const DtPlan *plan = compare->rank->plan;
+    if (plan->insts[index].kind != DT_INST_GEMM)
         return true;
-    for (uint32_t i = 0; i < 3 && i < n; i++) {
-        char *operand = room(compare, (int)i, places[i].bytes);
-        if (!operand)
-            return no_memory(compare, places[i].bytes);
-        dt_device_get(compare->rank, operand, places[i], places[i].bytes);
+    for (int which = 0; which < DT_GEMM_OPERANDS; which++) {
+        const int arg = argument_of(&plan->gemms[plan->insts[index].ref], which);
+        if (arg >= 0 && (uint32_t)arg < n && !fetch(compare, which, places[arg]))
+            return false;
     }
+    return true;
+}
+
+/* Fills PLAIN, SUMS if C is more than the product, and the operands that the epilogue writes. */
+static bool run_plain(DtCompare *compare, const DtPlanGemm *g, int64_t bytes)
+{
+    char *const *buffers = compare->buffers;
+    const int64_t sums = changes_c(g) ? g->m * g->n * (int64_t)sizeof(float) : 0;
+    if (!room(compare, PLAIN, bytes) || !room(compare, SUMS, sums))
+        return no_memory(compare, bytes + sums);
+    memcpy(buffers[PLAIN], buffers[DT_GEMM_C], (size_t)bytes);
+    if (!changes_c(g)) {
+        dt_gemm_plain_join(g, buffers[DT_GEMM_A], buffers[DT_GEMM_B], buffers[PLAIN], buffers[DT_GEMM_VECTOR],
+                           buffers[DT_GEMM_MATRIX]);
+        return true;
+    }
+    DtPlanGemm inner = *g;
+    inner.epilogue = DT_PLAN_EPILOGUE_NONE;
+    inner.dtype_c = DT_PLAN_F32;
+    inner.c_row = g->n;
+    inner.matrix_row = inner.matrix_col = 0;
+    dt_gemm_plain_run(&inner, buffers[DT_GEMM_A], buffers[DT_GEMM_B], buffers[SUMS]);
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            const double sum = dt_gemm_get(buffers[SUMS], i * g->n + j, DT_PLAN_F32);
+            dt_gemm_put(buffers[PLAIN], i * g->c_row + j, g->dtype_c,
+                        (float)dt_gemm_epilogue_of(g, sum, i, j, buffers[DT_GEMM_VECTOR], buffers[DT_GEMM_MATRIX]));
+        }
     return true;
 }
 
@@ -261,21 +374,27 @@ static void say(DtCompare *compare, uint32_t index, const char *format, ...)
     dt_text_add(&compare->said, "\n");
 }
 
-static bool check_product(DtCompare *compare, uint32_t index, DtPlaceAt place)
+static bool check_product(DtCompare *compare, uint32_t index, const DtPlaceAt *places)
 {
     const DtPlanGemm *g = &compare->rank->plan->gemms[compare->rank->plan->insts[index].ref];
-    char *written = room(compare, 3, place.bytes), *plain = room(compare, 4, place.bytes);
-    if (!written || !plain)
-        return no_memory(compare, place.bytes);
-    dt_device_get(compare->rank, written, place, place.bytes);
-    memcpy(plain, compare->operands[2], (size_t)place.bytes);
-    dt_gemm_plain_run(g, compare->operands[0], compare->operands[1], plain);
-    const double error = error_of(compare, g);
+    if (!run_plain(compare, g, places[DT_GEMM_C].bytes) || !fetch(compare, WRITTEN, places[DT_GEMM_C]))
+        return false;
+    double error = error_of_c(compare, g);
+    for (int which = DT_GEMM_VECTOR; which <= DT_GEMM_MATRIX; which++) {
+        const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[g->epilogue];
+        if ((which == DT_GEMM_VECTOR ? epilogue->vector : epilogue->matrix) != DT_EPILOGUE_WRITE)
+            continue;
+        const DtPlaceAt place = places[argument_of(g, which)];
+        if (!fetch(compare, WRITTEN, place))
+            return false;
+        error = larger(error_of_operand(compare, g, which), error);
+        dt_device_put(compare->rank, place, compare->buffers[which], place.bytes);
+    }
     if (!(error <= 1))
         say(compare, index, "%.3g times as far off as rounding explains", error);
     compare->worst = error > compare->worst ? error : compare->worst;
     compare->n_products++;
-    dt_device_put(compare->rank, place, plain, place.bytes);
+    dt_device_put(compare->rank, places[DT_GEMM_C], compare->buffers[PLAIN], places[DT_GEMM_C].bytes);
     return true;
 }
 
@@ -283,7 +402,7 @@ static bool check_product(DtCompare *compare, uint32_t index, DtPlaceAt place)
 static bool check_bytes(DtCompare *compare, uint32_t index, uint32_t n, const DtPlaceAt *places, uint64_t bytes)
 {
     const Piece piece = {.inst = index, .bytes = bytes};
-    const uint8_t *wanted = next_piece(compare, &piece), *got = (const uint8_t *)compare->written;
+    const uint8_t *wanted = next_piece(compare, &piece), *got = (const uint8_t *)compare->buffers[WRITTEN];
     if (!wanted)
         return false;
     uint64_t different = 0, first = 0, at = 0;
@@ -312,14 +431,14 @@ bool dt_compare_after(DtCompare *compare, uint32_t index, uint32_t n, const DtPl
     DtPlaceAt written[256];
     uint32_t n_written = 0;
     uint64_t bytes = 0, at = 0;
-    if (inst->kind == DT_INST_GEMM && !check_product(compare, index, places[2]))
+    if (inst->kind == DT_INST_GEMM && !check_product(compare, index, places))
         return false;
     for (uint32_t i = 0; i < n && n_written < 256; i++)
         if (compare->rank->plan->args[inst->first_arg + i].written) {
             written[n_written++] = places[i];
             bytes += (uint64_t)places[i].bytes;
         }
-    char *all = room(compare, 3, (int64_t)bytes);
+    char *all = room(compare, WRITTEN, (int64_t)bytes);
     if (!all)
         return no_memory(compare, (int64_t)bytes);
     for (uint32_t i = 0; i < n_written; at += (uint64_t)written[i++].bytes)
@@ -356,9 +475,7 @@ void dt_compare_close(DtCompare *compare)
         dt_file_unmap(&compare->file);
     else
         dt_file_writer_abandon(&compare->writer);
-    for (int i = 0; i < 3; i++)
-        free(compare->operands[i]);
-    free(compare->written);
-    free(compare->plain);
+    for (int i = 0; i < BUFFERS; i++)
+        free(compare->buffers[i]);
     dt_text_free(&compare->said);
 }

@@ -38,6 +38,9 @@ static double of_product(const DtPlanGemm *g, double *ret_bytes)
         batch *= (double)g->batch[d];
     *ret_bytes = batch * (m * k * (double)dt_kinds_size(g->dtype_a) + k * n * (double)dt_kinds_size(g->dtype_b) +
                           m * n * (double)(1 + g->accumulate) * (double)dt_kinds_size(g->dtype_c));
+    const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[g->epilogue];
+    const double vector = epilogue->vector ? (g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? m : n) : 0;
+    *ret_bytes += (vector + (epilogue->matrix ? m * n : 0)) * (double)dt_kinds_size(g->dtype_c);
     return 2 * batch * m * n * k;
 }
 

@@ -42,15 +42,16 @@ DT_INLINE float dt_to_f32(float x) { return x; }
                 to[r * ld + c] = r < left && c < depth ? p[r * step + c * along] : (type)0;                           \
             }                                                                                                         \
     }                                                                                                                 \
-    DT_INLINE void dt_plain_nt_##name(float (*sums)[4], int n, const type *a, int lda, const type *b, int ldb,        \
-                                      int depth)                                                                      \
+    /* b's columns are `across` apart, what is summed `down` */                                                       \
+    DT_INLINE void dt_plain_##name(float (*sums)[4], int n, const type *a, int lda, const type *b, int across,        \
+                                   int down, int depth)                                                               \
     {                                                                                                                 \
         const int g = DT_THREAD % 32 / 4, q = DT_THREAD % 4 * 2;                                                      \
         for (int k = 0; k < depth; k++) {                                                                             \
             const float x = dt_from_##name(a[g * lda + k]), y = dt_from_##name(a[(g + 8) * lda + k]);                 \
             DT_UNROLL for (int c = 0; c < n; c++) {                                                                   \
-                const float v = dt_from_##name(b[(8 * c + q) * ldb + k]),                                             \
-                            w = dt_from_##name(b[(8 * c + q + 1) * ldb + k]);                                         \
+                const float v = dt_from_##name(b[(8 * c + q) * across + k * down]),                                   \
+                            w = dt_from_##name(b[(8 * c + q + 1) * across + k * down]);                               \
                 sums[c][0] = dt_fma(x, v, sums[c][0]);                                                                \
                 sums[c][1] = dt_fma(x, w, sums[c][1]);                                                                \
                 sums[c][2] = dt_fma(y, v, sums[c][2]);                                                                \
@@ -58,21 +59,15 @@ DT_INLINE float dt_to_f32(float x) { return x; }
             }                                                                                                         \
         }                                                                                                             \
     }                                                                                                                 \
+    DT_INLINE void dt_plain_nt_##name(float (*sums)[4], int n, const type *a, int lda, const type *b, int ldb,        \
+                                      int depth)                                                                      \
+    {                                                                                                                 \
+        dt_plain_##name(sums, n, a, lda, b, ldb, 1, depth);                                                           \
+    }                                                                                                                 \
     DT_INLINE void dt_plain_nn_##name(float (*sums)[4], int n, const type *a, int lda, const type *b, int ldb,        \
                                       int depth)                                                                      \
     {                                                                                                                 \
-        const int g = DT_THREAD % 32 / 4, q = DT_THREAD % 4 * 2;                                                      \
-        for (int k = 0; k < depth; k++) {                                                                             \
-            const float x = dt_from_##name(a[g * lda + k]), y = dt_from_##name(a[(g + 8) * lda + k]);                 \
-            DT_UNROLL for (int c = 0; c < n; c++) {                                                                   \
-                const float v = dt_from_##name(b[k * ldb + 8 * c + q]),                                               \
-                            w = dt_from_##name(b[k * ldb + 8 * c + q + 1]);                                           \
-                sums[c][0] = dt_fma(x, v, sums[c][0]);                                                                \
-                sums[c][1] = dt_fma(x, w, sums[c][1]);                                                                \
-                sums[c][2] = dt_fma(y, v, sums[c][2]);                                                                \
-                sums[c][3] = dt_fma(y, w, sums[c][3]);                                                                \
-            }                                                                                                         \
-        }                                                                                                             \
+        dt_plain_##name(sums, n, a, lda, b, 1, ldb, depth);                                                           \
     }
 DT_TILES(f32, float)
 DT_TILES(bf16, unsigned short)

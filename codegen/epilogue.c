@@ -66,15 +66,6 @@ static const DtPlace *place_of(const Joined *j, const DtValue *value)
     return output ? &output->place : &j->inner->places[value->id];
 }
 
-static int64_t stride_of(const DtView *view, const char *axis, bool *ret_has)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return *ret_has = true, view->stride[d];
-    *ret_has = false;
-    return 0;
-}
-
 /* Whether view's elements are those of C's rows, or columns, one behind the other. */
 static bool is_vector(const Joined *j, const DtView *view, bool columns)
 {
@@ -83,11 +74,10 @@ static bool is_vector(const Joined *j, const DtView *view, bool columns)
     const int64_t step = columns ? j->gemm.c_col : j->gemm.c_row;
     int64_t n = 1;
     for (uint32_t d = 0; d < view->rank; d++) {
-        bool in_c, in_operand;
-        const int64_t stride = stride_of(c, view->axis[d], &in_c);
-        stride_of(of, view->axis[d], &in_operand);
+        const int in_c = dt_view_find(c, view->axis[d]);
         n *= view->extent[d];
-        if (!in_c || !in_operand || (view->extent[d] > 1 && view->stride[d] * step != stride))
+        if (in_c < 0 || dt_view_find(of, view->axis[d]) < 0 ||
+            (view->extent[d] > 1 && view->stride[d] * step != c->stride[in_c]))
             return false;
     }
     return n == (columns ? j->gemm.n : j->gemm.m);
@@ -101,14 +91,13 @@ static bool is_matrix(Joined *j, const DtView *view)
     if (view->dtype != c->dtype)
         return false;
     for (uint32_t d = 0; d < view->rank; d++) {
-        bool in_c, in_a;
-        const int64_t stride = stride_of(c, view->axis[d], &in_c);
-        stride_of(a, view->axis[d], &in_a);
-        if (!in_c || (!in_a && view->extent[d] > 1 && view->stride[d] != stride))
+        const int in_c = dt_view_find(c, view->axis[d]);
+        const bool in_a = dt_view_find(a, view->axis[d]) >= 0;
+        if (in_c < 0 || (!in_a && view->extent[d] > 1 && view->stride[d] != c->stride[in_c]))
             return false;
         if (!in_a || view->extent[d] == 1)
             continue;
-        const int64_t times = stride / j->gemm.c_row; /* rows of C from one element of the axis to the next */
+        const int64_t times = c->stride[in_c] / j->gemm.c_row; /* rows of C from one element of the axis to the next */
         if (view->stride[d] % times || (row && view->stride[d] / times != row))
             return false;
         row = view->stride[d] / times;

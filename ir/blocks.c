@@ -54,14 +54,6 @@ static bool add_moves(DtBlocks *blocks, const DtAxis *longer, uint32_t n_shorter
     return true;
 }
 
-static int64_t stride_of(const DtView *view, const char *axis)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return view->stride[d];
-    return 0;
-}
-
 /* Outermost (in the result) first; neighbours that are one run on both sides joined. */
 static void add_dim(Dim *dims, uint32_t *n, Dim dim)
 {
@@ -96,7 +88,7 @@ bool dt_blocks_find(const DtOp *op, const DtMesh *mesh, const DtView *from, cons
     for (uint32_t i = 0; i < x->rank; i++) {
         const DtAxis *a = &x->axes[i], *b = &y->axes[i];
         int64_t mine = dt_type_local_extent(x, i, mesh), theirs = dt_type_local_extent(y, i, mesh);
-        int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);
+        int64_t there = dt_view_stride(to, a->name), here = dt_view_stride(from, a->name);
         add_dim(dims, &n, (Dim){mine < theirs ? mine : theirs, there, here});
         if (!add_moves(&blocks, a, b->n_split, there, mesh, blocks.to_coord, &n_coords) ||
             !add_moves(&blocks, b, a->n_split, here, mesh, blocks.from_coord, &n_coords))

@@ -18,21 +18,7 @@ typedef struct Runs {
     uint32_t n;
 } Runs;
 
-static int64_t stride_of(const DtView *view, const char *axis)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return view->stride[d];
-    return 0;
-}
-
-static bool has(const DtView *view, const char *axis)
-{
-    for (uint32_t d = 0; d < view->rank; d++)
-        if (view->axis[d] == axis)
-            return true;
-    return false;
-}
+static bool has(const DtView *view, const char *axis) { return dt_view_find(view, axis) >= 0; }
 
 /* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in both. */
 static void add_run(Runs *runs, int64_t extent, int64_t s1, int64_t s2)
@@ -91,17 +77,18 @@ static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtV
 {
     for (uint32_t d = 0; d < a->rank; d++)
         if (dt_op_has_axis(op, a->axis[d]))
-            add_run(k, a->extent[d], a->stride[d], stride_of(b, a->axis[d]));
+            add_run(k, a->extent[d], a->stride[d], dt_view_stride(b, a->axis[d]));
     for (uint32_t d = 0; d < c->rank; d++) {
         const char *axis = c->axis[d];
         bool in_a = has(a, axis), in_b = has(b, axis);
         if (in_a && in_b) {
-            if (c->extent[d] > 1 && !add_batch(g, c->extent[d], stride_of(a, axis), stride_of(b, axis), c->stride[d]))
+            if (c->extent[d] > 1 &&
+                !add_batch(g, c->extent[d], dt_view_stride(a, axis), dt_view_stride(b, axis), c->stride[d]))
                 return false;
         } else if (in_a) {
-            add_run(m, c->extent[d], stride_of(a, axis), c->stride[d]);
+            add_run(m, c->extent[d], dt_view_stride(a, axis), c->stride[d]);
         } else if (in_b) {
-            add_run(n, c->extent[d], stride_of(b, axis), c->stride[d]);
+            add_run(n, c->extent[d], dt_view_stride(b, axis), c->stride[d]);
         } else {
             return false;
         }
@@ -182,7 +169,7 @@ typedef struct Axes { /* outermost first */
 static void add(Axes *axes, uint32_t first, const DtView *view, uint32_t d)
 {
     uint32_t at = axes->n++;
-    for (; at > first && stride_of(view, axes->at[at - 1]) < view->stride[d]; at--)
+    for (; at > first && dt_view_stride(view, axes->at[at - 1]) < view->stride[d]; at--)
         axes->at[at] = axes->at[at - 1];
     axes->at[at] = view->axis[d];
 }
@@ -257,7 +244,7 @@ static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
 {
     for (uint32_t d = 0; d < a->rank; d++)
         if (a->extent[d] > 1 && dt_op_has_axis(op, a->axis[d]) &&
-            (!a->stride[d] || !stride_of(b, a->axis[d])))
+            (!a->stride[d] || !dt_view_stride(b, a->axis[d])))
             return false;
     return true;
 }

@@ -52,6 +52,12 @@ int dt_view_find(const DtView *view, const char *axis)
     return -1;
 }
 
+int64_t dt_view_stride(const DtView *view, const char *axis)
+{
+    const int d = dt_view_find(view, axis);
+    return d < 0 ? 0 : view->stride[d];
+}
+
 void dt_view_drop(DtView *view, uint32_t d)
 {
     for (; d + 1 < view->rank; d++) {

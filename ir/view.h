@@ -27,6 +27,7 @@ bool dt_view_same_strides(const DtView *a, const DtView *b);
 /* Elements from the first to behind the last. */
 int64_t dt_view_span(const DtView *view);
 int dt_view_find(const DtView *view, const char *axis); /* -1: it has none */
+int64_t dt_view_stride(const DtView *view, const char *axis); /* 0: it has none */
 /* Without its axis number d: one place along it. */
 void dt_view_drop(DtView *view, uint32_t d);
 /* The result of an op that moves nothing (DT_DATA_VIEW) where its operand lies as view says; false: no strides can say

@@ -20,6 +20,12 @@ typedef struct DtPassContext {
     bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */
 } DtPassContext;
 
+/* Whether products add the biases behind them, which lie in memory for that. */
+static inline bool dt_pass_joins_biases(const DtPassContext *context)
+{
+    return context && context->epilogues >> DT_EPILOGUE_BIAS & 1;
+}
+
 /* The input of entries "grad" and "update" that holds the loss scale of the step, if it is dynamic. */
 #define DT_LOSS_SCALE_INPUT "@loss_scale"
 

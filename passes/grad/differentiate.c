@@ -223,7 +223,7 @@ static void differentiate(DtModule *module, DtEntryPoint *entry, const DtPassCon
 {
     DtFunc *loss = entry->func;
     check_loss(loss);
-    DtDiff diff = {.module = module, .arena = module->arena, .adds = context && context->epilogues};
+    DtDiff diff = {.module = module, .arena = module->arena, .adds = dt_pass_joins_biases(context)};
     Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
     g.trains = trained_by(module, context, entry->objective);
     g.derivative = derive_step(&diff, &g.step, g.trains);

@@ -282,7 +282,7 @@ bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
     if (!update || !context->train || context->train->precision.compute == DT_F32)
         return false;
     Narrow n = {.module = module, .dtype = context->train->precision.compute,
-                .adds = context->epilogues >> DT_EPILOGUE_BIAS & 1};
+                .adds = dt_pass_joins_biases(context)};
     bool *pays = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1), any = false;
     begin(&n, context);
     look_at_all(&n);

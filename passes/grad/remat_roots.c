@@ -85,7 +85,7 @@ static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
 static bool is_joined(const DtPassContext *context, const DtValue *value, const DtOp *dot)
 {
     bool is = false;
-    for (uint32_t k = 0; context->epilogues && value->op->kind == DT_OP_ADD && k < 2; k++)
+    for (uint32_t k = 0; dt_pass_joins_biases(context) && value->op->kind == DT_OP_ADD && k < 2; k++)
         is = is || (value->op->in[k]->op == dot && value->type->dtype == dot->out[0]->type->dtype);
     return is;
 }

@@ -14,7 +14,7 @@
  * own.
  *
  * A vector is joined where it lies in memory in the result's dtype: rounded gains and biases are (pass `narrow`). */
-#include "passes/lower/fuse.h"
+#include "passes/lower/fuse_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,12 +28,9 @@ typedef struct Leaves {
 } Leaves;
 
 typedef struct Epilogues {
+    const DtFusion *f;       /* who makes and reads what */
     const DtFunc *func;
     uint32_t allowed;        /* of DtEpilogue, as bits */
-    DtArena *arena;
-    uint32_t *position;      /* by value id; UINT32_MAX: an input */
-    bool *result;            /* by value id */
-    uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *taken;             /* by position: in a product already */
     /* of the product that is looked at */
     const DtOp *dot;
@@ -108,7 +105,7 @@ static double compute(const Epilogues *e, const DtOp *op)
 
 static double number_of(const Epilogues *e, const DtValue *value)
 {
-    const uint32_t at = e->position[value->id];
+    const uint32_t at = e->f->position[value->id];
     if (value->op && (at == UINT32_MAX || !e->inside[at]) && dt_op_is_inline(value))
         return compute(e, value->op);
     return e->number[value->id];
@@ -143,17 +140,17 @@ static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtVa
 /* Whether an op is another one of those that are tried. */
 static bool goes_inside(const Epilogues *e, const DtValue *value)
 {
-    const uint32_t at = e->position[value->id];
+    const uint32_t at = e->f->position[value->id];
     if (at == UINT32_MAX || e->taken[at] || e->n_tried == DT_EPILOGUE_OPS - 1)
         return false;
-    return e->reached[at] || (e->deep && !e->result[value->id] && dt_op_is_pointwise(value->op->kind) &&
+    return e->reached[at] || (e->deep && !e->f->is_result[value->id] && dt_op_is_pointwise(value->op->kind) &&
                               !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
 }
 
 /* Marks the ops between the product and value; says what else they read. */
 static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
 {
-    const uint32_t at = e->position[value->id];
+    const uint32_t at = e->f->position[value->id];
     const DtType *whole = e->dot->out[0]->type;
     if (value == e->dot->out[0] || (at != UINT32_MAX && e->inside[at]))
         return;
@@ -177,9 +174,9 @@ static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
 /* What others read of a value that is made inside goes to memory beside the result. */
 static void look_outside(const Epilogues *e, const DtValue *value, Leaves *leaves)
 {
-    bool outside = e->result[value->id];
-    for (uint32_t i = e->reader[value->id]; i < e->reader[value->id + 1]; i++)
-        outside = outside || !e->inside[e->readers[i]];
+    bool outside = e->f->is_result[value->id];
+    for (uint32_t i = e->f->reader[value->id]; i < e->f->reader[value->id + 1]; i++)
+        outside = outside || !e->inside[e->f->readers[i]];
     if (!outside)
         return;
     leaves->good = leaves->good && !leaves->aux;
@@ -219,9 +216,9 @@ static bool fits(const Epilogues *e, const Leaves *leaves, const DtValue *result
 /* Whether a kernel would have to write the value for others: no kernel that reads it could compute it on the way. */
 static bool stays(const Epilogues *e, const DtValue *value)
 {
-    bool lies = e->result[value->id];
-    for (uint32_t i = e->reader[value->id]; !lies && i < e->reader[value->id + 1]; i++) {
-        const DtOp *op = e->func->ops.at[e->readers[i]];
+    bool lies = e->f->is_result[value->id];
+    for (uint32_t i = e->f->reader[value->id]; !lies && i < e->f->reader[value->id + 1]; i++) {
+        const DtOp *op = e->func->ops.at[e->f->readers[i]];
         lies = !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE;
     }
     return lies;
@@ -267,8 +264,8 @@ static void reach(Epilogues *e, uint32_t first)
     e->at[e->n++] = first;
     for (uint32_t i = 0; i < e->n && e->n < DT_EPILOGUE_OPS; i++) {
         const DtValue *value = e->func->ops.at[e->at[i]]->out[0];
-        for (uint32_t k = e->reader[value->id]; k < e->reader[value->id + 1]; k++) {
-            const uint32_t at = e->readers[k];
+        for (uint32_t k = e->f->reader[value->id]; k < e->f->reader[value->id + 1]; k++) {
+            const uint32_t at = e->f->readers[k];
             const DtOp *op = e->func->ops.at[at];
             if (e->reached[at] || e->taken[at] || !dt_op_is_pointwise(op->kind) || op->n_out != 1 ||
                 !same_axes(op->out[0]->type, e->dot->out[0]->type) || e->n == DT_EPILOGUE_OPS)
@@ -332,8 +329,8 @@ static bool join_sum(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
 {
     for (uint32_t k = 0; k < 2; k++) {
         const uint32_t id = e->dot->in[k]->id;
-        for (uint32_t i = e->reader[id]; i < e->reader[id + 1]; i++) {
-            const uint32_t at = e->readers[i];
+        for (uint32_t i = e->f->reader[id]; i < e->f->reader[id + 1]; i++) {
+            const uint32_t at = e->f->readers[i];
             if (e->taken[at] || !sums_operand(e->dot, e->dot->in[k], e->func->ops.at[at]))
                 continue;
             join(e, "sum", 2, at < first ? (uint32_t[]){at, first} : (uint32_t[]){first, at}, ret_product);
@@ -344,38 +341,6 @@ static bool join_sum(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
 }
 
 /* ---- all ---- */
-
-static void index_function(Epilogues *e)
-{
-    const DtFunc *func = e->func;
-    const uint32_t n = func->n_values + 2;
-    uint32_t total = 0;
-    e->position = DT_NEW_ARRAY(e->arena, uint32_t, n);
-    e->result = DT_NEW_ARRAY(e->arena, bool, n);
-    e->reader = DT_NEW_ARRAY(e->arena, uint32_t, n);
-    e->number = DT_NEW_ARRAY(e->arena, double, n);
-    e->taken = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
-    e->reached = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
-    e->inside = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
-    memset(e->position, 0xff, n * sizeof *e->position);
-    for (uint32_t i = 0; i < func->results.n; i++)
-        e->result[func->results.at[i]->id] = true;
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        for (uint32_t k = 0; k < op->n_out; k++)
-            e->position[op->out[k]->id] = i;
-        for (uint32_t k = 0; k < op->n_in; k++, total++)
-            e->reader[op->in[k]->id + 1]++;
-    }
-    for (uint32_t v = 0; v + 1 < n; v++)
-        e->reader[v + 1] += e->reader[v];
-    uint32_t *at = DT_NEW_ARRAY(e->arena, uint32_t, n);
-    memcpy(at, e->reader, n * sizeof *at);
-    e->readers = DT_NEW_ARRAY(e->arena, uint32_t, total + 1);
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            e->readers[at[func->ops.at[i]->in[k]->id]++] = i;
-}
 
 /* A product without batch axes: an axis of the result is one operand's. Those of convolutions lie as pass `memory`
  * finds best for products alone. */
@@ -396,16 +361,20 @@ static bool is_plain(const DtOp *op)
     return op->out[0]->type->rank > 0;
 }
 
-uint32_t dt_epilogue_find(const DtFunc *func, uint32_t allowed, DtArena *arena, DtFuseProduct **ret_products)
+uint32_t dt_epilogue_find(const DtFusion *f, uint32_t allowed, DtFuseProduct **ret_products)
 {
-    Epilogues epilogues = {.func = func, .allowed = allowed, .arena = arena}, *e = &epilogues;
+    const DtFunc *func = f->func;
+    Epilogues epilogues = {.f = f, .func = func, .allowed = allowed}, *e = &epilogues;
     uint32_t n = 0, most = 0;
     for (uint32_t i = 0; allowed && i < func->ops.n; i++)
         most += is_plain(func->ops.at[i]);
-    *ret_products = DT_NEW_ARRAY(arena, DtFuseProduct, most + 1);
+    *ret_products = DT_NEW_ARRAY(f->arena, DtFuseProduct, most + 1);
     if (!most)
         return 0;
-    index_function(e);
+    e->number = DT_NEW_ARRAY(f->arena, double, func->n_values + 1);
+    e->taken = DT_NEW_ARRAY(f->arena, bool, func->ops.n + 1);
+    e->reached = DT_NEW_ARRAY(f->arena, bool, func->ops.n + 1);
+    e->inside = DT_NEW_ARRAY(f->arena, bool, func->ops.n + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         e->dot = func->ops.at[i];
         if (is_plain(e->dot))

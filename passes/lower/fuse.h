@@ -10,17 +10,8 @@
 typedef struct DtFuseRows {
     const char **axes;
     uint32_t n;
-    const char *product; /* what its library does with it (DtFuseProduct); NULL: it is a kernel */
+    const char *product; /* what its library does with it (epilogue.c); NULL: it is a kernel */
 } DtFuseRows;
-
-/* A product and what its library does besides: positions in the function, ascending. */
-enum { DT_EPILOGUE_OPS = 64 };
-typedef struct DtFuseProduct {
-    uint32_t ops[DT_EPILOGUE_OPS], n;
-    const char *text; /* what the op will say of it: that of a row of ir/epilogues.def, or "sum" */
-} DtFuseProduct;
-/* Those of the function, of these kinds (bits of DtEpilogue). */
-uint32_t dt_epilogue_find(const DtFunc *func, uint32_t allowed, DtArena *arena, DtFuseProduct **ret_products);
 
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
  * groups of their own. ret_rows: by group. Returns the number of groups. */

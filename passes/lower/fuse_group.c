@@ -19,7 +19,7 @@
  *
  * If nobody else wants what is summed over rows, a kernel of such sums alone goes through it column by column instead.
  * Views (renames, splits, slices) cost nothing and stay apart. */
-#include "passes/lower/fuse.h"
+#include "passes/lower/fuse_internal.h"
 
 #include "base/bug.h"
 
@@ -31,45 +31,6 @@ enum {
     LARGE = 4, /* times fewer elements than a kernel has points: not worth a kernel in common */
     TRIES = 8, /* groups that one is tried with because they read the same */
 };
-
-/* A group's space has rows: inner axes, along which reductions of rows sum, and outer axes, over which reductions of
- * columns do, row by row. */
-typedef struct Group {
-    DT_VEC(uint32_t) ops;      /* positions in the function, ascending */
-    const DtType *full;        /* a type with the axes of the whole space; NULL: cannot be fused */
-    bool rows, columns;        /* has reductions of them */
-    bool apart;                /* of columns only, no value of full size leaves it: one column after the other */
-    const char **inner;
-    uint32_t n_inner;
-    const char *product;       /* what the library does with it; NULL: it is none */
-    uint32_t last;             /* largest position */
-    uint32_t due;              /* what is due first comes first, once it can */
-} Group;
-
-typedef struct Placed {
-    uint64_t label;
-    uint32_t group;
-} Placed;
-
-typedef struct Fusion {
-    DtArena *arena;
-    const DtTargetLimits *limits;
-    const DtFunc *func;
-    Group *groups;             /* by position of the first op; merged ones are empty */
-    uint32_t *group_of;        /* by position */
-    uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
-    uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
-    bool *is_result;           /* by value id */
-    bool *late;                /* by position, of a union that is looked at: made of sums over rows */
-    DtValue **value, **sum;    /* by value id; by position, of a sum over stages: the one before it, else NULL */
-    uint32_t *seen, n_seen;    /* by value id: when it was counted last */
-    uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
-    uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
-    uint64_t *label;           /* the number of ops. Ascending along the list */
-    uint32_t *stamp, now;      /* by group: visited in search number */
-    uint32_t *found, n_found;  /* by the last search */
-    Placed *placed;
-} Fusion;
 
 static bool is_index_map(const DtOp *op)
 {
@@ -96,7 +57,7 @@ static bool listed(const char *axis, const char *const *list, uint32_t n)
 typedef enum Axes { ALL, OUTER, INNER } Axes;
 
 /* Whether type has just these axes of the group's space. */
-static bool has_axes(const DtType *type, const Group *g, Axes axes)
+static bool has_axes(const DtType *type, const DtFuseGroup *g, Axes axes)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->full->rank; i++) {
@@ -112,7 +73,7 @@ static bool has_axes(const DtType *type, const Group *g, Axes axes)
 }
 
 /* The axes of a row: what a reduction of rows sums along, what one of columns keeps. */
-static void start_reduction(Fusion *f, Group *g, const DtOp *op)
+static void start_reduction(DtFusion *f, DtFuseGroup *g, const DtOp *op)
 {
     g->full = op->in[0]->type;
     g->rows = listed(g->full->axes[g->full->rank - 1].name, op->axes, op->n_axes);
@@ -123,10 +84,10 @@ static void start_reduction(Fusion *f, Group *g, const DtOp *op)
             g->inner[g->n_inner++] = g->full->axes[i].name;
 }
 
-static void start(Fusion *f, uint32_t i)
+static void start(DtFusion *f, uint32_t i)
 {
     const DtOp *op = f->func->ops.at[i];
-    Group *g = &f->groups[i];
+    DtFuseGroup *g = &f->groups[i];
     f->group_of[i] = i;
     g->last = i;
     DT_PUSH(f->arena, g->ops, i);
@@ -139,7 +100,7 @@ static void start(Fusion *f, uint32_t i)
 
 /* ---- legality ---- */
 
-static bool same_inner(const Group *a, const Group *b)
+static bool same_inner(const DtFuseGroup *a, const DtFuseGroup *b)
 {
     if (a->n_inner != b->n_inner)
         return false;
@@ -149,17 +110,17 @@ static bool same_inner(const Group *a, const Group *b)
     return true;
 }
 
-static bool reduces(const Group *g) { return g->rows || g->columns; }
+static bool reduces(const DtFuseGroup *g) { return g->rows || g->columns; }
 
 /* Type of the points that an op goes through. */
 static const DtType *space_of(const DtOp *op) { return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type; }
 
-static bool in_union(const Fusion *f, uint32_t position, uint32_t a, uint32_t b)
+static bool in_union(const DtFusion *f, uint32_t position, uint32_t a, uint32_t b)
 {
     return position != UINT32_MAX && (f->group_of[position] == a || f->group_of[position] == b);
 }
 
-static bool is_wanted_outside(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b)
+static bool is_wanted_outside(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b)
 {
     bool wanted = f->is_result[value->id];
     for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
@@ -168,7 +129,7 @@ static bool is_wanted_outside(const Fusion *f, const DtValue *value, uint32_t a,
 }
 
 /* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
-static bool is_light(const Fusion *f, const DtOp *op, const Group *joined, uint32_t a, uint32_t b)
+static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     const DtType *type = op->out[0]->type;
@@ -183,9 +144,9 @@ static bool is_light(const Fusion *f, const DtOp *op, const Group *joined, uint3
 }
 
 /* The union's space: that of whichever reduces, or the larger one. */
-static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union)
+static bool spaces_fit(const DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_union)
 {
-    const Group *from = &f->groups[a], *to = &f->groups[b];
+    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
     if (!from->full || !to->full || from->ops.n + to->ops.n > f->limits->kernel_ops)
         return false;
     const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
@@ -195,7 +156,7 @@ static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union
     ret_union->rows = from->rows || to->rows;
     ret_union->columns = from->columns || to->columns;
     for (uint32_t side = 0; side < 2; side++) {
-        const Group *g = side ? to : from;
+        const DtFuseGroup *g = side ? to : from;
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = space_of(op);
@@ -208,10 +169,10 @@ static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union
 }
 
 /* An index map reads its operand from memory at other indices, so that must come from outside. */
-static bool maps_read_outside(const Fusion *f, uint32_t a, uint32_t b)
+static bool maps_read_outside(const DtFusion *f, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
-        const Group *g = &f->groups[side ? b : a];
+        const DtFuseGroup *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             uint32_t n = op->kind == DT_OP_GATHER ? 1 : is_index_map(op) ? op->n_in : 0;
@@ -224,10 +185,10 @@ static bool maps_read_outside(const Fusion *f, uint32_t a, uint32_t b)
 }
 
 /* No value of full size is wanted outside. */
-static bool is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+static bool is_closed(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
-        const Group *g = &f->groups[side ? b : a];
+        const DtFuseGroup *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtValue *value = f->func->ops.at[g->ops.at[i]]->out[0];
             if (has_axes(value->type, joined, ALL) && is_wanted_outside(f, value, a, b))
@@ -237,12 +198,12 @@ static bool is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t
     return true;
 }
 
-static bool is_column_sum(const DtOp *op, const Group *joined)
+static bool is_column_sum(const DtOp *op, const DtFuseGroup *joined)
 {
     return op->kind == DT_OP_REDUCE && has_axes(op->out[0]->type, joined, INNER);
 }
 
-static bool reads_late(const Fusion *f, const DtOp *op, uint32_t a, uint32_t b)
+static bool reads_late(const DtFusion *f, const DtOp *op, uint32_t a, uint32_t b)
 {
     for (uint32_t k = 0; k < op->n_in; k++) {
         const uint32_t position = f->position[op->in[k]->id];
@@ -253,7 +214,7 @@ static bool reads_late(const Fusion *f, const DtOp *op, uint32_t a, uint32_t b)
 }
 
 /* Marks the sums over rows and what is made of them. */
-static void mark_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+static void mark_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
@@ -274,13 +235,13 @@ static void mark_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t
 
 /* What is late is no larger than a row, and no row reads it; all else that has a row's axes only is computed for each
  * row. */
-static bool columns_are_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+static bool columns_are_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     int64_t elements = 0;
     mark_late(f, joined, a, b);
     for (uint32_t side = 0; side < 2; side++) {
-        const Group *g = &f->groups[side ? b : a];
+        const DtFuseGroup *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = op->out[0]->type;
@@ -299,7 +260,7 @@ static bool columns_are_late(const Fusion *f, const Group *joined, uint32_t a, u
 }
 
 /* Whether the union's reductions of columns can be done. */
-static bool columns_fit(const Fusion *f, Group *joined, uint32_t a, uint32_t b)
+static bool columns_fit(const DtFusion *f, DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     joined->apart = !joined->rows && is_closed(f, joined, a, b);
     return joined->apart || columns_are_late(f, joined, a, b);
@@ -311,7 +272,7 @@ static bool columns_fit(const Fusion *f, Group *joined, uint32_t a, uint32_t b)
  * seen without a search, since a tree in which each op hangs on its latest operand has them. */
 
 /* Numbers the tree's nodes so that those below an op are the numbers from its own up to the end of its range. */
-static void number_tree(Fusion *f)
+static void number_tree(DtFusion *f)
 {
     const uint32_t n = f->func->ops.n, none = UINT32_MAX;
     uint32_t *parent = DT_NEW_ARRAY(f->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
@@ -339,9 +300,9 @@ static void number_tree(Fusion *f)
 }
 
 /* Whether one of b's operands outside a and b hangs below an op of a. */
-static bool hangs_below(const Fusion *f, uint32_t a, uint32_t b)
+static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
 {
-    const Group *above = &f->groups[a], *group = &f->groups[b];
+    const DtFuseGroup *above = &f->groups[a], *group = &f->groups[b];
     for (uint32_t i = 0; i < group->ops.n; i++) {
         const DtOp *op = f->func->ops.at[group->ops.at[i]];
         for (uint32_t j = 0; j < op->n_in; j++) {
@@ -356,21 +317,14 @@ static bool hangs_below(const Fusion *f, uint32_t a, uint32_t b)
     return false;
 }
 
-/* What op i waits for: operands, and behind these the sum over stages before it: stages come to sums in one order. */
-static DtValue *awaited(const Fusion *f, uint32_t i, uint32_t j)
-{
-    const DtOp *op = f->func->ops.at[i];
-    return j < op->n_in ? op->in[j] : j == op->n_in ? f->sum[i] : NULL;
-}
-
 /* Adds the groups that g reads from and that come after a, but b, to those that are to be searched; true: it reads
  * a. */
-static bool add_sources(Fusion *f, uint32_t g, uint32_t a, uint32_t b)
+static bool add_sources(DtFusion *f, uint32_t g, uint32_t a, uint32_t b)
 {
-    const Group *group = &f->groups[g];
+    const DtFuseGroup *group = &f->groups[g];
     for (uint32_t i = 0; i < group->ops.n; i++) {
         const DtValue *value;
-        for (uint32_t j = 0; (value = awaited(f, group->ops.at[i], j)); j++) {
+        for (uint32_t j = 0; (value = dt_fuse_awaited(f, group->ops.at[i], j)); j++) {
             const uint32_t position = f->position[value->id];
             const uint32_t source = position == UINT32_MAX ? b : f->group_of[position];
             if (source == a && g != b)
@@ -386,7 +340,7 @@ static bool add_sources(Fusion *f, uint32_t g, uint32_t a, uint32_t b)
 
 /* Whether a path from a, which b reads, leads to b through another group; else found has all between them that b
  * depends on. */
-static bool makes_cycle(Fusion *f, uint32_t a, uint32_t b)
+static bool makes_cycle(DtFusion *f, uint32_t a, uint32_t b)
 {
     f->now++;
     f->n_found = 0;
@@ -398,14 +352,14 @@ static bool makes_cycle(Fusion *f, uint32_t a, uint32_t b)
     return false;
 }
 
-static void number_all(Fusion *f)
+static void number_all(DtFusion *f)
 {
     uint64_t label = 0;
     for (uint32_t g = f->next[f->func->ops.n]; g != f->func->ops.n; g = f->next[g])
         f->label[g] = label += UINT64_C(1) << 40;
 }
 
-static void begin_order(Fusion *f)
+static void begin_order(DtFusion *f)
 {
     const uint32_t n = f->func->ops.n; /* also the list's head */
     f->label = DT_NEW_ARRAY(f->arena, uint64_t, n + 1);
@@ -418,14 +372,14 @@ static void begin_order(Fusion *f)
     number_all(f);
 }
 
-static void take_out(Fusion *f, uint32_t g)
+static void take_out(DtFusion *f, uint32_t g)
 {
     f->next[f->before[g]] = f->next[g];
     f->before[f->next[g]] = f->before[g];
 }
 
 /* b stands where a stood. */
-static void take_place(Fusion *f, uint32_t b, uint32_t a)
+static void take_place(DtFusion *f, uint32_t b, uint32_t a)
 {
     f->next[b] = f->next[a];
     f->before[b] = f->before[a];
@@ -435,16 +389,16 @@ static void take_place(Fusion *f, uint32_t b, uint32_t a)
 
 static int by_label(const void *x, const void *y)
 {
-    const Placed *a = x, *b = y;
+    const DtFusePlaced *a = x, *b = y;
     return a->label < b->label ? -1 : a->label > b->label;
 }
 
 /* What b depends on behind a goes before a, in its order. */
-static void reorder(Fusion *f, uint32_t a)
+static void reorder(DtFusion *f, uint32_t a)
 {
-    Placed *placed = f->placed;
+    DtFusePlaced *placed = f->placed;
     for (uint32_t i = 0; i < f->n_found; i++)
-        placed[i] = (Placed){f->label[f->found[i]], f->found[i]};
+        placed[i] = (DtFusePlaced){f->label[f->found[i]], f->found[i]};
     qsort(placed, f->n_found, sizeof *placed, by_label);
     for (uint32_t i = 0; i < f->n_found; i++) {
         const uint32_t g = placed[i].group, last = f->before[a];
@@ -462,24 +416,24 @@ static void reorder(Fusion *f, uint32_t a)
 /* ---- bytes moved ---- */
 
 /* Of a rank's part. */
-static int64_t bytes_of(const DtType *type, const DtMesh *mesh)
+int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
 {
     return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
 }
 
 /* Bytes of a value that lies in memory, the first time that it is asked for since n_seen changed; else 0. */
-static int64_t count(Fusion *f, const DtValue *value)
+static int64_t count(DtFusion *f, const DtValue *value)
 {
     if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
         return 0;
     f->seen[value->id] = f->n_seen;
-    return bytes_of(value->type, &f->func->module->mesh);
+    return dt_fuse_bytes(value->type, &f->func->module->mesh);
 }
 
 /* What the union of both moves less than the two of them. */
-static int64_t bytes_saved(Fusion *f, uint32_t a, uint32_t b)
+static int64_t bytes_saved(DtFusion *f, uint32_t a, uint32_t b)
 {
-    const Group *from = &f->groups[a], *to = &f->groups[b];
+    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
     int64_t saved = 0;
     const uint32_t by_a = ++f->n_seen, twice = ++f->n_seen;
     for (uint32_t i = 0; i < from->ops.n; i++)
@@ -509,7 +463,7 @@ static const DtValue *stored(const DtValue *value)
 }
 
 /* Whether the last group to read value, but a and b, runs before position. */
-static bool is_done_before(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
 {
     bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
     for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
@@ -518,7 +472,7 @@ static bool is_done_before(const Fusion *f, const DtValue *value, uint32_t a, ui
 }
 
 /* Whether somebody reads value, which a makes, before position: he would have to wait, too. */
-static bool is_due_before(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+static bool is_due_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
 {
     for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
         if (!in_union(f, f->readers[i], a, b) && f->groups[f->group_of[f->readers[i]]].last < position)
@@ -528,9 +482,9 @@ static bool is_due_before(const Fusion *f, const DtValue *value, uint32_t a, uin
 
 /* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
  * then, against what it makes, which is there later. */
-static bool waits(Fusion *f, uint32_t a, uint32_t b)
+static bool waits(DtFusion *f, uint32_t a, uint32_t b)
 {
-    const Group *from = &f->groups[a], *to = &f->groups[b];
+    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
     int64_t kept = 0;
     f->n_seen++;
     for (uint32_t i = 0; i < to->ops.n; i++)
@@ -554,9 +508,9 @@ static bool waits(Fusion *f, uint32_t a, uint32_t b)
 
 /* ---- merging ---- */
 
-static void merge(Fusion *f, uint32_t a, uint32_t b, Group joined)
+static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
 {
-    Group *to = &f->groups[a < b ? a : b], *from = &f->groups[a < b ? b : a];
+    DtFuseGroup *to = &f->groups[a < b ? a : b], *from = &f->groups[a < b ? b : a];
     uint32_t keep = a < b ? a : b;
     joined.ops = to->ops;
     joined.last = to->last > from->last ? to->last : from->last;
@@ -573,16 +527,16 @@ static void merge(Fusion *f, uint32_t a, uint32_t b, Group joined)
 }
 
 /* b reads a, or comes behind it. */
-static bool can_merge(Fusion *f, uint32_t a, uint32_t b, Group *ret_joined)
+static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
            (!ret_joined->columns || columns_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
 }
 
-static void merge_operands(Fusion *f, uint32_t i)
+static void merge_operands(DtFusion *f, uint32_t i)
 {
     const DtOp *op = f->func->ops.at[i];
-    Group joined;
+    DtFuseGroup joined;
     for (uint32_t j = op->n_in; is_fusable(op) && j-- > 0;) {
         const uint32_t position = f->position[op->in[j]->id], b = f->group_of[i];
         if (position == UINT32_MAX || !is_fusable(f->func->ops.at[position]))
@@ -594,15 +548,15 @@ static void merge_operands(Fusion *f, uint32_t i)
 }
 
 /* Whether a union of groups that go through so many points is for the sake of type: large beside what both do. */
-static bool is_large(const Fusion *f, const DtType *type, const Group *g)
+static bool is_large(const DtFusion *f, const DtType *type, const DtFuseGroup *g)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     return g->full && dt_type_local_elements(type, mesh) * LARGE >= dt_type_local_elements(g->full, mesh);
 }
 
-static void merge_if_it_pays(Fusion *f, uint32_t a, uint32_t b)
+static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
 {
-    Group joined;
+    DtFuseGroup joined;
     if (f->label[a] > f->label[b]) {
         const uint32_t first = b;
         b = a, a = first;
@@ -612,7 +566,7 @@ static void merge_if_it_pays(Fusion *f, uint32_t a, uint32_t b)
 }
 
 /* Groups that read value, each with a few before it. */
-static void merge_readers(Fusion *f, const DtValue *value)
+static void merge_readers(DtFusion *f, const DtValue *value)
 {
     const uint32_t *readers = f->readers + f->reader[value->id], n = f->reader[value->id + 1] - f->reader[value->id];
     for (uint32_t i = 0; i < n; i++) {
@@ -629,106 +583,10 @@ static void merge_readers(Fusion *f, const DtValue *value)
     }
 }
 
-/* ---- order ---- */
-
-/* The groups that may come next, as a heap: the one that is due first is on top. */
-typedef struct Ready {
-    const Group *groups;
-    uint32_t *at, n;
-} Ready;
-
-static void push_ready(Ready *r, uint32_t g)
-{
-    uint32_t i = r->n++;
-    for (; i > 0 && r->groups[r->at[(i - 1) / 2]].due > r->groups[g].due; i = (i - 1) / 2)
-        r->at[i] = r->at[(i - 1) / 2];
-    r->at[i] = g;
-}
-
-static uint32_t pop_ready(Ready *r)
-{
-    uint32_t top = r->at[0], g = r->at[--r->n], i = 0;
-    for (uint32_t child; (child = 2 * i + 1) < r->n; i = child) {
-        if (child + 1 < r->n && r->groups[r->at[child + 1]].due < r->groups[r->at[child]].due)
-            child++;
-        if (r->groups[r->at[child]].due >= r->groups[g].due)
-            break;
-        r->at[i] = r->at[child];
-    }
-    r->at[i] = g;
-    return top;
-}
-
-/* Reads of values that other groups make, one for each operand: into ret_count[group]. */
-static void count_waits(const Fusion *f, uint32_t *ret_count)
-{
-    const DtValue *value;
-    for (uint32_t i = 0; i < f->func->ops.n; i++)
-        for (uint32_t j = 0; (value = awaited(f, i, j)); j++) {
-            uint32_t position = f->position[value->id];
-            if (position != UINT32_MAX && f->group_of[position] != f->group_of[i])
-                ret_count[f->group_of[i]]++;
-        }
-}
-
-/* Whether the op is a product that is much larger than its operands: the windows' gradient of a convolution. */
-static bool swells(const Fusion *f, const DtOp *op)
-{
-    if (op->kind != DT_OP_DOT)
-        return false;
-    const DtMesh *mesh = &f->func->module->mesh;
-    const int64_t operands = bytes_of(op->in[0]->type, mesh) + bytes_of(op->in[1]->type, mesh);
-    return bytes_of(op->out[0]->type, mesh) > 2 * operands;
-}
-
-/* A group is due where its last op stands; a product that is larger than what it is made of not before what reads
- * it first, so that the windows that the other gradient of a convolution reads are gone by then. */
-static uint32_t due(const Fusion *f, const Group *group)
-{
-    const DtOp *op = f->func->ops.at[group->ops.at[0]];
-    uint32_t first = UINT32_MAX;
-    if (group->ops.n > 1 || !swells(f, op))
-        return 2 * group->last + 1;
-    for (uint32_t k = f->reader[op->out[0]->id]; k < f->reader[op->out[0]->id + 1]; k++) {
-        const uint32_t last = f->groups[f->group_of[f->readers[k]]].last;
-        first = last < first ? last : first;
-    }
-    return first == UINT32_MAX ? 2 * group->last + 1 : 2 * first;
-}
-
-/* Numbers the groups so that each comes after what it reads; among those that may come, the one that is due
- * first. */
-static uint32_t order(Fusion *f, uint32_t *ret_group)
-{
-    uint32_t n = f->func->ops.n, done = 0;
-    uint32_t *waits = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
-    Ready ready = {.groups = f->groups, .at = DT_NEW_ARRAY(f->arena, uint32_t, n + 1)};
-    count_waits(f, waits);
-    for (uint32_t g = 0; g < n; g++)
-        if (f->groups[g].ops.n > 0)
-            f->groups[g].due = due(f, &f->groups[g]);
-    for (uint32_t g = 0; g < n; g++)
-        if (f->groups[g].ops.n > 0 && waits[g] == 0)
-            push_ready(&ready, g);
-    while (ready.n > 0) {
-        uint32_t best = pop_ready(&ready);
-        for (uint32_t i = 0; i < f->groups[best].ops.n; i++) {
-            const DtOp *op = f->func->ops.at[f->groups[best].ops.at[i]];
-            ret_group[f->groups[best].ops.at[i]] = done;
-            for (uint32_t r = 0; r < op->n_out; r++)
-                for (uint32_t k = f->reader[op->out[r]->id]; k < f->reader[op->out[r]->id + 1]; k++) {
-                    uint32_t reader = f->group_of[f->readers[k]];
-                    if (reader != best && --waits[reader] == 0)
-                        push_ready(&ready, reader);
-                }
-        }
-        done++;
-    }
-    return done;
-}
+/* ---- all ---- */
 
 /* Fills reader and readers, one entry for each operand. */
-static void index_readers(Fusion *f)
+static void index_readers(DtFusion *f)
 {
     const DtFunc *func = f->func;
     uint32_t n = 0;
@@ -743,7 +601,7 @@ static void index_readers(Fusion *f)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         f->sum[i] = func->ops.at[i]->stages ? sum : NULL;
         sum = func->ops.at[i]->stages ? func->ops.at[i]->out[0] : sum;
-        for (uint32_t j = 0; (value = awaited(f, i, j)); j++, n++)
+        for (uint32_t j = 0; (value = dt_fuse_awaited(f, i, j)); j++, n++)
             f->reader[value->id + 1]++, f->value[value->id] = value;
     }
     for (uint32_t v = 0; v < func->n_values; v++)
@@ -752,12 +610,12 @@ static void index_readers(Fusion *f)
     uint32_t *at = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
     memcpy(at, f->reader, func->n_values * sizeof *at);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; (value = awaited(f, i, j)); j++)
+        for (uint32_t j = 0; (value = dt_fuse_awaited(f, i, j)); j++)
             f->readers[at[value->id]++] = i;
 }
 
 /* The axes over which a group adds up row by row: its outer ones. */
-static DtFuseRows rows_of(const Fusion *f, const Group *g)
+static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
 {
     DtFuseRows rows = {.product = g->product};
     if (!g->columns || g->apart)
@@ -770,7 +628,7 @@ static DtFuseRows rows_of(const Fusion *f, const Group *g)
 }
 
 /* A product and what its library does besides stay together, and apart from all else. */
-static void join_product(Fusion *f, const DtFuseProduct *product)
+static void join_product(DtFusion *f, const DtFuseProduct *product)
 {
     for (uint32_t i = 1; i < product->n; i++) {
         uint32_t a = f->group_of[product->ops[0]], b = f->group_of[product->ops[i]];
@@ -783,7 +641,7 @@ static void join_product(Fusion *f, const DtFuseProduct *product)
                 DT_BUG("what is done to a product goes through something else");
             return; /* a sum on which the other operand depends */
         }
-        merge(f, a, b, (Group){.product = product->text});
+        merge(f, a, b, (DtFuseGroup){.product = product->text});
     }
 }
 
@@ -791,13 +649,13 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
                        uint32_t *ret_group, DtFuseRows *ret_rows)
 {
     uint32_t n = func->ops.n;
-    Fusion fusion = {.arena = scratch, .limits = limits, .func = func}, *f = &fusion;
-    f->groups = DT_NEW_ARRAY(scratch, Group, n + 1);
+    DtFusion fusion = {.arena = scratch, .limits = limits, .func = func}, *f = &fusion;
+    f->groups = DT_NEW_ARRAY(scratch, DtFuseGroup, n + 1);
     f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->late = DT_NEW_ARRAY(scratch, bool, n + 1);
     f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
-    f->placed = DT_NEW_ARRAY(scratch, Placed, n + 1);
+    f->placed = DT_NEW_ARRAY(scratch, DtFusePlaced, n + 1);
     f->position = DT_NEW_ARRAY(scratch, uint32_t, func->n_values + 1);
     memset(f->position, 0xff, (func->n_values + 1) * sizeof *f->position);
     for (uint32_t i = 0; i < n; i++)
@@ -809,7 +667,7 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
     for (uint32_t i = 0; i < n; i++)
         start(f, i);
     DtFuseProduct *products;
-    const uint32_t n_products = dt_epilogue_find(func, epilogues, scratch, &products);
+    const uint32_t n_products = dt_epilogue_find(f, epilogues, &products);
     for (uint32_t i = 0; i < n_products; i++)
         join_product(f, &products[i]);
     for (uint32_t i = 0; i < n; i++)
@@ -817,7 +675,7 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
     for (uint32_t v = 0; v < func->n_values; v++)
         if (f->value[v] && !dt_op_is_inline(f->value[v]))
             merge_readers(f, f->value[v]);
-    const uint32_t n_groups = order(f, ret_group);
+    const uint32_t n_groups = dt_fuse_order(f, ret_group);
     for (uint32_t i = 0; i < n; i++)
         if (f->groups[i].ops.n > 0)
             ret_rows[ret_group[i]] = rows_of(f, &f->groups[i]);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files that say which ops share a kernel and when it runs. */
+#ifndef DT_PASSES_FUSE_INTERNAL_H
+#define DT_PASSES_FUSE_INTERNAL_H
+
+#include "passes/lower/fuse.h"
+
+/* A group's space has rows: inner axes, along which reductions of rows sum, and outer axes, over which reductions of
+ * columns do, row by row. */
+typedef struct DtFuseGroup {
+    DT_VEC(uint32_t) ops;      /* positions in the function, ascending */
+    const DtType *full;        /* a type with the axes of the whole space; NULL: cannot be fused */
+    bool rows, columns;        /* has reductions of them */
+    bool apart;                /* of columns only, no value of full size leaves it: one column after the other */
+    const char **inner;
+    uint32_t n_inner;
+    const char *product;       /* what the library does with it; NULL: it is none */
+    uint32_t last;             /* largest position */
+    uint32_t due;              /* what is due first comes first, once it can */
+} DtFuseGroup;
+
+typedef struct DtFusePlaced {
+    uint64_t label;
+    uint32_t group;
+} DtFusePlaced;
+
+typedef struct DtFusion {
+    DtArena *arena;
+    const DtTargetLimits *limits;
+    const DtFunc *func;
+    DtFuseGroup *groups;             /* by position of the first op; merged ones are empty */
+    uint32_t *group_of;        /* by position */
+    uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
+    uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
+    bool *is_result;           /* by value id */
+    bool *late;                /* by position, of a union that is looked at: made of sums over rows */
+    DtValue **value, **sum;    /* by value id; by position, of a sum over stages: the one before it, else NULL */
+    uint32_t *seen, n_seen;    /* by value id: when it was counted last */
+    uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
+    uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
+    uint64_t *label;           /* the number of ops. Ascending along the list */
+    uint32_t *stamp, now;      /* by group: visited in search number */
+    uint32_t *found, n_found;  /* by the last search */
+    DtFusePlaced *placed;
+} DtFusion;
+
+/* What op i waits for: operands, and behind these the sum over stages before it: stages come to sums in one order.
+ * NULL: nothing more. */
+static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j)
+{
+    const DtOp *op = f->func->ops.at[i];
+    return j < op->n_in ? op->in[j] : j == op->n_in ? f->sum[i] : NULL;
+}
+
+int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh); /* of a rank's part */
+
+/* fuse_order.c: numbers the groups so that each comes after what it reads; among those that may come, the one that is
+ * due first. ret_group[i]: that of op i. Returns how many there are. */
+uint32_t dt_fuse_order(DtFusion *f, uint32_t *ret_group);
+
+/* A product and what its library does besides: positions in the function, ascending. */
+enum { DT_EPILOGUE_OPS = 64 };
+typedef struct DtFuseProduct {
+    uint32_t ops[DT_EPILOGUE_OPS], n;
+    const char *text; /* what the op will say of it: that of a row of ir/epilogues.def, or "sum" */
+} DtFuseProduct;
+/* epilogue.c: those of the function, of these kinds (bits of DtEpilogue). */
+uint32_t dt_epilogue_find(const DtFusion *f, uint32_t allowed, DtFuseProduct **ret_products);
+
+#endif

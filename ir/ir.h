@@ -157,13 +157,14 @@ bool dt_op_adds(const DtOp *product, uint32_t operand);
 /* Whether the value is on its way: of communication that says `start`, or a result of a loop that such makes in each
  * iteration. */
 bool dt_op_is_started(const DtValue *value);
+/* The same of communication that says `late`. */
+bool dt_op_is_late(const DtValue *value);
 
 /* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
 const DtValue *dt_op_made(const DtValue *value);
 
 /* The value whose memory it may share: itself, or what it is a view of. */
 const DtValue *dt_op_viewed(const DtValue *value);
-bool dt_op_is_late(const DtValue *value); /* so is that of a loop which stacks such ones */
 
 /* How a value lies in memory of its own, if not row-major in the order of its type (pass `memory`). */
 typedef struct DtLies {
@@ -515,7 +516,7 @@ DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, cons
 DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf);
 DtValue *dt_graph_turn(DtBuilder *b);
 DtValue *dt_graph_done(DtBuilder *b, DtValue *started); /* with its name and numbers */
-DtValue *dt_graph_copied(DtBuilder *b, DtValue *x);          /* the same */
+DtValue *dt_graph_copied(DtBuilder *b, DtValue *x);     /* the same */
 /* Element lo + step x index of the leading axis; index NULL: lo. */
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of

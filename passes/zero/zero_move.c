@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-
 static DtValue *comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const uint8_t *split, uint32_t n_split,
                      const char *why)
 {

@@ -248,8 +248,9 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
                                     .place = score ? *score : dt_place_temporary(e, value->type, value->name)};
         }
         e->like = g->rows == g->like_rows && g->keys == g->like_keys && !g->numbered ? g->like : 0;
+        e->repeats = true;
         done = dt_launch_kernel(e, ops, n_ops, outputs, n_all);
-        e->like = 0;
+        e->like = 0, e->repeats = false;
     }
     e->rows = NULL;
     if (!done)

@@ -188,6 +188,7 @@ typedef struct DtEmit {
     DT_VEC(const char *) kernel_texts;
     DT_VEC(DtSpan) kernel_spans;
     uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
+    bool repeats;                      /* other launches will have the next one's text, with other addresses */
     uint32_t launched;                 /* the same of the last launch */
     DT_VEC(const DtFunc *) refused;    /* attention of which a lint said that it has no kernel */
     const DtKAttention *attention;     /* what the next launch is, or NULL */

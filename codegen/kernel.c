@@ -91,7 +91,7 @@ uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view
     for (uint32_t i = 0; i < b->k->pointers.n; i++)
         if (b->k->pointers.at[i].value == value && b->k->pointers.at[i].written == written)
             return i;
-    DT_PUSH(b->in->arena, b->k->pointers, ((DtKPointer){value, view, written}));
+    DT_PUSH(b->in->arena, b->k->pointers, ((DtKPointer){.value = value, .view = view, .written = written}));
     return b->k->pointers.n - 1;
 }
 

@@ -83,6 +83,7 @@ typedef struct DtKPointer {
     const DtValue *value;
     const DtView *view;
     bool written;
+    uint32_t align;                  /* bytes: each address that it has is a multiple of this; 0: nothing is known */
 } DtKPointer;
 
 typedef enum DtKForm {

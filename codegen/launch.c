@@ -171,6 +171,20 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
 
 /* ---- kernels of the plan ---- */
 
+enum { MOST_ALIGNED = 16 }; /* bytes: the widest access of any target */
+
+/* Of what power of two all addresses are multiples that the argument may have: buffers begin at multiples of
+ * DT_PLAN_ALIGN, and registers and coordinates are whole numbers. */
+static uint32_t align_of(const DtEArg *arg)
+{
+    uint64_t bits = MOST_ALIGNED | (uint64_t)arg->base;
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+        bits |= (uint64_t)arg->reg[r];
+    for (uint32_t i = 0; i < DT_PLAN_COORDS; i++)
+        bits |= (uint64_t)arg->coord[i];
+    return (uint32_t)(bits & (~bits + 1));
+}
+
 static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
@@ -292,6 +306,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
             if (outputs[o].value == pointer->value)
                 place = &outputs[o].place;
         args[i] = dt_place_arg(e, place, pointer->written);
+        k->pointers.at[i].align = e->repeats ? 0 : align_of(&args[i]); /* others of a text may lie elsewhere */
     }
     for (uint32_t i = 0; i < k->ints.n; i++)
         args[k->pointers.n + i] = dt_launch_integer(e, &k->ints.at[i]);

@@ -124,27 +124,58 @@ static const char *index_line(DtPrint *c, uint32_t k, uint32_t d, const DtKIndex
     return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
 }
 
-static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
+/* "768 * i0 + 64 * x3_0", and when that is inside: NULL, always. */
+static const char *load_address(DtPrint *c, uint32_t k, const char **ret_guard)
 {
-    const char *guard = NULL;
-    const char *address = dt_print_affine(c, node->offset, node->coef);
+    const DtKNode *node = &c->k->nodes.at[k];
+    const char *guard = NULL, *address = dt_print_affine(c, node->offset, node->coef);
     for (uint32_t d = 0; d < node->n_index; d++) {
         const char *g = index_line(c, k, d, &node->index[d]);
         if (g)
             guard = guard ? dt_arena_printf(c->arena, "%s && %s", guard, g) : g;
         address = dt_arena_printf(c->arena, "%s + %lld * x%u_%u", address, (long long)node->index[d].stride, k, d);
     }
-    const char *type = dt_print_register(node->dtype);
-    const char *widen = node->dtype == DT_BF16 ? "dt_from_bf16" : node->dtype == DT_F16 ? "dt_from_f16" : "";
-    const char *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
+    *ret_guard = guard;
+    return address;
+}
+
+const char *dt_print_address(DtPrint *c, uint32_t k)
+{
+    const char *guard, *address = load_address(c, k, &guard);
+    if (guard)
+        dt_print_fail(c, "a wide load with a guard");
+    return address;
+}
+
+static const char *widen(DtDtype dtype)
+{
+    return dtype == DT_BF16 ? "dt_from_bf16" : dtype == DT_F16 ? "dt_from_f16" : "";
+}
+
+/* Element l of what lies in words: of a 16-bit float its bits. */
+static const char *wide_element(DtPrint *c, DtDtype dtype, const char *words)
+{
+    static const char *const gets[] = {[1] = "dt_get1", [2] = "dt_get2", [4] = "dt_get4"};
+    const char *get = dtype == DT_F32 ? "dt_getf" : gets[dt_dtype_size(dtype)];
+    return dt_arena_printf(c->arena, "%s(%s(%s, l))", widen(dtype), get, words);
+}
+
+static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
+{
+    const char *guard, *type = dt_print_register(node->dtype), *wide = widen(node->dtype);
+    if (c->wide && c->wide[k]) {
+        line(c, "const %s n%u = %s;", type, k, wide_element(c, node->dtype, dt_arena_printf(c->arena, "v%u", k)));
+        return;
+    }
+    const char *address = load_address(c, k, &guard), *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
     if (!guard) {
-        line(c, "const %s n%u = %s(p%u[%s]);", type, k, widen, node->pointer, address);
+        line(c, "const %s n%u = %s(p%u[%s]);", type, k, wide, node->pointer, address);
     } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */
         line(c, "const int g%u = %s;", k, guard);
-        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, dt_print_pick(node->dtype), k, widen,
+        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, dt_print_pick(node->dtype), k, wide,
              node->pointer, k, address, outside);
     } else {
-        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, widen, node->pointer, address, outside);
+        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, wide, node->pointer, address, outside);
     }
 }
 
@@ -168,19 +199,23 @@ void dt_print_node(DtPrint *c, uint32_t k)
 
 void dt_print_store(DtPrint *c, const DtKStore *store)
 {
-    DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
-    const char *at = dt_print_affine(c, store->offset, store->stride);
-    if (dtype == DT_F16 || dtype == DT_BF16) {
-        const char *name = dtype == DT_F16 ? "f16" : "bf16";
-        if (store->accumulate)
-            line(c, "p%u[%s] = dt_to_%s(dt_from_%s(p%u[%s]) + n%u);", store->pointer, at, name,
-                 name, store->pointer, at, store->node);
-        else
-            line(c, "p%u[%s] = dt_to_%s(n%u);", store->pointer, at, name, store->node);
-        return;
+    const uint32_t s = c->wide_stores ? (uint32_t)(store - c->k->stores.at) : 0; /* its number */
+    const DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
+    const bool wide = c->wide_stores && c->wide_stores[s], half = dtype == DT_F16 || dtype == DT_BF16;
+    const char *to = dt_arena_printf(c->arena, "p%u[%s]", store->pointer,
+                                     dt_print_affine(c, store->offset, store->stride));
+    const char *value = dt_arena_printf(c->arena, "n%u", store->node);
+    if (store->accumulate && (wide || half)) {
+        const char *old = wide ? wide_element(c, dtype, dt_arena_printf(c->arena, "o%u", s))
+                               : dt_arena_printf(c->arena, "%s(%s)", widen(dtype), to);
+        value = dt_arena_printf(c->arena, "%s + %s", old, value);
     }
-    line(c, "p%u[%s] %s n%u;", store->pointer, dt_print_affine(c, store->offset, store->stride),
-         store->accumulate ? "+=" : "=", store->node);
+    if (half)
+        value = dt_arena_printf(c->arena, "%s(%s)", dtype == DT_F16 ? "dt_to_f16" : "dt_to_bf16", value);
+    if (wide)
+        line(c, "dt_put%s(w%u, l, %s);", dtype == DT_F32 ? "f" : dtype == DT_I32 ? "4" : half ? "2" : "1", s, value);
+    else
+        line(c, "%s %s %s;", to, store->accumulate && !half ? "+=" : "=", value);
 }
 
 /* ---- random numbers ---- */

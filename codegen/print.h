@@ -29,6 +29,7 @@ typedef struct DtPrint {
     /* How often a loop over the whole axis runs: "7". */
     const char *(*extent)(struct DtPrint *c, uint32_t axis);
     uint32_t known;        /* bits: axes whose index is a thread's; others need loops */
+    bool *wide, *wide_stores; /* by node, by store: element l of what lies in v<k>, o<s>, w<s>; NULL: none does */
     struct DtPrintLoops *loops; /* of the target "cpu": its own state */
 } DtPrint;
 
@@ -51,6 +52,8 @@ const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef); /* "
 
 void dt_print_node(DtPrint *c, uint32_t k);  /* the statement that defines n<k> */
 void dt_print_store(DtPrint *c, const DtKStore *store);
+/* Statements for the indices of load k, which have no guard, and the element that it reads. */
+const char *dt_print_address(DtPrint *c, uint32_t k);
 /* An element of a draw: "(uint64_t)(q[1] + 768 * i0 + i1)", and what else a call is made of, behind the key. */
 const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coef);
 const char *dt_print_counters(DtPrint *c, const DtKNode *node);

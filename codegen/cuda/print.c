@@ -3,7 +3,7 @@
  * threads, has (tile.h). Text in the common subset of C and CUDA C++, which touches the machine only by names of
  * kernels/device.h; kernels/host.h has the same names for a processor.
  *
- *   points     for (r = ..; r < points; r += ..) { indices; nodes; stores }
+ *   points     for (r = ..; r < points; r += ..) { indices; [loads; for points of the thread] { nodes; stores } }
  *   rows       for (r0 = ..; r0 < rows; r0 += ..) { indices; for each phase { scalars; lanes; combine } }
  *   columns    for (r = ..; r < columns; r += ..) { indices; for inner { accumulate } stores }
  *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other }
@@ -13,7 +13,7 @@
 #include "codegen/cuda/attend_print.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/tile.h"
-#include "codegen/print.h"
+#include "codegen/cuda/wide.h"
 
 #define line dt_print_line
 
@@ -22,12 +22,15 @@ static void indices(DtPrint *c, const DtTile *tile)
 {
     int64_t inside = 1;
     for (uint32_t a = c->k->n_axes; a-- > 0;) {
-        const long long extent = c->k->extent[a];
+        const bool several = a + 1 == c->k->n_axes && !tile->lanes && tile->vector > 1; /* the first of them */
+        const long long extent = c->k->extent[a] / (several ? tile->vector : 1);
         if (!(tile->free >> a & 1))
             continue;
         const char *at = inside == 1 ? "r" : dt_arena_printf(c->arena, "r / %lld", (long long)inside);
         inside *= extent;
-        if (inside == tile->items)
+        if (several)
+            line(c, "const int64_t j = %s %% %lld * %u, i%u = j; /* %s */", at, extent, tile->vector, a, c->k->axis[a]);
+        else if (inside == tile->items)
             line(c, "const int64_t i%u = %s; /* %s */", a, at, c->k->axis[a]);
         else
             line(c, "const int64_t i%u = %s %% %lld; /* %s */", a, at, extent, c->k->axis[a]);
@@ -42,20 +45,45 @@ static void open_items(DtPrint *c, const DtTile *tile)
     indices(c, tile);
 }
 
-static void all_stores(DtPrint *c)
+static void need_stores(DtPrint *c)
 {
     dt_print_forget(c);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         dt_print_need(c, c->k->stores.at[s].node);
+}
+
+static void all_stores(DtPrint *c)
+{
+    need_stores(c);
     dt_print_define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         dt_print_store(c, &c->k->stores.at[s]);
 }
 
+/* Those of a thread, from j on along the last axis. */
+static void open_elements(DtPrint *c, uint32_t n)
+{
+    const uint32_t last = c->k->n_axes - 1;
+    line(c, "DT_UNROLL for (int l = 0; l < %u; l++) {", n);
+    c->depth++;
+    line(c, "const int64_t i%u = j + l; /* %s */", last, c->k->axis[last]);
+}
+
 static void print_points(DtPrint *c, const DtTile *tile)
 {
     open_items(c, tile);
+    if (tile->vector == 1) {
+        all_stores(c);
+        dt_print_close(c, 1);
+        return;
+    }
+    need_stores(c);
+    dt_print_define(c, (1u << (c->k->n_axes - 1)) - 1, true); /* the same for all of the thread's */
+    dt_wide_take(c, tile->vector, UINT32_MAX, true);
+    open_elements(c, tile->vector);
     all_stores(c);
+    dt_print_close(c, 1);
+    dt_wide_give(c, tile->vector, UINT32_MAX, true);
     dt_print_close(c, 1);
 }
 
@@ -164,21 +192,26 @@ static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
 static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     const uint32_t last = c->k->n_axes - 1;
+    const bool whole = c->k->extent[last] % tile->vector == 0;
     for (uint32_t a = c->k->n_outer; a < last; a++)
         dt_print_open(c, a);
     line(c, "for (int64_t j = %u * (DT_THREAD %% %u); j < n; j += %u) {", tile->vector, tile->group, tile->lanes);
     c->depth++;
-    line(c, "for (int l = 0; l < %u; l++) {", tile->vector);
-    c->depth++;
-    line(c, "const int64_t i%u = j + l; /* %s */", last, c->k->axis[last]);
-    line(c, "if (i%u < n) {", last);
-    c->depth++;
+    line(c, "const int64_t i%u = j%s;", last, whole ? "" : ", left = n - j");
+    dt_wide_take(c, tile->vector, phase, whole);
+    open_elements(c, tile->vector);
+    if (!whole) {
+        line(c, "if (l < left) {");
+        c->depth++;
+    }
     dt_print_define(c, UINT32_MAX, false);
     accumulate(c, phase, "l");
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, true))
             dt_print_store(c, &c->k->stores.at[s]);
-    dt_print_close(c, 3 + last - c->k->n_outer);
+    dt_print_close(c, whole ? 1 : 2);
+    dt_wide_give(c, tile->vector, phase, whole);
+    dt_print_close(c, 1 + last - c->k->n_outer);
 }
 
 static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
@@ -285,6 +318,8 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
             dt_print_fail(c, "a sum over rows beside what becomes of each row");
     c->lines = lines ? diags : NULL;
     c->known = tile.free;
+    if (tile.lanes || tile.vector > 1)
+        dt_wide_choose(c, tile.vector);
     if (lines && !kernel->attend)
         lint(kernel, &tile, diags);
     const size_t body = head(c, &tile, diags);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the points of a kernel fall to blocks and threads.
  *
- *   maps      each thread has a point; neighbours in memory are neighbouring threads'
- *   rows      a row has 64 lanes, or 16, of which each thread has four or eight neighbouring ones, 16 bytes: element j
- *             is in lane j mod 64, so 16 or eight threads read 64 elements at a time, a warp those of two rows or four
+ *   maps      each thread has a point, or eight or four neighbouring ones if it can load and store them at once;
+ *             neighbours in memory are neighbouring threads'
+ *   rows      a row has 64 lanes, or 16, of which each thread has eight or four neighbouring ones, of 16 bits 16 bytes:
+ *             element j is in lane j mod 64, so eight or 16 threads read 64 elements at a time, a warp those of four
+ *             rows or two
  *   columns   each thread has a column, whose elements it adds in order
  *   others    each thread has a scan, a choice of the largest, or the elements of a sum by index that lie in one place
  *             of the axes that are not indexed; it goes through them in order
@@ -12,7 +14,9 @@
  * section 2): a kernel's results are the same bits on both. */
 #include "codegen/cuda/tile.h"
 
-enum { THREADS = 256, ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16 };
+#include "codegen/cuda/wide.h"
+
+enum { THREADS = 256, ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
 
 static bool reduces(const DtKernel *k, const bool *live)
 {
@@ -22,14 +26,24 @@ static bool reduces(const DtKernel *k, const bool *live)
     return false;
 }
 
-/* Elements of 16 bytes of the widest type that is read or written along rows. */
-static uint32_t vector_of(const DtKernel *k)
+/* Elements of 16 bytes of 16-bit values if there are any, else of 32-bit ones. A draw is much code, once for each. */
+static uint32_t vector_of(const DtKernel *k, const bool *live)
 {
-    size_t widest = 2;
+    size_t size = 4;
     for (uint32_t i = 0; i < k->pointers.n; i++)
-        if (dt_dtype_size(k->pointers.at[i].view->dtype) > widest)
-            widest = dt_dtype_size(k->pointers.at[i].view->dtype);
-    return (uint32_t)(ACCESS / widest);
+        if (dt_dtype_size(k->pointers.at[i].view->dtype) == 2)
+            size = 2;
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        if (live[i] && k->nodes.at[i].kind == DT_KNODE_RNG)
+            size = 4;
+    return (uint32_t)(ACCESS / size);
+}
+
+/* Points of a thread. A thread that has several of few would leave others idle. */
+static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
+{
+    const uint32_t n = vector_of(k, live);
+    return points >= MANY_POINTS && k->extent[k->n_axes - 1] % n == 0 && dt_wide_all(k, live, n) ? n : 1;
 }
 
 /* Axes that items differ in: of a sum by index those that the result has as they are, so that no two threads add to one
@@ -46,10 +60,10 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
 
 DtTile dt_tile_of(const DtKernel *k, const bool *live)
 {
-    DtTile tile = {.threads = THREADS, .group = 1, .free = free_of(k, live), .items = 1};
+    DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live), .items = 1};
     if (k->form == DT_KFORM_ROW && reduces(k, live)) {
         tile.lanes = k->extent[k->n_axes - 1] >= LONG_ROW ? 64 : 16;
-        tile.vector = vector_of(k);
+        tile.vector = vector_of(k, live);
         tile.group = tile.lanes / tile.vector;
     }
     tile.each = 1.0 / tile.group;
@@ -58,6 +72,11 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live)
             tile.items *= k->extent[a];
         else
             tile.each *= (double)k->extent[a];
+    if (!k->special && !tile.lanes && !reduces(k, live) && k->n_axes) {
+        tile.vector = points_of(k, live, tile.items);
+        tile.items /= tile.vector;
+        tile.each *= tile.vector;
+    }
     const int64_t at_once = tile.threads / tile.group, blocks = (tile.items + at_once - 1) / at_once;
     tile.blocks = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
     return tile;

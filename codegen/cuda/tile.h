@@ -9,7 +9,7 @@ typedef struct DtTile {
     uint32_t threads;   /* of a block */
     uint32_t lanes;     /* of each reduction along a row: 64, 16; 0: there is none */
     uint32_t group;     /* neighbouring threads that have an item together; 1: each has its own */
-    uint32_t vector;    /* neighbouring lanes of each of these: 16 bytes of the widest that is read along the row */
+    uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
     int64_t items;      /* rows, columns, or points */
     double each;        /* elements that a thread goes through for its item */

@@ -29,7 +29,7 @@ typedef struct Case {
 } Case;
 
 
-/* Extents that are no multiples of lanes, vectors or blocks. */
+/* Extents that are no multiples of lanes, vectors or blocks; the last ones are, so that accesses are wide. */
 static const Case cases[] = {
     {"examples/diffusion.dsl", {{"batch", "67"}, {"embed", "36"}, {"layers", "2"}}, 3, false},
     {"examples/quickstart.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
@@ -47,6 +47,9 @@ static const Case cases[] = {
     {"examples/byol.dsl", {{"batch", "5"}, {"side", "5"}, {"wide", "23"}, {"hidden", "24"}}, 4, false},
     {"examples/t5.dsl",
      {{"batch", "2"}, {"src", "11"}, {"tgt", "9"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}}, 6, false},
+    {"examples/gpt2.dsl",
+     {{"batch", "8"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
+    {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
 };
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
@@ -59,6 +62,8 @@ static const Fault faults[] = {
     {"rows that are none are stored", "if (here && ", "if ("},
     {"blocks leave items out", "DT_BLOCKS * 256", "DT_BLOCKS * 512"},
     {"a row's last elements are left out", "; j < n; j += 64", "; j + 64 < n; j += 64"},
+    {"a thread takes its neighbours in another order", "(int)v[l]); }", "(int)v[l ^ 1]); }"},
+    {"a load is not aligned", "dt_load(v + i / 4, (const char *)p + i", "dt_load(v + i / 4, (const char *)p + i + 4"},
     {"a warp parts", "    dt_warp();", "    if (DT_THREAD % 32 > 4) dt_warp();"},
     {"a thread ends before its warp exchanges lanes", "const int here = ",
      "if (DT_THREAD % 32 == 7) return; const int here = "},
@@ -185,7 +190,8 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
     DtArena *arena = dt_arena_new();
     DtText c = {0}, cuda = {0}, said = {0};
     const DtPlanBuilder *plain = print(arena, of, "cpu", true, &c), *device = print(arena, of, "sm_90a", true, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, cuda.at);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
+                                       cuda.at);
     if (fault)
         text = planted(arena, text, fault);
     DtHostCall *calls;
@@ -223,7 +229,7 @@ static void compile(const Case *of, const char *machine)
     DtArena *arena = dt_arena_new();
     DtText cuda = {0};
     print(arena, of, machine, false, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes,
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
                                        dt_cuda_attend, cuda.at);
     DtNvrtcResult result;
     DtStatus status = dt_nvrtc_compile(arena, text, machine, &result);

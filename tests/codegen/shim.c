@@ -20,6 +20,7 @@ void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)
 void dt_shim_warp(int line);
 void dt_shim_block_wait(int line);
 float dt_shim_shuffle(float x, int from, int line);
+void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes);
 
 enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3, SHARED = 232448 };
 typedef enum State { READY, WAITS, STANDS, DONE } State; /* WAITS: for its warp; STANDS: for its block */
@@ -74,6 +75,14 @@ static void fail(const char *what, int thread)
 {
     fprintf(stderr, "shim: %s: block %d, thread %d, line %d\n", what, dt_shim_block, thread, fibers[thread].line);
     abort();
+}
+
+void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes)
+{
+    const int n = bytes < 16 ? bytes : 16;
+    if ((uintptr_t)aligned % (uintptr_t)n)
+        fail("an access of 16 bytes is not aligned", dt_shim_thread);
+    memcpy(to, from, (size_t)n);
 }
 
 /* If all threads of the warp wait, they go on. What they give stays until each has gone on and waits again, since none

@@ -22,6 +22,30 @@
 #define DT_BLOCKS ((long)gridDim.x)
 #define DT_THREAD ((int)threadIdx.x)
 
+#define DT_UNROLL _Pragma("unroll")
+
+static __device__ void dt_load(unsigned *v, const void *p, int bytes)
+{
+    if (bytes >= 16) {
+        const uint4 x = *(const uint4 *)p;
+        v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+    } else if (bytes >= 8) {
+        const uint2 x = *(const uint2 *)p;
+        v[0] = x.x, v[1] = x.y;
+    } else {
+        v[0] = *(const unsigned *)p;
+    }
+}
+static __device__ void dt_store(void *p, const unsigned *v, int bytes)
+{
+    if (bytes >= 16)
+        *(uint4 *)p = make_uint4(v[0], v[1], v[2], v[3]);
+    else if (bytes >= 8)
+        *(uint2 *)p = make_uint2(v[0], v[1]);
+    else
+        *(unsigned *)p = v[0];
+}
+
 /* All threads of a warp get there. */
 #define dt_warp() __syncwarp()
 static __device__ float dt_shuffle(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }

@@ -25,6 +25,11 @@ extern char dt_shim_shared[]; /* memory of a block */
 #define DT_BLOCKS ((long)dt_shim_blocks)
 #define DT_THREAD dt_shim_thread
 
+#define DT_UNROLL
+void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes); /* an error if that is not aligned */
+#define dt_load(v, p, bytes) dt_shim_copy(v, p, p, bytes)
+#define dt_store(p, v, bytes) dt_shim_copy(p, v, p, bytes)
+
 #define dt_warp() dt_shim_warp(__LINE__)
 #define dt_shuffle(x, mask) dt_shim_shuffle(x, DT_THREAD ^ (mask), __LINE__)
 #define dt_first(x, group) dt_shim_shuffle(x, DT_THREAD / (group) * (group), __LINE__)

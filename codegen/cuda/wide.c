@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wide accesses: a thread has n neighbouring elements of the last axis, 8 or 4, and loads and stores them 16 bytes
+ * at a time (less where that is all) if it is proved that they are aligned:
+ *
+ *   - neighbours along the last axis are neighbours in memory, and no index map goes along it
+ *   - all addresses that the argument may have are multiples of that (DtKPointer.align)
+ *   - so are the offset, and a step along each other axis of the space, and of each index
+ *
+ * The rest is loaded and stored element by element. In the text v<k> are the words that load k has, w<s> those that
+ * store s will write, o<s> those that it adds to; kernels/wide.h has the functions. */
+#include "codegen/cuda/wide.h"
+
+enum { ACCESS = 16 }; /* bytes */
+
+/* Of what so many elements of the dtype must lie at multiples, in elements. */
+static int64_t unit_of(DtDtype dtype, uint32_t n)
+{
+    const int64_t size = (int64_t)dt_dtype_size(dtype), bytes = size * n;
+    return (bytes < ACCESS ? bytes : ACCESS) / size;
+}
+
+/* Neighbours along the last axis lie together, and n of them are aligned at all other indices. */
+static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const int64_t *stride, uint32_t n)
+{
+    const DtKPointer *p = &k->pointers.at[pointer];
+    const DtDtype dtype = p->view->dtype;
+    const int64_t unit = unit_of(dtype, n);
+    bool good = p->align >= unit * (int64_t)dt_dtype_size(dtype) && offset % unit == 0 && stride[k->n_axes - 1] == 1;
+    for (uint32_t a = 0; a + 1 < k->n_axes; a++)
+        good = good && stride[a] % unit == 0;
+    return good;
+}
+
+static bool is_wide_load(const DtKernel *k, uint32_t node, uint32_t n)
+{
+    const DtKNode *load = &k->nodes.at[node];
+    bool good = load->kind == DT_KNODE_LOAD && k->n_axes && !load->late &&
+                lies_well(k, load->pointer, load->offset, load->coef, n);
+    for (uint32_t d = 0; d < load->n_index && good; d++) {
+        const DtKIndex *index = &load->index[d];
+        good = index->node == DT_KNONE && !index->guard && !index->exact && index->coef[k->n_axes - 1] == 0 &&
+               index->stride % unit_of(load->dtype, n) == 0;
+    }
+    return good;
+}
+
+static bool is_wide_store(const DtKernel *k, uint32_t s, uint32_t n)
+{
+    const DtKStore *store = &k->stores.at[s];
+    return k->n_axes && !k->nodes.at[store->node].late && lies_well(k, store->pointer, store->offset, store->stride, n);
+}
+
+bool dt_wide_all(const DtKernel *k, const bool *live, uint32_t n)
+{
+    const uint32_t last = k->n_axes - 1;
+    bool good = k->n_axes > 0;
+    for (uint32_t i = 0; i < k->nodes.n && good; i++)
+        good = !live[i] || k->nodes.at[i].kind != DT_KNODE_LOAD || !(k->nodes.at[i].axes >> last & 1) ||
+               is_wide_load(k, i, n);
+    for (uint32_t s = 0; s < k->stores.n && good; s++)
+        good = is_wide_store(k, s, n);
+    return good;
+}
+
+void dt_wide_choose(DtPrint *c, uint32_t n)
+{
+    const DtKernel *k = c->k;
+    c->wide = DT_NEW_ARRAY(c->arena, bool, k->nodes.n + 1);
+    c->wide_stores = DT_NEW_ARRAY(c->arena, bool, k->stores.n + 1);
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        c->wide[i] = is_wide_load(k, i, n);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        c->wide_stores[s] = is_wide_store(k, s, n);
+}
+
+/* ---- the text ---- */
+
+static void take(DtPrint *c, const char *words, uint32_t pointer, const char *at, uint32_t n, bool whole)
+{
+    const size_t size = dt_dtype_size(c->k->pointers.at[pointer].view->dtype);
+    dt_print_line(c, "uint32_t %s[%zu];", words, n * size / 4);
+    if (whole)
+        dt_print_line(c, "dt_take(%s, p%u + %s, %zu);", words, pointer, at, n * size);
+    else
+        dt_print_line(c, "dt_take_some%zu(%s, p%u + %s, %u, left);", size, words, pointer, at, n);
+}
+
+static bool is_given(const DtPrint *c, uint32_t s, uint32_t phase)
+{
+    return c->wide_stores[s] && (phase == UINT32_MAX || c->store_phase[s] == phase);
+}
+
+void dt_wide_take(DtPrint *c, uint32_t n, uint32_t phase, bool whole)
+{
+    const DtKernel *k = c->k;
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        if (c->wide[i] && c->needed[i] && !c->defined[i])
+            take(c, dt_arena_printf(c->arena, "v%u", i), k->nodes.at[i].pointer, dt_print_address(c, i), n, whole);
+    for (uint32_t s = 0; s < k->stores.n; s++) {
+        const DtKStore *store = &k->stores.at[s];
+        if (!is_given(c, s, phase))
+            continue;
+        if (store->accumulate)
+            take(c, dt_arena_printf(c->arena, "o%u", s), store->pointer,
+                 dt_print_affine(c, store->offset, store->stride), n, whole);
+        dt_print_line(c, "uint32_t w%u[%zu];", s, n * dt_dtype_size(k->pointers.at[store->pointer].view->dtype) / 4);
+    }
+}
+
+void dt_wide_give(DtPrint *c, uint32_t n, uint32_t phase, bool whole)
+{
+    for (uint32_t s = 0; s < c->k->stores.n; s++) {
+        const DtKStore *store = &c->k->stores.at[s];
+        const size_t size = dt_dtype_size(c->k->pointers.at[store->pointer].view->dtype);
+        const char *at = dt_print_affine(c, store->offset, store->stride);
+        if (is_given(c, s, phase) && whole)
+            dt_print_line(c, "dt_give(p%u + %s, w%u, %zu);", store->pointer, at, s, n * size);
+        else if (is_given(c, s, phase))
+            dt_print_line(c, "dt_give_some%zu(p%u + %s, w%u, %u, left);", size, store->pointer, at, s, n);
+    }
+}

@@ -68,6 +68,11 @@ DtValue *bench_sweep(Bench *t, const DtType *type, double from, double to)
     return add_input(t, tensor);
 }
 
+DtValue *bench_mod8(DtBuilder *b, DtValue *x)
+{
+    return dt_graph_binary(b, DT_OP_MOD, x, dt_graph_constant(b, DT_F32, 8));
+}
+
 void bench_out(Bench *t, DtValue *value, double tolerance)
 {
     dt_graph_return(t->func, value);

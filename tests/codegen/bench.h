@@ -33,6 +33,10 @@ typedef struct Bench {
     DtText c;                    /* C text of the fused kernels */
 } Bench;
 
+/* Axes of an op, by their interned names. */
+#define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
+static inline const char *named(const char *axis) { return axis_of(axis, 1).name; }
+
 Bench *bench_new(void);
 void bench_free(Bench *t);
 
@@ -41,6 +45,9 @@ void bench_free(Bench *t);
 DtValue *bench_random(Bench *t, const DtType *type, int seed);
 DtValue *bench_values(Bench *t, const DtType *type, int n, const double *values);
 DtValue *bench_sweep(Bench *t, const DtType *type, double from, double to);
+
+/* Below 8, in quarters if x is: sums stay exact. */
+DtValue *bench_mod8(DtBuilder *b, DtValue *x);
 
 /* value becomes a result of the entry. */
 void bench_out(Bench *t, DtValue *value, double tolerance);

@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
-
-static const char *name(const char *axis) { return axis_of(axis, 1).name; }
-
 /* ---- random graphs ---- */
 
 enum { MAX_POOL = 80 };
@@ -122,7 +118,7 @@ static DtValue *random_axis_op(Pool *p)
     }
     case 3: { /* moving sum */
         DtRange range = {1, 1, 1, 3};
-        const char *w = name("w");
+        const char *w = named("w");
         DtValue *window = dt_graph_window(&p->b, x, axis, w, range, 0.25);
         if (dice(p, 2))
             return bounded(p, dt_graph_fold(&p->b, window, axis, w, range, n));
@@ -336,11 +332,6 @@ static DtFunc *new_body(Bench *t, DtBuilder *ret_b)
     return body;
 }
 
-static DtValue *mod8(DtBuilder *b, DtValue *x)
-{
-    return dt_graph_binary(b, DT_OP_MOD, x, dt_graph_constant(b, DT_F32, 8));
-}
-
 Test(fusion, carried_values_swap_shift_and_stay)
 {
     Bench *t = bench_new();
@@ -354,10 +345,10 @@ Test(fusion, carried_values_swap_shift_and_stay)
         DtValue *number = dt_graph_arg(body, dt_type_scalar(DT_I32), "i"), *x[4];
         for (int i = 0; i < 4; i++)
             x[i] = dt_graph_arg(body, type, dt_arena_printf(t->arena, "x%d", i));
-        DtValue *sum = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, x[0], x[1]));
-        DtValue *late = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, sum, dt_graph_cast(&b, number, DT_F32)));
+        DtValue *sum = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, x[0], x[1]));
+        DtValue *late = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, sum, dt_graph_cast(&b, number, DT_F32)));
         DtValue *turned = dt_graph_reorder(&b, x[2], reordered(type, 1));
-        DtValue *mixed = mod8(&b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
+        DtValue *mixed = bench_mod8(&b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
         DtValue *results[6][5] = {{x[1], x[0], x[3], x[2], x[0]},      /* two swaps; what came in is kept */
                                   {x[1], x[2], x[3], x[0], sum},       /* a ring */
                                   {sum, x[0], late, mixed, x[0]},      /* a shift register */
@@ -384,10 +375,10 @@ Test(fusion, stacked_results_see_the_value_before)
         dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
         DtValue *x = dt_graph_arg(body, type, "x"), *fixed = dt_graph_arg(body, type, "fixed"),
                 *w = dt_graph_arg(body, type, "w");
-        DtValue *next = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, dt_graph_binary(&b, DT_OP_MAX, x, fixed), w));
+        DtValue *next = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, dt_graph_binary(&b, DT_OP_MAX, x, fixed), w));
         dt_graph_return(body, next);
         dt_graph_return(body, x);
-        dt_graph_return(body, dt_graph_slice(&b, x, name("b"), 1, 2, 7));
+        dt_graph_return(body, dt_graph_slice(&b, x, named("b"), 1, 2, 7));
         dt_graph_return(body, w);
         dt_graph_return(body, fixed);
         dt_graph_return(body, next);
@@ -410,9 +401,9 @@ Test(fusion, inner_loop_reads_what_its_result_replaces)
     dt_graph_arg(inner, dt_type_scalar(DT_I32), "j");
     DtValue *carry = dt_graph_arg(inner, row, "carry"), *whole = dt_graph_arg(inner, type, "whole");
     DtValue *slice = dt_graph_arg(inner, row, "slice");
-    const char *axes[] = {name("inner")};
+    const char *axes[] = {named("inner")};
     DtValue *all = dt_graph_reduce(&c, DT_REDUCE_SUM, whole, 1, axes);
-    DtValue *next = mod8(&c, dt_graph_binary(&c, DT_OP_ADD, dt_graph_binary(&c, DT_OP_ADD, all, carry), slice));
+    DtValue *next = bench_mod8(&c, dt_graph_binary(&c, DT_OP_ADD, dt_graph_binary(&c, DT_OP_ADD, all, carry), slice));
     dt_graph_return(inner, next);
     dt_graph_return(inner, next);
     DtLoop loop = {.label = dt_intern("g"),
@@ -449,7 +440,7 @@ Test(fusion, random_numbers_in_loops)
         dt_graph_return(inner, dt_graph_binary(&c, DT_OP_MAX, y, noise));
         dt_graph_return(inner, noise);
         DtLoop loop = {.label = dt_intern("g"),
-                       .axis = name("inner"),
+                       .axis = named("inner"),
                        .count = 3,
                        .n_carried = 1,
                        .n_stacked_out = 1,
@@ -471,12 +462,12 @@ Test(fusion, dying_operands_read_elsewhere)
 {
     Bench *t = bench_new();
     const DtType *square = type_of(DT_F32, "a=17 b=17");
-    const DtRelabel turn[2] = {{1, 1, {name("a")}, {name("b")}, {17}}, {1, 1, {name("b")}, {name("a")}, {17}}};
+    const DtRelabel turn[2] = {{1, 1, {named("a")}, {named("b")}, {17}}, {1, 1, {named("b")}, {named("a")}, {17}}};
     DtValue *in = bench_random(t, type_of(DT_F32, "a=17 k=17"), 1),
             *in2 = bench_random(t, type_of(DT_F32, "k=17 b=17"), 2);
-    const char *b = name("b");
+    const char *b = named("b");
     for (int k = 0; k < 6; k++) {
-        DtValue *x = mod8(&t->b, dt_graph_dot(&t->b, in, in2, AXES(name("k")), DT_F32, square));
+        DtValue *x = bench_mod8(&t->b, dt_graph_dot(&t->b, in, in2, AXES(named("k")), DT_F32, square));
         DtValue *turned = dt_graph_relabel(&t->b, x, 2, turn, NULL), *y;
         switch (k) {
         case 0: y = dt_graph_binary(&t->b, DT_OP_SUB, x, dt_graph_reorder(&t->b, turned, square)); break;
@@ -488,14 +479,14 @@ Test(fusion, dying_operands_read_elsewhere)
             y = dt_graph_binary(
                 &t->b, DT_OP_ADD,
                 dt_graph_gather(&t->b,
-                                dt_graph_relabel(&t->b, x, 1, (DtRelabel[]){{1, 1, {b}, {name("v")}, {17}}}, NULL),
-                                AXES(name("v")), &index),
+                                dt_graph_relabel(&t->b, x, 1, (DtRelabel[]){{1, 1, {b}, {named("v")}, {17}}}, NULL),
+                                AXES(named("v")), &index),
                 x);
             break;
         }
         default: y = dt_graph_dot(&t->b, x, turned, AXES(b), DT_F32, NULL);
         }
-        bench_out(t, dt_graph_reorder(&t->b, mod8(&t->b, y), reordered(y->type, 1)), 0);
+        bench_out(t, dt_graph_reorder(&t->b, bench_mod8(&t->b, y), reordered(y->type, 1)), 0);
     }
     bench_check(t);
     bench_free(t);
@@ -508,9 +499,10 @@ Test(fusion, one_name_several_extents)
     DtValue *total = NULL;
     for (int k = 0; k < 4; k++) {
         DtValue *x = bench_random(t, type_of(DT_F32, k & 1 ? "a=5 b=17" : "b=17 a=5"), k);
-        DtValue *part = dt_graph_slice(&t->b, x, name("a"), 0, 1, k + 1);
-        DtValue *sum = mod8(&t->b, dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_ADD, part, part),
-                                                   AXES(name("a"), name("b"))));
+        DtValue *part = dt_graph_slice(&t->b, x, named("a"), 0, 1, k + 1);
+        DtValue *twice = dt_graph_binary(&t->b, DT_OP_ADD, part, part);
+        DtValue *sum = bench_mod8(&t->b, dt_graph_reduce(&t->b, DT_REDUCE_SUM, twice,
+                                                   AXES(named("a"), named("b"))));
         total = total ? dt_graph_binary(&t->b, DT_OP_ADD, total, sum) : sum;
     }
     bench_out(t, total, 0);
@@ -528,8 +520,8 @@ Test(fusion, calls_in_place)
     DtFunc *func = dt_graph_func(t->module, "twice", DT_FUNC_FN);
     DtBuilder b = {.func = func};
     DtValue *x = dt_graph_arg(func, type, "x"), *y = dt_graph_arg(func, type, "y");
-    DtValue *sum = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, x, y));
-    DtValue *most = dt_graph_reduce(&b, DT_REDUCE_MAX, sum, AXES(name("b")));
+    DtValue *sum = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, x, y));
+    DtValue *most = dt_graph_reduce(&b, DT_REDUCE_MAX, sum, AXES(named("b")));
     dt_graph_return(func, dt_graph_binary(&b, DT_OP_SUB, sum, most));
     dt_graph_return(func, sum);
     dt_graph_return(func, x);
@@ -558,11 +550,11 @@ Test(fusion, gradients_of_a_convolution_share_memory)
     DtValue *x = bench_random(t, type_of(DT_F32, "b=2 a=200 c=4"), 1),
             *dy = bench_random(t, type_of(DT_F32, "b=2 a=200 o=4"), 2);
     DtValue *w = bench_random(t, type_of(DT_F32, "k=9 c=4 o=4"), 3);
-    const char *summed[] = {name("b"), name("a")};
-    DtValue *back = dt_graph_dot(&t->b, dy, w, AXES(name("o")), DT_F32, NULL);
-    DtValue *windows = dt_graph_window(&t->b, x, name("a"), name("k"), range, 0);
+    const char *summed[] = {named("b"), named("a")};
+    DtValue *back = dt_graph_dot(&t->b, dy, w, AXES(named("o")), DT_F32, NULL);
+    DtValue *windows = dt_graph_window(&t->b, x, named("a"), named("k"), range, 0);
     bench_out(t, dt_graph_dot(&t->b, windows, dy, 2, summed, DT_F32, NULL), 0);
-    bench_out(t, dt_graph_fold(&t->b, back, name("a"), name("k"), range, 200), 0);
+    bench_out(t, dt_graph_fold(&t->b, back, named("a"), named("k"), range, 200), 0);
     bench_check(t);
     const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
     const DtPlanBuilder *plan = bench_plan(t, &options);
@@ -572,248 +564,5 @@ Test(fusion, gradients_of_a_convolution_share_memory)
         most = plan->arenas.at[i].bytes > most ? plan->arenas.at[i].bytes : most;
     cr_expect(most >= bytes && most < 3 * bytes / 2, "%lld bytes, windows have %lld", (long long)most,
               (long long)bytes);
-    bench_free(t);
-}
-
-/* ---- what is joined ---- */
-
-static uint32_t kernels_named(const DtPlanBuilder *plan, const char *kind)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < plan->kernels.n; i++)
-        n += strcmp(plan->strings.at + plan->kernels.at[i].name, kind) == 0;
-    return n;
-}
-
-/* Halves that one kernel makes of each other, as those of a rotary embedding, merged in another order than they lie in;
- * a product beside a kernel's result, along the outer, a middle and the last axis: all written where they belong. */
-Test(fusion, parts_are_written_in_place)
-{
-    Bench *t = bench_new();
-    DtValue *a = bench_random(t, type_of(DT_F32, "s=5 h=16"), 1), *b = bench_random(t, type_of(DT_F32, "s=5 h=16"), 2);
-    const DtRelabel one = {.n_to = 1, .to = {name("two")}, .to_extent = {1}};
-    const DtRelabel merge = {.n_from = 2, .n_to = 1, .from = {name("two"), name("h")}, .to = {name("head")},
-                             .to_extent = {32}};
-    DtValue *halves[2] = {mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, a, b)),
-                          mod8(&t->b, dt_graph_binary(&t->b, DT_OP_ADD, a, b))};
-    for (uint32_t i = 0; i < 2; i++)
-        halves[i] = dt_graph_relabel(&t->b, halves[i], 1, &one, type_of(DT_F32, "s=5 h=16 two=1"));
-    DtValue *pair = dt_graph_concat(&t->b, name("two"), 2, halves);
-    bench_out(t, dt_graph_relabel(&t->b, pair, 1, &merge, type_of(DT_F32, "s=5 head=32")), 0);
-    static const char *const axes[] = {"s", "h", "w"};
-    for (uint32_t i = 0; i < DT_COUNT(axes); i++) {
-        DtValue *x = bench_random(t, type_of(DT_F32, "s=5 h=16 e=4"), 3 + (int)i),
-                *w = bench_random(t, type_of(DT_F32, "e=4 w=8"), 6 + (int)i),
-                *y = bench_random(t, type_of(DT_F32, "s=5 h=16 w=8"), 9 + (int)i);
-        DtValue *parts[2] = {dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL),
-                             mod8(&t->b, dt_graph_binary(&t->b, DT_OP_MUL, y, y))};
-        DtValue *both = dt_graph_concat(&t->b, name(axes[i]), 2, parts);
-        DtValue *v = bench_random(t, type_of(DT_F32, "w=8 o=3"), 12);
-        bench_out(t, i < 2 ? dt_graph_dot(&t->b, both, v, AXES(name("w")), DT_F32, NULL) : both, 0);
-    }
-    bench_check(t);
-    const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
-    const DtPlanBuilder *plan = bench_plan(t, &options);
-    static const char *const copies[] = {"concat", "expand", "relabel"};
-    for (uint32_t i = 0; i < DT_COUNT(copies); i++)
-        cr_expect_eq(kernels_named(plan, copies[i]), 0, "a kernel `%s`", copies[i]);
-    bench_free(t);
-}
-
-/* Inputs, what is a result too, and what is joined twice. */
-Test(fusion, parts_that_others_read_are_copied)
-{
-    Bench *t = bench_new();
-    DtValue *x = bench_random(t, type_of(DT_F32, "s=5 h=16"), 1);
-    DtValue *y = mod8(&t->b, dt_graph_binary(&t->b, DT_OP_ADD, x, x));
-    DtValue *z = mod8(&t->b, dt_graph_binary(&t->b, DT_OP_MUL, x, x));
-    DtValue *parts[4] = {y, x, z, y};
-    bench_out(t, dt_graph_concat(&t->b, name("h"), 4, parts), 0);
-    bench_out(t, y, 0);
-    bench_out(t, dt_graph_concat(&t->b, name("s"), 2, (DtValue *[]){x, x}), 0);
-    bench_check(t);
-    bench_free(t);
-}
-
-/* ---- rows with gaps ---- */
-
-static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < plan->gemms.n; i++) {
-        const DtPlanGemm *g = &plan->gemms.at[i];
-        const int64_t strides[] = {g->a_row, g->a_col, g->b_row, g->b_col, g->c_row, g->c_col};
-        for (uint32_t k = 0; k < DT_COUNT(strides); k++)
-            n += strides[k] == stride;
-    }
-    return n;
-}
-
-/* Logits, and two products of what a kernel makes of them. dense: they are a result, and what the kernel makes is one
- * long row to a third product. */
-static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, bool dense)
-{
-    Bench *t = bench_new();
-    char type[32];
-    snprintf(type, sizeof type, "e=8 v=%s", vocab);
-    DtValue *x = bench_random(t, type_of(dtype, "b=2 s=5 e=8"), 1), *w = bench_random(t, type_of(dtype, type), 2);
-    DtValue *logits = dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL);
-    DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, logits, AXES(name("v")));
-    DtValue *z = dt_graph_cast(&t->b, mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, logits, most)), dtype);
-    bench_out(t, dt_graph_dot(&t->b, z, w, AXES(name("v")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, x, z, AXES(name("b"), name("s")), DT_F32, NULL), 0);
-    snprintf(type, sizeof type, "b=2 s=5 v=%s", vocab);
-    if (dense) {
-        bench_out(t, logits, 0);
-        bench_out(t, dt_graph_dot(&t->b, z, bench_random(t, type_of(dtype, type), 3),
-                                  AXES(name("b"), name("s"), name("v")), DT_F32, NULL), 0);
-    }
-    bench_check(t);
-    const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
-    const int64_t elements = 16 / (int64_t)dt_dtype_size(dtype), n = atoi(vocab);
-    cr_expect_eq(count_strides(bench_plan(t, &options), (n + elements - 1) / elements * elements), n_aligned);
-    bench_free(t);
-}
-
-/* 1044 bytes of a token's logits take 1056, where products and kernels only touch them. */
-Test(fusion, rows_of_products_are_aligned)
-{
-    check_rows(DT_F32, "261", 3, false);
-    check_rows(DT_BF16, "517", 3, false);
-    check_rows(DT_F32, "261", 0, true);
-    check_rows(DT_F32, "255", 0, false); /* short */
-}
-
-/* ---- sums over rows ---- */
-
-static uint32_t count_by_rows(const Bench *t)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->func->ops.n; i++)
-        n += t->func->ops.at[i]->kind == DT_OP_FUSED && t->func->ops.at[i]->n_axes > 0;
-    return n;
-}
-
-/* The gradients of a norm: that of its operand needs sums along rows, those of gain and shift are sums over them. One
- * kernel makes all three; widths: one lane and a rest, less than a lane; two inner axes. */
-Test(fusion, gradients_of_a_norm_share_a_kernel)
-{
-    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64"};
-    for (uint32_t s = 0; s < DT_COUNT(shapes); s++) {
-        Bench *t = bench_new();
-        const DtType *type = type_of(DT_F32, shapes[s]);
-        const char *c = name("c"), *rows[2];
-        uint32_t n_rows = 0;
-        for (uint32_t i = 0; i + 1 < type->rank; i++)
-            rows[n_rows++] = type->axes[i].name;
-        DtValue *x = bench_random(t, type, 1), *dy = bench_random(t, type, 2);
-        const DtAxis *last = &type->axes[type->rank - 1];
-        DtValue *gain = bench_random(t, dt_type_plain(DT_F32, 1, last), 3);
-        DtValue *squares = dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, x, x), 1, &c);
-        DtValue *one = dt_graph_constant(&t->b, DT_F32, 1);
-        DtValue *scale = dt_graph_unary(&t->b, DT_OP_RSQRT, dt_graph_binary(&t->b, DT_OP_ADD, squares, one));
-        DtValue *scaled = dt_graph_binary(&t->b, DT_OP_MUL, dt_graph_binary(&t->b, DT_OP_MUL, dy, gain), scale);
-        DtValue *dot = dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, scaled, x), 1, &c);
-        DtValue *dx = dt_graph_binary(&t->b, DT_OP_SUB, scaled, dt_graph_binary(&t->b, DT_OP_MUL, x, dot));
-        DtValue *by_gain = dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_binary(&t->b, DT_OP_MUL, x, scale));
-        DtValue *dgain = dt_graph_reduce(&t->b, DT_REDUCE_SUM, by_gain, n_rows, rows);
-        DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, dx, n_rows, rows);
-        bench_out(t, dx, 512); /* a sum of 130 products, twice, in units of 2^-24 */
-        bench_out(t, dt_graph_cast(&t->b, dgain, DT_BF16), 0x1p16);
-        bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, most, gain), 512);
-        bench_check(t);
-        cr_expect_eq(count_by_rows(t), 1, "%s: %u kernels add up rows", shapes[s], count_by_rows(t));
-        cr_expect_eq(t->func->ops.n, 4, "%s: %u ops are left of three sources and a kernel", shapes[s], t->func->ops.n);
-        bench_free(t);
-    }
-}
-
-/* What a row reads must not wait for a sum over all rows. */
-Test(fusion, rows_do_not_read_sums_over_rows)
-{
-    Bench *t = bench_new();
-    const char *a = name("a");
-    DtValue *x = bench_random(t, type_of(DT_F32, "a=50 c=70"), 4);
-    DtValue *u = dt_graph_unary(&t->b, DT_OP_ABS, x);
-    DtValue *mean = dt_graph_reduce(&t->b, DT_REDUCE_SUM, u, 1, &a);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, u, mean), 64);
-    bench_out(t, u, 0);
-    bench_check(t);
-    cr_expect_eq(count_by_rows(t), 1);
-    bench_free(t);
-}
-
-/* A sum over rows reads what it adds up again, in the phase of that: nothing may lie over it by then. */
-Test(fusion, late_sums_find_what_they_read)
-{
-    Bench *t = bench_new();
-    const char *a = name("a"), *c = name("c"), *k = name("k");
-    DtValue *p = bench_random(t, type_of(DT_F32, "a=40 k=4"), 3), *q = bench_random(t, type_of(DT_F32, "k=4 c=64"), 5);
-    DtValue *x = dt_graph_dot(&t->b, p, q, 1, &k, DT_F32, NULL), *r = bench_random(t, type_of(DT_F32, "a=40 c=64"), 7);
-    DtValue *y = dt_graph_binary(&t->b, DT_OP_ADD, x, r);
-    DtValue *s = dt_graph_reduce(&t->b, DT_REDUCE_MAX, y, 1, &c);
-    DtValue *h = dt_graph_binary(&t->b, DT_OP_SUB, y, s);
-    bench_out(t, dt_graph_dot(&t->b, y, bench_random(t, type_of(DT_F32, "c=64 d=3"), 9), 1, &c, DT_F32, NULL), 0);
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, h, 1, &a), 64);
-    bench_check(t);
-    bench_free(t);
-}
-
-/* A kernel that goes through all points at once is not cut into rows of three. */
-Test(fusion, short_rows_are_not_added_up)
-{
-    Bench *t = bench_new();
-    const char *a = name("a");
-    DtValue *u = dt_graph_unary(&t->b, DT_OP_ABS, bench_random(t, type_of(DT_F32, "a=50 c=3"), 7));
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, u, 1, &a), 64);
-    bench_out(t, u, 0);
-    bench_check(t);
-    cr_expect_eq(count_by_rows(t), 0);
-    bench_free(t);
-}
-
-/* Both gradients of f(gate) * up: nothing but what they read is common, which is read once. What only one of two such
- * kernels waits for would lie in memory longer, and they stay apart: p is gone when q is made. */
-Test(fusion, readers_of_the_same_share_a_kernel)
-{
-    Bench *t = bench_new();
-    const char *k = name("k");
-    const DtType *type = type_of(DT_F32, "a=40 c=70");
-    DtValue *dy = bench_random(t, type, 2), *up = bench_random(t, type, 3);
-    DtValue *gate = bench_random(t, type_of(DT_F32, "c=70 a=40"), 5);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_MUL, dy, up), 0);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_unary(&t->b, DT_OP_ABS, gate)), 0);
-    bench_check(t);
-    cr_expect_eq(t->func->ops.n, 4, "three sources and a kernel: %u", t->func->ops.n);
-    bench_free(t);
-
-    t = bench_new();
-    DtValue *x = bench_random(t, type, 2), *w = bench_random(t, type_of(DT_F32, "a=40 k=4"), 3);
-    DtValue *v = bench_random(t, type_of(DT_F32, "k=4 c=70"), 5);
-    DtValue *p = dt_graph_dot(&t->b, w, v, 1, &k, DT_F32, NULL);
-    const char *c = name("c");
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, dt_graph_binary(&t->b, DT_OP_MUL, p, x), 1, &c), 0);
-    DtValue *late = dt_graph_unary(&t->b, DT_OP_NEG, v);
-    DtValue *q = dt_graph_dot(&t->b, w, late, 1, &k, DT_F32, NULL);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_ADD, q, x), 0);
-    bench_check(t);
-    cr_expect_eq(t->func->ops.n, 8, "three sources, two products, three kernels: %u", t->func->ops.n);
-    bench_free(t);
-}
-
-/* scatter_add of one element a place is a choice: indices outside count nowhere. */
-Test(fusion, one_hot_joins_its_readers)
-{
-    static const double at[] = {3, 0, 69, 70, -1, 12, 69};
-    Bench *t = bench_new();
-    DtAxis c = axis_of("c", 70), d = axis_of("d", 3);
-    DtValue *x = bench_random(t, type_of(DT_F32, "a=7 c=70"), 5), *v = bench_random(t, type_of(DT_F32, "a=7"), 6);
-    DtValue *index = bench_values(t, type_of(DT_I32, "a=7"), 7, at);
-    DtValue *two[2] = {index, index};
-    DtValue *hot = dt_graph_scatter_add(&t->b, v, 1, &c, &index, 0, NULL, NULL);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, x, hot), 0);
-    bench_out(t, dt_graph_scatter_add(&t->b, v, 2, (DtAxis[]){c, d}, two, 0, NULL, NULL), 0);
-    bench_check(t);
-    cr_expect_eq(t->func->ops.n, 5, "three sources, a kernel, and the one that stays alone: %u", t->func->ops.n);
     bench_free(t);
 }

@@ -8,10 +8,6 @@
 #include <math.h>
 #include <signal.h>
 
-#define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
-
-static const char *name(const char *axis) { return axis_of(axis, 1).name; }
-
 static const int64_t extents[] = {1, 3, 17, 64, 130, 200};
 
 /* ---- maps ---- */
@@ -199,11 +195,11 @@ Test(kernels, draws)
 
 static void relabels(Bench *t, DtValue *x, const DtType *type)
 {
-    const DtRelabel rename = {1, 1, {name("a")}, {name("z")}, {6}};
-    const DtRelabel split = {1, 2, {name("b")}, {name("b1"), name("b2")}, {3, 5}};
-    const DtRelabel merge = {2, 1, {name("b"), name("a")}, {name("m")}, {90}};
-    const DtRelabel again = {2, 3, {name("a"), name("b")}, {name("u"), name("v"), name("w")}, {9, 2, 5}};
-    const DtRelabel fresh = {0, 1, {0}, {name("one")}, {1}};
+    const DtRelabel rename = {1, 1, {named("a")}, {named("z")}, {6}};
+    const DtRelabel split = {1, 2, {named("b")}, {named("b1"), named("b2")}, {3, 5}};
+    const DtRelabel merge = {2, 1, {named("b"), named("a")}, {named("m")}, {90}};
+    const DtRelabel again = {2, 3, {named("a"), named("b")}, {named("u"), named("v"), named("w")}, {9, 2, 5}};
+    const DtRelabel fresh = {0, 1, {0}, {named("one")}, {1}};
     const DtRelabel both[] = {rename, split};
     bench_out(t, dt_graph_relabel(&t->b, x, 1, &rename, NULL), 0);
     bench_out(t, dt_graph_relabel(&t->b, x, 1, &split, NULL), 0);
@@ -212,10 +208,10 @@ static void relabels(Bench *t, DtValue *x, const DtType *type)
     bench_out(t, dt_graph_relabel(&t->b, x, 2, both, NULL), 0);
     DtValue *one = dt_graph_relabel(&t->b, x, 1, &fresh, NULL);
     bench_out(t, one, 0);
-    const DtRelabel drop = {1, 0, {name("one")}, {0}, {0}};
+    const DtRelabel drop = {1, 0, {named("one")}, {0}, {0}};
     bench_out(t, dt_graph_relabel(&t->b, one, 1, &drop, NULL), 0);
     bench_out(t, dt_graph_reorder(&t->b, x, reordered(type, 4)), 0);
-    DtValue *far = dt_graph_slice(&t->b, dt_graph_reorder(&t->b, x, reordered(type, 3)), name("c"), 1, 2, 2);
+    DtValue *far = dt_graph_slice(&t->b, dt_graph_reorder(&t->b, x, reordered(type, 3)), named("c"), 1, 2, 2);
     bench_out(t, dt_graph_relabel(&t->b, far, 1, &merge, NULL), 0);
 }
 
@@ -236,21 +232,21 @@ Test(kernels, slices_pads_concats_expands)
     const DtType *type = type_of(DT_F32, "a=3 b=17 c=64");
     for (int i = 0; i < 6; i++) {
         DtValue *x = bench_random(t, reordered(type, i), 1);
-        DtValue *slice = dt_graph_slice(&t->b, x, name("b"), 2, 3, 5);
+        DtValue *slice = dt_graph_slice(&t->b, x, named("b"), 2, 3, 5);
         bench_out(t, slice, 0);
-        bench_out(t, dt_graph_slice(&t->b, slice, name("c"), 63, 1, 1), 0);
-        bench_out(t, dt_graph_pad(&t->b, x, name("b"), 2, 3, 1, -1.5), 0);
-        bench_out(t, dt_graph_pad(&t->b, slice, name("b"), 1, 0, 3, INFINITY), 0);
-        bench_out(t, dt_graph_pad(&t->b, x, name("c"), 0, 66, 1, 0), 0);
+        bench_out(t, dt_graph_slice(&t->b, slice, named("c"), 63, 1, 1), 0);
+        bench_out(t, dt_graph_pad(&t->b, x, named("b"), 2, 3, 1, -1.5), 0);
+        bench_out(t, dt_graph_pad(&t->b, slice, named("b"), 1, 0, 3, INFINITY), 0);
+        bench_out(t, dt_graph_pad(&t->b, x, named("c"), 0, 66, 1, 0), 0);
         DtValue *y = bench_random(t, reordered(type_of(DT_F32, "a=3 b=2 c=64"), 5 - i), 2);
         DtValue *parts[3] = {y, x, slice};
-        bench_out(t, dt_graph_concat(&t->b, name("b"), 3, parts), 0);
+        bench_out(t, dt_graph_concat(&t->b, named("b"), 3, parts), 0);
         bench_out(t, dt_graph_expand(&t->b, y, reordered(type_of(DT_F32, "a=3 b=2 c=64 d=17"), 4 * i)), 0);
     }
     DtValue *p = bench_random(t, type_of(DT_BOOL, "a=17"), 1), *q[2] = {p, dt_graph_unary(&t->b, DT_OP_NOT, p)};
-    bench_out(t, dt_graph_pad(&t->b, p, name("a"), 1, 2, 2, 1), 0);
-    bench_out(t, dt_graph_concat(&t->b, name("a"), 2, q), 0);
-    bench_out(t, dt_graph_pad(&t->b, dt_graph_iota(&t->b, axis_of("a", 17)), name("a"), 1, 1, 1, -1), 0);
+    bench_out(t, dt_graph_pad(&t->b, p, named("a"), 1, 2, 2, 1), 0);
+    bench_out(t, dt_graph_concat(&t->b, named("a"), 2, q), 0);
+    bench_out(t, dt_graph_pad(&t->b, dt_graph_iota(&t->b, axis_of("a", 17)), named("a"), 1, 1, 1, -1), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -265,14 +261,14 @@ Test(kernels, windows_and_folds)
     for (int i = 0; i < 6; i++) {
         DtValue *x = bench_random(t, reordered(type, i), 1);
         for (uint32_t r = 0; r < DT_COUNT(ranges); r++) {
-            DtValue *window = dt_graph_window(&t->b, x, name("a"), name("w"), ranges[r], i & 1 ? -2.5 : 0);
+            DtValue *window = dt_graph_window(&t->b, x, named("a"), named("w"), ranges[r], i & 1 ? -2.5 : 0);
             if (r % 3 == (uint32_t)i % 3)
                 bench_out(t, window, 0);
             if (r % 3 == (uint32_t)(i + 1) % 3)
-                bench_out(t, dt_graph_fold(&t->b, window, name("a"), name("w"), ranges[r], 17), 0);
+                bench_out(t, dt_graph_fold(&t->b, window, named("a"), named("w"), ranges[r], 17), 0);
             const DtType *rows = reordered(window->type, 4 * i + 3);
             if (r % 3 == (uint32_t)(i + 2) % 3)
-                bench_out(t, dt_graph_fold(&t->b, bench_random(t, rows, 2), name("a"), name("w"), ranges[r], 17), 0);
+                bench_out(t, dt_graph_fold(&t->b, bench_random(t, rows, 2), named("a"), named("w"), ranges[r], 17), 0);
         }
     }
     bench_check(t);
@@ -295,9 +291,9 @@ Test(kernels, dots)
         for (int j = 0; j < 6; j++) {
             DtValue *p = bench_random(t, reordered(x, j), 1), *q = bench_random(t, reordered(y, j % 2), 2);
             DtValue *r = bench_random(t, reordered(z, (j + 2) % 6), 3);
-            bench_out(t, dt_graph_dot(&t->b, p, q, AXES(name("k")), DT_F32, NULL), 0);
-            bench_out(t, dt_graph_dot(&t->b, p, r, AXES(name("k")), DT_F32, reordered(w, j)), 0);
-            bench_out(t, dt_graph_dot(&t->b, p, r, AXES(name("k"), name("b")), DT_F32, NULL), 0);
+            bench_out(t, dt_graph_dot(&t->b, p, q, AXES(named("k")), DT_F32, NULL), 0);
+            bench_out(t, dt_graph_dot(&t->b, p, r, AXES(named("k")), DT_F32, reordered(w, j)), 0);
+            bench_out(t, dt_graph_dot(&t->b, p, r, AXES(named("k"), named("b")), DT_F32, NULL), 0);
         }
     }
     bench_check(t);
@@ -310,30 +306,30 @@ Test(kernels, dots_of_views)
     Bench *t = bench_new();
     DtValue *x = bench_random(t, type_of(DT_F32, "b=5 s=17 e=24"), 1),
             *w = bench_random(t, type_of(DT_F32, "e=24 h=3 d=8"), 2);
-    DtValue *q = dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL);
+    DtValue *q = dt_graph_dot(&t->b, x, w, AXES(named("e")), DT_F32, NULL);
     bench_out(t, q, 0);
-    bench_out(t, dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, type_of(DT_F32, "h=3 b=5 d=8 s=17")), 0);
-    bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("s"), 1, 3, 5), w, AXES(name("e")), DT_F32, NULL),
+    bench_out(t, dt_graph_dot(&t->b, x, w, AXES(named("e")), DT_F32, type_of(DT_F32, "h=3 b=5 d=8 s=17")), 0);
+    bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, named("s"), 1, 3, 5), w, AXES(named("e")), DT_F32, NULL),
               0);
     bench_out(t,
-              dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("e"), 1, 2, 9),
-                           dt_graph_slice(&t->b, w, name("e"), 0, 1, 9), AXES(name("e")), DT_F32, NULL),
+              dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, named("e"), 1, 2, 9),
+                           dt_graph_slice(&t->b, w, named("e"), 0, 1, 9), AXES(named("e")), DT_F32, NULL),
               0);
     DtValue *wide = dt_graph_expand(&t->b, w, type_of(DT_F32, "g=2 e=24 h=3 d=8"));
-    bench_out(t, dt_graph_dot(&t->b, x, wide, AXES(name("e")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, x, x, AXES(name("b"), name("s"), name("e")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, x, x, AXES(name("b"), name("e")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, x, wide, AXES(named("e")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, x, x, AXES(named("b"), named("s"), named("e")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, x, x, AXES(named("b"), named("e")), DT_F32, NULL), 0);
     DtValue *a = bench_random(t, type_of(DT_F32, "i=17"), 3), *c = bench_random(t, type_of(DT_F32, "j=3"), 4);
     bench_out(t, dt_graph_dot(&t->b, a, c, 0, NULL, DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, a, a, AXES(name("i")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, a, a, AXES(named("i")), DT_F32, NULL), 0);
     bench_out(t,
               dt_graph_dot(&t->b, bench_random(t, type_of(DT_F32, "p=4 c=3 u=3 v=3"), 5),
                            bench_random(t, type_of(DT_F32, "v=3 u=3 o=7 c=3"), 6),
-                           AXES(name("c"), name("u"), name("v")), DT_F32, NULL),
+                           AXES(named("c"), named("u"), named("v")), DT_F32, NULL),
               0);
     const double inside[] = {1, INFINITY, 2}, outside[] = {1, 0, 1};
     bench_out(t, dt_graph_dot(&t->b, bench_values(t, type_of(DT_F32, "i=3"), 3, inside),
-                              bench_values(t, type_of(DT_F32, "i=3"), 3, outside), AXES(name("i")), DT_F32, NULL), 0);
+                              bench_values(t, type_of(DT_F32, "i=3"), 3, outside), AXES(named("i")), DT_F32, NULL), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -365,12 +361,12 @@ Test(kernels, dots_in_other_orders)
                 *y_apart = bench_random(t, type_of(dtype, "s=5 o=2 b=4 c=8"), 5),
                 *shares = bench_random(t, type_of(dtype, "b=4 h=6 s=5 c=8"), 6);
         const DtType *turned = type_of(dtype, "c=8 i=17"), *mixed = type_of(dtype, "h=6 c=8 g=3 i=17");
-        bench_out(t, dt_graph_dot(&t->b, x, y, AXES(name("b"), name("s")), dtype, NULL), 0);
-        bench_out(t, dt_graph_dot(&t->b, y, x, AXES(name("s"), name("b")), dtype, turned), 0);
-        bench_out(t, dt_graph_dot(&t->b, last, y, AXES(name("b"), name("s")), dtype, turned), 0);
-        bench_out(t, dt_graph_dot(&t->b, apart, y, AXES(name("b"), name("s")), dtype, mixed), 0);
-        bench_out(t, dt_graph_dot(&t->b, apart, y_apart, AXES(name("b"), name("s")), dtype, NULL), 0);
-        bench_out(t, dt_graph_dot(&t->b, apart, shares, AXES(name("b"), name("s")), dtype, NULL), 0);
+        bench_out(t, dt_graph_dot(&t->b, x, y, AXES(named("b"), named("s")), dtype, NULL), 0);
+        bench_out(t, dt_graph_dot(&t->b, y, x, AXES(named("s"), named("b")), dtype, turned), 0);
+        bench_out(t, dt_graph_dot(&t->b, last, y, AXES(named("b"), named("s")), dtype, turned), 0);
+        bench_out(t, dt_graph_dot(&t->b, apart, y, AXES(named("b"), named("s")), dtype, mixed), 0);
+        bench_out(t, dt_graph_dot(&t->b, apart, y_apart, AXES(named("b"), named("s")), dtype, NULL), 0);
+        bench_out(t, dt_graph_dot(&t->b, apart, shares, AXES(named("b"), named("s")), dtype, NULL), 0);
         bench_check(t);
         cr_expect_eq(count_of(t, DT_INST_GEMM), 6, "%s", dt_dtype_name(dtype));
         bench_free(t);
@@ -387,24 +383,25 @@ Test(kernels, reductions)
             const DtType *type = dt_type_plain(DT_F32, 3, axes);
             DtValue *x = bench_random(t, reordered(type, (int)(i + j) % 6), 1);
             DtReduce kind = (DtReduce)((i + j) % 3);
-            bench_out(t, dt_graph_reduce(&t->b, kind, x, AXES(name("a"))), 0);
-            bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("c"), name("a"))), 0);
-            bench_out(t, dt_graph_reduce(&t->b, (DtReduce)((kind + 1) % 3), x, AXES(name("a"), name("b"), name("c"))),
+            bench_out(t, dt_graph_reduce(&t->b, kind, x, AXES(named("a"))), 0);
+            bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(named("c"), named("a"))), 0);
+            bench_out(t,
+                      dt_graph_reduce(&t->b, (DtReduce)((kind + 1) % 3), x, AXES(named("a"), named("b"), named("c"))),
                       0);
         }
     DtValue *n = bench_random(t, type_of(DT_I32, "a=17 b=130"), 2);
     for (int kind = 0; kind < 3; kind++) {
-        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(name("a"))), 0);
-        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(name("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(named("a"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(named("b"))), 0);
         const double odd[] = {3, NAN, -INFINITY, INFINITY, 0.5};
         bench_out(t,
                   dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=7"), 5, odd),
-                                  AXES(name("b"))),
+                                  AXES(named("b"))),
                   0);
         const double low[] = {-INFINITY};
         bench_out(t,
                   dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=130"), 1, low),
-                                  AXES(name("b"))),
+                                  AXES(named("b"))),
                   0);
     }
     bench_check(t);
@@ -419,9 +416,9 @@ Test(kernels, reductions_of_long_axes)
     DtValue *row = bench_random(t, type_of(DT_F32, "b=70015"), 1),
             *rows = bench_random(t, type_of(DT_F32, "a=2 b=70015"), 2);
     for (uint32_t r = 0; r < DT_COUNT(reduces); r++) {
-        bench_out(t, dt_graph_reduce(&t->b, reduces[r], row, AXES(name("b"))), 0);
-        bench_out(t, dt_graph_reduce(&t->b, reduces[r], rows, AXES(name("b"))), 0);
-        bench_out(t, dt_graph_reduce(&t->b, reduces[r], rows, AXES(name("a"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], row, AXES(named("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], rows, AXES(named("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], rows, AXES(named("a"))), 0);
     }
     bench_check(t);
     bench_free(t);
@@ -433,11 +430,11 @@ Test(kernels, scans)
     const DtType *type = type_of(DT_F32, "a=17 b=3 c=64"), *whole = type_of(DT_I32, "b=130 a=3");
     for (int i = 0; i < 6; i++) {
         DtValue *x = bench_random(t, reordered(type, i), 1);
-        bench_out(t, dt_graph_scan(&t->b, x, AXES(name("a")), i & 1), 0);
-        bench_out(t, dt_graph_scan(&t->b, x, AXES(name("c"), name("b")), i & 1), 0);
+        bench_out(t, dt_graph_scan(&t->b, x, AXES(named("a")), i & 1), 0);
+        bench_out(t, dt_graph_scan(&t->b, x, AXES(named("c"), named("b")), i & 1), 0);
     }
-    bench_out(t, dt_graph_scan(&t->b, bench_random(t, whole, 2), AXES(name("b")), false), 0);
-    bench_out(t, dt_graph_scan(&t->b, bench_random(t, whole, 2), AXES(name("a"), name("b")), true), 0);
+    bench_out(t, dt_graph_scan(&t->b, bench_random(t, whole, 2), AXES(named("b")), false), 0);
+    bench_out(t, dt_graph_scan(&t->b, bench_random(t, whole, 2), AXES(named("a"), named("b")), true), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -452,7 +449,7 @@ Test(kernels, topk)
     for (uint32_t i = 0; i < DT_COUNT(inputs); i++)
         for (int64_t k = 1; k < 8; k += 3) {
             DtValue *values, *indices;
-            dt_graph_topk(&t->b, inputs[i], name("a"), axis_of("k", k), &values, &indices);
+            dt_graph_topk(&t->b, inputs[i], named("a"), axis_of("k", k), &values, &indices);
             bench_out(t, values, 0);
             bench_out(t, indices, 0);
         }
@@ -472,26 +469,26 @@ Test(kernels, gathers_and_scatters)
         DtValue *index = bench_values(t, type_of(DT_I32, i & 1 ? "s=5 u=3" : "s=5 b=3"), 9, at);
         DtValue *both[2] = {index, bench_values(t, type_of(DT_I32, i & 1 ? "s=5" : "b=3 s=5"), 9, at)};
         DtValue *one = bench_values(t, dt_type_scalar(DT_I32), 1, scalar);
-        bench_out(t, dt_graph_gather(&t->b, x, AXES(name("v")), &index), 0);
-        bench_out(t, dt_graph_gather(&t->b, x, AXES(name("v"), name("e")), both), 0);
-        bench_out(t, dt_graph_gather(&t->b, x, AXES(name("v")), &one), 0);
+        bench_out(t, dt_graph_gather(&t->b, x, AXES(named("v")), &index), 0);
+        bench_out(t, dt_graph_gather(&t->b, x, AXES(named("v"), named("e")), both), 0);
+        bench_out(t, dt_graph_gather(&t->b, x, AXES(named("v")), &one), 0);
         DtAxis target = axis_of("t", 17), targets[2] = {target, axis_of("r", 6)};
         DtValue *y = bench_random(t, reordered(type_of(DT_F32, "s=5 b=3 e=17"), i), 2);
         if (!(i & 1)) {
-            bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("s")), NULL), 0);
+            bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(named("s")), NULL), 0);
             bench_out(t,
-                      dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("b"), name("s")),
+                      dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(named("b"), named("s")),
                                            type_of(DT_F32, "e=17 t=17")),
                       0);
-            bench_out(t, dt_graph_scatter_add(&t->b, y, 2, targets, both, AXES(name("s")), NULL), 0);
+            bench_out(t, dt_graph_scatter_add(&t->b, y, 2, targets, both, AXES(named("s")), NULL), 0);
         }
-        bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &one, AXES(name("e")), NULL), 0);
+        bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &one, AXES(named("e")), NULL), 0);
     }
     DtValue *single = bench_random(t, dt_type_scalar(DT_F32), 3),
             *one = bench_values(t, dt_type_scalar(DT_I32), 1, scalar);
     DtAxis target = axis_of("t", 4);
     bench_out(t, dt_graph_scatter_add(&t->b, single, 1, &target, &one, 0, NULL, NULL), 0);
-    bench_out(t, dt_graph_gather(&t->b, bench_random(t, type_of(DT_I32, "v=3"), 4), AXES(name("v")), &one), 0);
+    bench_out(t, dt_graph_gather(&t->b, bench_random(t, type_of(DT_I32, "v=3"), 4), AXES(named("v")), &one), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -518,20 +515,20 @@ static void half_floats(Bench *t, DtDtype dtype)
     bench_out(t, dt_graph_cast(&t->b, x, dtype == DT_F16 ? DT_BF16 : DT_F16), 0);
     bench_out(t, dt_graph_cast(&t->b, dt_graph_binary(&t->b, DT_OP_DIV, z, dt_graph_constant(&t->b, DT_F32, 3)), dtype),
               0);
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, AXES(name("b"))), 0);
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MIN, x, AXES(name("a"))), 0);
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("a"))), some);
-    bench_out(t, dt_graph_dot(&t->b, x, y, AXES(name("b")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, AXES(named("b"))), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MIN, x, AXES(named("a"))), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(named("a"))), some);
+    bench_out(t, dt_graph_dot(&t->b, x, y, AXES(named("b")), DT_F32, NULL), 0);
     bench_out(t, dt_graph_reorder(&t->b, x, reordered(type, 1)), 0);
-    bench_out(t, dt_graph_pad(&t->b, x, name("b"), 1, 2, 2, -1.5), 0);
-    DtValue *parts[2] = {x, dt_graph_slice(&t->b, x, name("b"), 3, 1, 9)};
-    bench_out(t, dt_graph_concat(&t->b, name("b"), 2, parts), 0);
+    bench_out(t, dt_graph_pad(&t->b, x, named("b"), 1, 2, 2, -1.5), 0);
+    DtValue *parts[2] = {x, dt_graph_slice(&t->b, x, named("b"), 3, 1, 9)};
+    bench_out(t, dt_graph_concat(&t->b, named("b"), 2, parts), 0);
     const double at[] = {2, 0, 2, 7, -1}; /* two rows meet */
     DtValue *index = bench_values(t, type_of(DT_I32, "s=5"), 5, at);
-    bench_out(t, dt_graph_gather(&t->b, x, AXES(name("a")), &index), 0);
+    bench_out(t, dt_graph_gather(&t->b, x, AXES(named("a")), &index), 0);
     DtAxis target = axis_of("t", 4);
     DtValue *rows = bench_random(t, type_of(dtype, "s=5 b=17"), 4);
-    bench_out(t, dt_graph_scatter_add(&t->b, rows, 1, &target, &index, AXES(name("s")), NULL), 0);
+    bench_out(t, dt_graph_scatter_add(&t->b, rows, 1, &target, &index, AXES(named("s")), NULL), 0);
     bench_out(t, dt_graph_where(&t->b, bench_random(t, type_of(DT_BOOL, "b=130"), 5), x, y), 0);
 }
 
@@ -552,7 +549,7 @@ Test(kernels, sixteen_bit_floats)
 Test(kernels, conditions_around_unrolled_loops)
 {
     Bench *t = bench_new();
-    const char *choice[] = {name("c")};
+    const char *choice[] = {named("c")};
     for (int64_t route = 2; route <= 16; route *= 2)
         for (int64_t n = 2; n <= 4; n += 2) {
             char text[64];
@@ -562,7 +559,7 @@ Test(kernels, conditions_around_unrolled_loops)
                                               dt_graph_constant(&t->b, DT_I32, 5));
             DtValue *sum = dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, 1, choice);
             bench_out(t, dt_graph_where(&t->b, before, sum, dt_graph_constant(&t->b, DT_F32, 0)), 0);
-            DtValue *padded = dt_graph_pad(&t->b, x, name("b"), 1, 2, 1, 0);
+            DtValue *padded = dt_graph_pad(&t->b, x, named("b"), 1, 2, 1, 0);
             bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, padded, 1, choice), 0);
             DtValue *chosen = dt_graph_where(&t->b, before, x, dt_graph_constant(&t->b, DT_F32, 0.5));
             bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, chosen, 1, choice), 0);

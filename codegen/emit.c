@@ -158,9 +158,11 @@ static void emit_loop(DtEmit *e, const DtOp *op)
 static void emit_source(DtEmit *e, const DtOp *op)
 {
     if (op->kind == DT_OP_PARAM) {
-        const bool is_own = op->store->kind == DT_STORE_RINGBUF && !e->module->pipeline;
+        const DtStore *store = op->store;
+        const bool is_own = store->kind == DT_STORE_RINGBUF && !e->module->pipeline;
+        const DtPlace place = is_own ? dt_ringbuf_memory(e, store->type) : e->stores[store->index];
         dt_place_set(e, op->out[0],
-                     is_own ? dt_ringbuf_memory(e, op->store->type) : e->stores[op->store->index]);
+                     store->terms ? dt_place_run(e, &place, dt_entry_stored(store), store->type) : place);
         return;
     }
     for (uint32_t i = 0; i < e->inputs.n; i++)

@@ -220,6 +220,8 @@ bool dt_place_same(const DtPlace *a, const DtPlace *b);
 bool dt_place_apart(const DtPlace *a, const DtPlace *b); /* have no byte in common, whatever the registers are */
 /* The place of an axis op's result as a view of its operand's, if strides can say it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
+/* What a rank has of a value of the first type there as one of the second, which mesh axes split more. */
+DtPlace dt_place_run(DtEmit *e, const DtPlace *place, const DtType *from, const DtType *to);
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
 /* What a loop touches and was there before item `begin`, its first one, lives until its last one, the present. */
 void dt_place_extend(DtEmit *e, uint32_t begin);
@@ -335,6 +337,7 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
+const DtType *dt_entry_stored(const DtStore *store);         /* what its memory holds: DtStore.terms */
 void dt_entry_store(DtEmit *e, const DtStore *store);        /* memory and record of a parameter, gradient, ... */
 void dt_entry_begin(DtEmit *e);                              /* what follows, up to dt_finish_entry, is one entry */
 /* Where each result goes; name: of the plan's entry. */

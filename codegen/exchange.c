@@ -63,6 +63,25 @@ static uint32_t record_of(DtEmit *e, DtPlanBlocks blocks, int64_t count, bool on
     return e->plan->blocks.n;
 }
 
+static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, uint32_t blocks)
+{
+    DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
+    inst->count = count;
+    inst->dtype = (uint16_t)dtype;
+    inst->reduce = (uint16_t)reduce;
+    inst->blocks = blocks;
+}
+
+static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtPlace *to, const DtPlace *from,
+                       const DtBlocks *found, int64_t count)
+{
+    const DtPlanBlocks blocks = plan_blocks(found, dt_inst_group(e, op->mesh));
+    const DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
+    dt_inst_add(e, kind, blocks.group, 2, args, op);
+    const uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? op->in[0]->type->pending : DT_REDUCE_SUM;
+    set_inst(e, count, op->out[0]->type->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
+}
+
 /* ---- what is started ----
  *
  * The instruction of a collective that is started names an event, and `done` becomes the WAIT for it. Between the two
@@ -223,6 +242,17 @@ static uint32_t late_event(DtEmit *e, const DtFunc *func, const DtOp *op)
     return ring_event(e, func, n, 1);
 }
 
+/* A rank's run of all that lies there becomes the sum of all ranks'. */
+static void cut_in_place(DtEmit *e, const DtOp *op, const DtPlace *from)
+{
+    const DtType *x = op->in[0]->type, *y = op->out[0]->type;
+    const DtPlace to = dt_place_run(e, from, x, y);
+    DtBlocks found;
+    if (!dt_blocks_find(op, &e->module->mesh, &from->view, &to.view, true, &found))
+        DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
+    add_blocks(e, op, DT_INST_REDUCE_SCATTER, &to, from, &found, dt_type_local_elements(y, &e->module->mesh));
+}
+
 /* Its term is added where the result lies, in each micro-batch; in the last one that is summed over ranks. */
 static void emit_late(DtEmit *e, const DtOp *op)
 {
@@ -238,9 +268,12 @@ static void emit_late(DtEmit *e, const DtOp *op)
         push_wait(e, op, event, 0);
     const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1, .count = 1};
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last})); /* up to a CLOSE */
-    dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
+    if (op->kind == DT_OP_REDUCE_SCATTER)
+        cut_in_place(e, op, &wanted->place);
+    else
+        dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
     set_event(e, event, 0);
-    dt_note_part(e, op->in[0]);
+    dt_note_part(e, op->kind == DT_OP_REDUCE_SCATTER ? op->out[0] : op->in[0]);
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
     dt_place_set(e, value, wanted->place);
 }
@@ -250,7 +283,7 @@ static bool finish_late(DtEmit *e, const DtOp *op)
 {
     const DtOp *maker = op->in[0]->op;
     const DtFunc *func = maker->kind == DT_OP_LOOP ? maker->func : e->scope->func;
-    if (!dt_op_is_late(op->in[0]))
+    if (!dt_op_late(op->in[0]))
         return false;
     if (maker->kind == DT_OP_LOOP)
         maker = func->results.at[op->in[0]->index]->op;
@@ -290,15 +323,6 @@ static void emit_done(DtEmit *e, const DtOp *op)
 
 /* ---- instructions ---- */
 
-static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, uint32_t blocks)
-{
-    DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
-    inst->count = count;
-    inst->dtype = (uint16_t)dtype;
-    inst->reduce = (uint16_t)reduce;
-    inst->blocks = blocks;
-}
-
 static void note_exchange(DtEmit *e, const DtOp *op, const DtPlace *to, bool in_place)
 {
     dt_note_do(e, &op, 1);
@@ -335,10 +359,6 @@ static DtPlace dense_operand(DtEmit *e, const DtOp *op)
 static void emit_all_reduce(DtEmit *e, const DtOp *op)
 {
     const DtMesh *mesh = &e->module->mesh;
-    if (op->late) {
-        emit_late(e, op);
-        return;
-    }
     const DtPlace from = dense_operand(e, op);
     DtOutput output = dt_output_of(e, event_result(e, op));
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
@@ -372,11 +392,7 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind)
         if (!dt_blocks_find(op, mesh, &from.view, &output.place.view, false, &found))
             DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
     }
-    const DtPlanBlocks blocks = plan_blocks(&found, dt_inst_group(e, op->mesh));
-    DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
-    dt_inst_add(e, kind, blocks.group, 2, args, op);
-    uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? x->pending : DT_REDUCE_SUM;
-    set_inst(e, count, y->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
+    add_blocks(e, op, kind, &output.place, &from, &found, count);
     note_exchange(e, op, &output.place, false);
     start_event(e, op, &output.place, &from);
     dt_place_set(e, output.value, output.place);
@@ -400,6 +416,10 @@ static void emit_shift(DtEmit *e, const DtOp *op)
 
 bool dt_exchange_emit(DtEmit *e, const DtOp *op)
 {
+    if (op->late) {
+        emit_late(e, op);
+        return true;
+    }
     switch (op->kind) {
     case DT_OP_ALL_REDUCE: emit_all_reduce(e, op); return true;
     case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER); return true;

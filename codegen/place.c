@@ -3,6 +3,8 @@
  * with the loop registers. Renames, splits, slices, expansions and reorderings make views, not copies. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +161,16 @@ bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret
     *ret_place = *in;
     return (op->kind != DT_OP_SHARD || move_by_rank(e, op, ret_place)) &&
            dt_view_through(op, &e->module->mesh, &ret_place->view);
+}
+
+DtPlace dt_place_run(DtEmit *e, const DtPlace *place, const DtType *from, const DtType *to)
+{
+    DtValue all = {.type = from}, mine = {.type = to}, *in = &all, *out = &mine;
+    const DtOp shard = {.kind = DT_OP_SHARD, .in = &in, .out = &out, .n_in = 1, .n_out = 1};
+    DtPlace run;
+    if (!dt_place_view_of(e, &shard, place, &run))
+        DT_BUG("a run depends on more than %d mesh axes", DT_PLAN_COORDS);
+    return run;
 }
 
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written)

@@ -157,8 +157,8 @@ bool dt_op_adds(const DtOp *product, uint32_t operand);
 /* Whether the value is on its way: of communication that says `start`, or a result of a loop that such makes in each
  * iteration. */
 bool dt_op_is_started(const DtValue *value);
-/* The same of communication that says `late`. */
-bool dt_op_is_late(const DtValue *value);
+/* The op that says `late` of which that is so; NULL: there is none. */
+const DtOp *dt_op_late(const DtValue *value);
 
 /* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
 const DtValue *dt_op_made(const DtValue *value);
@@ -399,6 +399,9 @@ struct DtStore {
     DtStore *within;      /* CHANNEL of a class: what it receives from a stage of its class (of: from another) */
     DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names this store */
     int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the bucket */
+    bool terms;           /* a bucket of gradients that mesh axes split: its memory is that of all runs. Micro-batches
+                           * add up each rank's terms there; the last one sums them over ranks, and the rank's own run
+                           * of that is the store's value (order_late.c) */
     DtSpan span;
     uint32_t index;       /* in DtModule.stores */
 };

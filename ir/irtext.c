@@ -658,6 +658,7 @@ static void print_store(Printer *p, const DtModule *module, const DtStore *store
         dt_text_printf(p->text, " bucket=%u", store->bucket->index);
         print_count(p, "at", store->bucket_offset);
     }
+    print_flag(p, "terms", store->terms);
     print_span(p, store->span);
     dt_text_add(p->text, "\n");
 }

@@ -331,6 +331,7 @@ static bool parse_store(DtIrReader *p)
         dt_irlex_integer(&p->lex, 0, UINT32_MAX, &bucket);
     if (dt_irlex_key(&p->lex, "at"))
         dt_irlex_integer(&p->lex, 0, INT64_MAX, &store->bucket_offset);
+    store->terms = dt_irlex_take_word(&p->lex, "terms");
     dt_irread_span(&p->lex, &store->span);
     DT_PUSH(p->module->arena, p->module->stores, store);
     DT_PUSH(p->module->arena, p->of, of);

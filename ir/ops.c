@@ -104,10 +104,10 @@ bool dt_op_is_started(const DtValue *value)
     return op && op->starts;
 }
 
-bool dt_op_is_late(const DtValue *value)
+const DtOp *dt_op_late(const DtValue *value)
 {
     const DtOp *op = stacked_by(value);
-    return op && op->late;
+    return op && op->late ? op : NULL;
 }
 
 const DtValue *dt_op_made(const DtValue *value)

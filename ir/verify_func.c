@@ -314,7 +314,7 @@ static void check_late(DtVerify *v, const DtFunc *func, const DtOp *op)
 {
     uint32_t results = 0;
     const DtValue *out = op->out ? op->out[0] : NULL;
-    if (op->kind != DT_OP_DONE || !out || !first_operand(op) || !dt_op_is_late(op->in[0]))
+    if (op->kind != DT_OP_DONE || !out || !first_operand(op) || !dt_op_late(op->in[0]))
         return;
     for (uint32_t i = 0; i < func->results.n; i++)
         results += func->results.at[i] == out;

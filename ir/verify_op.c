@@ -115,7 +115,8 @@ static bool check_attributes(DtVerify *v, const DtOp *op)
             dt_verify_fail(v, op->span, "`%s` has %s", dt_op_info[op->kind].text,
                            attribute_names[i]);
     }
-    if (op->late && (!op->starts || op->kind != DT_OP_ALL_REDUCE || op->reduce != DT_REDUCE_SUM))
+    const bool sums = op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE_SCATTER;
+    if (op->late && (!op->starts || !sums || op->reduce != DT_REDUCE_SUM))
         dt_verify_fail(v, op->span, "`%s` is late, which only sums are that are started", dt_op_info[op->kind].text);
     return extra == 0;
 }

@@ -314,9 +314,13 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
                              store->n_loops);
     if (!check_pack(check, index, store, &expected))
         return false;
-    for (uint32_t a = 0; a < store->n_loops && expected <= DT_PLAN_MAX_BYTES; a++)
+    DtWide terms = store->kind == DT_PLAN_GRAD ? expected / plan->packs[store->pack - 1].run : 0; /* of an element */
+    terms *= plan->packs[store->pack - 1].extent;
+    for (uint32_t a = 0; a < store->n_loops && expected <= DT_PLAN_MAX_BYTES; a++) {
         expected *= plan->axes[store->first_axis + a].local;
-    if (expected != store->bytes)
+        terms *= plan->axes[store->first_axis + a].local;
+    }
+    if (expected != store->bytes && terms != store->bytes)
         return dt_check_fail(check, "STOR", index, "%lld bytes do not fit its bucket",
                              (long long)store->bytes);
     return check_place(check, "STOR", index, store->arena, store->stage, store->offset,

@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 13, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 14, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -115,7 +115,8 @@ typedef struct DtPlanAxis {
 /* PACK: where a store's elements are if they share a bucket with others'. Per iteration of its loops (their extents are
  * those of the store's first axes) a rank's bucket holds `run` elements: of `extent` elements those from run * block
  * on, block being this rank's number among those of the mesh axes split[], major first. The store's local elements,
- * row-major behind the loop axes, are the bucket's from `offset` on. */
+ * row-major behind the loop axes, are the bucket's from `offset` on. A gradient's memory may be that of all blocks:
+ * then it is in its own place among them, and micro-batches add up each rank's terms in all. */
 typedef struct DtPlanPack {
     int64_t extent, run, offset;
     uint8_t split[4];

@@ -92,14 +92,21 @@ void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduc
                       const void *const *from, uint32_t n, const void **scratch)
 {
     enum { PIECE = 1024 }; /* elements: stays in the cache */
+    _Alignas(8) char sum[PIECE * 8];
     int64_t e = dt_kinds_size(dtype);
     Walk walk = walk_open(blocks);
     do {
         for (int64_t i = 0; i < walk.run; i += PIECE) {
             int64_t some = walk.run - i < PIECE ? walk.run - i : PIECE;
-            for (uint32_t m = 0; m < n; m++)
+            char *at = to + (walk.to + i) * e;
+            bool in_place = false;
+            for (uint32_t m = 0; m < n; m++) {
                 scratch[m] = (const char *)from[m] + (walk.from + i) * e;
-            dt_reduce_buffers(dtype, reduce, to + (walk.to + i) * e, scratch, n, some);
+                in_place = in_place || scratch[m] == at;
+            }
+            dt_reduce_buffers(dtype, reduce, in_place ? sum : at, scratch, n, some);
+            if (in_place)
+                memcpy(at, sum, (size_t)(some * e));
         }
     } while (walk_next(&walk));
 }

@@ -254,7 +254,7 @@ typedef struct DtCommOps {
      * all_gather: to: size blocks; from: one */
     bool (*all_gather)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
-    /* to: one block; from: size of them */
+    /* to: one block, apart from `from` or this member's own among them; from: size of them */
     bool (*reduce_scatter)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                            const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
                            DtPlanReduce reduce);

@@ -621,6 +621,7 @@ static const Field store_fields[] = {FIELD(CertStore, path, NAME),
                                      FIELD(CertStore, step, INTEGER),
                                      FIELD(CertStore, bucket, INTEGER),
                                      FIELD(CertStore, at, INTEGER),
+                                     FIELD(CertStore, terms, FLAG),
                                      {0}};
 static const Field entry_fields[] = {
     FIELD(CertEntry, stage, INTEGER), FIELD(CertEntry, to, INTEGER), {0}};

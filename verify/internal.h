@@ -113,6 +113,7 @@ typedef struct CertStore {
     int members;    /* of a bucket: its last member, or -1 */
     int before;     /* of a member: the one before it in the same bucket, or -1 */
     uint32_t place; /* number of the first stage's among all stores of all stages */
+    bool terms;     /* its memory is that of all its runs, in which each rank's terms are added up */
     CertNode *node; /* of a source, once it was made */
     CertNode *summed, *total; /* of what is added up: what CertState.total last made another value of, and that */
 } CertStore;

@@ -211,6 +211,7 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
     walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program->stores.n + 1);
+    walk->terms = DT_NEW_ARRAY(arena, const CertType *, program->stores.n + 1);
     walk->kernels = DT_NEW_ARRAY(arena, PlanKnown, plan->n_insts + 1);
     walk->loops = DT_NEW_ARRAY(arena, PlanWatched, plan->n_schedule + 1);
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);

@@ -116,6 +116,13 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
     return order_as(walk, y, place);
 }
 
+bool dt_certplan_run(const PlanWalk *walk, const CertType *x, const CertType *y, PlanPlace *place)
+{
+    const CertType *types[] = {y};
+    const CertOp op = {.kind = "shard", .types = types};
+    return shard(walk, &op, x, place);
+}
+
 static bool expand(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *type = op->types[0];
@@ -313,8 +320,9 @@ static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
         if (!region->alive || (op->store < 0 && region->name != op->text))
             continue;
         PlanPlace place = region->place;
-        dt_certplan_dense(walk, op->types[0], &place);
-        if (place.bytes == region->place.bytes)
+        const CertType *all = op->store >= 0 ? walk->terms[op->store] : NULL;
+        dt_certplan_dense(walk, all ? all : op->types[0], &place);
+        if (place.bytes == region->place.bytes && (!all || dt_certplan_run(walk, all, op->types[0], &place)))
             *another(walk, found) = (PlanFound){.place = place, .stamp = region->stamp};
     }
 }
@@ -374,12 +382,24 @@ static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
         find_all(walk, inner, inner->func->results.at[number], at, found);
 }
 
+/* What micro-batches added up is what ranks will be given of it: in its place in all of it, once that is summed. A
+ * result that has memory for that is there (dt_certplan_place_result), nothing else is. */
+static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+{
+    uint32_t n = found->n, from = n;
+    find_all(walk, frame, value, at, found);
+    for (uint32_t i = from; i < found->n; i++)
+        if (found->at[i].added)
+            found->at[n++] = found->at[i];
+    found->n = n;
+}
+
 /* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
  * memory of what it is a view of. */
 static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     const CertOp *op = frame->maker[value];
-    bool moves;
+    bool moves = false;
     View *view = op ? view_of(op, &moves) : NULL;
     if (!op) {
         find_input(walk, frame, value, at, found);
@@ -391,6 +411,8 @@ static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, 
         find_pack(walk, frame, op, at, found);
     } else if (strcmp(op->kind, "concat") == 0) {
         find_concat(walk, frame, op, at, found);
+    } else if (strcmp(op->kind, "reduce_scatter") == 0) {
+        find_terms(walk, frame, op->in[0], at, found);
     } else if (view) {
         uint32_t n = found->n, from = n;
         find_all(walk, frame, op->in[0], moves ? NULL : at, found);

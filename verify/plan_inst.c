@@ -702,7 +702,7 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 
 bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
-    if (kind == DT_NOTE_PART && inst->kind == DT_INST_ALL_REDUCE && !walk->back) {
+    if (kind == DT_NOTE_PART && !walk->back) {
         dt_certplan_word(walk);
         return !walk->problem->len;
     }

@@ -269,6 +269,7 @@ struct PlanWalk {
     PlanTiles tiles;
     const DtPlanInst *inst;
     PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
+    const CertType **terms; /* by number: what the memory of a store that has `terms` holds; NULL: what its type says */
     bool *has_record; /* by record of a store: some stage's store has it */
     bool *is_result;  /* by number, in this plan entry */
     PlanRegion **of_store, *inputs; /* in this plan entry, also those that are gone: by number; all of them */
@@ -353,6 +354,8 @@ const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const Cert
 
 /* plan_find.c */
 bool dt_certplan_is_view(const CertOp *op);
+/* What a rank has of a value of type x there as one of type y, which mesh axes split more; false: nothing. */
+bool dt_certplan_run(const PlanWalk *walk, const CertType *x, const CertType *y, PlanPlace *place);
 /* Places where the value lies now; how many. at: only those that begin there are asked for, others may be left out;
  * NULL: all. */
 uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,

@@ -58,7 +58,8 @@ bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i
     if (!frame->has_slot[i] && result->store >= 0)
         address = walk->stores[result->store];
     *ret_place = (PlanPlace){.rank = 0};
-    dt_certplan_dense(walk, type, ret_place);
+    const CertType *terms = result->store >= 0 ? walk->terms[result->store] : NULL;
+    dt_certplan_dense(walk, terms ? terms : type, ret_place);
     if (result->store >= 0 && ret_place->bytes != address.bytes && address.bytes)
         return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld",
                                 walk->program->stores.at[result->store].path,
@@ -76,8 +77,12 @@ bool dt_certplan_accumulates(const PlanWalk *walk, const CertResult *result)
 /* Device axes over which a result is summed when the entry has run all micro-batches. */
 uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int store)
 {
-    uint32_t later = store >= 0 ? walk->program->stores.at[store].type->partial : 0;
-    return (uint32_t)(type->partial & ~later) >> walk->first_device;
+    const CertType *stored = store >= 0 ? walk->program->stores.at[store].type : NULL;
+    uint32_t sum = type->partial & ~(stored ? stored->partial : 0);
+    if (store >= 0 && walk->terms[store])
+        for (uint32_t s = 0; s < stored->axes[stored->rank - 1].n; s++)
+            sum |= 1u << stored->axes[stored->rank - 1].split[s];
+    return sum >> walk->first_device;
 }
 
 /* Part of a run over all stages: what it leaves is complete when the run is. */
@@ -122,7 +127,7 @@ static void claim(PlanWalk *walk, const PlanFrame *frame, uint32_t value)
     if (n)
         claim(walk, inner, first);
     for (uint32_t i = 0; op && !op->func && i < op->n_in; i++)
-        if (is(op->kind, "pack") || (i == 0 && dt_certplan_is_view(op)))
+        if (is(op->kind, "pack") || is(op->kind, "reduce_scatter") || (i == 0 && dt_certplan_is_view(op)))
             claim(walk, frame, op->in[i]);
 }
 
@@ -360,8 +365,9 @@ static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 
 void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum) { set_summed(walk, place, sum); }
 
-/* Whether it is the last micro-batch that adds to the results there, and the others have. */
-static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum)
+/* Whether it is the last micro-batch that adds to the results there, and the others have. cut: each of them has memory
+ * for terms, of which ranks share the sum. */
+static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cut)
 {
     PlanFrame *frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
     bool any = false;
@@ -374,7 +380,7 @@ static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum)
             return false;
         if (!dt_certplan_meets(walk, &place, part))
             continue;
-        if (frame->terms[i] + 1 != dt_certplan_n_micro(walk) ||
+        if (frame->terms[i] + 1 != dt_certplan_n_micro(walk) || (cut && !walk->terms[result->store]) ||
             dt_certplan_sum_of(walk, dt_certplan_type(frame, frame->func->results.at[i]), result->store) != sum)
             return false;
         any = true;
@@ -382,37 +388,55 @@ static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum)
     return any;
 }
 
-/* A value that was added to a result, with those of all micro-batches before: that it is the result's part in which it
- * lies is seen when the last one is finished, where all of the result has to be summed, and nothing else added. */
+/* Whether the instruction sums over ranks what lies at the place, of the value's type: all of it, or for the op that
+ * cuts it (NULL: none does) each rank's run where that is in it. */
+static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut, const CertType *type,
+                      const PlanPlace *all, uint32_t sum)
+{
+    const bool adds = sum && is(dt_kinds_name(inst->dtype), type->dtype) && type->pending &&
+                      is(type->pending, "sum") && is(dt_certplan_reduction(inst), "sum") &&
+                      dt_certplan_group(walk, inst, sum, 0);
+    PlanPlace to, run = *all;
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &to);
+    if (!cut)
+        return adds && inst->kind == DT_INST_ALL_REDUCE && inst->n_args == 1 &&
+               inst->count * dt_kinds_size(inst->dtype) == all->bytes;
+    return adds && inst->kind == DT_INST_REDUCE_SCATTER && inst->n_args == 2 &&
+           (uint32_t)cut->mesh >> walk->first_device == sum && dt_certplan_run(walk, type, cut->types[0], &run) &&
+           dt_certplan_same(&run, &to) && dt_certplan_comm(walk, cut, inst, &run, all);
+}
+
+/* A value that was added to a result, with those of all micro-batches before, or the one that is cut of such: that it
+ * is the result's part in which it lies is seen when the last one is finished, where all of the result has to be
+ * summed, and nothing else added. */
 bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
 {
-    const uint32_t value = dt_certplan_number(walk);
-    PlanPlace all;
+    const uint32_t part = dt_certplan_number(walk);
+    PlanPlace all, address;
     PlanFinds found;
-    if (walk->problem->len || !walk->frame || walk->plan->meta->pipeline || value >= walk->frame->func->n_values)
+    if (walk->problem->len || !walk->frame || walk->plan->meta->pipeline || part >= walk->frame->func->n_values)
         return dt_certplan_fail(walk, "a part of a sum is of no value");
+    const CertOp *maker = walk->frame->maker[part];
+    const CertOp *cut = maker && is(maker->kind, "reduce_scatter") ? maker : NULL;
+    const uint32_t value = cut ? cut->in[0] : part;
     const CertType *type = dt_certplan_type(walk->frame, value);
     const uint32_t sum = type->partial >> walk->first_device;
-    if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->guards)
+    if (inst->n_args == 0 || inst->guards)
         return dt_certplan_fail(walk, "a part of a sum is added up by another instruction");
-    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &all);
+    const DtPlanArg *arg = &walk->plan->args[inst->first_arg + inst->n_args - 1];
+    dt_certplan_arg(walk, arg, &all);
     dt_certplan_dense(walk, type, &all);
-    PlanPlace address;
-    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &address);
-    if (all.bytes != address.bytes || inst->count * dt_kinds_size(inst->dtype) != all.bytes ||
-        !is(dt_kinds_name(inst->dtype), type->dtype) || !sum || !type->pending || !is(type->pending, "sum") ||
-        !is(dt_certplan_reduction(inst), "sum") || !dt_certplan_group(walk, inst, sum, 0))
+    dt_certplan_arg(walk, arg, &address);
+    if (all.bytes != address.bytes || !sums_part(walk, inst, cut, type, &all, sum))
         return dt_certplan_fail(walk, "a part of a sum is added up as what it is not");
     const uint32_t n = dt_certplan_find(walk, walk->frame, value, &all, &found);
     bool there = false;
     for (uint32_t i = 0; i < n; i++)
         there = there || (found.at[i].added && !found.at[i].summed && dt_certplan_alike(&found.at[i].place, &all));
-    if (!there || !is_last(walk, &all, sum) || !dt_certplan_is_still(walk, &all))
+    if (!there || !is_last(walk, &all, sum, cut != NULL) || !dt_certplan_is_still(walk, &all))
         return dt_certplan_fail(walk, "a part of a sum is added up that is not there, or not of all micro-batches");
     set_summed(walk, &all, inst->event ? (uint32_t)PLAN_SUMMING : sum);
-    if (!inst->event)
-        return true;
-    const DtPlanArg *arg = &walk->plan->args[inst->first_arg];
-    return dt_certplan_start(walk, inst, (PlanStarted){.frame = walk->frame, .value = value, .to = all, .from = all,
+    return !inst->event ||
+           dt_certplan_start(walk, inst, (PlanStarted){.frame = walk->frame, .value = part, .to = all, .from = all,
                                                        .to_arg = arg, .from_arg = arg, .sum = sum});
 }

@@ -98,6 +98,22 @@ static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *
                 : dt_certplan_fail(walk, "the record of store %s has other axes", store->path);
 }
 
+/* A gradient that ranks share may have memory for all of it, in which micro-batches add up each rank's terms. */
+static bool has_terms(PlanWalk *walk, uint32_t number)
+{
+    const CertStore *store = &walk->program->stores.at[number];
+    const CertAxis *flat = store->type->rank ? &store->type->axes[store->type->rank - 1] : NULL;
+    if (!store->terms || walk->terms[number])
+        return true;
+    if (walk->plan->meta->pipeline || !is(store->kind, "grad") || !flat || !flat->n || flat->zigzag)
+        return dt_certplan_fail(walk, "store %s is no gradient that ranks add up", store->path);
+    CertType *all = DT_NEW(walk->arena, CertType);
+    *all = *store->type;
+    all->axes[all->rank - 1].n = 0;
+    walk->terms[number] = all;
+    return true;
+}
+
 /* The memory of a store: its own record's, or its first member's. */
 static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number,
                         uint32_t member)
@@ -108,8 +124,10 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
     if (!record)
         return dt_certplan_fail(walk, "store %s has no record", named->path);
     PlanPlace *place = &walk->stores[number];
+    if (!has_terms(walk, number))
+        return false;
     *place = (PlanPlace){.arena = record->arena, .base = record->offset};
-    dt_certplan_dense(walk, store->type, place);
+    dt_certplan_dense(walk, walk->terms[number] ? walk->terms[number] : store->type, place);
     if (named == store && !has_axes(walk, store, record))
         return false;
     return place->bytes == record->bytes ||

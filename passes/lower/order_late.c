@@ -17,6 +17,7 @@
  * It is for results that the entry would complete behind all micro-batches: pass `zero` packs them. */
 #include "passes/lower/order.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 
 #include <string.h>
@@ -56,6 +57,18 @@ static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
     dt_graph_renumber(func);
 }
 
+/* Where the bucket is cut, too, the sum is there, and each rank's terms add up in memory of its store's. */
+static void cut_late(DtFunc *func, uint32_t i)
+{
+    const DtValue *value = func->results.at[i];
+    DtOp *op = value->op;
+    if (op && op->kind == DT_OP_LOOP)
+        op = op->func->results.at[value->index]->op;
+    if (!op || op->kind != DT_OP_REDUCE_SCATTER)
+        DT_BUG("gradients that ranks add up are not cut where they are made");
+    op->starts = op->late = true;
+}
+
 static void sum_late(DtFunc *func, uint32_t i, uint16_t mesh)
 {
     DtValue *value = func->results.at[i];
@@ -79,6 +92,8 @@ static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
     return adds && type->pending == DT_REDUCE_SUM ? (uint16_t)(type->partial & ~store->type->partial & ~1u) : 0;
 }
 
+static bool has_terms(const DtEntryResult *result) { return result->store && result->store->terms; }
+
 static bool has_micro(const DtModule *module)
 {
     return !module->pipeline && module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1;
@@ -89,7 +104,8 @@ bool dt_order_has_late(const DtModule *module)
     bool has = false;
     for (uint32_t i = 0; has_micro(module) && i < module->entries.n; i++)
         for (uint32_t k = 0; k < module->entries.at[i].results.n; k++)
-            has = has || (module->entries.at[i].kind == DT_ENTRY_GRAD && summed_over(&module->entries.at[i], k));
+            has = has || (module->entries.at[i].kind == DT_ENTRY_GRAD &&
+                          (summed_over(&module->entries.at[i], k) || has_terms(&module->entries.at[i].results.at[k])));
     return has;
 }
 
@@ -97,7 +113,9 @@ void dt_order_late(DtEntryPoint *entry)
 {
     for (uint32_t i = 0; has_micro(entry->func->module) && i < entry->results.n; i++) {
         const uint16_t mesh = summed_over(entry, i);
-        if (mesh)
+        if (has_terms(&entry->results.at[i]))
+            cut_late(entry->func, i);
+        else if (mesh)
             sum_late(entry->func, i, mesh);
     }
 }

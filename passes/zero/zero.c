@@ -317,11 +317,23 @@ static int by_completion(const void *a, const void *b)
     return x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
 }
 
+/* Whether the parameter's gradient crosses ranks as it is. */
+static bool crosses(const Zero *z, const DtStore *param)
+{
+    const DtDtype crossing = z->buckets.module->crossing;
+    bool as_is = true;
+    for (const DtStore *each = z->tensors[param->index]; each; each = z->next[each->index])
+        as_is = as_is && (each->kind != DT_STORE_GRAD || !dt_dtype_is_float(crossing) || each->type->dtype == crossing);
+    return as_is;
+}
+
 /* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
  * the highest level first, in the order of the mesh within a level. Gradients that no other micro-batch adds to are
- * complete, and cut, where they are made, if one exchange does that: so it goes on beside the rest of backward. */
-static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
+ * complete, and cut, where they are made, if one exchange does that: so it goes on beside the rest of backward. Of
+ * several micro-batches the last one does that. */
+static void choose_mesh(const Zero *z, DtBucket *bucket, const DtStore *param)
 {
+    const uint16_t taken = splits_of(param->type);
     const DtMesh *mesh = &z->buckets.module->mesh;
     uint16_t bits = 0;
     for (int level = 3; level >= 1; level--) {
@@ -337,9 +349,11 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
     for (uint32_t i = 0; i < bucket->n_mesh; i++)
         bits |= (uint16_t)(1u << bucket->mesh[i]);
     bucket->plain = bucket->n_mesh == 0;
-    bucket->at_once = z->buckets.once && bucket->n_split[2] == 0 && bucket->pending &&
-                      (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
-    if (bucket->at_once)
+    const bool by_one = bucket->n_split[2] == 0 && bucket->pending &&
+                        (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
+    bucket->at_once = by_one && z->buckets.once;
+    bucket->terms = by_one && !z->buckets.once && !bucket->plain && !z->buckets.module->pipeline && crosses(z, param);
+    if (bucket->at_once || bucket->terms)
         bucket->n_split[2] = bucket->n_mesh;
 }
 
@@ -399,7 +413,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                                  .pending = list[i]->pending,
                                  .n_loops = store->n_loops,
                                  .span = store->span};
-            choose_mesh(z, bucket, splits_of(store->type));
+            choose_mesh(z, bucket, store);
             if (bucket->plain && (z->buckets.module->pipeline || !bucket->pending))
                 continue; /* split over all of these mesh axes by its axes */
             DT_PUSH(b->arena, b->list, bucket);
@@ -480,6 +494,7 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
                            .first = like->first,
                            .first_step = like->first_step,
                            .whole = like->whole,
+                           .terms = bucket->terms && like->kind == DT_STORE_GRAD,
                            .span = like->span,
                            .index = module->stores.n};
         store->path = bucket_path(bucket, like->pattern, number, false);

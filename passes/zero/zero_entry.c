@@ -163,9 +163,9 @@ static void pack(Scope *s, Job *job)
         axes[i] = in[0]->type->axes[i].name;
     DtValue *whole = dt_graph_pack(&s->b, kept, axes, n, in, bucket->extent);
     whole->name = bucket->stores[DT_STORE_GRAD]->path;
-    const char *why = dt_intern(bucket->plain     ? "gradients"
-                                : bucket->at_once ? "gradients of `zero`"
-                                                  : "gradients of `zero 2` or `3`");
+    const char *why = dt_intern(bucket->plain                      ? "gradients"
+                                : bucket->at_once || bucket->terms ? "gradients of `zero`"
+                                                                   : "gradients of `zero 2` or `3`");
     job->result = dt_zero_move(&s->b, bucket, whole, 0, bucket->n_split[2], why);
     if (bucket->plain && bucket->at_once)
         job->result = dt_zero_complete(&s->b, job->result, bucket->pending, why);

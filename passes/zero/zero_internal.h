@@ -19,6 +19,7 @@ typedef struct DtBucket {
     uint16_t pending;                  /* mesh axes of devices over which a micro-batch's gradients are sums */
     bool plain;                        /* nothing is cut: a bucket of gradients alone */
     bool at_once;                      /* its gradients are complete where they are made, by one exchange */
+    bool terms;                        /* by one exchange in the last micro-batch (DtStore.terms) */
     uint32_t leader;                   /* the member whose ops in an update stand for all */
     uint32_t n_loops, index;           /* index: in the list of buckets */
     int64_t extent, bytes;             /* of one iteration on one rank before the mesh axes split it; padded, not

@@ -528,14 +528,14 @@ static const char stream[] = "func f : fn stream=t part=p merge=m finish=q given
                              "  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n";
 
 /* What becomes of the text, with the last `old` in it replaced, is a problem with these words; NULL: it is none. */
-static void check_stream(const char *old, const char *new, const char *words)
+static void check_change(const char *from, const char *old, const char *new, const char *words)
 {
     DtArena *arena = dt_arena_new();
     const char *at = NULL;
-    for (const char *next = stream; (next = strstr(next, old)); next++)
+    for (const char *next = from; (next = strstr(next, old)); next++)
         at = next;
     cr_assert_not_null(at);
-    const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - stream), stream, new, at + strlen(old));
+    const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - from), from, new, at + strlen(old));
     DtModule *module = dt_irtext_parse(arena, dt_diag_new(arena), text, strlen(text));
     DtText problems = {0};
     cr_assert_not_null(module, "%s", text);
@@ -544,6 +544,30 @@ static void check_stream(const char *old, const char *new, const char *words)
     cr_expect(!words || (problems.at && strstr(problems.at, words)), "%s: %s", new, problems.at);
     dt_text_free(&problems);
     dt_arena_free(arena);
+}
+
+static void check_stream(const char *old, const char *new, const char *words)
+{
+    check_change(stream, old, new, words);
+}
+
+/* What micro-batches add up on each rank, and the last one cuts. */
+Test(verify, late_sums_are_where_their_terms_are)
+{
+    static const char text[] =
+        "mesh micro=2 time, d=2\nstore 0 : param f32[a=4] path=w pattern=w init=const(0, 0)\n"
+        "store 1 : grad f32[b=4/d] path=w pattern=w init=const(0, 0) of=0 terms\n"
+        "func e : entry {\n  %x = input() : f32[b=4, a=8/micro.d] text=x\n"
+        "  %t = reduce[a](%x) : f32[b=4]{sum micro d}\n"
+        "  %s = start late reduce_scatter(%t) : f32[b=4/d]{sum micro} mesh={d}\n"
+        "  %g = done(%s) : f32[b=4/d]{sum micro}\n  return %g\n}\n"
+        "entry grad : e { result store=1 accumulate }\n";
+    check_change(text, "start late", "start late", NULL);
+    check_change(text, " accumulate", "", "adds nothing up");
+    check_change(text, " terms", "", "has no memory for");
+    check_change(text, "grad f32[b=4/d]", "grad f32[b=4]", "has terms, and is no bucket");
+    check_change(text, "grad f32[b=4/d] path=w pattern=w init=const(0, 0) of=0", "state f32[b=4/d] path=w pattern=w",
+                 "has terms, and is no bucket");
 }
 
 Test(verify, what_a_stream_is_made_of_fits)

@@ -246,6 +246,11 @@ Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass
 Test(golden, order_carry) { check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0}); }
 /* What micro-batches add up is summed in the last one: in the loop's body, and behind it. */
 Test(golden, order_late) { check_pass("order_late_before", "order_late", dt_pass_order, &(DtPassContext){0}); }
+/* Of what ranks share, each adds up its terms of all, which the last micro-batch cuts. */
+Test(golden, order_late_cut)
+{
+    check_pass("order_late_cut_before", "order_late_cut", dt_pass_order, &(DtPassContext){0});
+}
 /* In a loop that gathers ahead, such a bucket lies behind what its slots have. */
 Test(golden, order_carry_ahead)
 {

@@ -277,13 +277,14 @@ static bool check_all_gather(Check *check, bool in_place)
                           (uint64_t)(check->group->size * (check->group->size - 1) * bytes));
 }
 
-static bool check_reduce_scatter(Check *check)
+static bool check_reduce_scatter(Check *check, bool in_place)
 {
     DtRank *rank = check->rank;
     uint64_t before = rank->comm_ops->received(rank->comm, check->group);
     int64_t bytes = check->count * check->element, total = check->count * check->group->size;
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
-    DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
+    DtPlaceAt to = in_place ? ranks_place(rank, check->arena, check->group->me * bytes)
+                            : ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
     fill(check, seen(from), total, rank->rank);
     if (!rank->comm_ops->reduce_scatter(rank->comm, check->group, to, from, NULL, check->count,
                                         check->dtype, DT_PLAN_SUM))
@@ -524,11 +525,12 @@ static bool check_one(Check *check)
                 check_all_reduce(check, DT_PLAN_SUM, false) &&
                 check_all_reduce(check, DT_PLAN_MAX, true) &&
                 check_all_reduce(check, DT_PLAN_MIN, true) && check_all_gather(check, false) &&
-                check_all_gather(check, true) && check_reduce_scatter(check) &&
+                check_all_gather(check, true) && check_reduce_scatter(check, false) &&
+                check_reduce_scatter(check, true) &&
                 check_all_to_all(check) && check_shift(check, false) &&
                 check_shift(check, true) &&
                 (check->count * check->element > RANKS_SLOT || check_messages(check));
-    check->done += 11;
+    check->done += 12;
     if (check->arena == RANKS_SHARED && check->count > 0 && check->count < 200) {
         good = good && check_strided(check);
         check->done += 3;

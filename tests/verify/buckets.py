@@ -16,9 +16,9 @@ import planraces
 
 PROGRAM = "tests/passes/programs/buckets.dsl"
 LAYOUTS = {"two": 2, "three": 2, "small": 2, "both": 2, "levels": 2, "plain": 2, "one": 2, "ahead": 2,
-           "further": 2, "late": 2, "later": 3}  # loops that leave a bucket to their result
+           "further": 2, "late": 2, "later": 3, "late_cut": 2, "late_small": 4, "late_both": 3, "late_two": 2}  # loops that leave a bucket to their result
 
-MUTANTS = ("plain", "ahead", "late")
+MUTANTS = ("plain", "ahead", "late", "late_cut")
 CARRIED = "INST kind=(reduce_scatter|all_reduce) .*event_step=1"
 LATE = "SCHD kind=when "  # around the sum of what micro-batches add up, in the last one
 
@@ -49,7 +49,7 @@ def changes(lines):
     sum is done in another micro-batch. Of the loop of five iterations: in one of three, two slots come once again and
     no wait is for nothing."""
     most = max(int(re.search(r" events=(\d+)", line).group(1)) for line in lines if line.startswith("META "))
-    late = r"INST kind=all_reduce .*count=\d\d+ event="
+    late = r"INST kind=(?:all_reduce|reduce_scatter) .*count=\d\d+ event="
     starts = [line for line in lines if re.match(CARRIED, line)] or [line for line in lines if re.match(late, line)]
     longest = max(starts, key=lambda line: int(re.search(r" count=(\d+)", line).group(1)))
     event = int(re.search(r" event=(\d+)", longest).group(1))

@@ -35,3 +35,7 @@ parallel later on four { mesh data = 2, t = 2; shard batch on data; shard f on t
 parallel one on pair { mesh data = 2; shard batch on data; zero 1 on data }
 parallel ahead on pair { mesh data = 2; shard batch on data; zero 3 on data (prefetch = 1) }
 parallel further on four { mesh data = 2, t = 2; shard batch on data; shard f on t; zero 3 on data (prefetch = 2) }
+parallel late_cut on pair { mesh data = 2; shard batch on data; zero 1 on data; micro batch = 4 }
+parallel late_small on pair { mesh data = 2; shard batch on data; zero 1 on data (bucket = 256B); micro batch = 4 }
+parallel late_both on four { mesh data = 2, t = 2; shard batch on data; shard f on t; zero 1 on data; micro batch = 2 }
+parallel late_two on four { mesh outer = 2, inner = 2; shard batch on outer, inner; zero 1 on outer, inner; micro batch = 2 }

@@ -139,7 +139,7 @@ static void emit_loop(DtEmit *e, const DtOp *op)
         dt_place_begin(e, &stacked[i].place);
     e->scope = inner;
     const uint32_t n_begun = emit_begin(e);
-    dt_scope_want(e, inner, n_results, wanted);
+    dt_scope_want(inner, n_results, wanted);
     dt_copy_deliver_inputs(e, n_results, wanted);
     emit_ops(e, n_begun);
     dt_copy_deliver(e, n_results, wanted);
@@ -220,7 +220,7 @@ static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtW
 {
     DtScope *outer = e->scope, *inner = dt_scope_new(e, func, NULL, outer->path);
     inner->op = op;
-    dt_scope_want(e, inner, func->results.n, wanted);
+    dt_scope_want(inner, func->results.n, wanted);
     if (tiles && !dt_attend_emit(e, op, inner))
         return false;
     for (uint32_t i = 0; !tiles && i < op->n_in; i++)

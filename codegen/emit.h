@@ -241,7 +241,7 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
 /* scope.c */
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */
 /* Where the first n results of the scope's function are wanted, before it is emitted. */
-void dt_scope_want(DtEmit *e, DtScope *scope, uint32_t n, const DtWanted *wanted);
+void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
 uint32_t dt_scope_reads(DtEmit *e, const DtValue *value);    /* operands of the function that are it */
 bool dt_scope_is_result(const DtEmit *e, const DtValue *value); /* that is still to be delivered */
 const DtOp *dt_scope_done(DtEmit *e, const DtValue *started); /* its `done`; NULL: it is elsewhere */

@@ -437,7 +437,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     e->scope = dt_scope_new(e, entry->func, NULL, dt_entry_draws(entry));
     dt_note_entry(e, entry, wanted);
-    dt_scope_want(e, e->scope, entry->results.n, wanted);
+    dt_scope_want(e->scope, entry->results.n, wanted);
     dt_emit_func(e);
     dt_copy_deliver(e, entry->results.n, wanted);
     e->scope = NULL;

@@ -25,58 +25,9 @@ static const DtOp *late_of(const DtValue *result)
     return op && op->late ? op : NULL;
 }
 
-/* What a result shows with its axes renamed and in another order, and nothing else does; NULL: there is none. */
-static const DtValue *turned_by(const DtFunc *func, const DtValue *result)
-{
-    const DtOp *op = result->op;
-    const DtValue *shown = op && op->kind == DT_OP_RELABEL ? op->in[0] : NULL;
-    uint32_t uses = 0;
-    if (!shown || !shown->op || shown->type->rank != result->type->rank || dt_op_is_inline(shown))
-        return NULL;
-    for (uint32_t i = 0; i < op->n_relabels; i++)
-        if (op->relabels[i].n_from != 1 || op->relabels[i].n_to != 1)
-            return NULL;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
-            uses += func->ops.at[i]->in[j] == shown || func->ops.at[i]->in[j] == result;
-    for (uint32_t i = 0; i < func->results.n; i++)
-        uses += func->results.at[i] == shown || func->results.at[i] == result;
-    return uses == 2 ? shown : NULL; /* the relabel and the result */
-}
-
-/* The result's name of an axis of what it shows. */
-static const char *renamed(const DtOp *relabel, const char *axis)
-{
-    for (uint32_t i = 0; i < relabel->n_relabels; i++)
-        if (relabel->relabels[i].from[0] == axis)
-            return relabel->relabels[i].to[0];
-    return axis;
-}
-
-/* A value that a result shows lies where the result is wanted, so that nothing is copied. */
-static void want_turned(DtEmit *e, DtScope *scope, const DtValue *result, const DtWanted *wanted)
-{
-    const DtValue *shown = wanted->set && !wanted->accumulate && !wanted->old ? turned_by(scope->func, result) : NULL;
-    if (!shown || scope->wanted[shown->id])
-        return;
-    DtWanted *turned = DT_NEW(e->scratch, DtWanted);
-    *turned = *wanted;
-    for (uint32_t d = 0; d < shown->type->rank; d++) {
-        const int at = dt_view_find(&wanted->place.view, renamed(result->op, shown->type->axes[d].name));
-        if (at < 0)
-            return;
-        turned->place.view.axis[d] = shown->type->axes[d].name;
-        turned->place.view.extent[d] = wanted->place.view.extent[at];
-        turned->place.view.stride[d] = wanted->place.view.stride[at];
-    }
-    scope->wanted[shown->id] = turned;
-}
-
-void dt_scope_want(DtEmit *e, DtScope *scope, uint32_t n, const DtWanted *wanted)
+void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
 {
     DtValue *const *results = scope->func->results.at;
-    for (uint32_t i = 0; i < n; i++)
-        want_turned(e, scope, results[i], &wanted[i]);
     for (uint32_t i = 0; i < n; i++) {
         if (wanted[i].set && !scope->wanted[results[i]->id])
             scope->wanted[results[i]->id] = &wanted[i];

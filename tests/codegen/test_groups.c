@@ -68,33 +68,6 @@ Test(groups, parts_that_others_read_are_copied)
     bench_free(t);
 }
 
-/* Products in another order of axes, one renamed too, as results: made where they belong. A product that is a result
- * itself is copied. */
-static uint32_t n_kernels_of_turned(bool read_besides)
-{
-    Bench *t = bench_new();
-    DtValue *x = bench_random(t, type_of(DT_F32, "b=3 s=5 h=2 e=4"), 1);
-    DtValue *y = bench_random(t, type_of(DT_F32, "b=3 s=5 h=2 k=7"), 2);
-    const DtRelabel key = {.n_from = 1, .n_to = 1, .from = {named("k")}, .to = {named("t")}, .to_extent = {7}};
-    DtValue *p = dt_graph_dot(&t->b, x, y, AXES(named("s")), DT_F32, NULL); /* b h e k */
-    bench_out(t, dt_graph_relabel(&t->b, p, 1, &key, type_of(DT_F32, "b=3 t=7 h=2 e=4")), 0);
-    DtValue *q = dt_graph_dot(&t->b, y, x, AXES(named("s")), DT_F32, NULL); /* b h k e */
-    bench_out(t, dt_graph_relabel(&t->b, q, 0, NULL, type_of(DT_F32, "h=2 k=7 b=3 e=4")), 0);
-    if (read_besides)
-        bench_out(t, q, 0);
-    bench_check(t);
-    const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
-    const uint32_t n = bench_plan(t, &options)->kernels.n;
-    bench_free(t);
-    return n;
-}
-
-Test(groups, turned_results_are_written_in_place)
-{
-    cr_expect_eq(n_kernels_of_turned(false), 0);
-    cr_expect_eq(n_kernels_of_turned(true), 1);
-}
-
 /* ---- rows with gaps ---- */
 
 static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)

@@ -77,6 +77,14 @@ static bool same_axes(const DtType *a, const DtType *b)
 
 static double number_of(const Epilogues *e, const DtValue *value);
 
+/* What is not known (NAN: a position, an op without a number here) is neither above nor below, and chooses nothing. */
+static double compare(const DtOp *op, double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return NAN;
+    return op->kind == DT_OP_LT ? a < b : op->kind == DT_OP_LE ? a <= b : a > b ? a : b;
+}
+
 static double compute(const Epilogues *e, const DtOp *op)
 {
     double in[3] = {0};
@@ -95,10 +103,10 @@ static double compute(const Epilogues *e, const DtOp *op)
     case DT_OP_SUB: return in[0] - in[1];
     case DT_OP_MUL: return in[0] * in[1];
     case DT_OP_DIV: return in[0] / in[1];
-    case DT_OP_MAX: return in[0] > in[1] ? in[0] : in[1];
-    case DT_OP_LT: return in[0] < in[1];
-    case DT_OP_LE: return in[0] <= in[1];
-    case DT_OP_WHERE: return in[0] != 0 ? in[1] : in[2];
+    case DT_OP_MAX:
+    case DT_OP_LT:
+    case DT_OP_LE: return compare(op, in[0], in[1]);
+    case DT_OP_WHERE: return isnan(in[0]) ? NAN : in[0] != 0 ? in[1] : in[2];
     default: return NAN;
     }
 }

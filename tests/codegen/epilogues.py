@@ -36,6 +36,8 @@ CASES = [  # what the layer does, what products do
     ("gelu by erf", UP + "return gelu(u)", {"bias_gelu": 0, "bias_gelu_aux": 0, "dgelu": 0}),
     ("nearly gelu", UP + "return 0.5 * u * (1 + tanh(0.797884 * (u + 0.0447 * u ** 3)))",
      {"bias_gelu": 0, "bias_gelu_aux": 0, "dgelu": 0}),
+    ("bias of the first", UP + "return where(iota[b] < 20, u, 0)", {"bias": 0}),
+    ("bias of the first, otherwise", UP + "return where(iota[b] >= 20, 0, u)", {"bias": 0}),
     ("bias of rows", "param w[a, b] = normal(0.5); param v[seq] = normal(0.5); return gelu_tanh(x @a w + v)",
      {"bias_gelu": 0, "bias_gelu_aux": 0}),
 ]

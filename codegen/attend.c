@@ -538,6 +538,18 @@ static int64_t op_of_number(const DtTiling *g, uint32_t number)
     return -1;
 }
 
+static void emit_one_before(DtTiling *g, uint32_t position, bool *done);
+
+/* What the op reads of others that come before is emitted, if it is not yet: where a kernel begins, the function need
+ * not have come to all that the kernel's later ops read. */
+static void emit_operands(DtTiling *g, const DtOp *op, bool *done)
+{
+    for (uint32_t k = 0; k < op->n_in; k++)
+        for (uint32_t i = 0; op->in[k]->op && i < g->func->ops.n; i++)
+            if (g->func->ops.at[i] == op->in[k]->op)
+                emit_one_before(g, i, done);
+}
+
 /* What fuse.c put into one kernel comes before in one, if all of it does. done: by op position. */
 static void emit_fused_before(DtTiling *g, const DtOp *fused, bool *done)
 {
@@ -559,42 +571,50 @@ static void emit_fused_before(DtTiling *g, const DtOp *fused, bool *done)
             return;
         outputs[r].value = g->func->ops.at[op_of_number(g, kernel->results.at[r]->final - 1)]->out[0];
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        for (uint32_t k = 0; k < n; k++)
+            done[i] = done[i] || g->func->ops.at[i] == ops[k];
+    for (uint32_t i = 0; i < n; i++) {
+        emit_operands(g, ops[i], done);
         for (uint32_t k = 0; k < ops[i]->n_in; k++)
             if (!ops[i]->in[k]->op)
                 dt_copy_require(e, ops[i]->in[k]);
+    }
     for (uint32_t r = 0; r < kernel->results.n; r++) {
         outputs[r] = dt_output_of(e, outputs[r].value);
         dt_place_set(e, outputs[r].value, outputs[r].place);
     }
     if (n == 0 || !dt_launch_kernel(e, ops, n, outputs, kernel->results.n))
         DT_BUG("a kernel before attention would overwrite what it reads");
-    for (uint32_t i = 0; i < g->func->ops.n; i++)
-        for (uint32_t k = 0; k < n; k++)
-            done[i] = done[i] || g->func->ops.at[i] == ops[k];
+}
+
+static void emit_one_before(DtTiling *g, uint32_t position, bool *done)
+{
+    const DtOp *op = g->func->ops.at[position];
+    const DtFunc *fused = g->func->fused;
+    if (g->part[position] != DT_TILE_BEFORE || done[position] || dt_op_is_inline(op->out[0]))
+        return;
+    for (uint32_t f = 0; fused && f < fused->ops.n && !done[position]; f++) {
+        const DtOp *kernel = fused->ops.at[f];
+        bool has = false;
+        for (uint32_t k = 0; kernel->kind == DT_OP_FUSED && k < kernel->func->ops.n; k++)
+            has = has || (kernel->func->ops.at[k]->out[0]->final &&
+                          kernel->func->ops.at[k]->out[0]->final - 1 == g->scope->number[op->out[0]->id]);
+        if (has)
+            emit_fused_before(g, kernel, done);
+    }
+    if (done[position])
+        return;
+    done[position] = true;
+    emit_operands(g, op, done);
+    dt_emit_op(g->e, op);
 }
 
 static void emit_before(DtTiling *g)
 {
-    DtEmit *e = g->e;
-    const DtFunc *fused = g->func->fused;
-    bool *done = DT_NEW_ARRAY(e->scratch, bool, g->func->ops.n + 1);
-    for (uint32_t i = 0; i < g->func->ops.n; i++) {
-        const DtOp *op = g->func->ops.at[i];
-        if (g->part[i] != DT_TILE_BEFORE || done[i] || dt_op_is_inline(op->out[0]))
-            continue;
-        for (uint32_t f = 0; fused && f < fused->ops.n && !done[i]; f++) {
-            const DtOp *kernel = fused->ops.at[f];
-            bool has = false;
-            for (uint32_t k = 0; kernel->kind == DT_OP_FUSED && k < kernel->func->ops.n; k++)
-                has = has || (kernel->func->ops.at[k]->out[0]->final &&
-                              kernel->func->ops.at[k]->out[0]->final - 1 == g->scope->number[op->out[0]->id]);
-            if (has)
-                emit_fused_before(g, kernel, done);
-        }
-        if (!done[i])
-            dt_emit_op(e, op);
-    }
+    bool *done = DT_NEW_ARRAY(g->e->scratch, bool, g->func->ops.n + 1);
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        emit_one_before(g, i, done);
 }
 
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)

@@ -4,14 +4,17 @@
 
 For each row of planted_bugs.py the text of one file is changed in a copy of the tree, and dtc is built from it. It
 compiles the row's cases with --verify, as users do; what finds the bug must be what the row says, or something earlier
-(see planted_bugs.py), in every case that it changes. A bug that changes nothing is no bug: the texts of some case must
+(see planted_bugs.py), in every case that it changes. No verdict depends on how busy the machine is: limits are of processor
+time, and where ranks could not be started, or nothing came of a command, the row says so. A bug that changes nothing is no bug: the texts of some case must
 differ from those of the dtc given, and where the certificate stands alone, ranks must compute something else, as
 JUDGED, which has no bug, says. With NAME only rows whose name or file has one of these words are tried. The copy is
 built in a folder of its own, which --build keeps; with ccache a row takes some seconds.
 """
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FOLDERS = "base cli codegen frontend ir lib passes plan runtime scripts verify".split()
 FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()
-LIMIT = 120  # seconds of a command
+LIMIT = 120  # seconds of processor time that a process may take
+PATIENCE = 3600  # seconds after which a command that takes no processor time is ended
 EXAMPLES = ("llama_block.dsl",)
 ORDER = ("abort", "certificate", "plan", "verify", "machine", "nothing")
 SAID = (  # words of dtc
@@ -74,10 +78,10 @@ class Tree:
 
 
 def run(*command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, -1, "", "no end")
+    """What it left; what took too much of the processor says "no end"."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, preexec_fn=limit)
+    return subprocess.CompletedProcess(command, -1, "", "no end") if done.returncode == -signal.SIGXCPU else done
 
 
 def text_of(dtc, path, stage):
@@ -162,7 +166,7 @@ def main(arguments):
         kept = os.path.abspath(arguments[at + 1])
         del arguments[at:at + 2]
     tools, words = [os.path.abspath(path) for path in arguments[:2]], arguments[2:]
-    failed, rows = 0, [bug for bug in planted_bugs.BUGS if not words or any(word in bug[0] + bug[1] for word in words)]
+    failed, rows = [], [bug for bug in planted_bugs.BUGS if not words or any(word in bug[0] + bug[1] for word in words)]
     counts = dict.fromkeys(ORDER, 0)
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         for name in EXAMPLES:
@@ -171,12 +175,13 @@ def main(arguments):
         for bug in rows:
             text, good = tried(tree, lambda name: known.setdefault(name, None) or known.__setitem__(
                 name, Case(tools, folder, name)) or known[name], bug)
-            failed += not good
+            failed += [] if good else [bug[0]]
             counts[bug[5]] += good
             print("%s %s (%s)\n    %s" % ("    " if good else "FAIL", bug[0], bug[1], text))
             sys.stdout.flush()
     print(", ".join("%d by %s" % (n, by) for by, n in counts.items() if n))
-    print("%d passed, %d failed" % (len(rows) - failed, failed))
+    print("".join("FAIL %s\n" % name for name in failed), end="")
+    print("%d passed, %d failed" % (len(rows) - len(failed), len(failed)))
     return 1 if failed else 0
 
 

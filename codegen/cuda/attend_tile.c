@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { WARP_ROWS = 16, LARGEST = 64, ALL_REGISTERS = 128, FEW_BYTES = 80 << 10, MOST_BYTES = 160 << 10 };
+enum { WARP_ROWS = 16, LEAST = 16, LARGEST = 64, ALL_REGISTERS = 128, FEW_BYTES = 80 << 10, MOST_BYTES = 160 << 10 };
 
 static uint32_t up(uint32_t n, uint32_t of) { return (n + of - 1) / of * of; }
 
@@ -190,14 +190,23 @@ static uint32_t all_registers(const DtKernel *k, const DtAttendTile *tile, uint3
     return most;
 }
 
+/* Columns of a tile, at most: where sums alone fill what they may, the fewest, or registers are spilled. */
+static uint32_t most_cols(const DtKernel *k, const DtAttendTile *tile)
+{
+    for (uint32_t i = 0; i < tile->n_roles; i++)
+        if (registers_of(k, &tile->roles[i]) == ALL_REGISTERS)
+            return LEAST;
+    return LARGEST;
+}
+
 /* The largest tiles of few bytes, of which a multiprocessor has several blocks; else the largest. */
 static bool choose_sizes(const DtKernel *k, DtAttendTile *tile)
 {
     static const uint32_t limits[] = {FEW_BYTES, MOST_BYTES};
     for (uint32_t l = 0; l < DT_COUNT(limits); l++)
         for (uint32_t rows = LARGEST; rows >= (l ? WARP_ROWS : LARGEST); rows /= 2)
-            for (uint32_t cols = LARGEST; cols >= 16; cols /= 2)
-                if (all_registers(k, tile, cols) <= ALL_REGISTERS + LARGEST / 2 &&
+            for (uint32_t cols = most_cols(k, tile); cols >= LEAST; cols /= 2)
+                if (all_registers(k, tile, cols) <= ALL_REGISTERS + LARGEST / 4 &&
                     place_all(tile, rows, cols) <= limits[l])
                     return true;
     return false;

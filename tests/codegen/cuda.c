@@ -6,7 +6,7 @@
  *                       infinities, NaN; threads run in one of three orders, `all`: in each
  *   cuda planted        a fault in the text is noticed: another order of lanes, rows that are none, a warp that parts
  *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for each machine, `all`:
- *                       of all; skipped where there is no NVRTC */
+ *                       of all; attention with long heads for sm_90a; skipped where there is no NVRTC */
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/nvrtc.h"
@@ -50,6 +50,13 @@ static const Case cases[] = {
     {"examples/gpt2.dsl",
      {{"batch", "8"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
+};
+/* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
+static const Case long_heads[] = {
+    {"examples/gpt2.dsl",
+     {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "2"}, {"layers", "2"}}, 6, false},
+    {"examples/gpt2.dsl",
+     {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "1"}, {"layers", "2"}}, 6, false},
 };
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
@@ -256,7 +263,7 @@ static bool has_nvrtc(void)
     return version;
 }
 
-enum { ORDERS = 3, COMPILED = 1 }; /* COMPILED: the case that is compiled for each machine */
+enum { ORDERS = 3, COMPILED = 1, USUAL = 1 }; /* COMPILED: the case that is compiled for each machine; sm_90a */
 
 static void with_shim(bool all, bool faulty)
 {
@@ -283,6 +290,10 @@ static void with_nvrtc(bool all)
         for (uint32_t m = 0; m < DT_COUNT(machines); m++)
             if (all || i == COMPILED)
                 compile(&cases[i], machines[m]);
+    for (uint32_t i = 0; i < DT_COUNT(long_heads); i++)
+        for (uint32_t m = 0; m < DT_COUNT(machines); m++)
+            if (all || m == USUAL)
+                compile(&long_heads[i], machines[m]);
 }
 
 int main(int argc, char **argv)

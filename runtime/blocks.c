@@ -46,18 +46,17 @@ DtRankBlocks *dt_blocks_resolve(const DtRank *rank)
 
 /* ---- runs ---- */
 
-typedef struct Walk {
-    const DtRankBlocks *blocks;
-    uint32_t n_outer;   /* dimensions around a run */
-    int64_t run;        /* elements */
-    int64_t to, from;   /* of the present run, in elements */
-    int64_t at[DT_PLAN_BLOCK_DIMS];
-} Walk;
+void dt_blocks_set_dense(const DtRankBlocks *blocks, int64_t *ret_strides)
+{
+    int64_t stride = 1;
+    for (uint32_t d = blocks->n_dims; d-- > 0; stride *= blocks->extent[d])
+        ret_strides[d] = stride;
+}
 
-static Walk walk_open(const DtRankBlocks *blocks)
+static DtBlockWalk walk_open(const DtRankBlocks *blocks)
 {
     uint32_t last = blocks->n_dims - 1;
-    Walk walk = {.blocks = blocks, .n_outer = blocks->n_dims, .run = 1};
+    DtBlockWalk walk = {.blocks = blocks, .n_outer = blocks->n_dims, .run = 1, .rows = 1};
     if (blocks->n_dims > 0 && blocks->to[last] == 1 && blocks->from[last] == 1) {
         walk.n_outer = last;
         walk.run = blocks->extent[last];
@@ -65,7 +64,19 @@ static Walk walk_open(const DtRankBlocks *blocks)
     return walk;
 }
 
-static bool walk_next(Walk *walk)
+DtBlockWalk dt_blocks_rows(const DtRankBlocks *blocks)
+{
+    DtBlockWalk walk = walk_open(blocks);
+    walk.to_row = walk.from_row = walk.run;
+    if (walk.n_outer == 0 || blocks->extent[--walk.n_outer] == 1)
+        return walk;
+    walk.rows = blocks->extent[walk.n_outer];
+    walk.to_row = blocks->to[walk.n_outer];
+    walk.from_row = blocks->from[walk.n_outer];
+    return walk;
+}
+
+bool dt_blocks_next(DtBlockWalk *walk)
 {
     const DtRankBlocks *blocks = walk->blocks;
     for (uint32_t d = walk->n_outer; d-- > 0;) {
@@ -82,10 +93,10 @@ static bool walk_next(Walk *walk)
 
 void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const char *from)
 {
-    Walk walk = walk_open(blocks);
+    DtBlockWalk walk = walk_open(blocks);
     do
         memcpy(to + walk.to * element, from + walk.from * element, (size_t)(walk.run * element));
-    while (walk_next(&walk));
+    while (dt_blocks_next(&walk));
 }
 
 void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
@@ -94,7 +105,7 @@ void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduc
     enum { PIECE = 1024 }; /* elements: stays in the cache */
     _Alignas(8) char sum[PIECE * 8];
     int64_t e = dt_kinds_size(dtype);
-    Walk walk = walk_open(blocks);
+    DtBlockWalk walk = walk_open(blocks);
     do {
         for (int64_t i = 0; i < walk.run; i += PIECE) {
             int64_t some = walk.run - i < PIECE ? walk.run - i : PIECE;
@@ -108,5 +119,5 @@ void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduc
             if (in_place)
                 memcpy(at, sum, (size_t)(some * e));
         }
-    } while (walk_next(&walk));
+    } while (dt_blocks_next(&walk));
 }

@@ -8,8 +8,23 @@
 /* The blocks of every BLOK record as this rank sees them. */
 DtRankBlocks *dt_blocks_resolve(const DtRank *rank);
 
+/* The strides that a block of these extents has if it lies densely. */
+void dt_blocks_set_dense(const DtRankBlocks *blocks, int64_t *ret_strides);
+
 /* Copies the block at `from` to `to`, each with its own strides; element: bytes of one. */
 void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const char *from);
+
+/* A walk over a block in copies of rows: each is `rows` times `run` adjacent elements, which begin at elements `to` and
+ * `from` and are to_row and from_row elements apart. */
+typedef struct DtBlockWalk {
+    const DtRankBlocks *blocks;
+    uint32_t n_outer; /* dimensions around */
+    int64_t run, rows, to_row, from_row;
+    int64_t to, from;
+    int64_t at[DT_PLAN_BLOCK_DIMS];
+} DtBlockWalk;
+DtBlockWalk dt_blocks_rows(const DtRankBlocks *blocks);
+bool dt_blocks_next(DtBlockWalk *walk); /* false: that was all */
 
 /* The reduction of the blocks at from[0], from[1], ... (n of them) in that order, to `to`, where one of them may lie.
  * scratch: room for n. */

@@ -493,14 +493,6 @@ static bool exchange_pieces(DtComm *comm, Group *group, Exchange *x)
     return true;
 }
 
-/* The extents of blocks with the strides that they have side by side. */
-static void set_dense(const DtRankBlocks *blocks, int64_t *ret_strides)
-{
-    int64_t stride = 1;
-    for (uint32_t d = blocks->n_dims; d-- > 0; stride *= blocks->extent[d])
-        ret_strides[d] = stride;
-}
-
 /* As exchange_pieces, of strided blocks: copies in which they lie side by side are exchanged. */
 static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
 {
@@ -509,8 +501,8 @@ static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
     const int64_t e = x->piece.element, bytes = x->count * e;
     const uint32_t gets = sums ? 1 : group->size;
     DtRankBlocks apart = *blocks, together = *blocks;
-    set_dense(blocks, together.to);
-    set_dense(blocks, apart.from);
+    dt_blocks_set_dense(blocks, together.to);
+    dt_blocks_set_dense(blocks, apart.from);
     DtArena *memory = dt_arena_new();
     char *sent = dt_arena_alloc(memory, (size_t)(bytes * x->sends));
     char *got = dt_arena_alloc(memory, (size_t)(bytes * gets));

@@ -16,6 +16,19 @@ typedef struct DtCudaEvent DtCudaEvent;
 typedef struct DtCudaModule DtCudaModule;
 typedef struct DtCudaFunction DtCudaFunction;
 
+typedef struct DtCudaSide { /* of a copy of rows */
+    size_t x, y;
+    int kind; /* DT_CUDA_ON_DEVICE */
+    const void *host;
+    uint64_t device;
+    void *array;
+    size_t pitch; /* bytes from row to row */
+} DtCudaSide;
+typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
+    DtCudaSide from, to;
+    size_t bytes, rows; /* of a row; of them */
+} DtCudaRows;
+
 /* F(name in C, name in the library, arguments) */
 #define DT_CUDA_DRIVER(F)                                                                                       \
     F(init, "cuInit", (unsigned flags))                                                                         \
@@ -34,13 +47,16 @@ typedef struct DtCudaFunction DtCudaFunction;
     F(put, "cuMemcpyHtoDAsync_v2", (uint64_t to, const void *from, size_t bytes, DtCudaStream *stream))         \
     F(get, "cuMemcpyDtoHAsync_v2", (void *to, uint64_t from, size_t bytes, DtCudaStream *stream))               \
     F(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, DtCudaStream *stream))           \
+    F(copy_rows, "cuMemcpy2DAsync_v2", (const DtCudaRows *rows, DtCudaStream *stream))                          \
     F(set_bytes, "cuMemsetD8Async", (uint64_t to, unsigned char value, size_t bytes, DtCudaStream *stream))     \
     F(stream_new, "cuStreamCreate", (DtCudaStream **ret_stream, unsigned flags))                                \
     F(stream_free, "cuStreamDestroy_v2", (DtCudaStream *stream))                                                \
+    F(stream_query, "cuStreamQuery", (DtCudaStream *stream))                                                    \
     F(stream_wait, "cuStreamSynchronize", (DtCudaStream *stream))                                               \
     F(event_new, "cuEventCreate", (DtCudaEvent **ret_event, unsigned flags))                                     \
     F(event_free, "cuEventDestroy_v2", (DtCudaEvent *event))                                                    \
     F(event_record, "cuEventRecord", (DtCudaEvent *event, DtCudaStream *stream))                                \
+    F(event_query, "cuEventQuery", (DtCudaEvent *event))                                                        \
     F(event_elapsed, "cuEventElapsedTime", (float *ret_ms, DtCudaEvent *from, DtCudaEvent *to))                 \
     F(module_load, "cuModuleLoadData", (DtCudaModule **ret_module, const void *image))                          \
     F(module_free, "cuModuleUnload", (DtCudaModule *module))                                                    \
@@ -62,7 +78,10 @@ enum { /* attributes of devices and functions */
     DT_CUDA_CAPABILITY_MINOR = 76,
     DT_CUDA_SHARED_BYTES = 97, /* a block's, at most */
     DT_CUDA_FUNCTION_SHARED = 8,
-    DT_CUDA_STREAM_ALONE = 1 /* a stream that does not wait for the default one */
+    DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default one */
+    DT_CUDA_EVENT_NO_TIME = 2,
+    DT_CUDA_ON_DEVICE = 2,
+    DT_CUDA_NOT_READY = 600 /* of a query: something begun is not done */
 };
 
 /* The driver, begun. Errors: there is none, it is too old, it does not begin. */

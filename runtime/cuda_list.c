@@ -68,9 +68,9 @@ static DtStatus say_gpu(const DtCudaDriver *d, int number, FILE *out)
     return DT_OK;
 }
 
-static const char *say_library(DtArena *arena, const char *name, const char *use, FILE *out)
+static const char *say_library(DtArena *arena, const char *name, const char *const *versions, const char *use,
+                               FILE *out)
 {
-    static const char *const versions[] = {"13", "12", NULL};
     const DtCudaLib library = {name, versions, use};
     const char *path = NULL;
     DtStatus status = dt_cudalib_find(arena, &library, &path);
@@ -80,6 +80,7 @@ static const char *say_library(DtArena *arena, const char *name, const char *use
 
 DtStatus dt_cuda_list(FILE *out)
 {
+    static const char *const of_cuda[] = {"13", "12", NULL}, *const of_nccl[] = {"2", NULL};
     DtArena *arena = dt_arena_new();
     DtCudaDriver driver;
     DtStatus status = dt_cuda_driver_open(arena, &driver);
@@ -91,10 +92,14 @@ DtStatus dt_cuda_list(FILE *out)
     for (int i = 0; i < n && dt_status_ok(&status); i++)
         status = say_gpu(&driver, i, out);
     if (dt_status_ok(&status) &&
-        !say_library(arena, "cublasLt", "package libcublas-13-0, or nvidia-cublas of PyPI", out))
+        !say_library(arena, "cublasLt", of_cuda, "package libcublas-13-0, or nvidia-cublas of PyPI", out))
         status = dt_status_fail(DT_EXIT_FAILED, "matrix products on a GPU need cuBLASLt");
     if (dt_status_ok(&status))
-        say_library(arena, "nvrtc", "package cuda-nvrtc-13-0, or nvidia-cuda-nvrtc of PyPI; only dtc needs it", out);
+        say_library(arena, "nccl", of_nccl,
+                    "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it", out);
+    if (dt_status_ok(&status))
+        say_library(arena, "nvrtc", of_cuda,
+                    "package cuda-nvrtc-13-0, or nvidia-cuda-nvrtc of PyPI; only dtc needs it", out);
     fflush(out);
     dt_arena_free(arena);
     return status;

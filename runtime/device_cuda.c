@@ -2,16 +2,16 @@
 /* A GPU of NVIDIA: arenas lie in its memory, instructions are begun on one stream in their order, and are done when
  * host code puts or gets something, which waits for all before it. Kernels are the plan's code for this GPU, products
  * are cuBLASLt's. */
-#include "runtime/cuda_driver.h"
+#include "runtime/device_cuda.h"
+
 #include "runtime/cuda_products.h"
-#include "runtime/runtime.h"
 
 #include <string.h>
 
 struct DtDeviceState {
     DtRank *rank;
     DtCudaDriver driver;
-    int device, major, minor;
+    int device, number, major, minor; /* number: of the GPU in this machine */
     bool is_retained;
     DtCudaStream *stream;
     DtCudaModule **modules; /* by code unit; NULL: of another target */
@@ -53,7 +53,7 @@ static DtStatus choose_device(DtDeviceState *state)
             "the plan has %u ranks and this machine %d GPU%s; with --share-gpu ranks share them",
             rank->n_ranks, n, n == 1 ? "" : "s");
     if (error == 0)
-        error = d->device(&state->device, (int)(rank->rank % (uint32_t)n));
+        error = d->device(&state->device, state->number = (int)(rank->rank % (uint32_t)n));
     if (error == 0)
         error = d->device_attribute(&state->major, DT_CUDA_CAPABILITY_MAJOR, state->device);
     if (error == 0)
@@ -240,16 +240,24 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
         sharing == 1 ? "" : "s");
 }
 
+/* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver, which
+ * also waits inside copies from and to memory of the process. */
+static bool is_free(DtDeviceState *state)
+{
+    const DtRank *rank = state->rank;
+    return !rank->comm || !rank->comm_ops->wait || rank->comm_ops->wait(rank->comm);
+}
+
 static bool is_done(DtDeviceState *state)
 {
-    return good(state, state->driver.stream_wait(state->stream), "do what was begun");
+    return is_free(state) && good(state, state->driver.stream_wait(state->stream), "do what was begun");
 }
 
 static void wait(DtDeviceState *state) { is_done(state); }
 
 static void put(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes)
 {
-    if (bytes > 0 &&
+    if (bytes > 0 && is_free(state) &&
         good(state, state->driver.put(to.at, from, (size_t)bytes, state->stream), "take bytes"))
         is_done(state);
 }
@@ -259,7 +267,7 @@ static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
     if (bytes <= 0)
         return;
     memset(to, 0, (size_t)bytes); /* if it fails */
-    if (good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
+    if (is_free(state) && good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
         is_done(state);
 }
 
@@ -346,6 +354,8 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
 static void close_cuda(DtDeviceState *state)
 {
     const DtCudaDriver *d = &state->driver;
+    if (state->stream)
+        d->stream_wait(state->stream); /* nothing is at work in what is given back */
     if (state->products)
         dt_cuda_products_close(state->products);
     for (uint32_t i = 0; state->modules && i < state->rank->plan->n_codes; i++)
@@ -360,6 +370,12 @@ static void close_cuda(DtDeviceState *state)
         d->stream_free(state->stream);
     if (state->is_retained)
         d->release(state->device);
+}
+
+DtCudaWork dt_device_cuda_work(const DtRank *rank)
+{
+    const DtDeviceState *state = rank->device;
+    return (DtCudaWork){.driver = &state->driver, .stream = state->stream, .device = state->number};
 }
 
 const DtDeviceOps dt_device_cuda = {.name = "cuda",

@@ -139,6 +139,25 @@ static void place_in_mesh(DtRank *rank)
     }
 }
 
+/* Without a name: NCCL between ranks that have a GPU each. */
+static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps *device,
+                            const DtCommOps **ret_comm)
+{
+    const bool is_gpu = device == &dt_device_cuda;
+    *ret_comm = is_gpu && !options->share_gpu && plan->meta->n_ranks > 1 ? &dt_comm_nccl : &dt_comm_shm;
+    if (!options->comm)
+        return DT_OK;
+    *ret_comm = strcmp(options->comm, dt_comm_nccl.name) == 0 ? &dt_comm_nccl : &dt_comm_shm;
+    if (strcmp(options->comm, (*ret_comm)->name) != 0)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "this program has no communicator `%.60s`, only `shm` and, between GPUs, `nccl`",
+                              options->comm);
+    return *ret_comm == &dt_comm_shm || is_gpu
+               ? DT_OK
+               : dt_status_fail(DT_EXIT_USAGE, "--comm nccl is for GPUs, and this plan runs on device `%s`",
+                                device->name);
+}
+
 DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,
                         const DtCommOps **ret_comm)
 {
@@ -164,11 +183,7 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
     if ((*ret_device)->arena && options->rebuild)
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
                               "own: compile the program again", (*ret_device)->name);
-    if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%.60s`, only `shm`",
-                              options->comm);
-    *ret_comm = &dt_comm_shm;
-    return DT_OK;
+    return choose_comm(options, plan, *ret_device, ret_comm);
 }
 
 static DtStatus load_parts(DtRank *rank, int shared_fd)
@@ -188,6 +203,8 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     if (dt_status_ok(&status))
         status = dt_load_fits(rank->options, rank->plan);
     rank->memory_bytes = arena_bytes(rank->plan, rank->stage);
+    if (dt_status_ok(&status) && rank->comm_ops->memory)
+        rank->memory_bytes += rank->comm_ops->memory(rank);
     if (dt_status_ok(&status))
         status = rank->device_ops->open(rank, &rank->device);
     if (dt_status_ok(&status))

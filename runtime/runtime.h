@@ -8,6 +8,7 @@
  *   channel.c      messages between stages over the mapping
  *   fetch.c        rank 0 reads what others hold, to save it
  *   comm_sync.c    waiting for other ranks in these
+ *   comm_nccl.c    collectives between GPUs; nccl_links.c: their groups, and waiting; nccl.c: the library
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions
@@ -66,7 +67,7 @@ typedef struct DtRunOptions {
     const char *device;        /* "cpu", "cuda", "apart" */
     bool share_gpu;            /* several ranks may have one */
     bool sync;                 /* each instruction is done before the next one begins */
-    const char *comm;          /* "shm" */
+    const char *comm;          /* "shm", "nccl"; NULL: what suits the device */
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* if there is no checkpoint to resume */
     bool overwrite;            /* what other runs left in `save` and `log` */
@@ -240,14 +241,14 @@ typedef struct DtPlaceAt {
 } DtPlaceAt;
 
 /* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
- * Members of a group call in the same order. Reductions add in member order: the same bits on
+ * Members of a group call in the same order. Reductions of shm add in member order: the same bits on
  * every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort word;
  * it sets slot->waiting meanwhile. */
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
     void (*close)(DtComm *comm);
-    /* to and from: count elements; equal, or apart from each other */
+    /* to and from: count elements; equal, or apart from each other; both may be memory of the process */
     bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
     /* Exchanges of blocks of count elements. blocks NULL: they lie one after the other in member order.
@@ -279,9 +280,14 @@ typedef struct DtCommOps {
     bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes);
     bool (*serve)(DtComm *comm, uint32_t asker);
     void (*release)(DtComm *comm); /* of all other ranks */
+    /* Bytes of the device that it needs; NULL: none. */
+    uint64_t (*memory)(const DtRank *rank);
+    /* What it does goes on on the device after a function has returned: waits for all that was begun there, and sees
+     * that the run is to stop; NULL: it is done when a function returns. */
+    bool (*wait)(DtComm *comm);
 } DtCommOps;
 
-extern const DtCommOps dt_comm_shm; /* comm_shm.c */
+extern const DtCommOps dt_comm_shm, dt_comm_nccl; /* comm_shm.c, comm_nccl.c */
 /* Bytes that comm_shm wants in the mapping (DtSharedLayout.comm_bytes), zeroed at start. */
 uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 

@@ -9,6 +9,8 @@
 #include "runtime/runtime.h"
 
 #include "base/page.h"
+#include "runtime/comm_sync.h"
+#include "runtime/nccl_links.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,7 +24,7 @@ void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout)
 {
     DtSharedLayout layout = {.slots = dt_shared_slots()};
     layout.comm = dt_page_up(layout.slots + (uint64_t)plan->meta->n_ranks * sizeof(DtSlot));
-    layout.comm_bytes = dt_page_up(dt_comm_shm_bytes(plan));
+    layout.comm_bytes = dt_page_up(dt_sync_area((DtSyncWide)dt_comm_shm_bytes(plan) + dt_nccl_links_bytes(plan)));
     layout.arenas = layout.comm + layout.comm_bytes;
     for (uint32_t a = 0; a < plan->n_arenas; a++) {
         layout.arena[a] = layout.rank_bytes;

@@ -19,9 +19,9 @@ python=${PYTHON:-python3}
 if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUDA's libraries may be Python's
     VIRTUAL_ENV=$("$python" -c 'import sys; print(sys.prefix)' 2>/dev/null) && export VIRTUAL_ENV
 fi
-steps=12 floor_steps=8 patience=1 failed=0
+steps=12 floor_steps=8 patience=1 failed=0 layout_ranks=4
 . ./tree.conf
-phases=${PHASES:-device kernels products losses layouts gpt2 pytorch llama} budget=$((budget * patience))
+phases=${PHASES:-device kernels products losses layouts nccl gpt2 pytorch llama} budget=$((budget * patience))
 results=$out/results.txt summary=$out/summary.txt scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 : >"$results"
@@ -101,6 +101,12 @@ run_losses() {
 }
 losses() { run_losses losses.txt; }
 layouts() { run_losses layouts.txt --share-gpu; }
+# The same, each rank on a GPU of its own, by NCCL.
+nccl() {
+    gpus=$(dtrun --gpus 2>/dev/null | grep -c '^GPU ')
+    [ "$gpus" -ge "$layout_ranks" ] || { echo "$gpus GPU(s), and the layouts have up to $layout_ranks ranks" >&3; return 99; }
+    run_losses layouts.txt --comm nccl
+}
 # step PLAN: median of its steps, and where they go
 step() {
     within dtrun "plans/$1.plan" --quiet --steps $((steps + 2)) --overwrite --log "$scratch/$1.jsonl" || return 1
@@ -128,6 +134,7 @@ phase "instructions beside recorded ones" 60 kernels
 phase "rates of products" 90 products
 phase "losses beside the CPU's" 60 losses
 phase "layouts, ranks sharing the GPU" 30 layouts
+phase "layouts, ranks with a GPU each, by NCCL" 30 nccl
 phase "step of GPT-2" 60 gpt2
 phase "step of GPT-2 in PyTorch" 100 pytorch
 phase "step of a Llama of 1B" 60 llama

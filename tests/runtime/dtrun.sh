@@ -211,7 +211,8 @@ run d2.plan -q --save numbers.txt/deeper; exits 5; says 'something else has that
 run one.plan -q --device tpu; exits 2; says 'no device `tpu`'; spares rank
 run one.plan -q --share-gpu; exits 2; says "share-gpu says nothing of device"; spares rank
 run one.plan -q --device cuda; exits 2; says 'none for device `cuda`: compile it with --target=sm_90a'; spares rank
-run one.plan -q --comm nccl; exits 2; says 'no communicator `nccl`'; spares rank
+run one.plan -q --comm mpi; exits 2; says 'no communicator `mpi`'; spares rank
+run one.plan -q --comm nccl; exits 2; says '--comm nccl is for GPUs'; spares rank
 
 # ---- damaged plans ----
 head -c 3000 one.plan >cut.plan

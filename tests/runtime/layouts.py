@@ -243,4 +243,5 @@ def main():
     print("%d passed, 0 failed" % (len(LAYOUTS) + len(IMAGE_LAYOUTS) + own + 2))
 
 
-main()
+if __name__ == "__main__":
+    main()

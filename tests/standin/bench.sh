@@ -20,6 +20,10 @@ for phase in 'device and libraries' 'instructions beside recorded ones' 'rates o
     has "^$phase: ok" out/summary.txt
 done
 has '^step of GPT-2 in PyTorch: left out' out/summary.txt
+has '^layouts, ranks with a GPU each, by NCCL: left out' out/summary.txt
+has '1 GPU(s), and the layouts have up to 4 ranks' out/summary.txt
+PHASES=nccl DT_STANDIN="gpus=4 memory=200000000" tree/run.sh several >said || { cat several/results.txt; fail "NCCL fails"; }
+has '^layouts, ranks with a GPU each, by NCCL: ok' several/summary.txt
 has 'gpt: [0-9]* instructions compared, [0-9]* of them products' out/summary.txt
 has 'gpt2: [0-9.]* ms a step, of 3' out/summary.txt
 
@@ -39,4 +43,4 @@ has '^2 phases failed' wrong/summary.txt
 
 PHASES="device kernels" BUDGET=25 tree/run.sh short >said || fail "what is left out is no failure"
 has '^instructions beside recorded ones: left out, ' short/summary.txt
-echo "3 passed, 0 failed"
+echo "4 passed, 0 failed"

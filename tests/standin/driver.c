@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +26,17 @@ enum {
 
 /* ---- the machine ---- */
 
-static long long setting(const char *name, long long otherwise)
+long long standin_setting(const char *name, long long otherwise)
 {
     const char *words = getenv("DT_STANDIN"), *at = words ? strstr(words, name) : NULL;
     return at ? atoll(at + strlen(name)) : otherwise;
 }
 
-int cuInit(unsigned flags) { return flags ? INVALID : setting("gpus=", 1) > 0 ? OK : NO_DEVICE; }
+int cuInit(unsigned flags) { return flags ? INVALID : standin_setting("gpus=", 1) > 0 ? OK : NO_DEVICE; }
 
 int cuDriverGetVersion(int *ret_version)
 {
-    *ret_version = (int)setting("driver=", 13000);
+    *ret_version = (int)standin_setting("driver=", 13000);
     return OK;
 }
 
@@ -52,14 +53,14 @@ int cuGetErrorString(int error, const char **ret_text)
 
 int cuDeviceGetCount(int *ret_count)
 {
-    *ret_count = (int)setting("gpus=", 1);
+    *ret_count = (int)standin_setting("gpus=", 1);
     return OK;
 }
 
 int cuDeviceGet(int *ret_device, int ordinal)
 {
     *ret_device = ordinal;
-    return ordinal >= 0 && ordinal < setting("gpus=", 1) ? OK : INVALID;
+    return ordinal >= 0 && ordinal < standin_setting("gpus=", 1) ? OK : INVALID;
 }
 
 int cuDeviceGetName(char *ret_name, int bytes, int device)
@@ -75,16 +76,23 @@ int cuDeviceGetAttribute(int *ret_value, int attribute, int device)
     return OK;
 }
 
+static int contexts[64], current; /* by device */
+
 int cuDevicePrimaryCtxRetain(void **ret_context, int device)
 {
-    (void)device;
-    *ret_context = ret_context;
+    *ret_context = &contexts[device % 64];
     return OK;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device) { return device < 0 ? INVALID : OK; }
 
-int cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
+int cuCtxSetCurrent(void *context)
+{
+    current = context ? (int)((int *)context - contexts) : current;
+    return context ? OK : INVALID;
+}
+
+int standin_device(void) { return current; }
 
 /* ---- memory: nobody can reach it at its address, and work that runs does at another one ---- */
 
@@ -96,7 +104,7 @@ static size_t in_use;
 
 int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
-    *ret_total = (size_t)setting("memory=", 1ll << 32);
+    *ret_total = (size_t)standin_setting("memory=", 1ll << 32);
     *ret_free = *ret_total - in_use;
     return OK;
 }
@@ -164,14 +172,17 @@ void *standin_memory(uint64_t at, size_t bytes)
 /* ---- streams ---- */
 
 typedef struct Item {
-    StandinWork *work;
+    StandinWork *work; /* or: */
+    StandinTry *attempt;
     struct Item *next;
     max_align_t context[];
 } Item;
 
 struct Stream {
     Item *first, **last;
+    struct Stream *next;
 };
+static Stream *streams;
 
 int cuStreamCreate(Stream **ret_stream, unsigned flags)
 {
@@ -180,13 +191,14 @@ int cuStreamCreate(Stream **ret_stream, unsigned flags)
     if (!stream)
         return NO_MEMORY;
     stream->last = &stream->first;
-    *ret_stream = stream;
+    stream->next = streams;
+    *ret_stream = streams = stream;
     return OK;
 }
 
 static int fault; /* after one nothing runs any more */
 
-int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t bytes)
+static int begin(Stream *stream, StandinWork *work, StandinTry *attempt, const void *context, size_t bytes)
 {
     if (fault)
         return fault;
@@ -194,6 +206,7 @@ int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t
     if (!stream || !item)
         return INVALID;
     item->work = work;
+    item->attempt = attempt;
     item->next = NULL;
     memcpy(item->context, context, bytes);
     *stream->last = item;
@@ -201,22 +214,57 @@ int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t
     return OK;
 }
 
+int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t bytes)
+{
+    return begin(stream, work, NULL, context, bytes);
+}
+
+int standin_begin_try(Stream *stream, StandinTry *attempt, const void *context, size_t bytes)
+{
+    return begin(stream, NULL, attempt, context, bytes);
+}
+
+/* One item, if it can end now. */
+static void advance(Stream *stream)
+{
+    Item *item = stream->first;
+    if (!item || (!fault && item->attempt && !item->attempt(item->context)))
+        return;
+    if (!fault && item->work)
+        item->work(item->context);
+    stream->first = item->next;
+    if (!stream->first)
+        stream->last = &stream->first;
+    free(item);
+}
+
+/* Who asks lets time go by. */
+static void advance_all(void)
+{
+    for (Stream *stream = streams; stream; stream = stream->next)
+        advance(stream);
+}
+
+int cuStreamQuery(Stream *stream)
+{
+    advance_all();
+    return fault ? fault : stream->first ? NOT_READY : OK;
+}
+
 int cuStreamSynchronize(Stream *stream)
 {
-    while (stream->first) {
-        Item *item = stream->first;
-        stream->first = item->next;
-        if (!fault)
-            item->work(item->context);
-        free(item);
-    }
-    stream->last = &stream->first;
+    while (stream->first)
+        advance_all();
     return fault;
 }
 
 int cuStreamDestroy_v2(Stream *stream)
 {
     cuStreamSynchronize(stream);
+    Stream **at = &streams;
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
     free(stream);
     return OK;
 }
@@ -225,13 +273,16 @@ int cuStreamDestroy_v2(Stream *stream)
 
 typedef struct Event {
     struct timespec at;
-    int known;
+    bool known, has_time;
 } Event;
 
 int cuEventCreate(Event **ret_event, unsigned flags)
 {
     *ret_event = calloc(1, sizeof **ret_event);
-    return flags ? INVALID : *ret_event ? OK : NO_MEMORY;
+    if (!*ret_event)
+        return NO_MEMORY;
+    **ret_event = (Event){.known = true, .has_time = flags == 0};
+    return flags & ~2u ? INVALID : OK;
 }
 
 int cuEventDestroy_v2(Event *event)
@@ -244,17 +295,25 @@ static void do_record(const void *context)
 {
     Event *event = *(Event *const *)context;
     clock_gettime(CLOCK_MONOTONIC, &event->at);
-    event->known = 1;
+    event->known = true;
 }
 
 int cuEventRecord(Event *event, Stream *stream)
 {
-    event->known = 0;
+    event->known = false;
     return standin_begin(stream, do_record, &event, sizeof event);
+}
+
+int cuEventQuery(const Event *event)
+{
+    advance_all();
+    return fault ? fault : event->known ? OK : NOT_READY;
 }
 
 int cuEventElapsedTime(float *ret_ms, const Event *from, const Event *to)
 {
+    if (!from->has_time || !to->has_time)
+        return INVALID;
     if (!from->known || !to->known)
         return NOT_READY;
     *ret_ms = (float)((double)(to->at.tv_sec - from->at.tv_sec) * 1e3 +
@@ -315,6 +374,37 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream *strea
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream *stream)
 {
     return standin_begin(stream, do_set, &(Move){to, value, bytes}, sizeof(Move));
+}
+
+/* Rows of two places of the device, which do not overlap. */
+typedef struct Side {
+    size_t x, y;
+    int kind;
+    const void *host;
+    uint64_t device;
+    void *array;
+    size_t pitch;
+} Side;
+typedef struct Rows {
+    Side from, to;
+    size_t bytes, rows;
+} Rows;
+
+static void do_copy_rows(const void *context)
+{
+    const Rows *r = context;
+    for (size_t i = 0; i < r->rows; i++)
+        memcpy(standin_memory(r->to.device + i * r->to.pitch, r->bytes),
+               standin_memory(r->from.device + i * r->from.pitch, r->bytes), r->bytes);
+}
+
+int cuMemcpy2DAsync_v2(const Rows *r, Stream *stream)
+{
+    const Side *sides[] = {&r->from, &r->to};
+    for (int i = 0; i < 2; i++)
+        if (sides[i]->kind != 2 || sides[i]->x || sides[i]->y || sides[i]->pitch < r->bytes)
+            return INVALID;
+    return standin_begin(stream, do_copy_rows, r, sizeof *r);
 }
 
 /* ---- kernels: an image is a shared object, whose functions take pointers and integers and do all of a launch ---- */
@@ -399,6 +489,12 @@ static void do_fault(const void *context)
     fault = ILLEGAL_ADDRESS;
 }
 
+static bool do_hang(const void *context)
+{
+    (void)context;
+    return false;
+}
+
 static void do_launch(const void *context)
 {
     Launch l = *(const Launch *)context;
@@ -419,7 +515,13 @@ int cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigne
         return INVALID;
     static long long n_launches;
     Launch launch = {.function = *function};
-    if (++n_launches == setting("fault=", 0))
+    const bool is_concerned = current == standin_setting("only=", current);
+    n_launches += is_concerned;
+    if (is_concerned && n_launches == standin_setting("die=", 0))
+        raise(SIGKILL);
+    if (is_concerned && n_launches == standin_setting("hang=", 0))
+        return standin_begin_try(stream, do_hang, &launch, sizeof launch);
+    if (is_concerned && n_launches == standin_setting("fault=", 0))
         return standin_begin(stream, do_fault, &launch, sizeof launch);
     memcpy(launch.arguments, parameters[0], (size_t)n * sizeof launch.arguments[0]);
     return standin_begin(stream, do_launch, &launch, sizeof launch);

@@ -110,4 +110,5 @@ def main():
     print("%d passed, 0 failed" % (len(PROGRAMS) + 4))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives between GPUs by NCCL. They go to the stream of the rank's GPU, in the order of the instructions: each
+ * begins when what was begun before it is done, and the host goes on meanwhile. What ranks do when the host of each
+ * waits for them is the same order, so no two wait for each other.
+ *
+ * Strided blocks (plan.h, BLOK) are laid side by side by copies on the stream before, and taken apart afterwards, in
+ * memory that is made when a rank is loaded. What moves without being added up moves as bytes.
+ *
+ * Numbers of the host, which are few, messages, barriers, and what rank 0 saves go through the mapping, by `shm`, once
+ * the GPU is done with what was begun before. Messages of pipelines wait for a free slot only, which a pair of calls on
+ * one stream cannot. */
+#include "runtime/blocks.h"
+#include "runtime/device.h"
+#include "runtime/nccl_links.h"
+
+struct DtComm {
+    DtRank *rank;
+    DtComm *shm; /* what goes through the mapping */
+    DtNcclLinks *links;
+    const DtNccl *nccl;
+    DtCudaStream *stream;
+    DtDeviceAt sent, got; /* where strided blocks lie side by side */
+};
+
+/* ---- strided blocks ---- */
+
+/* Bytes of blocks that the instruction packs and unpacks, on each side. */
+static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
+{
+    const bool exchanges =
+        inst->kind == DT_INST_ALL_GATHER || inst->kind == DT_INST_REDUCE_SCATTER || inst->kind == DT_INST_ALL_TO_ALL;
+    return exchanges && inst->blocks
+               ? (uint64_t)(inst->count * dt_kinds_size(inst->dtype)) * rank->groups[inst->ref].size
+               : 0;
+}
+
+static uint64_t memory_side(const DtRank *rank)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < rank->plan->n_insts; i++) {
+        const uint64_t bytes = packed_bytes(rank, &rank->plan->insts[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return (most + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
+}
+
+static uint64_t memory(const DtRank *rank) { return 2 * memory_side(rank); }
+
+/* Whether n blocks of count elements with such strides, that begin at `at`, lie side by side. */
+static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const int64_t *at, uint32_t n, int64_t count)
+{
+    int64_t dense[DT_PLAN_BLOCK_DIMS] = {0};
+    dt_blocks_set_dense(blocks, dense);
+    for (uint32_t d = 0; d < blocks->n_dims; d++)
+        if (blocks->extent[d] > 1 && strides[d] != dense[d])
+            return false;
+    for (uint32_t m = 0; m < n; m++)
+        if (at && at[m] != m * count)
+            return false;
+    return true;
+}
+
+/* One block, from `from` to `to`, e bytes an element. */
+static bool copy_block(DtComm *comm, const DtRankBlocks *blocks, int64_t e, DtDeviceAt to, DtDeviceAt from)
+{
+    const DtCudaDriver *d = dt_nccl_links_work(comm->links)->driver;
+    DtBlockWalk walk = dt_blocks_rows(blocks);
+    int error;
+    do {
+        const DtCudaRows rows = {.from = {.kind = DT_CUDA_ON_DEVICE,
+                                          .device = from.at + (uint64_t)(walk.from * e),
+                                          .pitch = (size_t)(walk.from_row * e)},
+                                 .to = {.kind = DT_CUDA_ON_DEVICE,
+                                        .device = to.at + (uint64_t)(walk.to * e),
+                                        .pitch = (size_t)(walk.to_row * e)},
+                                 .bytes = (size_t)(walk.run * e),
+                                 .rows = (size_t)walk.rows};
+        error = d->copy_rows(&rows, comm->stream);
+    } while (error == 0 && dt_blocks_next(&walk));
+    return error == 0 || dt_rank_fail(comm->rank, DT_EXIT_FAILED, "the GPU failed to copy rows: %s",
+                                      dt_cuda_driver_error(d, error));
+}
+
+/* An exchange of blocks of `count` elements of e bytes: `sends` of them lie in `from`, `gets` go to `to`. blocks NULL:
+ * side by side; else packed_to and packed_from are where they do. */
+typedef struct Exchange {
+    DtPlaceAt to, from;
+    const DtRankBlocks *blocks;
+    int64_t count, e;
+    uint32_t sends, gets;
+    uint64_t packed_to, packed_from;
+} Exchange;
+
+static DtDeviceAt at_block(uint64_t at, int64_t element, int64_t e)
+{
+    return (DtDeviceAt){at + (uint64_t)(element * e)};
+}
+
+static bool pack(DtComm *comm, Exchange *x)
+{
+    const DtRankBlocks *blocks = x->blocks;
+    x->packed_to = x->to.at.at;
+    x->packed_from = x->from.at.at;
+    if (!blocks)
+        return true;
+    if (!is_dense(blocks, blocks->to, x->gets > 1 ? blocks->to_at : NULL, x->gets, x->count))
+        x->packed_to = comm->got.at;
+    if (is_dense(blocks, blocks->from, x->sends > 1 ? blocks->from_at : NULL, x->sends, x->count))
+        return true;
+    DtRankBlocks together = *blocks;
+    dt_blocks_set_dense(blocks, together.to);
+    x->packed_from = comm->sent.at;
+    for (uint32_t p = 0; p < x->sends; p++)
+        if (!copy_block(comm, &together, x->e, at_block(x->packed_from, p * x->count, x->e),
+                        at_block(x->from.at.at, x->sends > 1 ? blocks->from_at[p] : 0, x->e)))
+            return false;
+    return true;
+}
+
+static bool unpack(DtComm *comm, const Exchange *x)
+{
+    if (x->packed_to == x->to.at.at)
+        return true;
+    DtRankBlocks apart = *x->blocks;
+    dt_blocks_set_dense(x->blocks, apart.from);
+    for (uint32_t q = 0; q < x->gets; q++)
+        if (!copy_block(comm, &apart, x->e, at_block(x->to.at.at, x->gets > 1 ? x->blocks->to_at[q] : 0, x->e),
+                        at_block(x->packed_to, q * x->count, x->e)))
+            return false;
+    return true;
+}
+
+/* ---- open and close ---- */
+
+static bool meet(void *context)
+{
+    DtComm *comm = context;
+    return dt_comm_shm.barrier(comm->shm, &comm->rank->world);
+}
+
+/* What NCCL cannot add up is refused before anything runs. */
+static DtStatus check_reductions(const DtPlan *plan)
+{
+    int type, op;
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        if ((inst->kind == DT_INST_ALL_REDUCE || inst->kind == DT_INST_REDUCE_SCATTER) &&
+            !dt_nccl_reduction(inst->dtype, inst->reduce, &type, &op))
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "instruction %u reduces %s between ranks, which NCCL cannot; --comm shm may", i,
+                                  dt_kinds_name(inst->dtype));
+    }
+    return DT_OK;
+}
+
+static DtStatus open_nccl(DtRank *rank, DtComm **ret_comm)
+{
+    DtComm *comm = DT_NEW(rank->memory, DtComm);
+    char *area = dt_shared_comm(rank->plan, rank->shared) + dt_comm_shm_bytes(rank->plan);
+    const uint64_t side = memory_side(rank);
+    comm->rank = rank;
+    DtStatus status = check_reductions(rank->plan);
+    if (dt_status_ok(&status))
+        status = rank->device_ops->arena(rank->device, side, &comm->sent);
+    if (dt_status_ok(&status))
+        status = rank->device_ops->arena(rank->device, side, &comm->got);
+    if (dt_status_ok(&status))
+        status = dt_comm_shm.open(rank, &comm->shm);
+    if (dt_status_ok(&status))
+        status = dt_nccl_links_open(rank, area, meet, comm, &comm->links);
+    if (comm->links) {
+        comm->nccl = dt_nccl_links_library(comm->links);
+        comm->stream = dt_nccl_links_work(comm->links)->stream;
+    }
+    *ret_comm = comm;
+    return status;
+}
+
+static void close_nccl(DtComm *comm)
+{
+    if (comm->links)
+        dt_nccl_links_close(comm->links);
+    if (comm->shm)
+        dt_comm_shm.close(comm->shm);
+}
+
+/* ---- operations ---- */
+
+static bool wait(DtComm *comm) { return !comm->links || dt_nccl_links_wait(comm->links); }
+
+/* Calls of a group are not done before it ends; "in progress" is no error. */
+static int begun(int result) { return result == DT_NCCL_IN_PROGRESS ? 0 : result; }
+
+static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64_t from, uint32_t to_member,
+                      uint64_t to, uint32_t from_member)
+{
+    const int result = begun(comm->nccl->send(from, bytes, DT_NCCL_BYTES, (int)to_member, link->comm, comm->stream));
+    return result ? result
+                  : begun(comm->nccl->recv(to, bytes, DT_NCCL_BYTES, (int)from_member, link->comm, comm->stream));
+}
+
+/* Of `bytes` bytes a member has, those that it gets from others in an all-reduce where each adds up its share. */
+static uint64_t reduced_from_others(const DtNcclLink *link, int64_t count, int64_t e)
+{
+    const int64_t size = link->size, me = link->me, share = count * (me + 1) / size - count * me / size;
+    return (uint64_t)((share * (size - 1) + count - share) * e);
+}
+
+static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
+                       DtPlanDtype dtype, DtPlanReduce reduce)
+{
+    DtNcclLink *link = dt_nccl_links_find(comm->links, group);
+    const int64_t e = dt_kinds_size(dtype);
+    int type = 0, op = 0;
+    if (dt_device_seen(comm->rank, from))
+        return wait(comm) && dt_comm_shm.all_reduce(comm->shm, group, to, from, count, dtype, reduce);
+    if (!link || !dt_nccl_reduction(dtype, reduce, &type, &op))
+        return false;
+    if (!link->comm) {
+        if (to.at.at != from.at.at)
+            dt_device_copy(comm->rank, to, from, count * e);
+        return true;
+    }
+    link->received += reduced_from_others(link, count, e);
+    return dt_nccl_links_begin(comm->links, link) &&
+           dt_nccl_links_end(
+               comm->links, link,
+               comm->nccl->all_reduce(from.at.at, to.at.at, (size_t)count, type, op, link->comm, comm->stream));
+}
+
+/* What is exchanged once blocks lie side by side; returns as NCCL's calls do. */
+typedef int Call(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op);
+
+static int call_all_gather(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
+{
+    (void)type, (void)op;
+    return comm->nccl->all_gather(x->packed_from, x->packed_to, (size_t)(x->count * x->e), DT_NCCL_BYTES, link->comm,
+                                  comm->stream);
+}
+
+static int call_reduce_scatter(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
+{
+    return comm->nccl->reduce_scatter(x->packed_from, x->packed_to, (size_t)x->count, type, op, link->comm,
+                                      comm->stream);
+}
+
+static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
+{
+    (void)type, (void)op;
+    const size_t bytes = (size_t)(x->count * x->e);
+    const DtNccl *n = comm->nccl;
+    int result = n->group_start();
+    for (uint32_t m = 0; result == 0 && m < link->size; m++)
+        result = swap_bytes(comm, link, bytes, x->packed_from + m * bytes, m, x->packed_to + m * bytes, m);
+    return result == 0 ? n->group_end() : result;
+}
+
+static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *call, int type, int op)
+{
+    DtNcclLink *link = dt_nccl_links_find(comm->links, group);
+    if (!link || !pack(comm, &x))
+        return false;
+    if (link->comm) {
+        link->received += (uint64_t)(x.count * x.e) * (link->size - 1);
+        if (!dt_nccl_links_begin(comm->links, link) ||
+            !dt_nccl_links_end(comm->links, link, call(comm, link, &x, type, op)))
+            return false;
+    } else if (x.packed_to != x.packed_from)
+        comm->rank->device_ops->copy(comm->rank->device, (DtDeviceAt){x.packed_to}, (DtDeviceAt){x.packed_from},
+                                     x.count * x.e);
+    return unpack(comm, &x);
+}
+
+static bool all_gather(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                       const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
+{
+    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = 1, .gets = group->size};
+    return exchange(comm, group, x, call_all_gather, 0, 0);
+}
+
+static bool reduce_scatter(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                           const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype, DtPlanReduce reduce)
+{
+    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = group->size, .gets = 1};
+    int type = 0, op = 0;
+    return dt_nccl_reduction(dtype, reduce, &type, &op) && exchange(comm, group, x, call_reduce_scatter, type, op);
+}
+
+static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                       const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
+{
+    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = group->size, .gets = group->size};
+    return exchange(comm, group, x, call_all_to_all, 0, 0);
+}
+
+static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
+                  DtPlanDtype dtype, bool back)
+{
+    DtNcclLink *link = dt_nccl_links_find(comm->links, group);
+    const size_t bytes = (size_t)(count * dt_kinds_size(dtype));
+    if (!link)
+        return false;
+    if (!link->comm) {
+        dt_device_copy(comm->rank, to, from, (int64_t)bytes);
+        return true;
+    }
+    const uint32_t behind = (link->me + 1) % link->size, before = (link->me + link->size - 1) % link->size;
+    if (!dt_nccl_links_begin(comm->links, link))
+        return false;
+    int result = comm->nccl->group_start();
+    if (result == 0)
+        result = swap_bytes(comm, link, bytes, from.at.at, back ? before : behind, to.at.at, back ? behind : before);
+    if (result == 0)
+        result = comm->nccl->group_end();
+    link->received += bytes;
+    return dt_nccl_links_end(comm->links, link, result);
+}
+
+static uint64_t received(const DtComm *comm, const DtRankGroup *group)
+{
+    const DtNcclLink *link = dt_nccl_links_find(comm->links, group);
+    return link ? link->received : 0;
+}
+
+/* ---- through the mapping ---- */
+
+static bool barrier(DtComm *comm, const DtRankGroup *group)
+{
+    return wait(comm) && dt_comm_shm.barrier(comm->shm, group);
+}
+
+static bool send(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
+{
+    return wait(comm) && dt_comm_shm.send(comm->shm, channel, buffer, bytes, tag);
+}
+
+static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
+{
+    return wait(comm) && dt_comm_shm.recv(comm->shm, channel, buffer, bytes, tag);
+}
+
+static uint64_t channel_received(const DtComm *comm, uint32_t channel)
+{
+    return dt_comm_shm.channel_received(comm->shm, channel);
+}
+
+static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
+{
+    return wait(comm) && dt_comm_shm.get(comm->shm, rank, arena, offset, bytes, ret_bytes);
+}
+
+static bool serve(DtComm *comm, uint32_t asker) { return wait(comm) && dt_comm_shm.serve(comm->shm, asker); }
+
+static void release(DtComm *comm) { dt_comm_shm.release(comm->shm); }
+
+const DtCommOps dt_comm_nccl = {
+    .name = "nccl",
+    .open = open_nccl,
+    .close = close_nccl,
+    .all_reduce = all_reduce,
+    .all_gather = all_gather,
+    .reduce_scatter = reduce_scatter,
+    .all_to_all = all_to_all,
+    .shift = shift,
+    .send = send,
+    .recv = recv,
+    .barrier = barrier,
+    .received = received,
+    .channel_received = channel_received,
+    .get = get,
+    .serve = serve,
+    .release = release,
+    .memory = memory,
+    .wait = wait,
+};

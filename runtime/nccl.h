@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL without its header: the functions that the runtime calls, by the names, types and numbers of its API
+ * (docs.nvidia.com/deeplearning/nccl). Those that return an int return 0, DT_NCCL_IN_PROGRESS of a communicator that
+ * does not block, or an error. */
+#ifndef DT_RUNTIME_NCCL_H
+#define DT_RUNTIME_NCCL_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "runtime/cuda_driver.h"
+
+typedef struct DtNcclComm DtNcclComm; /* ncclComm_t is a pointer to it */
+
+typedef struct DtNcclId { /* ncclUniqueId */
+    char bytes[128];
+} DtNcclId;
+
+/* ncclConfig_t of version 2.18, which later ones read; what it lacks there is as if it was not said. */
+typedef struct DtNcclConfig {
+    size_t size;
+    unsigned magic, version;
+    int blocking, cga_size, min_blocks, max_blocks;
+    const char *net;
+    int split_share, rest; /* rest: where later versions have another int */
+} DtNcclConfig;
+
+/* F(result, name in C, name in the library, arguments) */
+#define DT_NCCL(F)                                                                                                  \
+    F(int, get_version, "ncclGetVersion", (int *ret_version))                                                       \
+    F(int, new_id, "ncclGetUniqueId", (DtNcclId * ret_id))                                                          \
+    F(int, init, "ncclCommInitRankConfig",                                                                          \
+      (DtNcclComm * *ret_comm, int n_ranks, DtNcclId id, int rank, DtNcclConfig *config))                           \
+    F(int, split, "ncclCommSplit",                                                                                  \
+      (DtNcclComm * comm, int color, int key, DtNcclComm **ret_comm, DtNcclConfig *config))                         \
+    F(int, finalize, "ncclCommFinalize", (DtNcclComm * comm))                                                       \
+    F(int, destroy, "ncclCommDestroy", (DtNcclComm * comm))                                                         \
+    F(int, abort, "ncclCommAbort", (DtNcclComm * comm))                                                             \
+    F(int, state, "ncclCommGetAsyncError", (DtNcclComm * comm, int *ret_state))                                     \
+    F(const char *, error_string, "ncclGetErrorString", (int error))                                                \
+    F(const char *, last_error, "ncclGetLastError", (DtNcclComm * comm))                                            \
+    F(int, group_start, "ncclGroupStart", (void))                                                                   \
+    F(int, group_end, "ncclGroupEnd", (void))                                                                       \
+    F(int, all_reduce, "ncclAllReduce",                                                                             \
+      (uint64_t from, uint64_t to, size_t count, int type, int op, DtNcclComm *comm, DtCudaStream *stream))         \
+    F(int, reduce_scatter, "ncclReduceScatter",                                                                     \
+      (uint64_t from, uint64_t to, size_t count, int type, int op, DtNcclComm *comm, DtCudaStream *stream))         \
+    F(int, all_gather, "ncclAllGather",                                                                             \
+      (uint64_t from, uint64_t to, size_t count, int type, DtNcclComm *comm, DtCudaStream *stream))                 \
+    F(int, send, "ncclSend",                                                                                        \
+      (uint64_t from, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream))                    \
+    F(int, recv, "ncclRecv",                                                                                        \
+      (uint64_t to, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream))
+
+typedef struct DtNccl {
+#define DT_NCCL_MEMBER(RESULT, NAME, SYMBOL, ARGUMENTS) RESULT(*NAME) ARGUMENTS;
+    DT_NCCL(DT_NCCL_MEMBER)
+#undef DT_NCCL_MEMBER
+    int version; /* 22809: 2.28.9 */
+} DtNccl;
+
+enum { /* values of its enumerations */
+    DT_NCCL_IN_PROGRESS = 7,
+    DT_NCCL_SYSTEM_ERROR = 2,
+    DT_NCCL_INVALID_USAGE = 5,
+    DT_NCCL_REMOTE_ERROR = 6,
+    DT_NCCL_NO_COLOR = -1,
+    DT_NCCL_BYTES = 1, /* ncclUint8 */
+    DT_NCCL_NONE = -1
+};
+
+/* The library. Errors: there is none, it is older than 2.18. */
+DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl);
+
+/* Of a communicator whose calls do not block. */
+DtNcclConfig dt_nccl_config(void);
+
+/* How NCCL reduces such elements: its numbers of type and operation. False: it cannot. A bool is a byte that is 0 or 1:
+ * its sum, `or`, is the maximum. */
+bool dt_nccl_reduction(uint32_t dtype, uint32_t reduce, int *ret_type, int *ret_op);
+
+#endif

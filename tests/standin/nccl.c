@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libnccl.so.2: communicators that do not block, by their documented meaning (standin.h). Ranks are processes of one
+ * machine, which share a file of memory; who has the id finds it. A call is done, and its work on the stream, only
+ * after the communicator was asked for its state some times; a call before that is a mistake of the caller and refused.
+ * Work ends when all members have come to theirs, after some tries more. Members that disagree about what they do are
+ * told so.
+ *
+ * Every operation is messages: for each pair of ranks of a communicator there is a box that holds one, and the sender
+ * has ended when it was taken. */
+#include "standin.h"
+
+#include "base/half.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { OK, SYSTEM = 2, INTERNAL = 3, INVALID = 4, USAGE = 5, REMOTE = 6, PROGRESS = 7 };
+enum { MOST = 8, REGIONS = 24, ROOM = 1 << 20, PARTS = 2 * MOST };
+enum { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, MESSAGE };
+enum { SUM, PROD, MAX, MIN };
+
+/* ---- what processes share ---- */
+
+typedef struct Box {
+    _Atomic uint32_t sent, taken;
+    int kind, type, op;
+    size_t bytes;
+    char data[ROOM];
+} Box;
+
+typedef struct Region { /* of a communicator, or several that have no member in common */
+    _Atomic uint32_t came;
+    int color[MOST], key[MOST];
+    Box boxes[MOST][MOST]; /* from, to: ranks of the whole */
+} Region;
+
+typedef struct World {
+    _Atomic uint32_t joined;
+    int device[MOST];
+    Region regions[REGIONS];
+} World;
+
+typedef struct Id {
+    int pid, fd;
+    char rest[120];
+} Id;
+
+typedef struct Config {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+} Config;
+
+typedef struct Op Op;
+typedef struct Comm Comm;
+struct Comm {
+    World *world;
+    Region *region;
+    int n, me, ranks[MOST]; /* ranks of the whole */
+    int state;              /* OK, PROGRESS, or an error */
+    int polls;              /* that are left of PROGRESS */
+    Op *begun;              /* goes to the stream then */
+    Comm **split;           /* where the communicator that is being made goes */
+    int n_split;            /* that were made */
+    int is_new, is_aborted, is_over;
+};
+
+typedef struct Part {
+    int peer, sends, done;
+    uint64_t at;
+    size_t bytes;
+    char *got;
+} Part;
+
+struct Op {
+    Comm *comm;
+    Stream *stream;
+    int kind, type, op, tries, n;
+    uint64_t from, to;
+    size_t count; /* elements: of what a member gets, of an all-gather: gives */
+    Part parts[PARTS];
+};
+
+/* A few times: of polls and of tries. */
+static int some(void)
+{
+    static unsigned seed;
+    seed = seed * 1664525u + 1013904223u + (unsigned)getpid();
+    return (int)(seed >> 28) % 4;
+}
+
+static size_t size_of(int type)
+{
+    static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+    return type >= 0 && type < 10 ? sizes[type] : 0;
+}
+
+/* ---- sums: in the order of members, or as if a ring began elsewhere, rounding each time ---- */
+
+static double load(int type, const char *at)
+{
+    float f;
+    double d;
+    int32_t i;
+    uint32_t u;
+    int64_t l;
+    uint16_t h;
+    switch (type) {
+    case 1: return (unsigned char)*at;
+    case 2: memcpy(&i, at, 4); return i;
+    case 3: memcpy(&u, at, 4); return u;
+    case 4: memcpy(&l, at, 8); return (double)l;
+    case 6: memcpy(&h, at, 2); return (double)dt_half_from_f16(h);
+    case 7: memcpy(&f, at, 4); return (double)f;
+    case 9: memcpy(&h, at, 2); return (double)dt_half_from_bf16(h);
+    default: memcpy(&d, at, 8); return d;
+    }
+}
+
+static void store(int type, char *at, double value)
+{
+    const float f = (float)value;
+    const int32_t i = type == 2 ? (int32_t)(uint32_t)(int64_t)value : 0;
+    const uint32_t u = type == 3 ? (uint32_t)(int64_t)value : 0;
+    const int64_t l = type == 4 ? (int64_t)value : 0;
+    const uint16_t h = type == 6 ? dt_half_to_f16(f) : type == 9 ? dt_half_to_bf16(f) : 0;
+    switch (type) {
+    case 1: *(unsigned char *)at = (unsigned char)value; break;
+    case 2: memcpy(at, &i, 4); break;
+    case 3: memcpy(at, &u, 4); break;
+    case 4: memcpy(at, &l, 8); break;
+    case 6:
+    case 9: memcpy(at, &h, 2); break;
+    case 7: memcpy(at, &f, 4); break;
+    default: memcpy(at, &value, 8); break;
+    }
+}
+
+static double join(int op, double a, double b)
+{
+    return op == SUM ? a + b : op == PROD ? a * b : op == MAX ? (b > a ? b : a) : (b < a ? b : a);
+}
+
+/* Of f32 and 16 bits: in f32. */
+static double round_sum(int type, double value) { return type == 8 || type == 4 ? value : (double)(float)value; }
+
+static void reduce(const Op *op, char *to, const char *const *from)
+{
+    const size_t size = size_of(op->type);
+    const int first = (int)standin_setting("order=", 0), n = op->comm->n;
+    char step[8];
+    for (size_t i = 0; i < op->count; i++) {
+        double sum = load(op->type, from[first % n] + i * size);
+        for (int m = 1; m < n; m++) {
+            sum = round_sum(op->type, join(op->op, sum, load(op->type, from[(first + m) % n] + i * size)));
+            if (first) {
+                store(op->type, step, sum);
+                sum = load(op->type, step);
+            }
+        }
+        store(op->type, to + i * size, sum);
+    }
+}
+
+/* ---- work on the stream ---- */
+
+static Box *box(const Comm *c, int from, int to) { return &c->region->boxes[c->ranks[from]][c->ranks[to]]; }
+
+static void send(const Op *op, Part *part)
+{
+    Box *b = box(op->comm, op->comm->me, part->peer);
+    if (atomic_load(&b->sent) != atomic_load(&b->taken))
+        return;
+    b->kind = op->kind;
+    b->type = op->type;
+    b->op = op->op;
+    b->bytes = part->bytes;
+    memcpy(b->data, standin_memory(part->at, part->bytes), part->bytes);
+    atomic_fetch_add(&b->sent, 1);
+    part->done = 1;
+}
+
+static void receive(const Op *op, Part *part)
+{
+    Box *b = box(op->comm, part->peer, op->comm->me);
+    if (atomic_load(&b->sent) == atomic_load(&b->taken))
+        return;
+    if (b->kind != op->kind || b->type != op->type || b->op != op->op || b->bytes != part->bytes) {
+        fprintf(stderr, "stand-in NCCL: member %d does kind %d (%zu bytes), member %d kind %d (%zu bytes)\n",
+                part->peer, b->kind, b->bytes, op->comm->me, op->kind, part->bytes);
+        op->comm->state = INVALID;
+        return;
+    }
+    part->got = malloc(part->bytes);
+    memcpy(part->got, b->data, part->bytes);
+    atomic_fetch_add(&b->taken, 1);
+    part->done = 1;
+}
+
+static void finish(Op *op)
+{
+    const char *from[MOST] = {0};
+    const size_t bytes = op->count * size_of(op->type);
+    for (int i = 0; i < op->n; i++)
+        if (!op->parts[i].sends)
+            from[op->parts[i].peer] = op->parts[i].got;
+    if (op->kind == ALL_REDUCE || op->kind == REDUCE_SCATTER)
+        reduce(op, standin_memory(op->to, bytes), from);
+    for (int i = 0; i < op->n; i++) {
+        const Part *p = &op->parts[i];
+        if (!p->sends && op->kind != ALL_REDUCE && op->kind != REDUCE_SCATTER)
+            memcpy(standin_memory(p->at, p->bytes), p->got, p->bytes);
+        free(p->got);
+    }
+}
+
+static bool attempt(const void *context)
+{
+    Op *op = *(Op *const *)context;
+    int left = 0;
+    if (op->comm->is_aborted) {
+        for (int i = 0; i < op->n; i++)
+            free(op->parts[i].got);
+        free(op);
+        return true;
+    }
+    if (op->comm->state > 0 && op->comm->state != PROGRESS)
+        return false;
+    if (op->tries-- > 0)
+        return false;
+    for (int i = 0; i < op->n; i++) {
+        Part *p = &op->parts[i];
+        if (!p->done)
+            (p->sends ? send : receive)(op, p);
+        if (p->sends && p->done) {
+            const Box *b = box(op->comm, op->comm->me, p->peer);
+            left += atomic_load(&b->sent) != atomic_load(&b->taken);
+        }
+        left += !p->done;
+    }
+    if (left)
+        return false;
+    finish(op);
+    free(op);
+    return true;
+}
+
+/* ---- calls ---- */
+
+static int begin(Comm *c)
+{
+    c->state = PROGRESS;
+    c->polls = some();
+    return PROGRESS;
+}
+
+static Op *new_op(Comm *c, Stream *stream, int kind, int type, int op)
+{
+    Op *o = calloc(1, sizeof *o);
+    *o = (Op){.comm = c, .stream = stream, .kind = kind, .type = type, .op = op, .tries = some()};
+    return o;
+}
+
+static void add(Op *op, int sends, int peer, uint64_t at, size_t bytes)
+{
+    if (bytes > ROOM || op->n == PARTS) {
+        fprintf(stderr, "stand-in NCCL: no room for %zu bytes, %d messages\n", bytes, op->n);
+        abort();
+    }
+    op->parts[op->n++] = (Part){.peer = peer, .sends = sends, .at = at, .bytes = bytes};
+}
+
+static int may_begin(const Comm *c, size_t size) { return c && !c->is_over && c->state == OK && size > 0; }
+
+static int collective(Comm *c, Stream *stream, int kind, uint64_t from, uint64_t to, size_t count, int type, int op)
+{
+    const size_t bytes = count * size_of(type);
+    if (!may_begin(c, size_of(type)) || op < SUM || op > MIN)
+        return USAGE;
+    Op *o = new_op(c, stream, kind, type, op);
+    o->from = from;
+    o->to = to;
+    o->count = count;
+    for (int m = 0; m < c->n; m++)
+        add(o, 1, m, from + (kind == REDUCE_SCATTER ? (size_t)m * bytes : 0), bytes);
+    for (int m = 0; m < c->n; m++)
+        add(o, 0, m, kind == ALL_GATHER ? to + (size_t)m * bytes : to, bytes);
+    c->begun = o;
+    return begin(c);
+}
+
+int ncclAllReduce(uint64_t from, uint64_t to, size_t count, int type, int op, Comm *c, Stream *stream)
+{
+    return collective(c, stream, ALL_REDUCE, from, to, count, type, op);
+}
+
+int ncclReduceScatter(uint64_t from, uint64_t to, size_t count, int type, int op, Comm *c, Stream *stream)
+{
+    return collective(c, stream, REDUCE_SCATTER, from, to, count, type, op);
+}
+
+int ncclAllGather(uint64_t from, uint64_t to, size_t count, int type, Comm *c, Stream *stream)
+{
+    return collective(c, stream, ALL_GATHER, from, to, count, type, SUM);
+}
+
+static int depth;
+static Op *grouped;
+
+int ncclGroupStart(void)
+{
+    depth++;
+    return OK;
+}
+
+int ncclGroupEnd(void)
+{
+    if (depth-- != 1 || !grouped)
+        return depth < 0 ? USAGE : OK;
+    Comm *c = grouped->comm;
+    c->begun = grouped;
+    grouped = NULL;
+    return begin(c);
+}
+
+/* All of a group have one communicator and stream here. */
+static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count, int type, int peer)
+{
+    if (!may_begin(c, size_of(type)) || peer < 0 || peer >= c->n)
+        return USAGE;
+    ncclGroupStart();
+    if (!grouped)
+        grouped = new_op(c, stream, MESSAGE, type, SUM);
+    if (grouped->comm != c || grouped->stream != stream)
+        return USAGE;
+    add(grouped, sends, peer, at, count * size_of(type));
+    return ncclGroupEnd();
+}
+
+int ncclSend(uint64_t from, size_t count, int type, int peer, Comm *c, Stream *stream)
+{
+    return message(c, stream, 1, from, count, type, peer);
+}
+
+int ncclRecv(uint64_t to, size_t count, int type, int peer, Comm *c, Stream *stream)
+{
+    return message(c, stream, 0, to, count, type, peer);
+}
+
+/* ---- communicators ---- */
+
+int ncclGetVersion(int *ret_version)
+{
+    *ret_version = (int)standin_setting("nccl=", 22809);
+    return OK;
+}
+
+int ncclGetUniqueId(Id *ret_id)
+{
+    const int fd = memfd_create("nccl", MFD_CLOEXEC);
+    *ret_id = (Id){.pid = getpid(), .fd = fd};
+    return fd >= 0 && ftruncate(fd, sizeof(World)) == 0 ? OK : SYSTEM;
+}
+
+static int does_block(const Config *config) { return config->magic != 0xcafebeef || config->blocking != 0; }
+
+int ncclCommInitRankConfig(Comm **ret_comm, int n, Id id, int me, Config *config)
+{
+    char path[64];
+    if (n < 1 || n > MOST || me < 0 || me >= n || does_block(config))
+        return INVALID;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", id.pid, id.fd);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    World *world =
+        fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (world == MAP_FAILED)
+        return SYSTEM;
+    close(fd);
+    Comm *c = calloc(1, sizeof *c);
+    *c = (Comm){.world = world, .region = &world->regions[0], .n = n, .me = me, .is_new = 1};
+    for (int m = 0; m < n; m++)
+        c->ranks[m] = m;
+    world->device[me] = standin_device();
+    atomic_fetch_add(&world->joined, 1);
+    *ret_comm = c;
+    return begin(c);
+}
+
+int ncclCommSplit(Comm *c, int color, int key, Comm **ret_comm, Config *config)
+{
+    if (!may_begin(c, 1) || does_block(config) || c->n_split + 1 == REGIONS || c->region != c->world->regions)
+        return USAGE;
+    Region *region = &c->world->regions[++c->n_split];
+    region->color[c->me] = color;
+    region->key[c->me] = key;
+    atomic_fetch_add(&region->came, 1);
+    *ret_comm = NULL;
+    c->split = ret_comm;
+    return begin(c);
+}
+
+/* Those of my color, by key. */
+static Comm *part_of(const Comm *c)
+{
+    Region *region = &c->world->regions[c->n_split];
+    Comm *part = calloc(1, sizeof *part);
+    *part = (Comm){.world = c->world, .region = region};
+    for (int m = 0; m < c->n; m++) {
+        int at = part->n;
+        if (region->color[m] != region->color[c->me])
+            continue;
+        for (; at > 0 && region->key[part->ranks[at - 1]] > region->key[m]; at--)
+            part->ranks[at] = part->ranks[at - 1];
+        part->ranks[at] = m;
+        part->n++;
+    }
+    while (part->ranks[part->me] != c->me)
+        part->me++;
+    begin(part);
+    return part;
+}
+
+/* Whether what the communicator is at depends on others who have not come. */
+static int waits(const Comm *c)
+{
+    return (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
+           (c->split && atomic_load(&c->world->regions[c->n_split].came) < (uint32_t)c->n);
+}
+
+static int check_devices(const Comm *c)
+{
+    for (int a = 0; a < c->n; a++)
+        for (int b = 0; b < a; b++)
+            if (c->world->device[a] == c->world->device[b])
+                return USAGE;
+    return OK;
+}
+
+int ncclCommGetAsyncError(Comm *c, int *ret_state)
+{
+    if (c->state == PROGRESS && !waits(c) && c->polls-- <= 0) {
+        c->state = c->is_new ? check_devices(c) : OK;
+        c->is_new = 0;
+        if (c->split && c->world->regions[c->n_split].color[c->me] >= 0)
+            *c->split = part_of(c);
+        c->split = NULL;
+        if (c->begun && standin_begin_try(c->begun->stream, attempt, &c->begun, sizeof c->begun) != 0)
+            c->state = 1;
+        c->begun = NULL;
+    }
+    *ret_state = c->state;
+    return OK;
+}
+
+int ncclCommFinalize(Comm *c)
+{
+    if (!may_begin(c, 1))
+        return USAGE;
+    c->is_over = 1;
+    return begin(c);
+}
+
+/* Work may still know it: it is there as long as the process. */
+int ncclCommDestroy(Comm *c) { return c->is_over && c->state == OK ? OK : USAGE; }
+
+int ncclCommAbort(Comm *c)
+{
+    c->is_aborted = c->is_over = 1;
+    return OK;
+}
+
+const char *ncclGetErrorString(int error)
+{
+    return error == USAGE     ? "invalid usage"
+           : error == INVALID ? "invalid argument"
+           : error == REMOTE  ? "remote error"
+                              : "internal error";
+}
+
+const char *ncclGetLastError(Comm *c)
+{
+    (void)c;
+    return "";
+}

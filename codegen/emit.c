@@ -162,7 +162,7 @@ static void emit_source(DtEmit *e, const DtOp *op)
         const bool is_own = store->kind == DT_STORE_RINGBUF && !e->module->pipeline;
         const DtPlace place = is_own ? dt_ringbuf_memory(e, store->type) : e->stores[store->index];
         dt_place_set(e, op->out[0],
-                     store->terms ? dt_place_run(e, &place, dt_entry_stored(store), store->type) : place);
+                     store->terms ? dt_place_run(e, &place, dt_store_memory_type(store), store->type) : place);
         return;
     }
     for (uint32_t i = 0; i < e->inputs.n; i++)

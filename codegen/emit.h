@@ -337,7 +337,6 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
-const DtType *dt_entry_stored(const DtStore *store);         /* what its memory holds: DtStore.terms */
 void dt_entry_store(DtEmit *e, const DtStore *store);        /* memory and record of a parameter, gradient, ... */
 void dt_entry_begin(DtEmit *e);                              /* what follows, up to dt_finish_entry, is one entry */
 /* Where each result goes; name: of the plan's entry. */

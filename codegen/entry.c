@@ -66,22 +66,10 @@ static void mark_stores(DtEmit *e)
     }
 }
 
-const DtType *dt_entry_stored(const DtStore *store)
-{
-    const DtType *type = store->type;
-    DtAxis axes[DT_MAX_RANK];
-    if (!store->terms)
-        return type;
-    memcpy(axes, type->axes, type->rank * sizeof axes[0]);
-    axes[type->rank - 1].n_split = 0;
-    memset(axes[type->rank - 1].split, 0, sizeof axes[0].split);
-    return dt_type_plain(type->dtype, type->rank, axes);
-}
-
 /* The memory of a store that lies in no other; the same if asked again. */
 static uint32_t memory_of(DtEmit *e, const DtStore *store)
 {
-    const DtType *type = dt_entry_stored(store);
+    const DtType *type = dt_store_memory_type(store);
     int64_t bytes = dt_place_bytes(e, type);
     if (!e->stores[store->index].set)
         e->stores[store->index] = dt_place_dense(e, type, dt_place_fixed(e, store->path, arena_of(store), bytes));

@@ -704,3 +704,15 @@ const char *dt_graph_source_name(const DtFunc *func)
     const char *end = func->name ? strpbrk(func->name, ".#$") : NULL;
     return end ? dt_intern_n(func->name, (size_t)(end - func->name)) : func->name;
 }
+
+const DtType *dt_store_memory_type(const DtStore *store)
+{
+    const DtType *type = store->type;
+    DtAxis axes[DT_MAX_RANK];
+    if (!store->terms)
+        return type;
+    memcpy(axes, type->axes, type->rank * sizeof axes[0]);
+    axes[type->rank - 1].n_split = 0;
+    memset(axes[type->rank - 1].split, 0, sizeof axes[0].split);
+    return dt_type_plain(type->dtype, type->rank, axes);
+}

@@ -562,6 +562,8 @@ const char *dt_entry_draws(const DtEntryPoint *entry);
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
 /* "attention" of "attention.2.fwd"; library functions carry their own name. */
 const char *dt_graph_source_name(const DtFunc *func);
+/* What the memory of a store holds: its type, or all runs of it (terms). */
+const DtType *dt_store_memory_type(const DtStore *store);
 
 /* ---- meaning (means.c) ---- */
 

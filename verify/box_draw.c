@@ -88,13 +88,43 @@ bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole)
 
 /* ---- operands ---- */
 
-/* Some lines of a mask hide all, others nothing. Every other draw has the opposite of the one before, so that each
- * element is both. */
-static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at)
+static uint64_t whole_elements(const BoxShape *shape)
+{
+    uint64_t n = 1;
+    for (uint32_t k = 0; k < shape->rank; k++)
+        n *= (uint64_t)shape->axes[k].extent;
+    return n;
+}
+
+static uint32_t bits_of_elements(const BoxShape *shape)
+{
+    uint32_t bits = 0;
+    while (bits < 63 && whole_elements(shape) > (uint64_t)1 << bits)
+        bits++;
+    return bits;
+}
+
+/* The element's number in an order of the argument's own: one to one on so many bits. */
+static uint64_t shuffled(uint64_t linear, uint32_t bits, uint64_t seed)
+{
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    const uint64_t x = (linear * (seed | 1) + (seed >> 32)) & mask;
+    return ((x ^ x >> (bits + 1) / 2) * (seed >> 16 | 1)) & mask;
+}
+
+/* First, some lines of a mask hide all, others nothing. Then come the bits of each element's number, so that any two
+ * elements are once told apart: one in the other's place is noticed, not only likely to be. Every other draw has the
+ * opposite of the one before, so that each element is both. */
+static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at, uint64_t linear)
 {
     const uint64_t tries = b->seed - b->number,
                    seed = dt_residue_mix(dt_residue_mix(b->r->hash + b->number / 2, tries), argument);
     const bool turned = b->number % 2;
+    const uint32_t pair = b->number / 2, bits = bits_of_elements(shape);
+    if (pair >= 2 && pair < 2 + bits) {
+        const uint64_t order = dt_residue_mix(dt_residue_mix(b->r->hash, tries), argument);
+        return (shuffled(linear, bits, order) >> (pair - 2) & 1) != turned;
+    }
     uint64_t hash = seed;
     for (uint32_t k = 0; k < shape->rank; k++)
         hash = dt_residue_mix(hash, (uint64_t)at[k]);
@@ -106,14 +136,6 @@ static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, co
             return (line % 8 == 1) != turned;
     }
     return (hash % (2 + b->number / 2 % 3) != 0) != turned;
-}
-
-static uint64_t whole_elements(const BoxShape *shape)
-{
-    uint64_t n = 1;
-    for (uint32_t k = 0; k < shape->rank; k++)
-        n *= (uint64_t)shape->axes[k].extent;
-    return n;
 }
 
 static DtResidue draw_number(const Box *b, const BoxShape *shape, uint64_t hash)
@@ -147,7 +169,7 @@ static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument
         linear = linear * (uint64_t)shape->axes[k].extent + (uint64_t)at[k];
     }
     if (shape->is_bool)
-        return dt_residue_whole(draw_bool(b, shape, argument, at));
+        return dt_residue_whole(draw_bool(b, shape, argument, at, linear));
     if (!shape->is_float)
         return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
     if (b->ties)
@@ -190,8 +212,9 @@ void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
 }
 
 /* One for each order of constants and other numbers, or more, where few ranks have rows of their own; as many as
- * arguments that are integers need to be each of them, twice, to meet others, and numbers that become integers. With
- * ties, so many that each element is each constant, or that one of many is. */
+ * arguments that are integers need to be each of them, twice, to meet others, and numbers that become integers; as many
+ * as tell the elements of masks apart. With ties, so many that each element is each constant, or that one of many
+ * is. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
     const bool compares = b->r->n_known > 1; /* 0 always is */
@@ -201,7 +224,9 @@ bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32
     for (uint32_t i = 0; i < func->n_args; i++) {
         const BoxShape *shape = dt_boxsmall_shape(b, func->args.at[i]);
         const uint64_t n = whole_elements(shape),
-                       each = shape->is_float || shape->is_bool ? 0 : 2 * (b->integers.n / n + 1);
+                       each = shape->is_float  ? 0
+                              : shape->is_bool ? 2 * (2 + (uint64_t)bits_of_elements(shape))
+                                               : 2 * (b->integers.n / n + 1);
         wanted = each > wanted ? each : wanted;
         fewest = shape->is_float && n < fewest ? n : fewest;
     }

@@ -361,7 +361,7 @@ BUGS = [
      "push_wait(e, op, late_event(e, func, maker), 0);", "(void)func;", ["late", "late cut"], "plan"),
     ("a late sum is another rank's run", "codegen/exchange.c",
      "const DtPlace to = dt_place_run(e, from, x, y);", "const DtPlace to = *from;", ["late cut"], "plan"),
-    ("a rank's terms have room for its run alone", "codegen/entry.c", "    if (!store->terms)\n        return type;\n",
+    ("a rank's terms have room for its run alone", "ir/graph.c", "    if (!store->terms)\n        return type;\n",
      "    if (store)\n        return type;\n", ["late cut"], "abort"),
     ("what ranks share is cut before its gradients cross", "passes/zero/zero.c",
      "!z->buckets.module->pipeline && crosses(z, param);", "!z->buckets.module->pipeline;", ["master"], "abort"),

@@ -5,7 +5,14 @@
  * integer is a decision that nobody can foresee: it becomes one of these, the same wherever the same number does. */
 #include "verify/box_internal.h"
 
-enum { LEAST_DRAWS = 3, MOST_DRAWS = 1000, MOST_INTEGERS = 4096, CASTS = 1 << 10, MOST_CASTS = 1 << 16 };
+enum {
+    LEAST_DRAWS = 3,
+    BOOL_DRAWS = 100,
+    MOST_DRAWS = 1000,
+    MOST_INTEGERS = 4096,
+    CASTS = 1 << 10,
+    MOST_CASTS = 1 << 16,
+};
 
 struct BoxCast {
     DtResidue x;
@@ -96,38 +103,18 @@ static uint64_t whole_elements(const BoxShape *shape)
     return n;
 }
 
-static uint32_t bits_of_elements(const BoxShape *shape)
-{
-    uint32_t bits = 0;
-    while (bits < 63 && whole_elements(shape) > (uint64_t)1 << bits)
-        bits++;
-    return bits;
-}
-
-/* The element's number in an order of the argument's own: one to one on so many bits. */
-static uint64_t shuffled(uint64_t linear, uint32_t bits, uint64_t seed)
-{
-    const uint64_t mask = ((uint64_t)1 << bits) - 1;
-    const uint64_t x = (linear * (seed | 1) + (seed >> 32)) & mask;
-    return ((x ^ x >> (bits + 1) / 2) * (seed >> 16 | 1)) & mask;
-}
-
-/* First, some lines of a mask hide all, others nothing. Then come the bits of each element's number, so that any two
- * elements are once told apart: one in the other's place is noticed, not only likely to be. Every other draw has the
- * opposite of the one before, so that each element is both. */
-static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at, uint64_t linear)
+/* In half of the draws some lines of a mask hide all, others nothing; in the others each element is a bit of its own.
+ * Every other draw has the opposite of the one before, so that each element is both. */
+static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at)
 {
     const uint64_t tries = b->seed - b->number,
                    seed = dt_residue_mix(dt_residue_mix(b->r->hash + b->number / 2, tries), argument);
     const bool turned = b->number % 2;
-    const uint32_t pair = b->number / 2, bits = bits_of_elements(shape);
-    if (pair >= 2 && pair < 2 + bits) {
-        const uint64_t order = dt_residue_mix(dt_residue_mix(b->r->hash, tries), argument);
-        return (shuffled(linear, bits, order) >> (pair - 2) & 1) != turned;
-    }
     uint64_t hash = seed;
     for (uint32_t k = 0; k < shape->rank; k++)
         hash = dt_residue_mix(hash, (uint64_t)at[k]);
+    if (b->number / 2 % 2)
+        return (hash >> 32 & 1) != turned;
     for (uint32_t a = 0; a < shape->rank; a++) {
         uint64_t line = dt_residue_mix(seed, a);
         for (uint32_t k = 0; k < shape->rank; k++)
@@ -169,7 +156,7 @@ static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument
         linear = linear * (uint64_t)shape->axes[k].extent + (uint64_t)at[k];
     }
     if (shape->is_bool)
-        return dt_residue_whole(draw_bool(b, shape, argument, at, linear));
+        return dt_residue_whole(draw_bool(b, shape, argument, at));
     if (!shape->is_float)
         return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
     if (b->ties)
@@ -212,9 +199,9 @@ void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
 }
 
 /* One for each order of constants and other numbers, or more, where few ranks have rows of their own; as many as
- * arguments that are integers need to be each of them, twice, to meet others, and numbers that become integers; as many
- * as tell the elements of masks apart. With ties, so many that each element is each constant, or that one of many
- * is. */
+ * arguments that are integers need to be each of them, twice, to meet others, and numbers that become integers; and
+ * as many as masks need, whose elements tell one bit in two draws. With ties, so many that each element is each
+ * constant, or that one of many is. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
     const bool compares = b->r->n_known > 1; /* 0 always is */
@@ -225,7 +212,7 @@ bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32
         const BoxShape *shape = dt_boxsmall_shape(b, func->args.at[i]);
         const uint64_t n = whole_elements(shape),
                        each = shape->is_float  ? 0
-                              : shape->is_bool ? 2 * (2 + (uint64_t)bits_of_elements(shape))
+                              : shape->is_bool ? BOOL_DRAWS
                                                : 2 * (b->integers.n / n + 1);
         wanted = each > wanted ? each : wanted;
         fewest = shape->is_float && n < fewest ? n : fewest;

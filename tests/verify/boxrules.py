@@ -15,6 +15,7 @@ TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
     "r": "bf16[]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
+    "a": "bool[q=8]", "c": "bool[q=8]",
 }
 ADDS = """func adds : body @1:1-2 {
   arg %step.0 : i32[]
@@ -64,6 +65,15 @@ ROWS = [
     ("every third one for every second", False, "u", "f32[w=64]", "",
      ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
      ["iota[w]() : i32[w=64]", "const() : i32[] number=3", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"]),
+    # booleans tell one bit a draw
+    ("a mask with one element in another's place", False, "a", "bool[w=8]", "",
+     ["iota[w]() : i32[w=8]", "gather[q](%0, %1) : bool[w=8]"],
+     ["iota[w]() : i32[w=8]", "const() : i32[] number=6", "min(%1, %2) : i32[w=8]", "gather[q](%0, %3) : bool[w=8]"]),
+    ("a mask, looked up at its own places", True, "a", "bool[w=8]", "",
+     ["iota[w]() : i32[w=8]", "gather[q](%0, %1) : bool[w=8]"],
+     ["iota[w]() : i32[w=8]", "const() : i32[] number=7", "min(%1, %2) : i32[w=8]", "gather[q](%0, %3) : bool[w=8]"]),
+    ("one of two masks for both", False, "a c", "bool[q=8]", "",
+     ["and(%0, %1) : bool[q=8]"], ["and(%0, %0) : bool[q=8]"]),
     # S2: undefined on one side
     ("undefined where it is not, everywhere", False, "x", "f32[s=4096]", "",
      ["neg(%0) : f32[s=4096]"],

@@ -82,53 +82,18 @@ static bool is_delivered(DtEmit *e, const DtValue *value, const DtWanted *wanted
            (!wanted->accumulate || !e->scope->wanted[value->id]);
 }
 
-static void deliver_one(DtEmit *e, DtValue *value, const DtWanted *wanted, const DtPlace *staged)
-{
-    if (is_delivered(e, value, wanted))
-        return;
-    if (!staged->set) {
-        dt_copy_value(e, value, &wanted->place, wanted->accumulate);
-        return;
-    }
-    DtPlace kept = *dt_place_find(e, value);
-    dt_place_set(e, value, *staged);
-    dt_copy_value(e, value, &wanted->place, false);
-    dt_place_set(e, value, kept);
-}
-
-/* Writes every result that is not where it is wanted yet: those that overwrite a carried input come last,
- * since the others may be that input. A result that is another carried input goes through a temporary
- * first, since that input's memory may be overwritten by a result before it. */
+/* Results that could not be written where they are wanted (dt_output_refuse); those that overwrite a carried input
+ * come last, since the others may be that input. All others are there: copies are in the text (pass `memory`). */
 void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
 {
     const DtFunc *func = e->scope->func;
-    DtPlace *staged = DT_NEW_ARRAY(e->scratch, DtPlace, n + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        DtValue *value = func->results.at[i];
-        const DtValue *root = dt_op_viewed(value);
-        const bool is_early = !wanted[i].set || (e->scope->early && e->scope->early[i]);
-        if (!is_early && wanted[i].old && !root->op && root != wanted[i].old &&
-            !is_delivered(e, value, &wanted[i])) {
-            staged[i] = dt_place_temporary(e, value->type, value->name);
-            dt_copy_value(e, value, &staged[i], false);
-        }
-    }
     for (int overwrites = 0; overwrites < 2; overwrites++)
-        for (uint32_t i = 0; i < n; i++)
-            if (wanted[i].set && (wanted[i].old != NULL) == overwrites &&
-                !(e->scope->early && e->scope->early[i]))
-                deliver_one(e, func->results.at[i], &wanted[i], &staged[i]);
-}
-
-/* Of an iteration: inputs that are also stacked, so that what is carried may be written in their place. */
-void dt_copy_deliver_inputs(DtEmit *e, uint32_t n, const DtWanted *wanted)
-{
-    const DtFunc *func = e->scope->func;
-    e->scope->early = DT_NEW_ARRAY(e->scratch, bool, n + 1);
-    for (uint32_t i = 0; i < n; i++)
-        if (wanted[i].set && !wanted[i].old && !func->results.at[i]->op &&
-            dt_place_find(e, func->results.at[i])) {
-            dt_copy_value(e, func->results.at[i], &wanted[i].place, wanted[i].accumulate);
-            e->scope->early[i] = true;
+        for (uint32_t i = 0; i < n; i++) {
+            DtValue *value = func->results.at[i];
+            if (!wanted[i].set || (wanted[i].old != NULL) != overwrites || is_delivered(e, value, &wanted[i]))
+                continue;
+            if (!e->scope->refused)
+                DT_BUG("result %u of `%s` is not where it belongs", i, func->name);
+            dt_copy_value(e, value, &wanted[i].place, wanted[i].accumulate);
         }
 }

@@ -140,7 +140,6 @@ static void emit_loop(DtEmit *e, const DtOp *op)
     e->scope = inner;
     const uint32_t n_begun = emit_begin(e);
     dt_scope_want(inner, n_results, wanted);
-    dt_copy_deliver_inputs(e, n_results, wanted);
     emit_ops(e, n_begun);
     dt_copy_deliver(e, n_results, wanted);
     e->scope = outer;
@@ -206,12 +205,12 @@ static void emit_product(DtEmit *e, const DtOp *op)
     dt_place_set(e, output.value, output.place);
 }
 
-/* Where another op needs it. */
+/* Where another op needs it, or a result belongs. */
 static void emit_copy(DtEmit *e, const DtOp *op)
 {
-    const DtPlace to = dt_place_own(e, op->out[0]);
-    dt_copy_value(e, op->in[0], &to, false);
-    dt_place_set(e, op->out[0], to);
+    const DtOutput output = dt_output_of(e, op->out[0]);
+    dt_copy_value(e, op->in[0], &output.place, output.accumulate);
+    dt_place_set(e, op->out[0], output.place);
 }
 
 /* The ops of a call, or of its fused form, in place; tiles: as attention in tiles, false if it has another shape. */

@@ -98,7 +98,7 @@ typedef struct DtScope {
     const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
-    bool *early;           /* by result: an input, which is written where it is wanted before all ops; NULL: none is */
+    bool refused;          /* some result could not be written where it is wanted */
     const DtLoop *loop;    /* NULL: an entry, a call or a kernel */
     const DtOp *op;        /* the loop, call, when or fused op; NULL: an entry */
     uint32_t reg;          /* of the loop */
@@ -249,10 +249,8 @@ const DtOp *dt_scope_done(DtEmit *e, const DtValue *started); /* its `done`; NUL
 /* copy.c */
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
 void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
-/* Writes the first n results of the function where they are wanted and are not yet. inputs: before its ops, those
- * that are inputs and are stacked, too. */
+/* Writes the first n results of the function where they are wanted, if that was refused. */
 void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
-void dt_copy_deliver_inputs(DtEmit *e, uint32_t n, const DtWanted *wanted);
 
 /* emit.c */
 void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results where wanted */

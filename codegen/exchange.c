@@ -3,7 +3,7 @@
  * those that are only started.
  *
  * Blocks are views of memory as it is (ir/blocks.h). An operand that has to be dense for that, and is not, was copied
- * by pass `memory`; a result that has to be, and should go where it cannot be, is copied there afterwards. */
+ * by pass `memory`; so was a result that has to be, and should go where it cannot be. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
@@ -262,8 +262,8 @@ static void emit_late(DtEmit *e, const DtOp *op)
     if (!wanted || !wanted->accumulate)
         DT_BUG("a late sum is of no result that micro-batches add up");
     if (e->scope->wanted[op->in[0]->id])
-        dt_copy_value(e, op->in[0], &wanted->place, true);
-    e->scope->wanted[op->in[0]->id] = e->scope->wanted[value->id] = NULL;
+        DT_BUG("the term of a late sum is not added where that lies");
+    e->scope->wanted[value->id] = NULL;
     if (e->scope->loop)
         push_wait(e, op, event, 0);
     const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1, .count = 1};
@@ -342,6 +342,14 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
         note_exchange(e, op, to, in_place);
 }
 
+static DtOutput output_of(DtEmit *e, const DtOp *op, bool dense)
+{
+    const DtOutput output = dt_output_of(e, event_result(e, op));
+    if (output.accumulate || (dense && !dt_place_is_dense(&output.place, op->out[0]->type, &e->module->mesh)))
+        DT_BUG("`%s` cannot write where it belongs", dt_op_info[op->kind].text);
+    return output;
+}
+
 /* Where the operand lies, which has to be dense: if callers disagree on how it lies, a copy. */
 static DtPlace dense_operand(DtEmit *e, const DtOp *op)
 {
@@ -358,13 +366,10 @@ static DtPlace dense_operand(DtEmit *e, const DtOp *op)
 
 static void emit_all_reduce(DtEmit *e, const DtOp *op)
 {
-    const DtMesh *mesh = &e->module->mesh;
     const DtPlace from = dense_operand(e, op);
-    DtOutput output = dt_output_of(e, event_result(e, op));
-    if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
-        dt_output_refuse(e, &output);
+    DtOutput output = output_of(e, op, true);
     dt_output_take(e, &output);
-    if (output.old && output.old->op)
+    if (output.old && !output.wished)
         output.place = from;
     dt_exchange_sum(e, &output.place, &from, op->mesh, (DtReduce)op->in[0]->type->pending, op);
     start_event(e, op, &output.place, &from);
@@ -376,21 +381,19 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind)
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     DtPlace from = *dt_copy_require(e, op->in[0]);
-    DtOutput output = dt_output_of(e, event_result(e, op));
+    const DtOutput output = output_of(e, op, false);
     DtBlocks found;
     int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
     int64_t count = mine < theirs ? mine : theirs;
     if (kind == DT_INST_ALL_TO_ALL)
         for (uint32_t m = 0; m < mesh->n; m++)
             count /= op->mesh >> m & 1 ? mesh->axes[m].size : 1;
-    if (output.accumulate)
-        dt_output_refuse(e, &output);
     if (!dt_blocks_find(op, mesh, &from.view, &output.place.view, true, &found)) {
         from = dense_operand(e, op);
-        if (!dt_place_is_dense(&output.place, y, mesh))
-            dt_output_refuse(e, &output);
-        if (!dt_blocks_find(op, mesh, &from.view, &output.place.view, false, &found))
-            DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
+        if (!dt_place_is_dense(&output.place, y, mesh) ||
+            !dt_blocks_find(op, mesh, &from.view, &output.place.view, false, &found))
+            DT_BUG("`%s` cannot write where it belongs, or over more than %d mesh axes", dt_op_info[op->kind].text,
+                   DT_PLAN_COORDS);
     }
     add_blocks(e, op, kind, &output.place, &from, &found, count);
     note_exchange(e, op, &output.place, false);
@@ -403,9 +406,7 @@ static void emit_shift(DtEmit *e, const DtOp *op)
     const DtMesh *mesh = &e->module->mesh;
     const DtType *type = op->out[0]->type;
     const DtPlace from = dense_operand(e, op);
-    DtOutput output = dt_output_of(e, event_result(e, op));
-    if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
-        dt_output_refuse(e, &output);
+    const DtOutput output = output_of(e, op, true);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
     dt_inst_add(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_inst_group(e, op->mesh), 2, args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);

@@ -37,6 +37,7 @@ void dt_output_refuse(DtEmit *e, DtOutput *output)
     DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
     *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
     e->scope->wanted[output->value->id] = wanted;
+    e->scope->refused = true;
     output->place = dt_place_own(e, output->value);
     output->accumulate = false;
 }

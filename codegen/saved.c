@@ -13,7 +13,7 @@ static bool is_saved(const DtModule *module, const DtFunc *func, const DtValue *
                 (func->ops.at[i]->kind == DT_OP_LOOP || func->ops.at[i]->kind == DT_OP_RELABEL))
                 return true;
     for (uint32_t r = 0; r < func->results.n; r++) {
-        if (func->results.at[r] != out)
+        if (dt_op_copied(func->results.at[r]) != out)
             continue;
         if (func->kind == DT_FUNC_BODY)
             return true;

@@ -68,7 +68,7 @@ bool dt_scope_is_result(const DtEmit *e, const DtValue *value)
 {
     const DtScope *scope = e->scope;
     for (uint32_t i = 0; i < scope->func->results.n; i++)
-        if (scope->func->results.at[i] == value && !(scope->early && scope->early[i]))
+        if (scope->func->results.at[i] == value)
             return true;
     return false;
 }

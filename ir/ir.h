@@ -160,6 +160,9 @@ bool dt_op_is_started(const DtValue *value);
 /* The op that says `late` of which that is so; NULL: there is none. */
 const DtOp *dt_op_late(const DtValue *value);
 
+/* What the value is a copy of, or a copy of a copy; itself if it is none. */
+const DtValue *dt_op_copied(const DtValue *value);
+
 /* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
 const DtValue *dt_op_made(const DtValue *value);
 

@@ -110,6 +110,13 @@ const DtOp *dt_op_late(const DtValue *value)
     return op && op->late ? op : NULL;
 }
 
+const DtValue *dt_op_copied(const DtValue *value)
+{
+    while (value->op && value->op->kind == DT_OP_COPY)
+        value = value->op->in[0];
+    return value;
+}
+
 const DtValue *dt_op_made(const DtValue *value)
 {
     const bool is_fused = value->op && value->op->kind == DT_OP_FUSED;

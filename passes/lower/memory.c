@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory: results that are written over values that nobody reads any more; in which order the axes of others lie
  * (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
- * something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c).
+ * something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c), and what is
+ * copied to where results belong (memory_results.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -24,14 +25,14 @@
  * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies,
  * DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of values; a copy has that of its operand (DtValue.final). */
 #include "passes/lower/memory.h"
+#include "passes/lower/order.h"
 #include "passes/passes.h"
 
 static const uint32_t at_end = UINT32_MAX;
 
 /* ---- who reads what, where results go ---- */
 
-/* Inputs of an iteration that are stacked, too, are copied ahead of all ops. */
-static bool is_early(const DtLoop *loop, const DtValue *result, uint32_t i)
+bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i)
 {
     return loop && !result->op && i >= loop->n_carried;
 }
@@ -45,7 +46,7 @@ static void list_reads(DtMemory *m)
         DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++) {
             const DtValue *in = op->in[k];
-            m->reads[in->id]++;
+            m->reads[in->id] += !op->late; /* that is in the result's memory */
             m->folded[in->id] = m->folded[in->id] || op->kind == DT_OP_FOLD;
             m->last[dt_op_viewed(in)->id] = i;
         }
@@ -55,11 +56,11 @@ static void list_reads(DtMemory *m)
         m->last[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
     }
     for (uint32_t i = 0; i < func->results.n; i++)
-        if (!is_early(loop, func->results.at[i], i))
+        if (!dt_memory_is_early(loop, func->results.at[i], i))
             m->last[dt_op_viewed(func->results.at[i])->id] = at_end;
 }
 
-static DtValue *param_of(const DtFunc *func, const DtStore *store)
+DtValue *dt_memory_param(const DtFunc *func, const DtStore *store)
 {
     for (uint32_t i = 0; store && i < func->ops.n; i++)
         if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
@@ -90,7 +91,10 @@ static void list_wishes(DtMemory *m)
         if (loop && i < loop->n_carried)
             wish->old = m->func->inputs.at[1 + i];
         else if (entry && !wish->accumulate)
-            wish->old = param_of(m->func, entry->results.at[i].store);
+            wish->old = dt_memory_param(m->func, entry->results.at[i].store);
+        const DtOp *late = dt_memory_late(value);
+        if (late) /* its term is added there */
+            m->wish[late->in[0]->id] = *wish;
     }
 }
 
@@ -291,6 +295,19 @@ static void forget(DtFunc *func)
     }
 }
 
+/* Nobody said which numbers its values have: neither `fuse` nor `order` did anything to it. */
+static bool is_unnumbered(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (func->inputs.at[i]->final)
+            return false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            if (dt_op_made(func->ops.at[i]->out[k])->final)
+                return false;
+    return true;
+}
+
 static size_t count_operands(const DtFunc *func)
 {
     size_t n = 0;
@@ -317,11 +334,14 @@ static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassConte
                        .folded = DT_NEW_ARRAY(arena, bool, n),
                        .at = DT_NEW_ARRAY(arena, const int64_t *, n)};
     forget(func);
+    if (is_unnumbered(func))
+        dt_order_finals(func);
     list_reads(&memory);
     list_wishes(&memory);
     dt_memory_parts(&memory);
     write_over(&memory);
     dt_memory_walk(&memory);
+    dt_memory_results(&memory);
     dt_arena_free(arena);
     return memory.changed;
 }

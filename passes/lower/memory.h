@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of pass `memory`: memory.c (what is written over what), memory_walk.c (where values lie, function
- * by function), memory_lies.c (the order of axes of temporaries) and memory_copy.c (copies of operands). */
+ * by function), memory_lies.c (the order of axes of temporaries), memory_copy.c (copies of operands) and
+ * memory_results.c (copies of results). */
 #ifndef DT_PASSES_MEMORY_H
 #define DT_PASSES_MEMORY_H
 
@@ -16,7 +17,8 @@ extern const int64_t dt_memory_unknown[];
 typedef struct DtMemoryWish {
     bool set, accumulate; /* of an entry: it is added up over micro-batches */
     bool adds;            /* to what lies there */
-    bool drops;           /* the place is of no use: the value is another result, too, and that one is added to this */
+    bool drops;           /* the place is of no use: what makes the value cannot write there; or what is made is added
+                           * to what lies there, and the value is another result, too */
     bool part, packed;    /* of what a concat, a `pack` or a ring buffer holds; of a `pack` */
     DtValue *old;         /* what lies there until then */
     const int64_t *strides; /* NULL: dense */
@@ -27,6 +29,7 @@ typedef struct DtMemoryCall {
     const DtLoop *loop;        /* NULL: it is no body */
     const DtEntryPoint *entry; /* NULL: it is none */
     bool called, *adds;        /* by result: to what lies there */
+    bool leaves;               /* a `when` does: results stay where they are */
     const int64_t **inputs, **results;
 } DtMemoryCall;
 
@@ -50,8 +53,17 @@ typedef struct DtMemory {
 
 /* memory_parts.c: what lies in what: DtOp.holds, and the wishes of what is held. */
 void dt_memory_parts(DtMemory *m);
+/* What makes the value cannot write it where it goes: it is copied there. */
+void dt_memory_drop(DtMemory *m, const DtValue *value);
+/* Ops of what is gathered ahead, which come before all else that an iteration does. */
+bool dt_memory_is_ahead(DtOpKind kind);
 
-/* memory.c: what the op makes; of communication that is started, what there is when it is done. */
+/* memory.c: whether the result is an input of an iteration that is stacked, too: it is copied ahead of all ops. */
+bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i);
+/* The store's value when the function begins; NULL: it is not read. */
+DtValue *dt_memory_param(const DtFunc *func, const DtStore *store);
+
+/* What the op makes; of communication that is started, what there is when it is done. */
 DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
 
 /* memory_walk.c: where the values of m's function lie once DtValue.over is known, in the order of its ops: temporaries
@@ -77,5 +89,13 @@ void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view);
 void dt_memory_copies(DtMemory *m, DtOp *op);
 /* The same of an exchange between ranks, and places its result. */
 void dt_memory_exchange(DtMemory *m, DtOp *op);
+
+
+/* memory_results.c: results that do not lie where they belong are copied there. */
+void dt_memory_results(DtMemory *m);
+/* Whether what makes the value writes it where it belongs. */
+bool dt_memory_lands(const DtMemory *m, const DtValue *value);
+/* The sum of what micro-batches add up, if the result is one, or is its `done`; else NULL. */
+const DtOp *dt_memory_late(const DtValue *result);
 
 #endif

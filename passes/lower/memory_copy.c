@@ -76,6 +76,8 @@ static bool can_exchange(const DtMemory *m, const DtOp *op, const DtView *from, 
 
 void dt_memory_exchange(DtMemory *m, DtOp *op)
 {
+    if (op->late && !dt_memory_lands(m, op->in[0]))
+        copy_operand(m, op, 0, NULL);
     DtValue *in = op->in[0], *out = dt_memory_result(m, op, 0);
     const DtMemoryWish *wish = &m->wish[out->id];
     const bool there = dt_memory_is_direct(m, out) && !wish->adds, knows = !there || wish->strides != dt_memory_unknown;
@@ -86,7 +88,10 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
     const bool can = op->copies || can_exchange(m, op, &from, &to);
     if (!can && !is_dense(m, in->type, &from))
         copy_operand(m, op, 0, NULL);
-    const bool lands = there && (can || is_dense(m, out->type, &to)); /* else it is copied where it goes */
+    const bool left = op->starts && !m->done[op->out[0]->id]; /* the loop goes on with it, where it lies */
+    const bool lands = there && (op->copies ? left : can || is_dense(m, out->type, &to));
+    if (!lands && !op->late)
+        dt_memory_drop(m, out);
     if (!lands && !op->copies)
         m->at[out->id] = NULL;
     if (!lands && (op->copies || out->over != op->in[0]))

@@ -29,6 +29,16 @@ static void wish_part(DtMemory *m, const DtValue *value, const int64_t *strides)
     m->wish[value->id] = (DtMemoryWish){.set = true, .part = true, .strides = strides};
 }
 
+void dt_memory_drop(DtMemory *m, const DtValue *value)
+{
+    m->wish[value->id].drops = true;
+    for (uint32_t i = 0; m->wish[value->id].part && i < m->func->ops.n; i++) {
+        const DtOp *op = m->func->ops.at[i];
+        for (uint32_t k = 0; op->holds && k < op->n_in; k++)
+            op->holds[k] = op->holds[k] && op->in[k] != value;
+    }
+}
+
 /* ---- buckets ---- */
 
 /* A stacked temporary is left to the pack itself. */
@@ -55,8 +65,7 @@ static void join_pack(DtMemory *m, DtOp *op)
 
 /* ---- ring buffers ---- */
 
-/* Ops of what is gathered ahead, which come before all else that an iteration does. */
-static bool is_ahead(DtOpKind kind)
+bool dt_memory_is_ahead(DtOpKind kind)
 {
     return kind == DT_OP_TURN || kind == DT_OP_AT || kind == DT_OP_WHEN || kind == DT_OP_RINGBUF ||
            kind == DT_OP_RINGBUF_PUT || kind == DT_OP_RINGBUF_GET || kind == DT_OP_RINGBUF_TURN;
@@ -68,7 +77,7 @@ static bool is_there(const DtMemory *m, const DtValue *ringbuf)
     uint32_t n = 0;
     while (ringbuf->op && ringbuf->op->n_in && dt_type_is_ringbuf(ringbuf->op->in[0]->type))
         ringbuf = ringbuf->op->in[0];
-    while (m->call->loop && n < m->func->ops.n && is_ahead(m->func->ops.at[n]->kind) &&
+    while (m->call->loop && n < m->func->ops.n && dt_memory_is_ahead(m->func->ops.at[n]->kind) &&
            m->func->ops.at[n] != ringbuf->op)
         n++;
     return !ringbuf->op || (m->call->loop && n < m->func->ops.n && m->func->ops.at[n] == ringbuf->op);

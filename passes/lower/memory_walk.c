@@ -182,6 +182,7 @@ static void place_op(DtMemory *m, DtOp *op)
         return;
     case DT_OP_WHEN:
         say_call(m, op, op->func);
+        dt_memory_call(m->calls, m->kept, op->func)->leaves = true;
         for (uint32_t i = 0; i < op->n_out; i++)
             m->at[op->out[i]->id] = m->at[op->in[(op->ranges ? 1 : 0) + i]->id];
         return;

@@ -32,7 +32,7 @@
 
 #include "base/intern.h"
 
-static void number_values(DtFunc *func)
+void dt_order_finals(DtFunc *func)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < func->inputs.n; i++, n++)
@@ -105,7 +105,7 @@ bool dt_pass_order(DtModule *module, const DtPassContext *context)
         return false;
     for (uint32_t i = 0; i < module->funcs.n; i++)
         if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)
-            number_values(module->funcs.at[i]);
+            dt_order_finals(module->funcs.at[i]);
     if (has_any(module, dt_order_is_ahead))
         write_gathers(module);
     dt_order_starts(module);

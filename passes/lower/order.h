@@ -112,4 +112,7 @@ uint32_t *dt_order_numbers(DtArena *arena, const DtFunc *func);
 /* Exchanges of all functions are started where their operands are made and done where their results are read. */
 void dt_order_starts(DtModule *module);
 
+/* order.c: each value says which number it has; one that says so already keeps it. */
+void dt_order_finals(DtFunc *func);
+
 #endif

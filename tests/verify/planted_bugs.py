@@ -88,6 +88,35 @@ train {
   steps = 2
 }
 """
+# Values that a loop carries change places.
+TURNED = """include "std.dsl"
+dim batch = 4, embed = 8, layers = 3
+model m(x[batch, embed]) -> [batch, embed] {
+  param w[embed] = normal(0.5)
+  y = x * w
+  z = tanh(x + w)
+  repeat h in layers {
+    p = y
+    y = z
+    z = tanh(p + w)
+    q = y
+    y = z
+    z = q
+  }
+  repeat g in layers {
+    p = y
+    y = z
+    z = p
+  }
+  return relu(y) + z * 0.5
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, embed](m(x) ** 2)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+"""
 ADAMW = "adamw(lr = 0.01, betas = (0.8, 0.95), eps = 1e-4, decay = 0.1, decay_if = rank > 1, clip = 0.05)"
 SGD = "sgd(lr = 0.1, momentum = 0.9, decay = 0.1, decay_if = rank > 1, clip = 0.05)"
 MASTER = "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)"
@@ -120,6 +149,8 @@ CASES.update({
     "halos of four": lambda: HALO + block(4, "mesh rows = 4\nshard height on rows"),
     "padded maximum": lambda: PADDED + block(3, "mesh context = 3\nshard seq on context (pad = 3)"),
     "padded zoo": lambda: zoo(ADAMW, 2, "mesh tensor = 2\nshard embed, hid on tensor (pad = 4)"),
+    "turned": lambda: TURNED,
+    "crooked": lambda: quick(2, "mesh data = 2\nshard batch on data", QUICK.replace("vocab=16", "vocab=257")),
     "tied": lambda: TIED + block(4, "mesh pipe = 2, data = 2\nshard batch on data\npipeline h on pipe\n"
                                     "micro batch = 2"),
     "zero 3": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nmicro batch = 2\n"
@@ -409,6 +440,32 @@ BUGS = [
     ("what is started is written over an operand that others read", "passes/lower/memory.c",
      "    if (op->starts)\n        return alone;\n", "    if (op->starts)\n        return true;\n",
      ["experts", "halo", "halos of four", "zoo, positions"], "plan"),
+    ("a result that lies elsewhere is not copied", "passes/lower/memory_results.c",
+     "                results[i] = copy_of(m, results[i], old[i]);", "                m->changed = true;",
+     ["zoo", "turned"], "abort"),
+    ("values that change places are copied over each other", "passes/lower/memory_results.c",
+     "        if (copied[i] && old[i] && is_overwritten(m, old, copied, results[i]))\n", "        if (false)\n",
+     ["turned"], "abort"),
+    ("a stacked input is copied when something else lies there", "passes/lower/memory_results.c",
+     "        if (copied[i] && m->call->loop && dt_memory_is_early(m->call->loop, results[i], i)) {\n",
+     "        if (copied[i] && m->call->loop && i > n) {\n", ["zoo", "pipeline"], "abort"),
+    ("what is carried is said to stay, whatever it is", "passes/lower/memory_results.c",
+     "    if (root != old)\n        return false;\n", "    if (root->op)\n        return false;\n", ["turned"], "abort"),
+    ("a copy does not add to what lies there", "codegen/emit.c",
+     "    dt_copy_value(e, op->in[0], &output.place, output.accumulate);\n",
+     "    dt_copy_value(e, op->in[0], &output.place, false);\n", ["two levels", "zero 3"], "plan"),
+    ("a copy is made of where it goes", "codegen/copy.c",
+     "dt_place_arg(e, from, false)};\n        dt_inst_add(e, DT_INST_COPY",
+     "dt_place_arg(e, to, false)};\n        dt_inst_add(e, DT_INST_COPY",
+     ["zoo", "turned"], "plan"),
+    ("an exchange is told to write where it cannot", "passes/lower/memory_copy.c",
+     "    if (!lands && !op->late)\n        dt_memory_drop(m, out);\n", "", ["two levels", "zero 3"], "abort"),
+    ("rows of a matrix overlap", "ir/view.c",
+     "        stride = lies->row && i == lies->first ? lies->row : stride * view.extent[d];",
+     "        stride = lies->row && i == lies->first ? lies->row / 2 : stride * view.extent[d];", ["crooked"], "plan"),
+    ("axes lie in an order that is not theirs", "ir/view.c",
+     "        const uint32_t d = lies->order[i];\n", "        const uint32_t d = lies->order[i ? i - 1 : 0];\n",
+     ["halos of four", "crooked"], "plan"),
     ("memory is another's before its last reader", "codegen/place.c",
      "    if (buffer->first == UINT32_MAX)\n        buffer->first = e->items.n;\n    buffer->last = e->items.n;\n",
      "    if (buffer->first == UINT32_MAX)\n        buffer->first = buffer->last = e->items.n;\n", ["zoo", "tensor"],

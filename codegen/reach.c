@@ -226,7 +226,8 @@ static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Block *bl
 
 static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block block)
 {
-    const DtOp *op = (value = dt_op_copied(value))->op;
+    value = dt_op_copied(value);
+    const DtOp *op = value->op;
     const DtDtype dtype = value->type->dtype;
     if ((dtype != DT_I32 && dtype != DT_BOOL) || r->visits++ >= MOST_VISITS)
         return any;

@@ -90,7 +90,6 @@ void dt_memory_copies(DtMemory *m, DtOp *op);
 /* The same of an exchange between ranks, and places its result. */
 void dt_memory_exchange(DtMemory *m, DtOp *op);
 
-
 /* memory_results.c: results that do not lie where they belong are copied there. */
 void dt_memory_results(DtMemory *m);
 /* Whether what makes the value writes it where it belongs. */

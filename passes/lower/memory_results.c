@@ -130,7 +130,7 @@ void dt_memory_results(DtMemory *m)
         seen[value->id] = true;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (copied[i] && m->call->loop && dt_memory_is_early(m->call->loop, results[i], i)) {
+        if (copied[i] && dt_memory_is_early(m->call->loop, results[i], i)) {
             copy_first(m, i, first++);
             copied[i] = false;
         }

@@ -609,6 +609,50 @@ static DtKForm form_of(const DtKernel *k)
                ? DT_KFORM_COLUMN : DT_KFORM_ROW;
 }
 
+/* Points of a piece, at least, and how many pieces of columns, or of rows of 64 lanes, are enough for any machine: the
+ * same for all, since results depend on them. */
+enum { COLUMN_PIECE = 64, ROW_PIECE = 1024, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4,
+       LANES = 64 };
+
+/* Nothing but reductions of what is read or computed for a point, and what is made of them. */
+static bool only_reduces(const DtKernel *k)
+{
+    const uint32_t inner = inner_mask(k);
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        const DtKNode *node = &k->nodes.at[i];
+        if (node->late || node->phase > 1)
+            return false;
+    }
+    for (uint32_t i = 0; i < k->stores.n; i++) {
+        if (k->nodes.at[k->stores.at[i].node].axes & inner)
+            return false;
+        for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+            if (k->stores.at[i].stride[a])
+                return false;
+    }
+    return inner != 0;
+}
+
+static void choose_pieces(DtKernel *k)
+{
+    const bool columns = k->form == DT_KFORM_COLUMN;
+    const int64_t least = columns ? COLUMN_PIECE : ROW_PIECE, unit = columns ? 1 : LANES;
+    int64_t items = 1, each = 1;
+    if (!only_reduces(k))
+        return;
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        *(a < k->n_outer ? &items : &each) *= k->extent[a];
+    const int64_t extent = k->extent[k->n_outer], enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / items;
+    int64_t most = each / least < enough ? each / least : enough;
+    if (most < LEAST_PIECES)
+        return;
+    const int64_t piece = (extent + most - 1) / most;
+    k->piece = k->n_outer + 1 == k->n_axes ? (piece + unit - 1) / unit * unit : piece;
+    k->pieces = (extent + k->piece - 1) / k->piece;
+    if (k->pieces < LEAST_PIECES)
+        k->pieces = k->piece = 0;
+}
+
 /* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a + 1. */
 static bool collapsible(const DtKernel *k, uint32_t a)
 {
@@ -692,6 +736,7 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     if (!build.k->special) {
         collapse(&build);
         build.k->form = form_of(build.k);
+        choose_pieces(build.k);
     }
     const DtOp *op = span_op(&build);
     build.k->span = op->span;

@@ -188,7 +188,8 @@ static uint32_t align_of(const DtEArg *arg)
 static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
-    k->symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
+    const char *symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
+    k->symbol = e->target->says_lines ? "dt_k" : symbol; /* it is printed again, if it is new */
     size_t body = e->target->print(k, e->module->diags, false, &text);
     uint64_t hash = dt_hash_bytes(text.at + body, text.len - body, dt_hash_text(k->name, 0));
     for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
@@ -196,6 +197,7 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
             dt_text_free(&text);
             return i;
         }
+    k->symbol = symbol;
     if (e->target->says_lines) {
         text.len = 0;
         e->target->print(k, e->module->diags, true, &text);

@@ -46,12 +46,17 @@ static const char *whole_extent(DtPrint *c, uint32_t axis)
     return dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
 }
 
+bool dt_print_in_pieces(const DtPrint *c, uint32_t axis) { return c->k->pieces && axis == c->k->n_outer; }
+
 uint32_t dt_print_open(DtPrint *c, uint32_t axis)
 {
     if (c->known >> axis & 1)
         return 0;
-    line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, c->extent(c, axis), axis,
-         c->k->axis[axis]);
+    if (dt_print_in_pieces(c, axis))
+        line(c, "for (int64_t i%u = from; i%u < to; i%u++) { /* %s */", axis, axis, axis, c->k->axis[axis]);
+    else
+        line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, c->extent(c, axis), axis,
+             c->k->axis[axis]);
     c->depth++;
     return 1;
 }
@@ -319,15 +324,20 @@ const char *dt_print_reduce(const DtKNode *node)
     return names[dt_dtype_is_float(node->dtype)][node->reduce];
 }
 
+const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, const char *y)
+{
+    const bool is_float = dt_dtype_is_float(node->dtype);
+    if (node->reduce == DT_REDUCE_SUM && is_float)
+        return dt_arena_printf(c->arena, "%s + %s", x, y);
+    return dt_arena_printf(c->arena, "%s(%s, %s)", node->reduce == DT_REDUCE_SUM ? "dt_iadd" : dt_print_reduce(node), x,
+                           y);
+}
+
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    if (node->reduce == DT_REDUCE_SUM && dt_dtype_is_float(node->dtype))
-        line(c, "s%u[%s] = s%u[%s] + n%u;", k, at, k, at, node->args[0]);
-    else if (node->reduce == DT_REDUCE_SUM)
-        line(c, "s%u[%s] = dt_iadd(s%u[%s], n%u);", k, at, k, at, node->args[0]);
-    else
-        line(c, "s%u[%s] = %s(s%u[%s], n%u);", k, at, dt_print_reduce(node), k, at, node->args[0]);
+    const char *lane = dt_arena_printf(c->arena, "s%u[%s]", k, at);
+    line(c, "%s = %s;", lane, dt_print_combine(c, node, lane, dt_arena_printf(c->arena, "n%u", node->args[0])));
 }
 
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase)

@@ -42,6 +42,8 @@ void dt_print_line(DtPrint *c, const char *format, ...) __attribute__((format(pr
 /* Loops over axes that are not known; how many braces are open then. */
 uint32_t dt_print_open(DtPrint *c, uint32_t axis);
 void dt_print_close(DtPrint *c, uint32_t n); /* that many braces */
+/* Whether a loop of that axis has the indices of a piece only: `from` to `to`. */
+bool dt_print_in_pieces(const DtPrint *c, uint32_t axis);
 _Noreturn void dt_print_fail(const DtPrint *c, const char *what); /* it has no text */
 
 const char *dt_print_type(const DtPrint *c, DtDtype dtype); /* in memory */
@@ -70,6 +72,7 @@ void dt_print_live(DtPrint *c, uint32_t k);  /* node k and what it is made of */
 const char *dt_print_identity(DtPrint *c, const DtKNode *node);
 const char *dt_print_reduce(const DtKNode *node);
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at);
+const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, const char *y); /* "x + y" */
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase); /* along rows, in that phase */
 
 /* print_special.c: a kernel whose order of work is part of its meaning, but for the loops of known axes; live: before

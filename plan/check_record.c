@@ -430,6 +430,10 @@ static bool check_launches(Check *check)
             launch->shared > 232448)
             return dt_check_fail(check, "LNCH", i, "%u blocks of %u threads and %u bytes", launch->blocks,
                                  launch->threads, launch->shared);
+        if (launch->finish > INT32_MAX || launch->workspace > DT_PLAN_WORKSPACE_MOST ||
+            !launch->finish != !launch->workspace)
+            return dt_check_fail(check, "LNCH", i, "%u blocks that finish with %llu bytes of workspace", launch->finish,
+                                 (unsigned long long)launch->workspace);
     }
     return true;
 }

@@ -34,6 +34,8 @@ void dt_logical_code(const DtPlan *plan, uint64_t ret_code[4])
         add_number(&digest, plan->launches[i].blocks);
         add_number(&digest, plan->launches[i].threads);
         add_number(&digest, plan->launches[i].shared);
+        add_number(&digest, plan->launches[i].finish);
+        add_number(&digest, plan->launches[i].workspace);
     }
     for (uint32_t i = 0; i < plan->n_codes; i++) {
         const DtPlanCode *code = &plan->codes[i];

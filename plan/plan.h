@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 14, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 15, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -157,10 +157,16 @@ typedef struct DtPlanKernel {
 /* LNCH: how a GPU starts the kernel of KERN's record of that number; none for kernels of processors. A unit has a
  * record of CODE for each target then, one behind the other and with one source, and KERN names the first. A kernel has
  * one argument: a struct of its addresses, then its integers, each of them 8 bytes; none of a sort: 8 bytes that it
- * does not read. */
+ * does not read. With `finish` it is two, started one behind the other: `symbol` DT_PLAN_PIECES in `blocks`, `symbol`
+ * DT_PLAN_FINISH in `finish`. Then, behind its addresses, that of the workspace, which nobody else touches between
+ * the two, and which may have any contents before. */
+#define DT_PLAN_PIECES "_pieces"
+#define DT_PLAN_FINISH "_finish"
+#define DT_PLAN_WORKSPACE_MOST (1 << 26) /* bytes */
 typedef struct DtPlanLaunch {
     uint32_t blocks, threads;  /* threads of a block: at most 1,024 */
-    uint32_t shared, reserved; /* bytes of memory that a block's threads share: at most 232,448 */
+    uint32_t shared, finish;   /* bytes of memory that a block's threads share: at most 232,448; blocks or 0 */
+    uint64_t workspace;        /* bytes */
 } DtPlanLaunch;
 
 /* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. epilogue (kinds.h): what else happens, at

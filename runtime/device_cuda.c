@@ -15,7 +15,8 @@ struct DtDeviceState {
     bool is_retained;
     DtCudaStream *stream;
     DtCudaModule **modules; /* by code unit; NULL: of another target */
-    DtCudaFunction **kernels;
+    DtCudaFunction **kernels, **finishes; /* the second launches of those that have two, else NULL */
+    uint64_t workspace;                   /* between the two */
     DtCudaProducts *products;
     DT_VEC(uint64_t) arenas; /* to free */
     DtCudaEvent **stamps;    /* --profile; made when they are first needed */
@@ -136,14 +137,14 @@ static DtStatus no_code(const DtDeviceState *state)
 
 /* The threads of a block that the kernel's text goes by, which says DT_KERNEL(symbol, blocks, threads, ..; 0: it says
  * nothing. */
-static uint32_t threads_of(const DtPlan *plan, uint32_t kernel)
+static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symbol)
 {
     const DtPlanCode *code = &plan->codes[plan->kernels[kernel].code];
     const char *text = (const char *)plan->blob + code->source;
     char begin[300], rest[64] = "";
     long long blocks;
     uint32_t threads = 0;
-    const int len = snprintf(begin, sizeof begin, "DT_KERNEL(%s, ", dt_plan_str(plan, plan->kernels[kernel].symbol));
+    const int len = snprintf(begin, sizeof begin, "DT_KERNEL(%s, ", symbol);
     const char *at = len < (int)sizeof begin ? memmem(text, code->source_len, begin, (size_t)len) : NULL;
     if (!at)
         return 0;
@@ -158,9 +159,12 @@ static DtStatus load_kernels(DtDeviceState *state)
     const DtCudaDriver *d = &state->driver;
     state->modules = DT_NEW_ARRAY(state->rank->memory, DtCudaModule *, plan->n_codes + 1);
     state->kernels = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
+    state->finishes = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
     for (uint32_t k = 0; k < plan->n_kernels; k++) {
-        const char *symbol = dt_plan_str(plan, plan->kernels[k].symbol);
-        const uint32_t code = code_for(state, plan->kernels[k].code), threads = threads_of(plan, k);
+        const bool finishes = plan->launches[k].finish > 0;
+        const char *name = dt_plan_str(plan, plan->kernels[k].symbol);
+        const char *symbol = finishes ? dt_arena_printf(state->rank->memory, "%s" DT_PLAN_PIECES, name) : name;
+        const uint32_t code = code_for(state, plan->kernels[k].code), threads = threads_of(plan, k, symbol);
         if (code == UINT32_MAX)
             return no_code(state);
         if (threads && threads != plan->launches[k].threads)
@@ -172,6 +176,10 @@ static DtStatus load_kernels(DtDeviceState *state)
                                                           plan->blob + plan->codes[code].binary);
         if (error == 0)
             error = d->module_function(&state->kernels[k], state->modules[code], symbol);
+        if (error == 0 && finishes) {
+            symbol = dt_arena_printf(state->rank->memory, "%s" DT_PLAN_FINISH, name);
+            error = d->module_function(&state->finishes[k], state->modules[code], symbol);
+        }
         if (error == 0 && plan->launches[k].shared > 0)
             error = d->function_set(state->kernels[k], DT_CUDA_FUNCTION_SHARED,
                                     (int)plan->launches[k].shared);
@@ -193,13 +201,20 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_pointers; i++)
         arguments[n++] = pointers[i].at;
-    n += n_pointers == 0;
+    if (launch->finish)
+        arguments[n++] = state->workspace;
+    n += n == 0;
     for (uint32_t i = 0; i < n_integers; i++)
         arguments[n++] = (uint64_t)integers[i];
     good(state,
          state->driver.launch(state->kernels[kernel], launch->blocks, 1, 1, launch->threads, 1, 1,
                               launch->shared, state->stream, parameters, NULL),
          "start a kernel");
+    if (launch->finish)
+        good(state,
+             state->driver.launch(state->finishes[kernel], launch->finish, 1, 1, launch->threads, 1, 1, 0,
+                                  state->stream, parameters, NULL),
+             "start a kernel");
 }
 
 /* ---- memory ---- */
@@ -218,6 +233,23 @@ static DtStatus new_arena(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_
     return error == 0 ? DT_OK
                       : dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no %llu bytes on the GPU: %s",
                                        (unsigned long long)bytes, dt_cuda_driver_error(d, error));
+}
+
+/* Between the two launches of a kernel: all use the same, since they run one after the other. */
+static uint64_t workspace_bytes(const DtPlan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        most = plan->launches[i].workspace > most ? plan->launches[i].workspace : most;
+    return most;
+}
+
+static DtStatus new_workspace(DtDeviceState *state)
+{
+    DtDeviceAt at;
+    const DtStatus status = new_arena(state, workspace_bytes(state->rank->plan), &at);
+    state->workspace = at.at;
+    return status;
 }
 
 /* There is room for all ranks that share the GPU, some of which may have taken theirs already, and for this one. */
@@ -338,12 +370,14 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
     if (!dt_status_ok(&status))
         return status;
     *ret_state = state;
-    rank->memory_bytes += dt_cuda_products_bytes(rank->plan);
+    rank->memory_bytes += dt_cuda_products_bytes(rank->plan) + workspace_bytes(rank->plan);
     status = choose_device(state);
     if (dt_status_ok(&status))
         status = fits(state, rank->memory_bytes);
     if (dt_status_ok(&status))
         status = load_kernels(state);
+    if (dt_status_ok(&status))
+        status = new_workspace(state);
     if (dt_status_ok(&status))
         status = dt_cuda_products_open(rank->memory, rank->plan, &state->driver, state->stream,
                                        &state->products);

@@ -4,6 +4,8 @@
  *
  * ROW:     for outer { scalars of the row; for each phase { for inner { lanes }; combine } }
  * COLUMN:  for outer but the last { for chunks of lanes along the last outer axis { for inner { lanes } } }
+ *
+ * Where reductions are made in pieces, there is a loop over these around the inner ones, and t<k> has their lanes.
  */
 #include "codegen/cpu/cpu.h"
 #include "codegen/cpu/print.h"
@@ -125,6 +127,44 @@ static void lanes_end(DtPrint *c, uint32_t phase, uint32_t lanes)
         }
 }
 
+/* ---- pieces ---- */
+
+/* points: that are reduced to at once. */
+static void pieces_begin(DtPrint *c, uint32_t points)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, 0)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "%s t%u[%u][16];", dt_print_register(node->dtype), k, points);
+            line(c, "for (int l = 0; l < %u; l++) t%u[l / 16][l %% 16] = %s;", points * 16, k,
+                 dt_print_identity(c, node));
+        }
+    const long long n = c->k->pieces;
+    line(c, "for (int64_t piece = %s; piece < %lld; piece++) {",
+         c->loops->piece_trips ? dt_arena_printf(c->arena, "%lld - pieces", n) : "0", n);
+    c->depth++;
+    line(c, "const int64_t from = %lld * piece, to = piece == %lld ? %lld : from + %lld;", (long long)c->k->piece,
+         n - 1, (long long)c->k->extent[c->k->n_outer], (long long)c->k->piece);
+}
+
+/* result: of a point of the piece, "s3[l]". */
+static void piece_end(DtPrint *c, uint32_t k, const char *at, const char *result)
+{
+    const char *lane = dt_arena_printf(c->arena, "t%u[%s][piece %% 16]", k, at);
+    line(c, "%s = %s;", lane, dt_print_combine(c, &c->k->nodes.at[k], lane, result));
+}
+
+/* Behind the loop over pieces. */
+static void define_pieces(DtPrint *c, const char *at)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, 0)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "const %s n%u = %s_16(t%u[%s]);", dt_print_register(node->dtype), k, dt_print_reduce(node), k, at);
+            c->defined[k] = true;
+        }
+}
+
 /* ---- ROW ---- */
 
 /* Stores along the row, in that phase. */
@@ -192,19 +232,26 @@ static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32
         point(c, phase, inner, false);
         dt_print_close(c, 1);
     }
+    const bool pieces = dt_print_in_pieces(c, last);
     if (!whole && n >= lanes) {
-        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, last), lanes);
+        line(c, "for (int64_t j = %s; j + %u <= %s; j += %u) {", pieces ? "from" : "0", lanes,
+             pieces ? "to" : dt_print_c_extent(c, last), lanes);
         c->depth++;
         row_lanes(c, phase, inner, reduces, "j", lanes);
         dt_print_close(c, 1);
     }
     if (!whole && rest) {
+        if (pieces) {
+            line(c, "if (to == %lld) {", n);
+            c->depth++;
+        }
         need_point(c, phase, inner);
         c->narrow = rest <= UNROLLED;
         row_lanes(c, phase, inner, reduces,
                   c->loops->trips[last] ? dt_arena_printf(c->arena, "e%u - %lld", last, rest)
                                  : dt_arena_printf(c->arena, "%lld", n - rest),
                   (uint32_t)rest);
+        dt_print_close(c, pieces);
     }
     dt_print_close(c, last - first_inner);
     dt_print_c_draws_end(c, first_inner);
@@ -275,6 +322,16 @@ static bool phase_has_points(const DtPrint *c, uint32_t phase, uint32_t inner, b
     return any || *ret_reduces;
 }
 
+static void row_pieces_end(DtPrint *c, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, 0))
+            piece_end(c, k, "0",
+                      dt_arena_printf(c->arena, "%s_%u(s%u)", dt_print_reduce(&c->k->nodes.at[k]), lanes, k));
+    dt_print_close(c, 1);
+    define_pieces(c, "0");
+}
+
 static void print_row(DtPrint *c)
 {
     const DtKernel *k = c->k;
@@ -294,6 +351,8 @@ static void print_row(DtPrint *c)
         row_scalars(c, phase, outer, inner);
         if (!phase_has_points(c, phase, inner, &reduces))
             continue;
+        if (k->pieces && reduces)
+            pieces_begin(c, 1);
         if (reduces)
             lanes_begin(c, phase, lanes);
         if (k->n_axes == first_inner) /* a scalar space has no inner loop */
@@ -303,7 +362,9 @@ static void print_row(DtPrint *c)
         for (uint32_t n = 0; n < k->nodes.n; n++)
             if (c->kept[n] == DT_PRINT_KEEP && c->loops->keep_phase[n] == phase)
                 c->kept[n] = DT_PRINT_KEPT;
-        if (reduces)
+        if (reduces && k->pieces)
+            row_pieces_end(c, lanes);
+        else if (reduces)
             lanes_end(c, phase, lanes);
     }
     dt_print_close(c, first_inner);
@@ -326,6 +387,8 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
     const DtKernel *k = c->k;
     const char *width = dt_arena_printf(c->arena, "%u", lanes);
     c->narrow = lanes <= UNROLLED;
+    if (k->pieces)
+        pieces_begin(c, lanes);
     lanes_begin(c, 0, lanes);
     need_point(c, 0, 0);
     for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
@@ -337,12 +400,22 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
     point(c, 0, 0, true);
     dt_print_close(c, 1 + k->n_axes - k->n_outer);
     dt_print_c_draws_end(c, v);
+    if (k->pieces) {
+        line(c, "for (int l = 0; l < %s; l++) {", width);
+        c->depth++;
+        for (uint32_t n = 0; n < k->nodes.n; n++)
+            if (dt_print_reduces_at(c, n, 0))
+                piece_end(c, n, "l", dt_arena_printf(c->arena, "s%u[l]", n));
+        dt_print_close(c, 2);
+    }
     dt_print_forget(c);
     for (uint32_t s = 0; s < k->stores.n; s++)
         dt_print_need(c, k->stores.at[s].node);
     dt_print_c_draws_lanes(c, "j", lanes);
     column_lanes(c, v, width);
-    for (uint32_t n = 0; n < k->nodes.n; n++)
+    if (k->pieces)
+        define_pieces(c, "l");
+    for (uint32_t n = 0; n < k->nodes.n && !k->pieces; n++)
         if (dt_print_reduces_at(c, n, 0)) {
             line(c, "const %s n%u = s%u[l];", dt_print_register(k->nodes.at[n].dtype), n, n);
             c->defined[n] = true;
@@ -411,10 +484,13 @@ static void choose_trips(DtPrint *c)
         points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
     for (uint32_t a = 0; a < k->n_axes; a++)
         points *= (double)k->extent[a];
+    c->loops->piece_trips = k->pieces > SHORT && points > FULL;
+    if (c->loops->piece_trips)
+        points *= SHORT / (double)k->pieces;
     while (points > FULL) {
         uint32_t best = k->n_axes;
         for (uint32_t a = 0; a < k->n_axes; a++)
-            if (!c->loops->trips[a] && trips_of(k, a) > SHORT &&
+            if (!c->loops->trips[a] && !dt_print_in_pieces(c, a) && trips_of(k, a) > SHORT &&
                 (best == k->n_axes || trips_of(k, a) > trips_of(k, best)))
                 best = a;
         if (best == k->n_axes)
@@ -427,6 +503,8 @@ static void choose_trips(DtPrint *c)
 static void trips_lines(DtPrint *c)
 {
     const DtKernel *k = c->k;
+    if (c->loops->piece_trips)
+        line(c, "const int64_t pieces = dt_trips(%lld);", (long long)k->pieces);
     for (uint32_t a = 0; a < k->n_axes; a++) {
         const long long trips = (long long)trips_of(k, a), rest = k->extent[a] % LANES;
         if (!c->loops->trips[a])

@@ -12,6 +12,7 @@ struct DtPrintLoops {
     uint8_t *draw_axis;    /* print_draw.c: of a draw, 1 + the axis along which the elements of a call lie, or 0 */
     bool *drawn;           /* its elements are there, at w<k> */
     bool trips[DT_MAX_RANK]; /* of a long axis: e<a> says how often its loops run */
+    bool piece_trips;        /* `pieces` says how often that over pieces runs */
 };
 
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis);

@@ -6,6 +6,8 @@
  *   points     for (r = ..; r < points; r += ..) { indices; [loads; for points of the thread] { nodes; stores } }
  *   rows       for (r0 = ..; r0 < rows; r0 += ..) { indices; for each phase { scalars; lanes; combine } }
  *   columns    for (r = ..; r < columns; r += ..) { indices; for inner { accumulate } stores }
+ *   pieces     rows or columns, each in pieces, whose results go to the workspace; then a second kernel:
+ *              for (r0 = ..; r0 < rows or columns; r0 += ..) { indices; lanes of pieces; combine; stores }
  *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other }
  *
  * In rows, a group of the last warp may have no row left. It goes along, since all threads of a warp combine lanes
@@ -14,6 +16,8 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/tile.h"
 #include "codegen/cuda/wide.h"
+
+#include <string.h>
 
 #define line dt_print_line
 
@@ -37,12 +41,42 @@ static void indices(DtPrint *c, const DtTile *tile)
     }
 }
 
+/* Item and piece of number u; in a row that is none, to ends it at once. */
+static void piece_lines(DtPrint *c, const DtTile *tile, const char *u, const char *here)
+{
+    const long long items = (long long)tile->items, extent = c->k->extent[c->k->n_outer], of = c->k->piece;
+    line(c, "const int64_t r = %s %% %lld, piece = %s / %lld, from = %lld * piece;", u, items, u, items, of);
+    line(c, "const int64_t to = %spiece == %lld ? %lld : from + %lld;", here, (long long)tile->pieces - 1, extent, of);
+}
+
 static void open_items(DtPrint *c, const DtTile *tile)
 {
-    line(c, "for (int64_t r = DT_BLOCK * %u + DT_THREAD; r < %lld; r += DT_BLOCKS * %u) {", tile->threads,
-         (long long)tile->items, tile->threads);
+    const char *u = c->k->pieces ? "u" : "r";
+    line(c, "for (int64_t %s = DT_BLOCK * %u + DT_THREAD; %s < %lld; %s += DT_BLOCKS * %u) {", u, tile->threads, u,
+         (long long)(tile->items * tile->pieces), u, tile->threads);
     c->depth++;
+    if (c->k->pieces)
+        piece_lines(c, tile, u, "");
     indices(c, tile);
+}
+
+/* Where the workspace has the result of a piece, of its first reduction or the others. */
+static const char *part(DtPrint *c, const DtTile *tile, uint32_t k)
+{
+    uint32_t before = 0;
+    for (uint32_t n = 0; n < k; n++)
+        before += dt_print_reduces_at(c, n, 0);
+    return dt_arena_printf(c->arena, "((%s *)w)[(%lld + piece) * %lld + r]",
+                           dt_print_register(c->k->nodes.at[k].dtype), (long long)(before * tile->pieces),
+                           (long long)tile->items);
+}
+
+static uint64_t workspace_of(const DtPrint *c, const DtTile *tile)
+{
+    uint64_t reductions = 0;
+    for (uint32_t k = 0; c->k->pieces && k < c->k->nodes.n; k++)
+        reductions += dt_print_reduces_at(c, k, 0);
+    return reductions * (uint64_t)(tile->pieces * tile->items) * sizeof(float);
 }
 
 static void need_stores(DtPrint *c)
@@ -129,12 +163,16 @@ static void print_columns(DtPrint *c, const DtTile *tile)
     dt_print_define(c, UINT32_MAX, false);
     accumulate(c, 0, "0");
     dt_print_close(c, k->n_axes - k->n_outer);
-    for (uint32_t n = 0; n < k->nodes.n; n++)
+    for (uint32_t n = 0; n < k->nodes.n && k->pieces; n++)
+        if (dt_print_reduces_at(c, n, 0))
+            line(c, "%s = s%u[0];", part(c, tile, n), n);
+    for (uint32_t n = 0; n < k->nodes.n && !k->pieces; n++)
         if (dt_print_reduces_at(c, n, 0)) {
             line(c, "const %s n%u = s%u[0];", dt_print_register(k->nodes.at[n].dtype), n, n);
             c->defined[n] = true;
         }
-    all_stores(c);
+    if (!k->pieces)
+        all_stores(c);
     dt_print_close(c, 1);
 }
 
@@ -157,7 +195,7 @@ static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
         if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
             dt_print_need(c, k);
     dt_print_define(c, outer, true);
-    for (uint32_t s = 0; s < c->k->stores.n; s++)
+    for (uint32_t s = 0; s < c->k->stores.n && !c->k->pieces; s++)
         stores = stores || stores_at(c, s, phase, false);
     if (!stores)
         return;
@@ -192,12 +230,13 @@ static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
 static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     const uint32_t last = c->k->n_axes - 1;
-    const bool whole = c->k->extent[last] % tile->vector == 0;
+    const bool whole = c->k->extent[last] % tile->vector == 0, pieces = dt_print_in_pieces(c, last);
     for (uint32_t a = c->k->n_outer; a < last; a++)
         dt_print_open(c, a);
-    line(c, "for (int64_t j = %u * (DT_THREAD %% %u); j < n; j += %u) {", tile->vector, tile->group, tile->lanes);
+    line(c, "for (int64_t j = %s%u * (DT_THREAD %% %u); j < %s; j += %u) {", pieces ? "from + " : "", tile->vector,
+         tile->group, pieces ? "to" : "n", tile->lanes);
     c->depth++;
-    line(c, "const int64_t i%u = j%s;", last, whole ? "" : ", left = n - j");
+    line(c, "const int64_t i%u = j%s;", last, whole ? "" : pieces ? ", left = to - j" : ", left = n - j");
     dt_wide_take(c, tile->vector, phase, whole);
     open_elements(c, tile->vector);
     if (!whole) {
@@ -228,15 +267,17 @@ static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
 static void print_rows(DtPrint *c, const DtTile *tile)
 {
     const uint32_t rows = tile->threads / tile->group;
-    const long long items = (long long)tile->items;
+    const long long items = (long long)(tile->items * tile->pieces);
     line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", rows, items, rows);
     c->depth++;
     line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", tile->group);
     line(c, "const int here = r1 < %lld;", items);
-    line(c, "const int64_t r = here ? r1 : %lld, n = here ? %lld : 0;", items - 1,
+    line(c, "const int64_t %s = here ? r1 : %lld, n = here ? %lld : 0;", c->k->pieces ? "u" : "r", items - 1,
          (long long)c->k->extent[c->k->n_axes - 1]);
+    if (c->k->pieces)
+        piece_lines(c, tile, "u", "!here ? from : ");
     indices(c, tile);
-    for (uint32_t phase = 0; phase <= c->last_phase; phase++) {
+    for (uint32_t phase = 0; phase <= c->last_phase && !(c->k->pieces && phase); phase++) {
         bool reduces;
         row_scalars(c, tile, phase);
         if (!need_points(c, phase, &reduces))
@@ -244,27 +285,70 @@ static void print_rows(DtPrint *c, const DtTile *tile)
         begin_lanes(c, phase, tile->vector);
         row_points(c, tile, phase);
         combine(c, tile, phase);
+        for (uint32_t k = 0; k < c->k->nodes.n && c->k->pieces; k++)
+            if (dt_print_reduces_at(c, k, phase))
+                line(c, "if (here && DT_THREAD %% %u == 0) %s = n%u;", tile->group, part(c, tile, k), k);
     }
     dt_print_close(c, 1);
+}
+
+/* ---- pieces ---- */
+
+enum { PIECE_LANES = 16 };
+
+/* The second kernel: threads as many as lanes combine the pieces of an item. */
+static void print_pieces(DtPrint *c, const DtTile *tile)
+{
+    const uint32_t at_once = tile->threads / PIECE_LANES;
+    const long long items = (long long)tile->items;
+    line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", at_once, items, at_once);
+    c->depth++;
+    line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", PIECE_LANES);
+    line(c, "const int here = r1 < %lld;", items);
+    line(c, "const int64_t r = here ? r1 : %lld;", items - 1);
+    indices(c, tile);
+    begin_lanes(c, 0, 1);
+    line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u) {", PIECE_LANES, (long long)tile->pieces,
+         PIECE_LANES);
+    c->depth++;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, 0)) {
+            const char *lane = dt_arena_printf(c->arena, "s%u[0]", k);
+            line(c, "%s = %s;", lane, dt_print_combine(c, &c->k->nodes.at[k], lane, part(c, tile, k)));
+        }
+    dt_print_close(c, 1);
+    const DtTile lanes = {.group = PIECE_LANES, .vector = 1};
+    combine(c, &lanes, 0);
+    line(c, "if (here && DT_THREAD %% %u == 0) {", PIECE_LANES);
+    c->depth++;
+    all_stores(c);
+    dt_print_close(c, 2);
 }
 
 /* ---- a whole kernel ---- */
 
 static uint32_t at_least_one(uint32_t n) { return n ? n : 1; } /* members of a struct */
 
-static size_t head(DtPrint *c, const DtTile *tile, DtDiags *diags)
+/* suffix: of the symbol, where a kernel has two. */
+static void head(DtPrint *c, const char *suffix, int64_t blocks, uint32_t threads)
 {
     const DtKernel *k = c->k;
-    dt_print_title(c, diags);
-    dt_text_printf(c->out, "DT_KERNEL(%s", k->symbol);
-    const size_t body = c->out->len;
-    line(c, ", %lld, %u, %u, %u)", (long long)tile->blocks, tile->threads, at_least_one(k->pointers.n),
+    const uint32_t pointers = k->pointers.n + (k->pieces != 0);
+    c->depth = 0;
+    line(c, "DT_KERNEL(%s%s, %lld, %u, %u, %u)", k->symbol, suffix, (long long)blocks, threads, at_least_one(pointers),
          at_least_one(k->ints.n));
     line(c, "{");
     c->depth++;
     line(c, "DT_ARGUMENTS");
+    if (k->pieces)
+        line(c, "char *w = p[%u]; /* workspace */", k->pointers.n);
     dt_print_arguments(c);
-    return body;
+}
+
+static void foot(DtPrint *c)
+{
+    c->depth = 0;
+    line(c, "}");
 }
 
 enum { FEW_THREADS = 8192, LONG = 256 };
@@ -272,9 +356,9 @@ enum { FEW_THREADS = 8192, LONG = 256 };
 /* What leaves a GPU idle is said. */
 static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 {
-    if (tile->items * tile->group >= FEW_THREADS || tile->each < LONG)
+    if (tile->items * tile->pieces * tile->group >= FEW_THREADS || tile->each < LONG)
         return;
-    const long long threads = (long long)(tile->items * tile->group);
+    const long long threads = (long long)(tile->items * tile->pieces * tile->group);
     DtDiag *diag = dt_diag_report(diags, L0589, k->span,
                                   "a kernel of %lld threads, each of which goes through %.0f elements", threads,
                                   tile->each);
@@ -297,15 +381,25 @@ static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTi
     return dt_tile_of(kernel, c->live);
 }
 
+static uint32_t finish_blocks(const DtTile *tile)
+{
+    return (uint32_t)dt_tile_blocks(tile->items, tile->threads / PIECE_LANES);
+}
+
 DtPlanLaunch dt_cuda_launch(const DtKernel *kernel)
 {
     DtPrint print;
     DtText text = {0};
     DtAttendTile attend;
     const DtTile tile = begin(kernel, &text, &print, &attend);
+    const DtPlanLaunch launch = {.blocks = (uint32_t)tile.blocks,
+                                 .threads = tile.threads,
+                                 .shared = attend.shared,
+                                 .finish = kernel->pieces ? finish_blocks(&tile) : 0,
+                                 .workspace = workspace_of(&print, &tile)};
     dt_arena_free(print.arena);
     dt_text_free(&text);
-    return (DtPlanLaunch){.blocks = (uint32_t)tile.blocks, .threads = tile.threads, .shared = attend.shared};
+    return launch;
 }
 
 size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text)
@@ -322,7 +416,12 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         dt_wide_choose(c, tile.vector);
     if (lines && !kernel->attend)
         lint(kernel, &tile, diags);
-    const size_t body = head(c, &tile, diags);
+    dt_print_title(c, diags);
+    const size_t body = ret_text->len;
+    if (kernel->pieces)
+        line(c, "DT_PIECES(%s, %u, %llu)", kernel->symbol, kernel->pointers.n,
+             (unsigned long long)workspace_of(c, &tile));
+    head(c, kernel->pieces ? DT_PLAN_PIECES : "", tile.blocks, tile.threads);
     if (kernel->attend)
         dt_attend_print(c, &attend);
     else if (kernel->special)
@@ -333,8 +432,13 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         print_columns(c, &tile);
     else
         print_points(c, &tile);
-    c->depth = 0;
-    line(c, "}");
+    foot(c);
+    if (kernel->pieces) {
+        memset(c->defined, 0, kernel->nodes.n * sizeof c->defined[0]);
+        head(c, DT_PLAN_FINISH, finish_blocks(&tile), tile.threads);
+        print_pieces(c, &tile);
+        foot(c);
+    }
     dt_text_add(ret_text, "\n");
     dt_arena_free(c->arena);
     return body;

@@ -7,6 +7,8 @@
  *             element j is in lane j mod 64, so eight or 16 threads read 64 elements at a time, a warp those of four
  *             rows or two
  *   columns   each thread has a column, whose elements it adds in order
+ *   pieces    of rows and columns are like rows and columns of their own; a second launch has 16 threads for the pieces
+ *             of each
  *   others    each thread has a scan, a choice of the largest, or the elements of a sum by index that lie in one place
  *             of the axes that are not indexed; it goes through them in order
  *
@@ -58,15 +60,22 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
     return free;
 }
 
+int64_t dt_tile_blocks(int64_t items, uint32_t at_once)
+{
+    const int64_t blocks = (items + at_once - 1) / at_once;
+    return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+}
+
 DtTile dt_tile_of(const DtKernel *k, const bool *live)
 {
-    DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live), .items = 1};
+    DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live), .items = 1,
+                   .pieces = k->pieces ? k->pieces : 1};
     if (k->form == DT_KFORM_ROW && reduces(k, live)) {
         tile.lanes = k->extent[k->n_axes - 1] >= LONG_ROW ? 64 : 16;
         tile.vector = vector_of(k, live);
         tile.group = tile.lanes / tile.vector;
     }
-    tile.each = 1.0 / tile.group;
+    tile.each = 1.0 / (double)(tile.group * tile.pieces);
     for (uint32_t a = 0; a < k->n_axes; a++)
         if (tile.free >> a & 1)
             tile.items *= k->extent[a];
@@ -77,7 +86,6 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live)
         tile.items /= tile.vector;
         tile.each *= tile.vector;
     }
-    const int64_t at_once = tile.threads / tile.group, blocks = (tile.items + at_once - 1) / at_once;
-    tile.blocks = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    tile.blocks = dt_tile_blocks(tile.items * tile.pieces, tile.threads / tile.group);
     return tile;
 }

@@ -11,11 +11,13 @@ typedef struct DtTile {
     uint32_t group;     /* neighbouring threads that have an item together; 1: each has its own */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
-    int64_t items;      /* rows, columns, or points */
+    int64_t items;      /* rows, columns, or points; */
+    int64_t pieces;     /* each in so many pieces, of which each is a thread's, or a group's; else 1 */
     double each;        /* elements that a thread goes through for its item */
     int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
 } DtTile;
 
 DtTile dt_tile_of(const DtKernel *kernel, const bool *live);
+int64_t dt_tile_blocks(int64_t items, uint32_t at_once); /* for so many items, of which a block has that many at once */
 
 #endif

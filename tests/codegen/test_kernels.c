@@ -424,6 +424,33 @@ Test(kernels, reductions_of_long_axes)
     bench_free(t);
 }
 
+/* Sums in pieces: of columns, of rows over two axes of which the first is cut, of what is computed for each point. */
+Test(kernels, reductions_in_pieces)
+{
+    static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};
+    static const DtDtype dtypes[] = {DT_F32, DT_I32, DT_BF16, DT_F16};
+    Bench *t = bench_new();
+    for (uint32_t d = 0; d < DT_COUNT(dtypes); d++)
+        for (uint32_t r = 0; r < DT_COUNT(reduces); r++) {
+            DtValue *columns = bench_random(t, type_of(dtypes[d], "a=1037 b=70"), 1),
+                    *two = bench_random(t, type_of(dtypes[d], "a=37 b=3 c=131"), 2);
+            bench_out(t, dt_graph_reduce(&t->b, reduces[r], columns, AXES(named("a"))), 0);
+            bench_out(t, dt_graph_reduce(&t->b, reduces[r], columns, AXES(named("a"), named("b"))), 0);
+            bench_out(t, dt_graph_reduce(&t->b, reduces[r], two, AXES(named("a"), named("c"))), 0);
+            bench_out(t, dt_graph_reduce(&t->b, reduces[r], two, AXES(named("a"), named("b"))), 0);
+        }
+    const double odd[] = {3, NAN, -INFINITY, INFINITY, 0.5};
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, bench_values(t, type_of(DT_F32, "a=700 b=3"), 5, odd),
+                                 AXES(named("a"))), 0);
+    DtValue *draw = dt_graph_rng(&t->b, type_of(DT_F32, "a=701 b=17"), "dropout#0");
+    for (uint32_t r = 0; r < DT_COUNT(reduces); r++) { /* each addition rounds once: n units */
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], draw, AXES(named("a"))), reduces[r] ? 0 : 701);
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], draw, AXES(named("a"), named("b"))), reduces[r] ? 0 : 701 * 17);
+    }
+    bench_check(t);
+    bench_free(t);
+}
+
 Test(kernels, scans)
 {
     Bench *t = bench_new();

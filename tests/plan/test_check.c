@@ -170,6 +170,8 @@ static const Break breaks[] = {
     {"LNCH", "blocks", 0, 0, 0, "0 blocks"},
     {"LNCH", "threads", 0, 0, 1025, "1025 threads"},
     {"LNCH", "shared", 0, 0, 232449, "232449 bytes"},
+    {"LNCH", "finish", 0, 0, 3, "3 blocks that finish with 0 bytes"},
+    {"LNCH", "workspace", 0, 0, 64, "0 blocks that finish with 64 bytes"},
     {"GEMM", "k", 0, 0, 9, "too few"},
     {"GEMM", "a_row", 0, 0, 9, "too few"},
     {"GEMM", "b_batch", 0, 0, 1, "too few"},

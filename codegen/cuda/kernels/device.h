@@ -17,6 +17,8 @@
 #define DT_KERNEL(name, blocks, threads, n, m)                                                  \
     struct name##_arguments { char *p[n]; long q[m]; };                                         \
     extern "C" __global__ void __launch_bounds__(threads, 1) name(const name##_arguments arguments)
+/* A kernel in two launches, which are DT_KERNEL(name##_pieces, ..) and DT_KERNEL(name##_finish, ..). */
+#define DT_PIECES(name, n, bytes)
 #define DT_ARGUMENTS char *const *p = arguments.p; const long *q = arguments.q;
 #define DT_BLOCK ((long)blockIdx.x)
 #define DT_BLOCKS ((long)gridDim.x)

@@ -20,6 +20,20 @@ extern char dt_shim_shared[]; /* memory of a block */
         dt_shim_launch(&kernel, p, q);                                                          \
     }                                                                                           \
     static void name##_thread(char *const *p, const long *q)
+/* A kernel in two launches as one function; n addresses without that of the workspace. */
+#define DT_PIECES(name, n, bytes)                                                               \
+    void name##_pieces(char *const *p, const long *q);                                          \
+    void name##_finish(char *const *p, const long *q);                                          \
+    void name(char *const *p, const long *q)                                                    \
+    {                                                                                           \
+        static char workspace[bytes];                                                           \
+        char *all[n + 1];                                                                       \
+        for (int i = 0; i < n; i++) all[i] = p[i];                                              \
+        for (long i = 0; i < bytes; i++) workspace[i] = -1; /* NaN */                           \
+        all[n] = workspace;                                                                     \
+        name##_pieces(all, q);                                                                  \
+        name##_finish(all, q);                                                                  \
+    }
 #define DT_ARGUMENTS
 #define DT_BLOCK ((long)dt_shim_block)
 #define DT_BLOCKS ((long)dt_shim_blocks)

@@ -314,10 +314,41 @@ static bool has_apart(PlanWalk *walk)
 
 /* ---- what lies between pieces ---- */
 
+static bool reads_ring(const DtPlan *plan, const DtPlanBody *body)
+{
+    for (uint32_t i = body->first_inst; i < body->first_inst + body->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        if (inst->event_step)
+            return true;
+        for (uint32_t a = 0; a < inst->n_args; a++)
+            if (plan->args[inst->first_arg + a].reg[DT_PLAN_REG_RINGBUF])
+                return true;
+    }
+    return false;
+}
+
+/* Whether the piece says with which slot it begins before anything depends on that: whatever another piece left it
+ * with, it does the same. */
+static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
+        const DtPlanSchedule *item = &plan->schedule[i];
+        const bool sets = item->kind == DT_SCHED_SET;
+        if (sets && ((item->step && item->body == DT_PLAN_REG_RINGBUF) || item->plus == DT_PLAN_REG_RINGBUF))
+            return false;
+        if (sets && item->reg == DT_PLAN_REG_RINGBUF)
+            return true;
+        if (!sets && (item->kind != DT_SCHED_RUN || reads_ring(plan, &plan->bodies[item->body])))
+            return false;
+    }
+    return false;
+}
+
 uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
 {
     uint32_t n = 1;
-    if (!pipelined(walk) || !strchr(dt_plan_str(walk->plan, entry->name), '.'))
+    if (!pipelined(walk) || !strchr(dt_plan_str(walk->plan, entry->name), '.') || begins_ring(walk, entry))
         return n;
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];
@@ -410,6 +441,7 @@ static void leave_gathered(PlanWalk *walk)
 {
     Turn *turn = turn_of(walk);
     turn->ring = walk->reg[DT_PLAN_REG_RINGBUF];
+    turn->begins = begins_ring(walk, &walk->plan->entries[walk->pipe->now->entry]);
     for (uint32_t i = 0; i < walk->written.n; i++)
         DT_PUSH(walk->arena, turn->written, walk->written.at[i]);
     for (uint32_t h = 0; h < walk->most_frames; h++)

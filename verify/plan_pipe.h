@@ -42,6 +42,7 @@ typedef struct Turn {
     DT_VEC(uint32_t) finds, leaves;
     DT_VEC(PlanRange) written;
     int64_t ring;
+    bool begins; /* with a slot that it says itself: this is the turn for any slot of others */
 } Turn;
 
 typedef struct Piece {
@@ -49,7 +50,7 @@ typedef struct Piece {
     const CertEntry *of;
     DT_VEC(Adds) adds;
     DT_VEC(Uses) uses;
-    DT_VEC(Turn *) turns; /* by slot of the ring; one, if it has none */
+    DT_VEC(Turn *) turns; /* by slot of the ring; one, if it has none, or begins it itself */
     bool meets;       /* other stages */
     struct Piece *main; /* the first entry of the stage that is this piece */
     uint8_t *ran; /* main's, by micro-batch */

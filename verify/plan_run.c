@@ -165,7 +165,7 @@ static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
         left[i] = left[i] && !dt_certplan_loses(walk, turn, &pipe->gathered.at[i]);
     for (uint32_t i = 0; i < turn->leaves.n; i++)
         left[turn->leaves.at[i]] = 1;
-    if (piece->turns.n > 1)
+    if (piece->turns.n > 1 || turn->begins)
         course->reg[DT_PLAN_REG_RINGBUF] = turn->ring;
     return true;
 }

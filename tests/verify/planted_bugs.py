@@ -157,6 +157,7 @@ CASES.update({
                                "zero 3 on outer (bucket = 1KiB)\nzero 1 on data"),
     "late": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2"),
     "late cut": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 1 on data"),
+    "rings of stages": lambda: open("tests/passes/programs/rings_beside.dsl").read(),
     "ahead": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 3 on data (prefetch = 1)"),
     "two levels": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nzero 2 on data\n"
                                    "zero 1 on outer"),
@@ -424,6 +425,9 @@ BUGS = [
      "*wanted = (DtWanted){.set = true, .place = slot_of(e, ringbuf, memory, op->number, op->in[1]->type)};",
      "*wanted = (DtWanted){.set = true, .place = slot_of(e, ringbuf, memory, op->number, op->in[1]->type)};\n"
      "        wanted->place.reg[DT_PLAN_REG_RINGBUF] = 0;", ["ahead"], "plan"),
+    ("a ring of a piece begins with the slot that another left", "codegen/ringbuf.c",
+     "        push_front(e, op->out[0]->type, true);", "        if (!e->module->pipeline)\n"
+     "            push_front(e, op->out[0]->type, true);", ["rings of stages"], "plan"),
     ("a ring buffer's slots are turned only in loops", "passes/lower/order_fetch.c",
      "        ringbuf = dt_graph_ringbuf_turn(b, ringbuf);\n", "", ["ahead"], "plan"),
     # ---- memory ----

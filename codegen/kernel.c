@@ -633,11 +633,43 @@ static bool only_reduces(const DtKernel *k)
     return inner != 0;
 }
 
+enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_PARTS = 1 << 24 }; /* MOST_PARTS: elements of all of them */
+
+/* Elements of the sums over rows. */
+static int64_t late_elements(const DtKernel *k)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        int64_t each = 1;
+        if (k->nodes.at[i].kind != DT_KNODE_REDUCE || !k->nodes.at[i].late)
+            continue;
+        for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+            each *= k->extent[a];
+        n += each;
+    }
+    return n;
+}
+
+static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+static void choose_rows(DtKernel *k, int64_t elements)
+{
+    const int64_t most = MOST_PARTS / elements < ENOUGH_PIECES ? MOST_PARTS / elements : ENOUGH_PIECES;
+    int64_t rows = 1;
+    for (uint32_t a = 0; a < k->n_outer; a++)
+        rows *= k->extent[a];
+    k->piece = up(rows, most > 0 ? most : 1) > ROWS_PIECE ? up(rows, most > 0 ? most : 1) : ROWS_PIECE;
+    k->pieces = up(rows, k->piece);
+    k->pieces_of_rows = true;
+}
+
 static void choose_pieces(DtKernel *k)
 {
     const bool columns = k->form == DT_KFORM_COLUMN;
     const int64_t least = columns ? COLUMN_PIECE : ROW_PIECE, unit = columns ? 1 : LANES;
     int64_t items = 1, each = 1;
+    if (late_elements(k))
+        choose_rows(k, late_elements(k));
     if (!only_reduces(k))
         return;
     for (uint32_t a = 0; a < k->n_axes; a++)
@@ -646,9 +678,8 @@ static void choose_pieces(DtKernel *k)
     int64_t most = each / least < enough ? each / least : enough;
     if (most < LEAST_PIECES)
         return;
-    const int64_t piece = (extent + most - 1) / most;
-    k->piece = k->n_outer + 1 == k->n_axes ? (piece + unit - 1) / unit * unit : piece;
-    k->pieces = (extent + k->piece - 1) / k->piece;
+    k->piece = k->n_outer + 1 == k->n_axes ? up(up(extent, most), unit) * unit : up(extent, most);
+    k->pieces = up(extent, k->piece);
     if (k->pieces < LEAST_PIECES)
         k->pieces = k->piece = 0;
 }

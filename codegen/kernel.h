@@ -10,8 +10,9 @@
  * gain and shift beside that of its operand). Such a sum is known when the last row is done: it and what is made of it
  * are late, depend on inner axes only, and no row reads them.
  *
- * A reduction of many elements, in a kernel that does nothing else, is made in pieces, so that many threads take part,
- * and sums lose less: lane p mod 16 combines piece p with those before it, then lanes are combined by the tree of rows.
+ * A reduction of many elements, in a kernel that does nothing else, and sums over rows are made in pieces, so that many
+ * threads take part, and sums lose less: lane p mod 16 combines piece p with those before it, then lanes are combined
+ * by the tree of rows.
  *
  * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
  * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node
@@ -134,6 +135,7 @@ typedef struct DtKernel {
     int64_t extent[DT_MAX_RANK];
     int64_t pieces, piece;           /* reductions in so many pieces, each of so many indices of the first inner axis */
                                      /* (the last may have fewer), which are combined by 16 lanes; 0: in one */
+    bool pieces_of_rows;             /* late sums are, each piece of so many rows */
     DT_VEC(DtKNode) nodes;
     DT_VEC(DtKStore) stores;
     DT_VEC(DtKPointer) pointers;

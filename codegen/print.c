@@ -46,7 +46,25 @@ static const char *whole_extent(DtPrint *c, uint32_t axis)
     return dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
 }
 
-bool dt_print_in_pieces(const DtPrint *c, uint32_t axis) { return c->k->pieces && axis == c->k->n_outer; }
+bool dt_print_in_pieces(const DtPrint *c, uint32_t axis) 
+{
+    return c->k->pieces && !c->k->pieces_of_rows && axis == c->k->n_outer;
+}
+
+bool dt_print_is_late_sum(const DtPrint *c, uint32_t k)
+{
+    return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].late && c->live[k];
+}
+
+const char *dt_print_late_element(DtPrint *c, int64_t *ret_n)
+{
+    int64_t stride[DT_MAX_RANK] = {0};
+    *ret_n = 1;
+    for (uint32_t a = c->k->n_axes; a-- > c->k->n_outer; *ret_n *= c->k->extent[a])
+        stride[a] = *ret_n;
+    return dt_print_affine(c, 0, stride);
+}
+
 
 uint32_t dt_print_open(DtPrint *c, uint32_t axis)
 {

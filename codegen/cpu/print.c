@@ -28,14 +28,9 @@ const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
 
 /* ---- sums over rows ---- */
 
-static bool is_late_sum(const DtPrint *c, uint32_t k)
-{
-    return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].late && c->live[k];
-}
-
 static bool adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
 {
-    return is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+    return dt_print_is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
 }
 
 static bool is_late_store(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
@@ -46,16 +41,6 @@ static bool has_late(const DtPrint *c)
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         any = any || is_late_store(c, s);
     return any;
-}
-
-/* The element of such a sum that a point of the row adds to, and how many there are. */
-static const char *late_element(DtPrint *c, int64_t *ret_n)
-{
-    int64_t stride[DT_MAX_RANK] = {0};
-    *ret_n = 1;
-    for (uint32_t a = c->k->n_axes; a-- > c->k->n_outer; *ret_n *= c->k->extent[a])
-        stride[a] = *ret_n;
-    return dt_print_affine(c, 0, stride);
 }
 
 static void open_row(DtPrint *c)
@@ -71,29 +56,58 @@ static void open_row(DtPrint *c)
 static void late_begin(DtPrint *c)
 {
     int64_t n;
-    const char *at = late_element(c, &n);
+    const char *at = dt_print_late_element(c, &n);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_late_sum(c, k))
-            line(c, "%s s%u[%lld];", dt_print_register(c->k->nodes.at[k].dtype), k, (long long)n);
+        if (dt_print_is_late_sum(c, k))
+            line(c, "%s s%u[%lld], t%u[%lld][16];", dt_print_register(c->k->nodes.at[k].dtype), k, (long long)n, k,
+                 (long long)n);
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_late_sum(c, k))
-            line(c, "s%u[%s] = %s;", k, at, dt_print_identity(c, &c->k->nodes.at[k]));
+        if (dt_print_is_late_sum(c, k)) {
+            const char *identity = dt_print_identity(c, &c->k->nodes.at[k]);
+            line(c, "s%u[%s] = %s;", k, at, identity);
+            line(c, "for (int l = 0; l < 16; l++) t%u[%s][l] = %s;", k, at, identity);
+        }
     dt_print_close(c, c->k->n_axes - c->k->n_outer);
+}
+
+/* Behind a row: if it is the last one of its piece. */
+static void late_piece(DtPrint *c)
+{
+    int64_t stride[DT_MAX_RANK] = {0}, rows = 1, n;
+    const char *at = dt_print_late_element(c, &n);
+    for (uint32_t a = c->k->n_outer; a-- > 0; rows *= c->k->extent[a])
+        stride[a] = rows;
+    line(c, "const int64_t row = %s;", dt_print_affine(c, 0, stride));
+    line(c, "if (row %% %lld == %lld || row == %lld) {", (long long)c->k->piece, (long long)c->k->piece - 1,
+         (long long)rows - 1);
+    c->depth++;
+    line(c, "const int64_t lane = row / %lld %% 16;", (long long)c->k->piece);
+    open_row(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_is_late_sum(c, k)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            const char *lane = dt_arena_printf(c->arena, "t%u[%s][lane]", k, at);
+            const char *sum = dt_arena_printf(c->arena, "s%u[%s]", k, at);
+            line(c, "%s = %s;", lane, dt_print_combine(c, node, lane, sum));
+            line(c, "%s = %s;", sum, dt_print_identity(c, node));
+        }
+    dt_print_close(c, 1 + c->k->n_axes - c->k->n_outer);
 }
 
 /* Behind them. */
 static void late_end(DtPrint *c)
 {
     int64_t n;
-    const char *at = late_element(c, &n);
+    const char *at = dt_print_late_element(c, &n);
     memset(c->defined, 0, c->k->nodes.n * sizeof c->defined[0]);
     memset(c->kept, 0, c->k->nodes.n * sizeof c->kept[0]); /* rows that were kept are gone */
     dt_print_c_draws_end(c, 0);
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_late_sum(c, k)) {
-            line(c, "const %s n%u = s%u[%s];", dt_print_register(c->k->nodes.at[k].dtype), k, k, at);
+        if (dt_print_is_late_sum(c, k)) {
+            line(c, "const %s n%u = %s_16(t%u[%s]);", dt_print_register(c->k->nodes.at[k].dtype), k,
+                 dt_print_reduce(&c->k->nodes.at[k]), k, at);
             c->defined[k] = true;
         }
     dt_print_forget(c);
@@ -195,7 +209,7 @@ static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
             dt_print_accumulate(c, k, "l");
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (adds_at(c, k, phase))
-            dt_print_accumulate(c, k, late_element(c, &n));
+            dt_print_accumulate(c, k, dt_print_late_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, inner))
             dt_print_store(c, &c->k->stores.at[s]);
@@ -335,7 +349,7 @@ static void row_pieces_end(DtPrint *c, uint32_t lanes)
 static void print_row(DtPrint *c)
 {
     const DtKernel *k = c->k;
-    bool has_inner = k->n_outer < k->n_axes;
+    const bool has_inner = k->n_outer < k->n_axes, in_pieces = dt_print_in_pieces(c, k->n_outer);
     uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
     uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
@@ -351,7 +365,7 @@ static void print_row(DtPrint *c)
         row_scalars(c, phase, outer, inner);
         if (!phase_has_points(c, phase, inner, &reduces))
             continue;
-        if (k->pieces && reduces)
+        if (in_pieces && reduces)
             pieces_begin(c, 1);
         if (reduces)
             lanes_begin(c, phase, lanes);
@@ -362,11 +376,13 @@ static void print_row(DtPrint *c)
         for (uint32_t n = 0; n < k->nodes.n; n++)
             if (c->kept[n] == DT_PRINT_KEEP && c->loops->keep_phase[n] == phase)
                 c->kept[n] = DT_PRINT_KEPT;
-        if (reduces && k->pieces)
+        if (reduces && in_pieces)
             row_pieces_end(c, lanes);
         else if (reduces)
             lanes_end(c, phase, lanes);
     }
+    if (has_late(c))
+        late_piece(c);
     dt_print_close(c, first_inner);
     if (has_late(c))
         late_end(c);
@@ -484,7 +500,7 @@ static void choose_trips(DtPrint *c)
         points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
     for (uint32_t a = 0; a < k->n_axes; a++)
         points *= (double)k->extent[a];
-    c->loops->piece_trips = k->pieces > SHORT && points > FULL;
+    c->loops->piece_trips = k->pieces > SHORT && !k->pieces_of_rows && points > FULL;
     if (c->loops->piece_trips)
         points *= SHORT / (double)k->pieces;
     while (points > FULL) {

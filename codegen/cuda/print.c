@@ -8,6 +8,7 @@
  *   columns    for (r = ..; r < columns; r += ..) { indices; for inner { accumulate } stores }
  *   pieces     rows or columns, each in pieces, whose results go to the workspace; then a second kernel:
  *              for (r0 = ..; r0 < rows or columns; r0 += ..) { indices; lanes of pieces; combine; stores }
+ *   sums       over rows: for (u0 = ..; u0 < pieces; u0 += ..) { for rows of the piece { rows }; results as of pieces }
  *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other }
  *
  * In rows, a group of the last warp may have no row left. It goes along, since all threads of a warp combine lanes
@@ -60,30 +61,50 @@ static void open_items(DtPrint *c, const DtTile *tile)
     indices(c, tile);
 }
 
-/* Where the workspace has the result of a piece, of its first reduction or the others. */
+static bool is_in_pieces(const DtPrint *c, uint32_t k)
+{
+    return c->k->pieces_of_rows ? dt_print_is_late_sum(c, k) : c->k->pieces && dt_print_reduces_at(c, k, 0);
+}
+
+static uint32_t pieces_before(const DtPrint *c, uint32_t k)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k; i++)
+        n += is_in_pieces(c, i);
+    return n;
+}
+
+/* How many results reductions in pieces have: rows, columns, or elements of a row. */
+static int64_t results_of(const DtPrint *c, const DtTile *tile)
+{
+    int64_t n = 1;
+    for (uint32_t a = c->k->n_outer; a < c->k->n_axes; a++)
+        n *= c->k->extent[a];
+    return c->k->pieces_of_rows ? n : tile->items;
+}
+
+/* Where the workspace has result r of a piece. */
 static const char *part(DtPrint *c, const DtTile *tile, uint32_t k)
 {
-    uint32_t before = 0;
-    for (uint32_t n = 0; n < k; n++)
-        before += dt_print_reduces_at(c, n, 0);
     return dt_arena_printf(c->arena, "((%s *)w)[(%lld + piece) * %lld + r]",
-                           dt_print_register(c->k->nodes.at[k].dtype), (long long)(before * tile->pieces),
-                           (long long)tile->items);
+                           dt_print_register(c->k->nodes.at[k].dtype), (long long)(pieces_before(c, k) * tile->pieces),
+                           (long long)results_of(c, tile));
 }
 
 static uint64_t workspace_of(const DtPrint *c, const DtTile *tile)
 {
-    uint64_t reductions = 0;
-    for (uint32_t k = 0; c->k->pieces && k < c->k->nodes.n; k++)
-        reductions += dt_print_reduces_at(c, k, 0);
-    return reductions * (uint64_t)(tile->pieces * tile->items) * sizeof(float);
+    return pieces_before(c, c->k->nodes.n) * (uint64_t)(tile->pieces * results_of(c, tile)) * sizeof(float);
 }
 
+static bool is_late(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
+
+/* All, or those of sums over rows, if others are stored with the rows. */
 static void need_stores(DtPrint *c)
 {
     dt_print_forget(c);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        dt_print_need(c, c->k->stores.at[s].node);
+        if (is_late(c, s) == c->k->pieces_of_rows)
+            dt_print_need(c, c->k->stores.at[s].node);
 }
 
 static void all_stores(DtPrint *c)
@@ -91,7 +112,8 @@ static void all_stores(DtPrint *c)
     need_stores(c);
     dt_print_define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        dt_print_store(c, &c->k->stores.at[s]);
+        if (is_late(c, s) == c->k->pieces_of_rows)
+            dt_print_store(c, &c->k->stores.at[s]);
 }
 
 /* Those of a thread, from j on along the last axis. */
@@ -178,11 +200,16 @@ static void print_columns(DtPrint *c, const DtTile *tile)
 
 /* ---- rows ---- */
 
+static bool adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
+{
+    return dt_print_is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+}
+
 /* Stores along the row, or once for it, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 {
     const uint32_t inner = ((1u << c->k->n_axes) - 1) & ~((1u << c->k->n_outer) - 1);
-    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along;
+    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !is_late(c, s);
 }
 
 /* Values of the row, and stores of them: by one thread, when the others have read what may lie there. */
@@ -195,7 +222,7 @@ static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
         if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
             dt_print_need(c, k);
     dt_print_define(c, outer, true);
-    for (uint32_t s = 0; s < c->k->stores.n && !c->k->pieces; s++)
+    for (uint32_t s = 0; s < c->k->stores.n && !dt_print_in_pieces(c, c->k->n_outer); s++)
         stores = stores || stores_at(c, s, phase, false);
     if (!stores)
         return;
@@ -218,6 +245,9 @@ static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
         if (dt_print_reduces_at(c, k, phase)) {
             dt_print_need(c, c->k->nodes.at[k].args[0]);
             *ret_reduces = any = true;
+        } else if (adds_at(c, k, phase)) {
+            dt_print_need(c, c->k->nodes.at[k].args[0]);
+            any = true;
         }
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, true)) {
@@ -245,6 +275,10 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     }
     dt_print_define(c, UINT32_MAX, false);
     accumulate(c, phase, "l");
+    int64_t n;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (adds_at(c, k, phase))
+            dt_print_accumulate(c, k, dt_print_late_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, true))
             dt_print_store(c, &c->k->stores.at[s]);
@@ -253,15 +287,36 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     dt_print_close(c, 1 + last - c->k->n_outer);
 }
 
+static void combine_lanes(DtPrint *c, const DtTile *tile, uint32_t k)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    line(c, "const %s n%u = %s_group(s%u, %u, %u);", dt_print_register(node->dtype), k, dt_print_reduce(node), k,
+         tile->group, tile->vector);
+    c->defined[k] = true;
+}
+
 static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_reduces_at(c, k, phase)) {
-            const DtKNode *node = &c->k->nodes.at[k];
-            line(c, "const %s n%u = %s_group(s%u, %u, %u);", dt_print_register(node->dtype), k,
-                 dt_print_reduce(node), k, tile->group, tile->vector);
-            c->defined[k] = true;
-        }
+        if (dt_print_reduces_at(c, k, phase))
+            combine_lanes(c, tile, k);
+}
+
+static void row_phases(DtPrint *c, const DtTile *tile)
+{
+    indices(c, tile);
+    for (uint32_t phase = 0; phase <= c->last_phase && !(dt_print_in_pieces(c, c->k->n_outer) && phase); phase++) {
+        bool reduces;
+        row_scalars(c, tile, phase);
+        if (!need_points(c, phase, &reduces))
+            continue;
+        begin_lanes(c, phase, tile->vector);
+        row_points(c, tile, phase);
+        combine(c, tile, phase);
+        for (uint32_t k = 0; k < c->k->nodes.n && !c->k->pieces_of_rows; k++)
+            if (is_in_pieces(c, k) && dt_print_reduces_at(c, k, phase))
+                line(c, "if (here && DT_THREAD %% %u == 0) %s = n%u;", tile->group, part(c, tile, k), k);
+    }
 }
 
 static void print_rows(DtPrint *c, const DtTile *tile)
@@ -276,19 +331,51 @@ static void print_rows(DtPrint *c, const DtTile *tile)
          (long long)c->k->extent[c->k->n_axes - 1]);
     if (c->k->pieces)
         piece_lines(c, tile, "u", "!here ? from : ");
-    indices(c, tile);
-    for (uint32_t phase = 0; phase <= c->last_phase && !(c->k->pieces && phase); phase++) {
-        bool reduces;
-        row_scalars(c, tile, phase);
-        if (!need_points(c, phase, &reduces))
-            continue;
-        begin_lanes(c, phase, tile->vector);
-        row_points(c, tile, phase);
-        combine(c, tile, phase);
-        for (uint32_t k = 0; k < c->k->nodes.n && c->k->pieces; k++)
-            if (dt_print_reduces_at(c, k, phase))
-                line(c, "if (here && DT_THREAD %% %u == 0) %s = n%u;", tile->group, part(c, tile, k), k);
-    }
+    row_phases(c, tile);
+    dt_print_close(c, 1);
+}
+
+/* For each sum over rows, a loop of the group over its elements, and what is done with element s<k>[r]. */
+static void each_sum(DtPrint *c, const DtTile *tile, bool ends)
+{
+    line(c, "for (int64_t r = DT_THREAD %% %u; r < %lld; r += %u) {", tile->group, (long long)results_of(c, tile),
+         tile->group);
+    c->depth++;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_in_pieces(c, k) && ends)
+            line(c, "if (u1 < %lld) %s = s%u[r];", (long long)tile->pieces, part(c, tile, k), k);
+        else if (is_in_pieces(c, k))
+            line(c, "s%u[r] = %s;", k, dt_print_identity(c, &c->k->nodes.at[k]));
+    dt_print_close(c, 1);
+}
+
+/* Rows with sums over them: a group goes through a piece of the rows, one after the other. */
+static void print_summed_rows(DtPrint *c, const DtTile *tile)
+{
+    const uint32_t at_once = tile->threads / tile->group, sums = pieces_before(c, c->k->nodes.n);
+    const long long pieces = (long long)tile->pieces, rows = (long long)tile->items, of = (long long)c->k->piece;
+    line(c, "for (int64_t u0 = DT_BLOCK * %u; u0 < %lld; u0 += DT_BLOCKS * %u) {", at_once, pieces, at_once);
+    c->depth++;
+    line(c, "const int64_t u1 = u0 + DT_THREAD / %u, piece = u1 < %lld ? u1 : %lld, from = %lld * piece;", tile->group,
+         pieces, pieces - 1, of);
+    line(c, "const int64_t to = u1 >= %lld ? from : piece == %lld ? %lld : from + %lld;", pieces, pieces - 1, rows, of);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_in_pieces(c, k)) {
+            const char *type = dt_print_register(c->k->nodes.at[k].dtype);
+            line(c, "%s *s%u = (%s *)DT_SUMS + (DT_THREAD / %u * %u + %u) * %lld;", type, k, type, tile->group, sums,
+                 pieces_before(c, k), (long long)results_of(c, tile));
+        }
+    each_sum(c, tile, false);
+    line(c, "dt_warp();");
+    line(c, "for (int64_t r1 = from; r1 < from + %lld; r1++) {", of);
+    c->depth++;
+    line(c, "const int here = r1 < to;");
+    line(c, "const int64_t r = here ? r1 : %lld, n = here ? %lld : 0;", rows - 1,
+         (long long)c->k->extent[c->k->n_axes - 1]);
+    row_phases(c, tile);
+    dt_print_close(c, 1);
+    line(c, "dt_warp();");
+    each_sum(c, tile, true);
     dt_print_close(c, 1);
 }
 
@@ -296,29 +383,37 @@ static void print_rows(DtPrint *c, const DtTile *tile)
 
 enum { PIECE_LANES = 16 };
 
-/* The second kernel: threads as many as lanes combine the pieces of an item. */
+/* The second kernel: threads as many as lanes combine the pieces of a result. */
 static void print_pieces(DtPrint *c, const DtTile *tile)
 {
-    const uint32_t at_once = tile->threads / PIECE_LANES;
-    const long long items = (long long)tile->items;
+    const uint32_t at_once = tile->threads / PIECE_LANES, all = (1u << c->k->n_axes) - 1;
+    const long long items = (long long)results_of(c, tile);
+    const DtTile results = {.items = items, .lanes = PIECE_LANES, .group = PIECE_LANES, .vector = 1,
+                            .free = c->k->pieces_of_rows ? all & ~tile->free : tile->free};
+    c->known = results.free;
+    c->wide = c->wide_stores = NULL; /* a thread has one element */
     line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", at_once, items, at_once);
     c->depth++;
     line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", PIECE_LANES);
     line(c, "const int here = r1 < %lld;", items);
     line(c, "const int64_t r = here ? r1 : %lld;", items - 1);
-    indices(c, tile);
-    begin_lanes(c, 0, 1);
+    indices(c, &results);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_in_pieces(c, k))
+            line(c, "%s s%u[1] = {%s};", dt_print_register(c->k->nodes.at[k].dtype), k,
+                 dt_print_identity(c, &c->k->nodes.at[k]));
     line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u) {", PIECE_LANES, (long long)tile->pieces,
          PIECE_LANES);
     c->depth++;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_reduces_at(c, k, 0)) {
+        if (is_in_pieces(c, k)) {
             const char *lane = dt_arena_printf(c->arena, "s%u[0]", k);
             line(c, "%s = %s;", lane, dt_print_combine(c, &c->k->nodes.at[k], lane, part(c, tile, k)));
         }
     dt_print_close(c, 1);
-    const DtTile lanes = {.group = PIECE_LANES, .vector = 1};
-    combine(c, &lanes, 0);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_in_pieces(c, k))
+            combine_lanes(c, &results, k);
     line(c, "if (here && DT_THREAD %% %u == 0) {", PIECE_LANES);
     c->depth++;
     all_stores(c);
@@ -356,12 +451,13 @@ enum { FEW_THREADS = 8192, LONG = 256 };
 /* What leaves a GPU idle is said. */
 static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 {
-    if (tile->items * tile->pieces * tile->group >= FEW_THREADS || tile->each < LONG)
+    const long long threads = (long long)((k->pieces_of_rows ? 1 : tile->items) * tile->pieces * tile->group);
+    const double each = k->pieces_of_rows ? tile->each * (double)tile->items : tile->each;
+    if (threads >= FEW_THREADS || each < LONG)
         return;
-    const long long threads = (long long)(tile->items * tile->pieces * tile->group);
     DtDiag *diag = dt_diag_report(diags, L0589, k->span,
                                   "a kernel of %lld threads, each of which goes through %.0f elements", threads,
-                                  tile->each);
+                                  each);
     dt_diag_note(diag, "kernel `%s`, for GPUs", k->name);
 }
 
@@ -381,9 +477,9 @@ static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTi
     return dt_tile_of(kernel, c->live);
 }
 
-static uint32_t finish_blocks(const DtTile *tile)
+static uint32_t finish_blocks(const DtPrint *c, const DtTile *tile)
 {
-    return (uint32_t)dt_tile_blocks(tile->items, tile->threads / PIECE_LANES);
+    return (uint32_t)dt_tile_blocks(results_of(c, tile), tile->threads / PIECE_LANES);
 }
 
 DtPlanLaunch dt_cuda_launch(const DtKernel *kernel)
@@ -394,8 +490,8 @@ DtPlanLaunch dt_cuda_launch(const DtKernel *kernel)
     const DtTile tile = begin(kernel, &text, &print, &attend);
     const DtPlanLaunch launch = {.blocks = (uint32_t)tile.blocks,
                                  .threads = tile.threads,
-                                 .shared = attend.shared,
-                                 .finish = kernel->pieces ? finish_blocks(&tile) : 0,
+                                 .shared = kernel->attend ? attend.shared : tile.shared,
+                                 .finish = kernel->pieces ? finish_blocks(&print, &tile) : 0,
                                  .workspace = workspace_of(&print, &tile)};
     dt_arena_free(print.arena);
     dt_text_free(&text);
@@ -407,9 +503,6 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
     DtPrint print, *c = &print;
     DtAttendTile attend;
     const DtTile tile = begin(kernel, ret_text, c, &attend);
-    for (uint32_t i = 0; i < kernel->nodes.n; i++)
-        if (kernel->nodes.at[i].late && !kernel->attend) /* limits of the target leave none */
-            dt_print_fail(c, "a sum over rows beside what becomes of each row");
     c->lines = lines ? diags : NULL;
     c->known = tile.free;
     if (tile.lanes || tile.vector > 1)
@@ -426,6 +519,8 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         dt_attend_print(c, &attend);
     else if (kernel->special)
         print_special(c, &tile);
+    else if (kernel->pieces_of_rows)
+        print_summed_rows(c, &tile);
     else if (tile.lanes)
         print_rows(c, &tile);
     else if (tile.free + 1 < 1u << kernel->n_axes)
@@ -435,7 +530,7 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
     foot(c);
     if (kernel->pieces) {
         memset(c->defined, 0, kernel->nodes.n * sizeof c->defined[0]);
-        head(c, DT_PLAN_FINISH, finish_blocks(&tile), tile.threads);
+        head(c, DT_PLAN_FINISH, finish_blocks(c, &tile), tile.threads);
         print_pieces(c, &tile);
         foot(c);
     }

@@ -9,6 +9,8 @@
  *   columns   each thread has a column, whose elements it adds in order
  *   pieces    of rows and columns are like rows and columns of their own; a second launch has 16 threads for the pieces
  *             of each
+ *   sums      over rows, beside these: a row has all threads of a warp, which go through a piece of the rows; each adds
+ *             its elements of the sums in memory of the block
  *   others    each thread has a scan, a choice of the largest, or the elements of a sum by index that lie in one place
  *             of the axes that are not indexed; it goes through them in order
  *
@@ -18,7 +20,8 @@
 
 #include "codegen/cuda/wide.h"
 
-enum { THREADS = 256, ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
+enum { THREADS = 256, WARP = 32, SHARED = 160 << 10, /* bytes that every machine has */
+        ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
 
 static bool reduces(const DtKernel *k, const bool *live)
 {
@@ -60,6 +63,20 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
     return free;
 }
 
+/* As many as have room for their sums. */
+static void choose_warps(const DtKernel *k, const bool *live, DtTile *tile)
+{
+    uint32_t bytes = sizeof(float) * (WARP / tile->group), sums = 0; /* of a warp */
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        sums += live[i] && k->nodes.at[i].kind == DT_KNODE_REDUCE && k->nodes.at[i].late;
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+        bytes *= (uint32_t)k->extent[a];
+    bytes *= sums;
+    const uint32_t warps = bytes <= SHARED / (THREADS / WARP) ? THREADS / WARP : bytes <= SHARED ? SHARED / bytes : 1;
+    tile->threads = warps * WARP;
+    tile->shared = warps * bytes;
+}
+
 int64_t dt_tile_blocks(int64_t items, uint32_t at_once)
 {
     const int64_t blocks = (items + at_once - 1) / at_once;
@@ -75,6 +92,11 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live)
         tile.vector = vector_of(k, live);
         tile.group = tile.lanes / tile.vector;
     }
+    if (k->pieces_of_rows) {
+        tile.group = tile.lanes < WARP ? tile.lanes : WARP;
+        tile.vector = tile.lanes / tile.group;
+        choose_warps(k, live, &tile);
+    }
     tile.each = 1.0 / (double)(tile.group * tile.pieces);
     for (uint32_t a = 0; a < k->n_axes; a++)
         if (tile.free >> a & 1)
@@ -86,6 +108,6 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live)
         tile.items /= tile.vector;
         tile.each *= tile.vector;
     }
-    tile.blocks = dt_tile_blocks(tile.items * tile.pieces, tile.threads / tile.group);
+    tile.blocks = dt_tile_blocks(k->pieces_of_rows ? tile.pieces : tile.items * tile.pieces, tile.threads / tile.group);
     return tile;
 }

@@ -10,7 +10,7 @@
  * store s will write, o<s> those that it adds to; kernels/wide.h has the functions. */
 #include "codegen/cuda/wide.h"
 
-enum { ACCESS = 16 }; /* bytes */
+enum { ACCESS = 16, WORD = 4 }; /* bytes */
 
 /* Of what so many elements of the dtype must lie at multiples, in elements. */
 static int64_t unit_of(DtDtype dtype, uint32_t n)
@@ -25,7 +25,8 @@ static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const
     const DtKPointer *p = &k->pointers.at[pointer];
     const DtDtype dtype = p->view->dtype;
     const int64_t unit = unit_of(dtype, n);
-    bool good = p->align >= unit * (int64_t)dt_dtype_size(dtype) && offset % unit == 0 && stride[k->n_axes - 1] == 1;
+    bool good = unit * (int64_t)dt_dtype_size(dtype) % WORD == 0 && p->align >= unit * (int64_t)dt_dtype_size(dtype) &&
+                offset % unit == 0 && stride[k->n_axes - 1] == 1;
     for (uint32_t a = 0; a + 1 < k->n_axes; a++)
         good = good && stride[a] % unit == 0;
     return good;

@@ -81,6 +81,8 @@ static const Fault faults[] = {
     {"pieces are in other lanes", "piece = DT_THREAD % 16", "piece = DT_THREAD % 16 / 2 + DT_THREAD % 2 * 8", true},
     {"a piece begins where another does", ", from = 66 * piece", ", from = 65 * piece", true},
     {"nothing is finished", "name##_finish(all, q);", "", true},
+    {"rows of the next piece are added, too", "; r1 < from + 16; r1++", "; r1 < to + 1; r1++", false},
+    {"sums of rows begin with what is there", "s1[r] = 0x0p+0f;", "", false},
 };
 
 static uint32_t passed, failed, skipped;

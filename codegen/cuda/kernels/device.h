@@ -24,6 +24,8 @@
 #define DT_BLOCKS ((long)gridDim.x)
 #define DT_THREAD ((int)threadIdx.x)
 
+extern __shared__ float dt_row_sums[];
+#define DT_SUMS dt_row_sums
 #define DT_UNROLL _Pragma("unroll")
 
 static __device__ void dt_load(unsigned *v, const void *p, int bytes)

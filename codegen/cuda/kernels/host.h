@@ -39,6 +39,7 @@ extern char dt_shim_shared[]; /* memory of a block */
 #define DT_BLOCKS ((long)dt_shim_blocks)
 #define DT_THREAD dt_shim_thread
 
+#define DT_SUMS dt_shim_shared
 #define DT_UNROLL
 void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes); /* an error if that is not aligned */
 #define dt_load(v, p, bytes) dt_shim_copy(v, p, p, bytes)

@@ -27,6 +27,8 @@ typedef struct DtTargetLimits {
     int64_t row_sum_least;  /* elements of a sum over rows that is made beside the rows, at least: a shorter one is */
                             /* not worth its loop */
     int64_t row_sums_most;  /* elements of all such sums of a kernel, at most: where it keeps them is small */
+    int64_t few_rows, long_row; /* fewer rows than that, of more elements each, are reduced by a kernel that does */
+                            /* nothing else: it can cut them into pieces (codegen/kernel.h) */
     int64_t row_align;      /* bytes of which the rows of a matrix begin at multiples: one access of the widest kind */
     uint32_t epilogues;     /* that its library of products has: bits of DtEpilogue; if any, sums of operands, too */
     int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */

@@ -259,6 +259,17 @@ static bool columns_are_late(const DtFusion *f, const DtFuseGroup *joined, uint3
     return elements <= f->limits->row_sums_most;
 }
 
+/* Whether rows are short, or so many that each may be reduced as a whole, or no value of full size leaves. */
+static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    int64_t rows = 1, row = 1;
+    for (uint32_t i = 0; i < joined->full->rank; i++)
+        *(listed(joined->full->axes[i].name, joined->inner, joined->n_inner) ? &row : &rows) *=
+            dt_type_local_extent(joined->full, i, mesh);
+    return rows >= f->limits->few_rows || row <= f->limits->long_row || is_closed(f, joined, a, b);
+}
+
 /* Whether the union's reductions of columns can be done. */
 static bool columns_fit(const DtFusion *f, DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
@@ -530,7 +541,8 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
 static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
-           (!ret_joined->columns || columns_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
+           (!ret_joined->columns || columns_fit(f, ret_joined, a, b)) &&
+           (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
 }
 
 static void merge_operands(DtFusion *f, uint32_t i)

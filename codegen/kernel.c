@@ -666,7 +666,7 @@ static void choose_rows(DtKernel *k, int64_t elements)
 static void choose_pieces(DtKernel *k)
 {
     const bool columns = k->form == DT_KFORM_COLUMN;
-    const int64_t least = columns ? COLUMN_PIECE : ROW_PIECE, unit = columns ? 1 : LANES;
+    const int64_t least = columns ? COLUMN_PIECE : ROW_PIECE;
     int64_t items = 1, each = 1;
     if (late_elements(k))
         choose_rows(k, late_elements(k));
@@ -674,12 +674,19 @@ static void choose_pieces(DtKernel *k)
         return;
     for (uint32_t a = 0; a < k->n_axes; a++)
         *(a < k->n_outer ? &items : &each) *= k->extent[a];
-    const int64_t extent = k->extent[k->n_outer], enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / items;
-    int64_t most = each / least < enough ? each / least : enough;
+    const int64_t enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / items;
+    const int64_t most = each / least < enough ? each / least : enough;
     if (most < LEAST_PIECES)
         return;
-    k->piece = k->n_outer + 1 == k->n_axes ? up(up(extent, most), unit) * unit : up(extent, most);
-    k->pieces = up(extent, k->piece);
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++) { /* the axis that gives most pieces */
+        const int64_t unit = columns || a + 1 < k->n_axes ? 1 : LANES;
+        const int64_t piece = up(up(k->extent[a], most), unit) * unit, pieces = up(k->extent[a], piece);
+        if (pieces <= k->pieces)
+            continue;
+        k->piece_axis = a;
+        k->piece = piece;
+        k->pieces = pieces;
+    }
     if (k->pieces < LEAST_PIECES)
         k->pieces = k->piece = 0;
 }

@@ -133,8 +133,9 @@ typedef struct DtKernel {
     uint32_t n_axes, n_outer;
     const char *axis[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK];
-    int64_t pieces, piece;           /* reductions in so many pieces, each of so many indices of the first inner axis */
+    int64_t pieces, piece;           /* reductions in so many pieces, each of so many indices of an inner axis */
                                      /* (the last may have fewer), which are combined by 16 lanes; 0: in one */
+    uint32_t piece_axis;
     bool pieces_of_rows;             /* late sums are, each piece of so many rows */
     DT_VEC(DtKNode) nodes;
     DT_VEC(DtKStore) stores;

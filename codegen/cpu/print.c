@@ -158,7 +158,7 @@ static void pieces_begin(DtPrint *c, uint32_t points)
          c->loops->piece_trips ? dt_arena_printf(c->arena, "%lld - pieces", n) : "0", n);
     c->depth++;
     line(c, "const int64_t from = %lld * piece, to = piece == %lld ? %lld : from + %lld;", (long long)c->k->piece,
-         n - 1, (long long)c->k->extent[c->k->n_outer], (long long)c->k->piece);
+         n - 1, (long long)c->k->extent[c->k->piece_axis], (long long)c->k->piece);
 }
 
 /* result: of a point of the piece, "s3[l]". */
@@ -349,7 +349,7 @@ static void row_pieces_end(DtPrint *c, uint32_t lanes)
 static void print_row(DtPrint *c)
 {
     const DtKernel *k = c->k;
-    const bool has_inner = k->n_outer < k->n_axes, in_pieces = dt_print_in_pieces(c, k->n_outer);
+    const bool has_inner = k->n_outer < k->n_axes, in_pieces = dt_print_in_pieces(c, k->piece_axis);
     uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
     uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;

@@ -45,7 +45,7 @@ static void indices(DtPrint *c, const DtTile *tile)
 /* Item and piece of number u; in a row that is none, to ends it at once. */
 static void piece_lines(DtPrint *c, const DtTile *tile, const char *u, const char *here)
 {
-    const long long items = (long long)tile->items, extent = c->k->extent[c->k->n_outer], of = c->k->piece;
+    const long long items = (long long)tile->items, extent = c->k->extent[c->k->piece_axis], of = c->k->piece;
     line(c, "const int64_t r = %s %% %lld, piece = %s / %lld, from = %lld * piece;", u, items, u, items, of);
     line(c, "const int64_t to = %spiece == %lld ? %lld : from + %lld;", here, (long long)tile->pieces - 1, extent, of);
 }
@@ -222,7 +222,7 @@ static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
         if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
             dt_print_need(c, k);
     dt_print_define(c, outer, true);
-    for (uint32_t s = 0; s < c->k->stores.n && !dt_print_in_pieces(c, c->k->n_outer); s++)
+    for (uint32_t s = 0; s < c->k->stores.n && !dt_print_in_pieces(c, c->k->piece_axis); s++)
         stores = stores || stores_at(c, s, phase, false);
     if (!stores)
         return;
@@ -305,7 +305,7 @@ static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
 static void row_phases(DtPrint *c, const DtTile *tile)
 {
     indices(c, tile);
-    for (uint32_t phase = 0; phase <= c->last_phase && !(dt_print_in_pieces(c, c->k->n_outer) && phase); phase++) {
+    for (uint32_t phase = 0; phase <= c->last_phase && !(dt_print_in_pieces(c, c->k->piece_axis) && phase); phase++) {
         bool reduces;
         row_scalars(c, tile, phase);
         if (!need_points(c, phase, &reduces))

@@ -196,7 +196,7 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
 {
     const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
     const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
-    uint64_t arguments[512]; /* a struct of both; an array of none has one member */
+    uint64_t arguments[513]; /* a struct of both, 256 each at most, and the workspace; one member if there is none */
     void *parameters[] = {arguments};
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_pointers; i++)

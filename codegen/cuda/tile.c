@@ -21,7 +21,7 @@
 #include "codegen/cuda/wide.h"
 
 enum { THREADS = 256, WARP = 32, SHARED = 160 << 10, /* bytes that every machine has */
-        ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
+       ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
 
 static bool reduces(const DtKernel *k, const bool *live)
 {
@@ -72,7 +72,7 @@ static void choose_warps(const DtKernel *k, const bool *live, DtTile *tile)
     for (uint32_t a = k->n_outer; a < k->n_axes; a++)
         bytes *= (uint32_t)k->extent[a];
     bytes *= sums;
-    const uint32_t warps = bytes <= SHARED / (THREADS / WARP) ? THREADS / WARP : bytes <= SHARED ? SHARED / bytes : 1;
+    const uint32_t fit = SHARED / bytes, most = THREADS / WARP, warps = fit < most ? fit : most;
     tile->threads = warps * WARP;
     tile->shared = warps * bytes;
 }

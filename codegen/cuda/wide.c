@@ -24,9 +24,8 @@ static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const
 {
     const DtKPointer *p = &k->pointers.at[pointer];
     const DtDtype dtype = p->view->dtype;
-    const int64_t unit = unit_of(dtype, n);
-    bool good = unit * (int64_t)dt_dtype_size(dtype) % WORD == 0 && p->align >= unit * (int64_t)dt_dtype_size(dtype) &&
-                offset % unit == 0 && stride[k->n_axes - 1] == 1;
+    const int64_t unit = unit_of(dtype, n), bytes = unit * (int64_t)dt_dtype_size(dtype);
+    bool good = bytes % WORD == 0 && p->align >= bytes && offset % unit == 0 && stride[k->n_axes - 1] == 1;
     for (uint32_t a = 0; a + 1 < k->n_axes; a++)
         good = good && stride[a] % unit == 0;
     return good;

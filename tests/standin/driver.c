@@ -477,7 +477,7 @@ int cuFuncSetAttribute(Function *function, int attribute, int value)
     return function && attribute == 8 && value >= 0 && value <= 232448 ? OK : INVALID;
 }
 
-enum { ARGUMENTS = 512 };
+enum { ARGUMENTS = 513 };
 typedef struct Launch {
     Function function;
     uint64_t arguments[ARGUMENTS]; /* pointers, then integers */

@@ -609,88 +609,6 @@ static DtKForm form_of(const DtKernel *k)
                ? DT_KFORM_COLUMN : DT_KFORM_ROW;
 }
 
-/* Points of a piece, at least, and how many pieces of columns, or of rows of 64 lanes, are enough for any machine: the
- * same for all, since results depend on them. */
-enum { COLUMN_PIECE = 64, ROW_PIECE = 1024, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4,
-       LANES = 64 };
-
-/* Nothing but reductions of what is read or computed for a point, and what is made of them. */
-static bool only_reduces(const DtKernel *k)
-{
-    const uint32_t inner = inner_mask(k);
-    for (uint32_t i = 0; i < k->nodes.n; i++) {
-        const DtKNode *node = &k->nodes.at[i];
-        if (node->late || node->phase > 1)
-            return false;
-    }
-    for (uint32_t i = 0; i < k->stores.n; i++) {
-        if (k->nodes.at[k->stores.at[i].node].axes & inner)
-            return false;
-        for (uint32_t a = k->n_outer; a < k->n_axes; a++)
-            if (k->stores.at[i].stride[a])
-                return false;
-    }
-    return inner != 0;
-}
-
-enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_PARTS = 1 << 24 }; /* MOST_PARTS: elements of all of them */
-
-/* Elements of the sums over rows. */
-static int64_t late_elements(const DtKernel *k)
-{
-    int64_t n = 0;
-    for (uint32_t i = 0; i < k->nodes.n; i++) {
-        int64_t each = 1;
-        if (k->nodes.at[i].kind != DT_KNODE_REDUCE || !k->nodes.at[i].late)
-            continue;
-        for (uint32_t a = k->n_outer; a < k->n_axes; a++)
-            each *= k->extent[a];
-        n += each;
-    }
-    return n;
-}
-
-static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
-static void choose_rows(DtKernel *k, int64_t elements)
-{
-    const int64_t most = MOST_PARTS / elements < ENOUGH_PIECES ? MOST_PARTS / elements : ENOUGH_PIECES;
-    int64_t rows = 1;
-    for (uint32_t a = 0; a < k->n_outer; a++)
-        rows *= k->extent[a];
-    k->piece = up(rows, most > 0 ? most : 1) > ROWS_PIECE ? up(rows, most > 0 ? most : 1) : ROWS_PIECE;
-    k->pieces = up(rows, k->piece);
-    k->pieces_of_rows = true;
-}
-
-static void choose_pieces(DtKernel *k)
-{
-    const bool columns = k->form == DT_KFORM_COLUMN;
-    const int64_t least = columns ? COLUMN_PIECE : ROW_PIECE;
-    int64_t items = 1, each = 1;
-    if (late_elements(k))
-        choose_rows(k, late_elements(k));
-    if (!only_reduces(k))
-        return;
-    for (uint32_t a = 0; a < k->n_axes; a++)
-        *(a < k->n_outer ? &items : &each) *= k->extent[a];
-    const int64_t enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / items;
-    const int64_t most = each / least < enough ? each / least : enough;
-    if (most < LEAST_PIECES)
-        return;
-    for (uint32_t a = k->n_outer; a < k->n_axes; a++) { /* the axis that gives most pieces */
-        const int64_t unit = columns || a + 1 < k->n_axes ? 1 : LANES;
-        const int64_t piece = up(up(k->extent[a], most), unit) * unit, pieces = up(k->extent[a], piece);
-        if (pieces <= k->pieces)
-            continue;
-        k->piece_axis = a;
-        k->piece = piece;
-        k->pieces = pieces;
-    }
-    if (k->pieces < LEAST_PIECES)
-        k->pieces = k->piece = 0;
-}
-
 /* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a + 1. */
 static bool collapsible(const DtKernel *k, uint32_t a)
 {
@@ -774,7 +692,7 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     if (!build.k->special) {
         collapse(&build);
         build.k->form = form_of(build.k);
-        choose_pieces(build.k);
+        dt_kernel_pieces(build.k);
     }
     const DtOp *op = span_op(&build);
     build.k->span = op->span;

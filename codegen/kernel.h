@@ -36,6 +36,7 @@ typedef struct DtKInt {
 } DtKInt;
 
 #define DT_KNONE UINT32_MAX
+enum { DT_KPIECE_LANES = 16 }; /* that pieces of a reduction go to */
 
 /* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a node. */
 typedef struct DtKIndex {

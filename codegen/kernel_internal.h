@@ -35,6 +35,9 @@ uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view
 DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node);
 /* Sum of a node that has these axes of the space: over the others. */
 uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes);
+/* kernel_pieces.c */
+void dt_kernel_pieces(DtKernel *k);
+
 void dt_kernel_price(DtKernel *k, const DtMesh *mesh);
 
 /* kernel_attend.c: the kernel of attention; false: no kernel has this form. */

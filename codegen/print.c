@@ -56,6 +56,18 @@ bool dt_print_is_late_sum(const DtPrint *c, uint32_t k)
     return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].late && c->live[k];
 }
 
+bool dt_print_adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
+{
+    return dt_print_is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+}
+
+bool dt_print_is_late_store(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
+
+bool dt_print_is_in_pieces(const DtPrint *c, uint32_t k)
+{
+    return c->k->pieces_of_rows ? dt_print_is_late_sum(c, k) : c->k->pieces && dt_print_reduces_at(c, k, 0);
+}
+
 const char *dt_print_late_element(DtPrint *c, int64_t *ret_n)
 {
     int64_t stride[DT_MAX_RANK] = {0};

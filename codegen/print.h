@@ -74,8 +74,12 @@ const char *dt_print_reduce(const DtKNode *node);
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at);
 const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, const char *y); /* "x + y" */
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase); /* along rows, in that phase */
-/* A sum over rows; the element of such a sum that a point of a row adds to, and how many there are. */
+bool dt_print_is_in_pieces(const DtPrint *c, uint32_t k); /* a reduction that is made in pieces */
+/* A sum over rows, one of what that phase has; a store of what is made of such sums. */
 bool dt_print_is_late_sum(const DtPrint *c, uint32_t k);
+bool dt_print_adds_at(const DtPrint *c, uint32_t k, uint32_t phase);
+bool dt_print_is_late_store(const DtPrint *c, uint32_t s);
+/* The element of such a sum that a point of a row adds to, and how many there are. */
 const char *dt_print_late_element(DtPrint *c, int64_t *ret_n);
 
 /* print_special.c: a kernel whose order of work is part of its meaning, but for the loops of known axes; live: before

@@ -26,20 +26,34 @@ const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
                                  : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
 }
 
-/* ---- sums over rows ---- */
+/* ---- lanes of pieces ---- */
 
-static bool adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
+/* at: of which point of a row, or of which column, "l"; lane: "piece % 16"; result: of the piece, "s3[l]". */
+static void piece_end(DtPrint *c, uint32_t k, const char *at, const char *lane, const char *result)
 {
-    return dt_print_is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+    const char *old = dt_arena_printf(c->arena, "t%u[%s][%s]", k, at, lane);
+    line(c, "%s = %s;", old, dt_print_combine(c, &c->k->nodes.at[k], old, result));
 }
 
-static bool is_late_store(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
+/* Behind the last piece. */
+static void define_pieces(DtPrint *c, const char *at)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_is_in_pieces(c, k)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "const %s n%u = %s_%u(t%u[%s]);", dt_print_register(node->dtype), k, dt_print_reduce(node),
+                 DT_KPIECE_LANES, k, at);
+            c->defined[k] = true;
+        }
+}
+
+/* ---- sums over rows ---- */
 
 static bool has_late(const DtPrint *c)
 {
     bool any = false;
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        any = any || is_late_store(c, s);
+        any = any || dt_print_is_late_store(c, s);
     return any;
 }
 
@@ -86,11 +100,9 @@ static void late_piece(DtPrint *c)
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_late_sum(c, k)) {
-            const DtKNode *node = &c->k->nodes.at[k];
-            const char *lane = dt_arena_printf(c->arena, "t%u[%s][lane]", k, at);
             const char *sum = dt_arena_printf(c->arena, "s%u[%s]", k, at);
-            line(c, "%s = %s;", lane, dt_print_combine(c, node, lane, sum));
-            line(c, "%s = %s;", sum, dt_print_identity(c, node));
+            piece_end(c, k, at, "lane", sum);
+            line(c, "%s = %s;", sum, dt_print_identity(c, &c->k->nodes.at[k]));
         }
     dt_print_close(c, 1 + c->k->n_axes - c->k->n_outer);
 }
@@ -104,19 +116,14 @@ static void late_end(DtPrint *c)
     memset(c->kept, 0, c->k->nodes.n * sizeof c->kept[0]); /* rows that were kept are gone */
     dt_print_c_draws_end(c, 0);
     open_row(c);
-    for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_is_late_sum(c, k)) {
-            line(c, "const %s n%u = %s_16(t%u[%s]);", dt_print_register(c->k->nodes.at[k].dtype), k,
-                 dt_print_reduce(&c->k->nodes.at[k]), k, at);
-            c->defined[k] = true;
-        }
+    define_pieces(c, at);
     dt_print_forget(c);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (is_late_store(c, s))
+        if (dt_print_is_late_store(c, s))
             dt_print_need(c, c->k->stores.at[s].node);
     dt_print_define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (is_late_store(c, s))
+        if (dt_print_is_late_store(c, s))
             dt_print_store(c, &c->k->stores.at[s]);
     dt_print_close(c, c->k->n_axes - c->k->n_outer);
 }
@@ -143,6 +150,8 @@ static void lanes_end(DtPrint *c, uint32_t phase, uint32_t lanes)
 
 /* ---- pieces ---- */
 
+#define IN_TURN "piece % 16" /* the lane of the loop's piece */
+
 /* points: that are reduced to at once. */
 static void pieces_begin(DtPrint *c, uint32_t points)
 {
@@ -161,37 +170,19 @@ static void pieces_begin(DtPrint *c, uint32_t points)
          n - 1, (long long)c->k->extent[c->k->piece_axis], (long long)c->k->piece);
 }
 
-/* result: of a point of the piece, "s3[l]". */
-static void piece_end(DtPrint *c, uint32_t k, const char *at, const char *result)
-{
-    const char *lane = dt_arena_printf(c->arena, "t%u[%s][piece %% 16]", k, at);
-    line(c, "%s = %s;", lane, dt_print_combine(c, &c->k->nodes.at[k], lane, result));
-}
-
-/* Behind the loop over pieces. */
-static void define_pieces(DtPrint *c, const char *at)
-{
-    for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_reduces_at(c, k, 0)) {
-            const DtKNode *node = &c->k->nodes.at[k];
-            line(c, "const %s n%u = %s_16(t%u[%s]);", dt_print_register(node->dtype), k, dt_print_reduce(node), k, at);
-            c->defined[k] = true;
-        }
-}
-
 /* ---- ROW ---- */
 
 /* Stores along the row, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, uint32_t inner)
 {
-    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s);
+    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_late_store(c, s);
 }
 
 static void need_point(DtPrint *c, uint32_t phase, uint32_t inner)
 {
     dt_print_forget(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_reduces_at(c, k, phase) || adds_at(c, k, phase))
+        if (dt_print_reduces_at(c, k, phase) || dt_print_adds_at(c, k, phase))
             dt_print_need(c, c->k->nodes.at[k].args[0]);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, inner))
@@ -208,7 +199,7 @@ static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
         if (dt_print_reduces_at(c, k, phase))
             dt_print_accumulate(c, k, "l");
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (adds_at(c, k, phase))
+        if (dt_print_adds_at(c, k, phase))
             dt_print_accumulate(c, k, dt_print_late_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, inner))
@@ -299,7 +290,7 @@ static void choose_kept(DtPrint *c, uint32_t first_inner, uint32_t inner)
         if (c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE)
             uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[c->k->nodes.at[k].args[0]].phase, first, last);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if ((c->store_axes[s] & inner) && !is_late_store(c, s))
+        if ((c->store_axes[s] & inner) && !dt_print_is_late_store(c, s))
             uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
     for (uint32_t k = 0; k < n; k++)
         if (dt_print_is_dear(&c->k->nodes.at[k]) && !dt_print_c_is_across(c, k) &&
@@ -319,7 +310,7 @@ static void row_scalars(DtPrint *c, uint32_t phase, uint32_t outer, uint32_t inn
             dt_print_need(c, k);
     dt_print_define(c, outer, true);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s))
+        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_late_store(c, s))
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
@@ -329,7 +320,7 @@ static bool phase_has_points(const DtPrint *c, uint32_t phase, uint32_t inner, b
     *ret_reduces = false;
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {
         *ret_reduces = *ret_reduces || dt_print_reduces_at(c, k, phase);
-        any = any || adds_at(c, k, phase);
+        any = any || dt_print_adds_at(c, k, phase);
     }
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         any = any || stores_at(c, s, phase, inner);
@@ -340,7 +331,7 @@ static void row_pieces_end(DtPrint *c, uint32_t lanes)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_reduces_at(c, k, 0))
-            piece_end(c, k, "0",
+            piece_end(c, k, "0", IN_TURN,
                       dt_arena_printf(c->arena, "%s_%u(s%u)", dt_print_reduce(&c->k->nodes.at[k]), lanes, k));
     dt_print_close(c, 1);
     define_pieces(c, "0");
@@ -421,7 +412,7 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
         c->depth++;
         for (uint32_t n = 0; n < k->nodes.n; n++)
             if (dt_print_reduces_at(c, n, 0))
-                piece_end(c, n, "l", dt_arena_printf(c->arena, "s%u[l]", n));
+                piece_end(c, n, "l", IN_TURN, dt_arena_printf(c->arena, "s%u[l]", n));
         dt_print_close(c, 2);
     }
     dt_print_forget(c);

@@ -61,16 +61,11 @@ static void open_items(DtPrint *c, const DtTile *tile)
     indices(c, tile);
 }
 
-static bool is_in_pieces(const DtPrint *c, uint32_t k)
-{
-    return c->k->pieces_of_rows ? dt_print_is_late_sum(c, k) : c->k->pieces && dt_print_reduces_at(c, k, 0);
-}
-
 static uint32_t pieces_before(const DtPrint *c, uint32_t k)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < k; i++)
-        n += is_in_pieces(c, i);
+        n += dt_print_is_in_pieces(c, i);
     return n;
 }
 
@@ -96,14 +91,12 @@ static uint64_t workspace_of(const DtPrint *c, const DtTile *tile)
     return pieces_before(c, c->k->nodes.n) * (uint64_t)(tile->pieces * results_of(c, tile)) * sizeof(float);
 }
 
-static bool is_late(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
-
 /* All, or those of sums over rows, if others are stored with the rows. */
 static void need_stores(DtPrint *c)
 {
     dt_print_forget(c);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (is_late(c, s) == c->k->pieces_of_rows)
+        if (dt_print_is_late_store(c, s) == c->k->pieces_of_rows)
             dt_print_need(c, c->k->stores.at[s].node);
 }
 
@@ -112,7 +105,7 @@ static void all_stores(DtPrint *c)
     need_stores(c);
     dt_print_define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (is_late(c, s) == c->k->pieces_of_rows)
+        if (dt_print_is_late_store(c, s) == c->k->pieces_of_rows)
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
@@ -200,16 +193,11 @@ static void print_columns(DtPrint *c, const DtTile *tile)
 
 /* ---- rows ---- */
 
-static bool adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
-{
-    return dt_print_is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
-}
-
 /* Stores along the row, or once for it, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 {
     const uint32_t inner = ((1u << c->k->n_axes) - 1) & ~((1u << c->k->n_outer) - 1);
-    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !is_late(c, s);
+    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !dt_print_is_late_store(c, s);
 }
 
 /* Values of the row, and stores of them: by one thread, when the others have read what may lie there. */
@@ -245,7 +233,7 @@ static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
         if (dt_print_reduces_at(c, k, phase)) {
             dt_print_need(c, c->k->nodes.at[k].args[0]);
             *ret_reduces = any = true;
-        } else if (adds_at(c, k, phase)) {
+        } else if (dt_print_adds_at(c, k, phase)) {
             dt_print_need(c, c->k->nodes.at[k].args[0]);
             any = true;
         }
@@ -277,7 +265,7 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     accumulate(c, phase, "l");
     int64_t n;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (adds_at(c, k, phase))
+        if (dt_print_adds_at(c, k, phase))
             dt_print_accumulate(c, k, dt_print_late_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, true))
@@ -313,8 +301,8 @@ static void row_phases(DtPrint *c, const DtTile *tile)
         begin_lanes(c, phase, tile->vector);
         row_points(c, tile, phase);
         combine(c, tile, phase);
-        for (uint32_t k = 0; k < c->k->nodes.n && !c->k->pieces_of_rows; k++)
-            if (is_in_pieces(c, k) && dt_print_reduces_at(c, k, phase))
+        for (uint32_t k = 0; k < c->k->nodes.n; k++)
+            if (dt_print_is_in_pieces(c, k) && dt_print_reduces_at(c, k, phase))
                 line(c, "if (here && DT_THREAD %% %u == 0) %s = n%u;", tile->group, part(c, tile, k), k);
     }
 }
@@ -342,9 +330,9 @@ static void each_sum(DtPrint *c, const DtTile *tile, bool ends)
          tile->group);
     c->depth++;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_in_pieces(c, k) && ends)
+        if (dt_print_is_in_pieces(c, k) && ends)
             line(c, "if (u1 < %lld) %s = s%u[r];", (long long)tile->pieces, part(c, tile, k), k);
-        else if (is_in_pieces(c, k))
+        else if (dt_print_is_in_pieces(c, k))
             line(c, "s%u[r] = %s;", k, dt_print_identity(c, &c->k->nodes.at[k]));
     dt_print_close(c, 1);
 }
@@ -360,7 +348,7 @@ static void print_summed_rows(DtPrint *c, const DtTile *tile)
          pieces, pieces - 1, of);
     line(c, "const int64_t to = u1 >= %lld ? from : piece == %lld ? %lld : from + %lld;", pieces, pieces - 1, rows, of);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_in_pieces(c, k)) {
+        if (dt_print_is_in_pieces(c, k)) {
             const char *type = dt_print_register(c->k->nodes.at[k].dtype);
             line(c, "%s *s%u = (%s *)DT_SUMS + (DT_THREAD / %u * %u + %u) * %lld;", type, k, type, tile->group, sums,
                  pieces_before(c, k), (long long)results_of(c, tile));
@@ -381,40 +369,38 @@ static void print_summed_rows(DtPrint *c, const DtTile *tile)
 
 /* ---- pieces ---- */
 
-enum { PIECE_LANES = 16 };
-
 /* The second kernel: threads as many as lanes combine the pieces of a result. */
 static void print_pieces(DtPrint *c, const DtTile *tile)
 {
-    const uint32_t at_once = tile->threads / PIECE_LANES, all = (1u << c->k->n_axes) - 1;
+    const uint32_t at_once = tile->threads / DT_KPIECE_LANES, all = (1u << c->k->n_axes) - 1;
     const long long items = (long long)results_of(c, tile);
-    const DtTile results = {.items = items, .lanes = PIECE_LANES, .group = PIECE_LANES, .vector = 1,
+    const DtTile results = {.items = items, .lanes = DT_KPIECE_LANES, .group = DT_KPIECE_LANES, .vector = 1,
                             .free = c->k->pieces_of_rows ? all & ~tile->free : tile->free};
     c->known = results.free;
     c->wide = c->wide_stores = NULL; /* a thread has one element */
     line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", at_once, items, at_once);
     c->depth++;
-    line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", PIECE_LANES);
+    line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", DT_KPIECE_LANES);
     line(c, "const int here = r1 < %lld;", items);
     line(c, "const int64_t r = here ? r1 : %lld;", items - 1);
     indices(c, &results);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_in_pieces(c, k))
+        if (dt_print_is_in_pieces(c, k))
             line(c, "%s s%u[1] = {%s};", dt_print_register(c->k->nodes.at[k].dtype), k,
                  dt_print_identity(c, &c->k->nodes.at[k]));
-    line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u) {", PIECE_LANES, (long long)tile->pieces,
-         PIECE_LANES);
+    line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u) {", DT_KPIECE_LANES,
+         (long long)tile->pieces, DT_KPIECE_LANES);
     c->depth++;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_in_pieces(c, k)) {
+        if (dt_print_is_in_pieces(c, k)) {
             const char *lane = dt_arena_printf(c->arena, "s%u[0]", k);
             line(c, "%s = %s;", lane, dt_print_combine(c, &c->k->nodes.at[k], lane, part(c, tile, k)));
         }
     dt_print_close(c, 1);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (is_in_pieces(c, k))
+        if (dt_print_is_in_pieces(c, k))
             combine_lanes(c, &results, k);
-    line(c, "if (here && DT_THREAD %% %u == 0) {", PIECE_LANES);
+    line(c, "if (here && DT_THREAD %% %u == 0) {", DT_KPIECE_LANES);
     c->depth++;
     all_stores(c);
     dt_print_close(c, 2);
@@ -474,12 +460,15 @@ static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTi
     *ret_attend = (DtAttendTile){.shared = 0};
     if (kernel->special)
         dt_print_special_live(c);
-    return dt_tile_of(kernel, c->live);
+    const DtTile tile = dt_tile_of(kernel, c->live);
+    if (!tile.threads) /* limits of the target leave none */
+        dt_print_fail(c, "sums over rows that a block has no room for");
+    return tile;
 }
 
 static uint32_t finish_blocks(const DtPrint *c, const DtTile *tile)
 {
-    return (uint32_t)dt_tile_blocks(results_of(c, tile), tile->threads / PIECE_LANES);
+    return (uint32_t)dt_tile_blocks(results_of(c, tile), tile->threads / DT_KPIECE_LANES);
 }
 
 DtPlanLaunch dt_cuda_launch(const DtKernel *kernel)

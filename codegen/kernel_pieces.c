@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which reductions of a kernel are made in pieces (kernel.h), and how many. Extents alone decide, the same for each
+ * target, since results depend on it. */
+#include "codegen/kernel_internal.h"
+
+/* Points of a piece of a column, or of a row, at least; how many pieces of columns, or of rows of so many lanes, are
+ * enough for any machine. */
+enum { COLUMN_PIECE = 64, ROW_PIECE = 1024, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4,
+       LANES = 64 };
+/* The same of rows that are added up; how many elements all pieces of their sums have at most. */
+enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_ELEMENTS = 1 << 24 };
+
+static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+static int64_t less(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t more(int64_t a, int64_t b) { return a < b ? b : a; }
+
+static int64_t points(const DtKernel *k, uint32_t from, uint32_t to)
+{
+    int64_t n = 1;
+    for (uint32_t a = from; a < to; a++)
+        n *= k->extent[a];
+    return n;
+}
+
+static uint32_t late_sums(const DtKernel *k)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        n += k->nodes.at[i].kind == DT_KNODE_REDUCE && k->nodes.at[i].late;
+    return n;
+}
+
+static void cut_rows(DtKernel *k, uint32_t sums)
+{
+    const int64_t elements = sums * points(k, k->n_outer, k->n_axes), rows = points(k, 0, k->n_outer);
+    const int64_t most = more(less(MOST_ELEMENTS / elements, ENOUGH_PIECES), 1);
+    k->piece = more(up(rows, most), ROWS_PIECE);
+    k->pieces = up(rows, k->piece);
+    k->pieces_of_rows = true;
+}
+
+/* Nothing but reductions of what is read or computed for a point, and what is made of them. */
+static bool only_reduces(const DtKernel *k)
+{
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        if (k->nodes.at[i].phase > 1)
+            return false;
+    for (uint32_t i = 0; i < k->stores.n; i++) {
+        if (k->nodes.at[k->stores.at[i].node].axes >> k->n_outer)
+            return false;
+        for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+            if (k->stores.at[i].stride[a])
+                return false;
+    }
+    return k->n_outer < k->n_axes;
+}
+
+/* The inner axis that gives most pieces. */
+static void cut_axis(DtKernel *k)
+{
+    const bool columns = k->form == DT_KFORM_COLUMN;
+    const int64_t enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / points(k, 0, k->n_outer);
+    const int64_t most = less(points(k, k->n_outer, k->n_axes) / (columns ? COLUMN_PIECE : ROW_PIECE), enough);
+    if (most < LEAST_PIECES)
+        return;
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
+        const int64_t unit = columns || a + 1 < k->n_axes ? 1 : LANES;
+        const int64_t piece = up(up(k->extent[a], most), unit) * unit, pieces = up(k->extent[a], piece);
+        if (pieces <= k->pieces)
+            continue;
+        k->piece_axis = a;
+        k->piece = piece;
+        k->pieces = pieces;
+    }
+    if (k->pieces < LEAST_PIECES)
+        k->pieces = k->piece = 0;
+}
+
+void dt_kernel_pieces(DtKernel *k)
+{
+    const uint32_t sums = late_sums(k);
+    if (sums)
+        cut_rows(k, sums);
+    else if (only_reduces(k))
+        cut_axis(k);
+}

@@ -50,6 +50,7 @@ static const Case cases[] = {
     {"examples/gpt2.dsl",
      {{"batch", "8"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
+    {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3, false}, /* pieces of rows */
     {"examples/diffusion.dsl", {{"batch", "2103"}, {"embed", "36"}, {"layers", "2"}}, 3, true}, /* sums in pieces */
 };
 /* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */

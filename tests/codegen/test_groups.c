@@ -128,10 +128,11 @@ static uint32_t count_by_rows(const Bench *t)
 }
 
 /* The gradients of a norm: that of its operand needs sums along rows, those of gain and shift are sums over them. One
- * kernel makes all three; widths: one lane and a rest, less than a lane; two inner axes. */
+ * kernel makes all three; widths: one lane and a rest, less than a lane; two outer axes; more pieces of the rows than
+ * lanes that these go to. */
 Test(groups, gradients_of_a_norm_share_a_kernel)
 {
-    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64"};
+    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64", "a=300 c=70"};
     for (uint32_t s = 0; s < DT_COUNT(shapes); s++) {
         Bench *t = bench_new();
         const DtType *type = type_of(DT_F32, shapes[s]);

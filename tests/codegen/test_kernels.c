@@ -424,7 +424,7 @@ Test(kernels, reductions_of_long_axes)
     bench_free(t);
 }
 
-/* Sums in pieces: of columns, of rows over two axes of which the first is cut, of what is computed for each point. */
+/* Sums in pieces: of columns, of rows over two axes, of what is computed for each point. */
 Test(kernels, reductions_in_pieces)
 {
     static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};

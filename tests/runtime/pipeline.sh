@@ -167,7 +167,7 @@ disturb() { # signal, further arguments
     timeout 100 "$dtrun" p4.plan -q --set eval.every=0 --log disturbed.jsonl "$@" >out 2>err </dev/null &
     pid=$!
     for _ in $(seq 300); do # until a step is done, so that all ranks are at work
-        grep -qs '"event": "step"' disturbed.jsonl && break
+        grep -qs '"event":"step"' disturbed.jsonl && break
         sleep 0.1
     done
     supervisor=$(children $pid | head -n 1)

@@ -296,7 +296,7 @@ static bool scatter_sum(DtShape *s, DtShapeType *t, uint32_t *ret_at)
 }
 
 /* Result: x's axes with the first summed axis (the end, if none is) replaced by the target axes,
- * whose extents and splits are those of the wish. Indices have axes of x only. */
+ * whose extents and splits are those of the wish. Indices have axes of x only. A sum of 16-bit floats may be f32. */
 bool dt_shape_scatter_add(DtShape *s)
 {
     const DtOp *op = s->op;
@@ -330,5 +330,7 @@ bool dt_shape_scatter_add(DtShape *s)
         if (!dt_shape_insert(s, &t, at + i, &wish->axes[k]))
             return false;
     }
+    if (op->n_axes2 && wish->dtype == DT_F32 && dt_dtype_is_float(t.dtype))
+        t.dtype = DT_F32;
     return dt_shape_finish(s, 0, &t);
 }

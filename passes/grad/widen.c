@@ -8,8 +8,11 @@
  *   %4 = dot[b](%x, %dy) : bf16[k, n]    =>    %4 = dot[b](%x, %dy) : f32[k, n]
  *   %5 = cast(%4) : f32[k, n]
  *
+ * So does a sum by index (of the rows of a table that were looked up), which would be rounded each time something is
+ * added, and what adds up such values: a table that is looked up, and multiplies too.
+ *
  * Functions and loops hand over what they make so, if all that call them cast it: a result can be wide if it is a
- * product, a rounded sum, or such a result of what is called, and nothing but a cast, or the same of a caller, reads
+ * product, a rounded sum, a sum by index, what adds these up, or such a result of what is called, and nothing but a cast, or the same of a caller, reads
  * it. What cannot is crossed out until nothing changes. Only what entries "grad" give to stores of gradients is looked
  * at.
  *
@@ -67,8 +70,14 @@ static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value
     if (!op || !is_narrow(value->type) || dt_graph_reads(func, value) != 1)
         return false;
     const bool *result = inner(w, op, value->index);
-    return result ? *result
-                  : op->kind == DT_OP_DOT || (op->kind == DT_OP_CAST && op->in[0]->type->dtype == DT_F32);
+    if (result)
+        return *result;
+    switch (op->kind) {
+    case DT_OP_ADD: return can_be_wide(w, func, op->in[0]) && can_be_wide(w, func, op->in[1]);
+    case DT_OP_CAST: return op->in[0]->type->dtype == DT_F32;
+    case DT_OP_SCATTER_ADD: return op->n_axes2 > 0;
+    default: return op->kind == DT_OP_DOT;
+    }
 }
 
 /* Whether only a cast reads result `index` of op, or nothing, or it is a result of func that is wide itself. */
@@ -131,8 +140,11 @@ static void reach_gradients(Widen *w)
 /* The value in f32: itself, or what was rounded. */
 static DtValue *wide(DtValue *value)
 {
-    if (value->op->kind == DT_OP_CAST)
-        return value->op->in[0];
+    DtOp *op = value->op;
+    if (op->kind == DT_OP_CAST)
+        return op->in[0];
+    for (uint32_t i = 0; op->kind == DT_OP_ADD && i < op->n_in; i++)
+        op->in[i] = wide(op->in[i]);
     value->type = dt_type_with_dtype(value->type, DT_F32);
     return value;
 }

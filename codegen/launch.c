@@ -185,13 +185,26 @@ static uint32_t align_of(const DtEArg *arg)
     return (uint32_t)(bits & (~bits + 1));
 }
 
+/* Of what a text does: names of values and axes are comments. */
+static uint64_t hash_code(const char *text, uint64_t seed)
+{
+    for (const char *from = text; from;) {
+        const char *comment = strstr(from, "/*"), *behind = comment ? strstr(comment, "*/") : NULL;
+        seed = dt_hash_bytes(from, comment ? (size_t)(comment - from) : strlen(from), seed);
+        from = behind ? behind + 2 : NULL;
+    }
+    return seed;
+}
+
 static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
     const char *symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
     k->symbol = e->target->says_lines ? "dt_k" : symbol; /* it is printed again, if it is new */
     size_t body = e->target->print(k, e->module->diags, false, &text);
-    uint64_t hash = dt_hash_bytes(text.at + body, text.len - body, dt_hash_text(k->name, 0));
+    uint64_t hash = hash_code(text.at + body, dt_hash_text(k->name, 0));
+    for (uint32_t i = 0; i < k->pointers.n; i++) /* what a text is made of beside the ops: targets share equal kernels */
+        hash = dt_hash_bytes(&k->pointers.at[i].align, sizeof k->pointers.at[i].align, hash);
     for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
         if (e->kernel_hashes.at[i] == hash) {
             dt_text_free(&text);

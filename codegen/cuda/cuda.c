@@ -78,7 +78,7 @@ static void say(DtText *said, const DtNvrtcResult *result, const char *machine)
 /* What the compiler makes of a text is the same each time; it is kept beside what the host compiler makes. */
 static void find_key(const char *text, const char *machine, const char *version, uint8_t ret_key[DT_DIGEST_BYTES])
 {
-    const char *const parts[] = {"cubin", version, machine, DT_NVRTC_OPTIONS, text};
+    const char *const parts[] = {"cubin", version, machine, DT_NVRTC_OPTIONS, DT_NVRTC_SPLIT, text};
     DtDigest digest;
     dt_digest_begin(&digest);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

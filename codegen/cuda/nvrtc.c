@@ -24,6 +24,8 @@ typedef struct Program Program; /* nvrtcProgram is a pointer to it */
     F(GetCUBINSize, int, (Program * program, size_t *ret_size))                                  \
     F(GetCUBIN, int, (Program * program, char *ret_cubin))
 
+enum { INVALID_OPTION = 5 };
+
 typedef struct Nvrtc {
 #define MEMBER(NAME, TYPE, ARGUMENTS) TYPE(*NAME) ARGUMENTS;
     FUNCTIONS(MEMBER)
@@ -96,8 +98,12 @@ static void read_log(DtArena *arena, const char *log, DtNvrtcResult *ret)
 
 static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine, DtNvrtcResult *ret)
 {
-    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), DT_NVRTC_OPTIONS};
-    const int status = nvrtc->CompileProgram(program, (int)(sizeof options / sizeof options[0]), options);
+    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), DT_NVRTC_OPTIONS,
+                                   DT_NVRTC_SPLIT};
+    const int n = (int)DT_COUNT(options);
+    int status = nvrtc->CompileProgram(program, n, options);
+    if (status == INVALID_OPTION) /* older versions do not know the last one */
+        status = nvrtc->CompileProgram(program, n - 1, options);
     const char *log = log_of(arena, nvrtc, program);
     if (status != 0)
         return dt_status_fail(DT_EXIT_FAILED, "%s refused generated kernels for %s (%s): %.400s", ret->version, machine,

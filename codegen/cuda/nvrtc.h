@@ -25,6 +25,7 @@ typedef struct DtNvrtcResult {
 
 /* How texts are compiled, besides for which machine. */
 #define DT_NVRTC_OPTIONS "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
+#define DT_NVRTC_SPLIT "--split-compile=2" /* kernels by two threads; the code depends on how many, so it is fixed */
 
 /* "NVRTC 13.0"; NULL, and in ret_status what was looked for and where, if there is none. */
 const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);

@@ -359,6 +359,8 @@ const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, con
     const bool is_float = dt_dtype_is_float(node->dtype);
     if (node->reduce == DT_REDUCE_SUM && is_float)
         return dt_arena_printf(c->arena, "%s + %s", x, y);
+    if (c->coarse && is_float)
+        return dt_arena_printf(c->arena, "dt_coarse_%s(%s, %s)", node->reduce == DT_REDUCE_MAX ? "max" : "min", x, y);
     return dt_arena_printf(c->arena, "%s(%s, %s)", node->reduce == DT_REDUCE_SUM ? "dt_iadd" : dt_print_reduce(node), x,
                            y);
 }

@@ -25,6 +25,7 @@ typedef struct DtPrint {
     const DtDiags *lines;  /* if not NULL: comments say which lines nodes come from */
     uint32_t row;          /* of the last comment */
     bool narrow;           /* guarded loads always happen, and choose by bits */
+    bool coarse;           /* exponentials and quotients may be off by 2^-20 of themselves (print_map.c) */
     void (*draw)(struct DtPrint *c, uint32_t k); /* defines n<k>, an element of a draw */
     /* How often a loop over the whole axis runs: "7". */
     const char *(*extent)(struct DtPrint *c, uint32_t axis);

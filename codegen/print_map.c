@@ -10,12 +10,13 @@ const char *dt_print_pick(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt
 typedef struct MapText {
     const char *call, *sign;
     bool whole; /* integers have the call, too: dt_i<name of the op> */
+    const char *coarse; /* the call where it need not be exact to the last bit (DtPrint.coarse) */
 } MapText;
 
 static const MapText map_texts[DT_OP_COUNT] = {
     [DT_OP_ABS] = {.call = "__builtin_fabsf", .whole = true},
     [DT_OP_FLOOR] = {.call = "__builtin_floorf", .whole = true},
-    [DT_OP_EXP] = {.call = "dt_exp"},
+    [DT_OP_EXP] = {.call = "dt_exp", .coarse = "dt_coarse_exp"},
     [DT_OP_LOG] = {.call = "dt_log"},
     [DT_OP_SQRT] = {.call = "__builtin_sqrtf"},
     [DT_OP_RSQRT] = {.call = "dt_rsqrt"},
@@ -24,14 +25,14 @@ static const MapText map_texts[DT_OP_COUNT] = {
     [DT_OP_TANH] = {.call = "dt_tanh"},
     [DT_OP_ERF] = {.call = "dt_erf"},
     [DT_OP_POW] = {.call = "dt_pow"},
-    [DT_OP_MAX] = {.call = "dt_max", .whole = true},
-    [DT_OP_MIN] = {.call = "dt_min", .whole = true},
+    [DT_OP_MAX] = {.call = "dt_max", .whole = true, .coarse = "dt_coarse_max"},
+    [DT_OP_MIN] = {.call = "dt_min", .whole = true, .coarse = "dt_coarse_min"},
     [DT_OP_FLOORDIV] = {.call = "dt_floordiv", .whole = true},
     [DT_OP_MOD] = {.call = "dt_mod", .whole = true},
     [DT_OP_ADD] = {.sign = "+"},
     [DT_OP_SUB] = {.sign = "-"},
     [DT_OP_MUL] = {.sign = "*"},
-    [DT_OP_DIV] = {.sign = "/"},
+    [DT_OP_DIV] = {.sign = "/", .coarse = "dt_coarse_div"},
     [DT_OP_LT] = {.sign = "<"},
     [DT_OP_LE] = {.sign = "<="},
     [DT_OP_EQ] = {.sign = "=="},
@@ -67,11 +68,13 @@ const char *dt_print_map(DtPrint *c, const DtKNode *node)
     if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
         return dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
     const MapText *text = &map_texts[node->map];
-    if (text->sign)
+    const bool is_coarse = c->coarse && !integers && text->coarse;
+    if (text->sign && !is_coarse)
         return dt_arena_printf(c->arena, "n%u %s n%u", a[0], text->sign, a[1]);
-    if (!text->call || (integers && !text->whole))
+    if (!is_coarse && (!text->call || (integers && !text->whole)))
         dt_print_fail(c, dt_op_info[node->map].text);
-    const char *call = integers ? dt_arena_printf(c->arena, "dt_i%s", dt_op_info[node->map].text) : text->call;
+    const char *call = integers ? dt_arena_printf(c->arena, "dt_i%s", dt_op_info[node->map].text)
+                       : is_coarse ? text->coarse : text->call;
     return node->n_args == 1 ? dt_arena_printf(c->arena, "%s(n%u)", call, a[0])
                              : dt_arena_printf(c->arena, "%s(n%u, n%u)", call, a[0], a[1]);
 }

@@ -3,8 +3,8 @@
  * tiles, and products of tiles (kernels/attend.h).
  *
  * Names beside those of print.h: of a block r0 the first row, c0 the first column of the tile; t<k>, u<k>, m<k> tiles
- * of rows, of columns, of both; of a thread, for its two rows: w<k> what node k is there, s<k> what a reduction has so
- * far; z<k> scores, y<k> sums, e<k> what stores have so far. */
+ * of rows, of columns, of both, k<k> what node k is for each column of the tile; of a thread, for its two rows: w<k>
+ * what node k is there, s<k> what a reduction has so far; z<k> scores, y<k> sums, e<k> what stores have so far. */
 #include "codegen/cuda/attend.h"
 #include "codegen/cuda/attend_print.h"
 
@@ -33,6 +33,14 @@ static bool is_held(const DtAttendPrint *a, uint32_t k)
     return !(axes >> a->role->cols & 1) && axes >> a->role->rows & 1;
 }
 
+static bool is_held_by_column(const DtAttendPrint *a, uint32_t k)
+{
+    for (uint32_t i = 0; i < a->role->n_held; i++)
+        if (a->role->held[i] == k)
+            return true;
+    return false;
+}
+
 /* Marks what node k is made of as far as it is not held; held ones are marked, too. rows: and what they are made of. */
 static void mark(DtAttendPrint *a, uint32_t k, bool rows)
 {
@@ -40,13 +48,27 @@ static void mark(DtAttendPrint *a, uint32_t k, bool rows)
     if (a->c->needed[k])
         return;
     a->c->needed[k] = true;
-    if (node->kind == DT_KNODE_REDUCE || (!rows && is_held(a, k)) || a->have[k])
+    if (node->kind == DT_KNODE_REDUCE || (!rows && is_held(a, k)) || a->have[k] || is_held_by_column(a, k))
         return;
     for (uint32_t i = 0; i < node->n_args; i++)
         mark(a, node->args[i], rows);
     for (uint32_t d = 0; d < node->n_index; d++)
         if (node->index[d].node != DT_KNONE)
             mark(a, node->index[d].node, rows);
+}
+
+/* A node by column, and all that it is made of. */
+static void mark_column(DtAttendPrint *a, uint32_t k)
+{
+    const DtKNode *node = &a->c->k->nodes.at[k];
+    if (a->c->needed[k])
+        return;
+    a->c->needed[k] = true;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        mark_column(a, node->args[i]);
+    for (uint32_t d = 0; d < node->n_index; d++)
+        if (node->index[d].node != DT_KNONE)
+            mark_column(a, node->index[d].node);
 }
 
 /* Elements of a draw are those of one call each. */
@@ -97,10 +119,13 @@ static void print_column_nodes(DtAttendPrint *a, bool rows)
 {
     for (uint32_t k = 0; k < a->c->k->nodes.n; k++) {
         const uint32_t axes = a->c->k->nodes.at[k].axes;
+        const char *type = dt_print_register(a->c->k->nodes.at[k].dtype);
         if (!a->c->needed[k] || (axes >> a->role->rows & 1) != rows)
             continue;
         if (is_held(a, k))
-            line(a->c, "const %s n%u = w%u[h];", dt_print_register(a->c->k->nodes.at[k].dtype), k, k);
+            line(a->c, "const %s n%u = w%u[h];", type, k, k);
+        else if (is_held_by_column(a, k))
+            line(a->c, "const %s n%u = k%u[8 * u + 2 * (lane %% 4) + j];", type, k, k);
         else
             define(a, k);
     }
@@ -118,11 +143,14 @@ static const char *address(DtAttendPrint *a, const DtKRows *rows, uint32_t axis,
                            dt_print_affine(a->c, rows->offset, stride), index, (long long)rows->stride[axis]);
 }
 
-/* Whether rows can be read 16 bytes at a time if the first one can. */
-static bool is_vector(const DtATile *t)
+enum { ACCESS = 16 }; /* bytes */
+
+/* Whether rows can be read 16 bytes at a time. */
+static bool is_vector(const DtAttendPrint *a, const DtATile *t)
 {
-    const int64_t each = 16 / (int64_t)dt_dtype_size(t->dtype);
-    bool even = t->rows->along == 1 && t->rows->depth % each == 0;
+    const int64_t each = ACCESS / (int64_t)dt_dtype_size(t->dtype);
+    bool even = t->rows->along == 1 && t->rows->depth % each == 0 && t->rows->offset % each == 0 &&
+                a->c->k->pointers.at[t->rows->pointer].align >= ACCESS;
     for (uint32_t i = 0; i < DT_MAX_RANK; i++)
         even = even && t->rows->stride[i] % each == 0;
     return even;
@@ -132,9 +160,12 @@ static void load_tile(DtAttendPrint *a, const DtATile *t, uint32_t i, char name,
                       const char *first)
 {
     const char *element = dt_attend_element(t->dtype), *at = address(a, t->rows, axis, first);
-    line(a->c, "dt_load_%s(%c%u, %u, %u, %u, %u, %s, %lld, %lld, %lld - %s, %d, %u);", element, name, i, t->ld, size,
-         t->rows->depth, t->padded, at, (long long)t->rows->stride[axis], (long long)t->rows->along,
-         (long long)a->c->k->extent[axis], first, is_vector(t), a->tile->threads);
+    const long long extent = (long long)a->c->k->extent[axis];
+    const char *left = extent % size ? dt_arena_printf(a->c->arena, "%lld - %s", extent, first)
+                                     : dt_arena_printf(a->c->arena, "%u", size);
+    line(a->c, "dt_load_%s(%c%u, %u, %u, %u, %u, %s, %lld, %lld, %s, %d, %u);", element, name, i, t->ld, size,
+         t->rows->depth, t->padded, at, (long long)t->rows->stride[axis], (long long)t->rows->along, left,
+         is_vector(a, t), a->tile->threads);
 }
 
 static bool same_rows(const DtKRows *x, const DtKRows *y)
@@ -185,6 +216,16 @@ static void print_scores(DtAttendPrint *a)
     }
 }
 
+/* Whether no tile of columns ends behind the last one. */
+static bool is_whole(const DtAttendPrint *a) { return a->c->k->extent[a->role->cols] % a->tile->cols == 0; }
+
+static const char *value_inside(DtAttendPrint *a, uint32_t node, const char *outside)
+{
+    return dt_arena_printf(a->c->arena, is_whole(a) ? "n%u" : "in ? n%u : %s", node, outside);
+}
+
+static const char *size_text(DtDtype dtype) { return dtype == DT_F32 ? "32" : "16"; }
+
 /* What a reduction, a tile or a store takes of an element. */
 static void take_element(DtAttendPrint *a, uint32_t phase)
 {
@@ -192,33 +233,71 @@ static void take_element(DtAttendPrint *a, uint32_t phase)
     const DtRole *role = a->role;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
-            line(c, "if (in) {");
-            c->depth++;
+            if (!is_whole(a)) {
+                line(c, "if (in) {");
+                c->depth++;
+            }
             dt_print_accumulate(c, k, "h");
-            dt_print_close(c, 1);
+            dt_print_close(c, !is_whole(a));
         }
     for (uint32_t i = 0; i < role->n_made; i++)
         if (c->needed[role->made[i].node])
-            line(c, "m%u[(lane / 4 + 8 * h) * %u + 8 * u + 2 * (lane %% 4) + j] = dt_to_%s(in ? n%u : 0.0f);", i,
-                 role->made[i].ld, dt_attend_element(role->made[i].dtype), role->made[i].node);
+            line(c, "DT_PUT_%s(%s, m%u, %u, g%u, %s);", size_text(role->made[i].dtype),
+                 dt_attend_element(role->made[i].dtype), i, role->made[i].ld, i,
+                 value_inside(a, role->made[i].node, "0.0f"));
     for (uint32_t i = 0; i < role->n_stores; i++) {
         const DtKStore *store = &c->k->stores.at[role->stores[i]];
         const DtKNode *node = &c->k->nodes.at[store->node];
         const uint32_t value = node->late ? node->args[0] : store->node;
         if (!c->needed[value] || !(c->k->nodes.at[value].axes >> role->cols & 1))
             continue;
-        if (role->single)
-            line(c, "e%u[u][2 * h + j] += in ? n%u : 0;", i, value);
-        else
-            line(c, "e%u[h] += in ? n%u : 0;", i, value);
+        line(c, role->single ? "e%u[u][2 * h + j] += %s;" : "e%u[h] += %s;", i, value_inside(a, value, "0"));
     }
 }
 
-/* Of a tile of so many eights of columns, those that a thread has. */
-static void open_columns(DtAttendPrint *a, uint32_t eights)
+/* Of a tile of so many eights of columns, those that a thread has: two of each. */
+static void open_eights(DtAttendPrint *a, uint32_t eights)
 {
     open_braces(a->c, dt_arena_printf(a->c->arena, "DT_UNROLL for (int u = 0; u < %u; u++)", eights));
-    open_braces(a->c, "DT_UNROLL for (int j = 0; j < 2; j++)");
+}
+
+static void open_pair(DtAttendPrint *a) { open_braces(a->c, "DT_UNROLL for (int j = 0; j < 2; j++)"); }
+
+static void open_columns(DtAttendPrint *a, uint32_t eights)
+{
+    open_eights(a, eights);
+    open_pair(a);
+}
+
+/* What is made for each column of a tile alone, by one thread: into k<k>. */
+static void print_held_columns(DtAttendPrint *a)
+{
+    DtPrint *c = a->c;
+    const DtRole *role = a->role;
+    bool *kept = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1), any = false;
+    memcpy(kept, c->needed, c->k->nodes.n * sizeof *kept);
+    dt_print_forget(c);
+    for (uint32_t i = 0; i < role->n_held; i++)
+        if (kept[role->held[i]]) {
+            mark_column(a, role->held[i]);
+            any = true;
+        }
+    if (any) {
+        const bool once = a->tile->threads >= a->tile->cols;
+        if (once)
+            line(c, "const int x = DT_THREAD;");
+        open_braces(c, dt_arena_printf(c->arena, once ? "if (x < %u)" : "for (int x = DT_THREAD; x < %u; x += %u)",
+                                       a->tile->cols, a->tile->threads));
+        line(c, "const int64_t i%u = dt_least(c0 + x, %lld);", role->cols, (long long)c->k->extent[role->cols] - 1);
+        for (uint32_t k = 0; k < c->k->nodes.n; k++)
+            if (c->needed[k])
+                define(a, k);
+        for (uint32_t i = 0; i < role->n_held; i++)
+            if (kept[role->held[i]])
+                line(c, "k%u[x] = n%u;", role->held[i], role->held[i]);
+        dt_print_close(c, 1);
+    }
+    memcpy(c->needed, kept, c->k->nodes.n * sizeof *kept);
 }
 
 static void print_elements(DtAttendPrint *a, uint32_t phase)
@@ -226,10 +305,19 @@ static void print_elements(DtAttendPrint *a, uint32_t phase)
     DtPrint *c = a->c;
     const uint32_t cols = a->role->cols;
     const long long n = (long long)c->k->extent[cols];
-    open_columns(a, a->tile->cols / 8);
-    line(c, "const int64_t at = c0 + 8 * u + 2 * (lane %% 4) + j;");
-    line(c, "const int in = at < %lld;", n);
-    line(c, "const int64_t i%u = in ? at : %lld;", cols, n - 1);
+    open_eights(a, a->tile->cols / 8);
+    for (uint32_t i = 0; i < a->role->n_made; i++)
+        if (c->needed[a->role->made[i].node])
+            line(c, "float g%u[2];", i);
+    open_pair(a);
+    if (is_whole(a)) {
+        line(c, "const int64_t i%u = c0 + 8 * u + 2 * (lane %% 4) + j;", cols);
+    } else {
+        line(c, "const int64_t at = c0 + 8 * u + 2 * (lane %% 4) + j;");
+        line(c, "const int in = at < %lld;", n);
+        line(c, "const int64_t i%u = in ? at : %lld;", cols, n - 1);
+    }
+    line(c, "(void)i%u;", cols);
     print_column_nodes(a, false);
     open_braces(c, "DT_UNROLL for (int h = 0; h < 2; h++)");
     line(c, "const int64_t i%u = rows[h];", a->role->rows);
@@ -320,7 +408,12 @@ static void print_phase(DtAttendPrint *a, uint32_t phase)
     for (uint32_t i = 0; i < role->n_passing; i++)
         if (passes(a, &role->passing[i]))
             load_tile(a, &role->passing[i], i, 'u', role->cols, a->tile->cols, "c0");
+    print_held_columns(a);
     line(c, "dt_block();");
+    for (uint32_t i = 0; i < role->n_made; i++)
+        if (c->needed[role->made[i].node])
+            line(c, "DT_MADE_%s(m%u, %u, %u, %u);", size_text(role->made[i].dtype), i, role->made[i].at,
+                 role->made[i].ld, a->tile->cols);
     print_scores(a);
     print_elements(a, phase);
     print_sums(a);
@@ -417,12 +510,17 @@ static void print_place(DtAttendPrint *a)
     }
 }
 
-static void declare_tiles(DtAttendPrint *a, const DtATile *tiles, uint32_t n, char name, bool of_warp)
+static void declare_tiles(DtAttendPrint *a, const DtATile *tiles, uint32_t n, char name)
 {
     for (uint32_t i = 0; i < n; i++) {
         const char *type = dt_print_type(a->c, tiles[i].dtype);
-        line(a->c, "%s *const %c%u = (%s *)(DT_SHARED + %u)%s;", type, name, i, type, tiles[i].at,
-             of_warp ? dt_arena_printf(a->c->arena, " + warp * %u", 16 * tiles[i].ld) : "");
+        line(a->c, "%s *const %c%u = (%s *)(DT_SHARED + %u);", type, name, i, type, tiles[i].at);
+    }
+    for (uint32_t i = 0; i < a->role->n_held && name == 'u'; i++) {
+        const uint32_t k = a->role->held[i];
+        const char *type = dt_print_register(a->c->k->nodes.at[k].dtype);
+        line(a->c, "%s *const k%u = (%s *)(DT_SHARED + %zu);", type, k, type,
+             a->role->held_at + i * a->tile->cols * sizeof(float));
     }
 }
 
@@ -463,9 +561,8 @@ static void print_role(DtAttendPrint *a)
     line(c, "int64_t rows[2];");
     line(c, "for (int h = 0; h < 2; h++) rows[h] = dt_least(r0 + 16 * warp + lane / 4 + 8 * h, %lld);",
          (long long)c->k->extent[role->rows] - 1);
-    declare_tiles(a, role->own, role->n_own, 't', false);
-    declare_tiles(a, role->passing, role->n_passing, 'u', false);
-    declare_tiles(a, role->made, role->n_made, 'm', true);
+    declare_tiles(a, role->own, role->n_own, 't');
+    declare_tiles(a, role->passing, role->n_passing, 'u');
     begin_role(a);
     for (uint32_t x = 0; x < c->k->attend->queries; x++)
         if (role->away >> x & 1) {
@@ -490,10 +587,22 @@ static void print_role(DtAttendPrint *a)
         store_node(a, i);
 }
 
+/* Whether all that is multiplied has 16 bits: what is rounded to them need not be exact to the last of 24. */
+static bool is_coarse(const DtKAttend *k)
+{
+    bool is = k->scores.n > 0;
+    for (uint32_t i = 0; i < k->scores.n; i++)
+        is = is && k->scores.at[i].dtype != DT_F32;
+    for (uint32_t i = 0; i < k->sums.n; i++)
+        is = is && k->sums.at[i].dtype != DT_F32;
+    return is;
+}
+
 void dt_attend_print(DtPrint *c, const DtAttendTile *tile)
 {
     DtAttendPrint print = {.c = c, .tile = tile}, *a = &print;
     int64_t first = 0;
+    c->coarse = is_coarse(c->k->attend);
     a->have = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
     a->reduces = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
     line(c, "const int lane = DT_THREAD %% 32, warp = DT_THREAD / 32;");

@@ -26,12 +26,13 @@ typedef struct DtRole {
     bool scores[DT_ROLE_MOST]; /* which of the kernel's it needs */
     DtATile own[DT_ROLE_TILES], passing[DT_ROLE_TILES], made[DT_ROLE_TILES]; /* of rows, of columns, of both */
     uint32_t n_own, n_passing, n_made;
+    uint32_t held[DT_ROLE_TILES], held_at, n_held; /* nodes by column alone: once for a tile; bytes of the first */
     int64_t blocks;
 } DtRole;
 
 typedef struct DtAttendTile {
     DtRole roles[DT_ROLE_MOST];
-    uint32_t n_roles, rows, cols, threads, shared; /* of a tile; bytes */
+    uint32_t n_roles, rows, cols, threads, shared; /* of a tile; bytes that a device needs */
     int64_t blocks;
 } DtAttendTile;
 

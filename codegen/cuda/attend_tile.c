@@ -120,6 +120,38 @@ static void need(const DtKernel *k, uint32_t node, bool *needed)
     needed[node] = true;
     for (uint32_t i = 0; i < k->nodes.at[node].n_args; i++)
         need(k, k->nodes.at[node].args[i], needed);
+    for (uint32_t d = 0; d < k->nodes.at[node].n_index; d++)
+        if (k->nodes.at[node].index[d].node != DT_KNONE)
+            need(k, k->nodes.at[node].index[d].node, needed);
+}
+
+/* Whether the node is made of memory, for each column, and of no row. */
+static bool is_of_column(const DtKernel *k, const DtRole *role, uint32_t node)
+{
+    const DtKNode *n = &k->nodes.at[node];
+    bool is = n->kind == DT_KNODE_LOAD;
+    for (uint32_t i = 0; i < n->n_args && n->kind == DT_KNODE_MAP; i++)
+        is = is || is_of_column(k, role, n->args[i]);
+    return is && n->axes >> role->cols & 1 && !(n->axes >> role->rows & 1);
+}
+
+static bool is_held(const DtRole *role, uint32_t node)
+{
+    for (uint32_t i = 0; i < role->n_held; i++)
+        if (role->held[i] == node)
+            return true;
+    return false;
+}
+
+/* What rows read of what is made so for each column, or is read of memory. */
+static void hold_columns(const DtKernel *k, DtRole *role, const bool *needed)
+{
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        const DtKNode *node = &k->nodes.at[i];
+        for (uint32_t a = 0; a < node->n_args && needed[i] && node->axes >> role->rows & 1; a++)
+            if (role->n_held < DT_ROLE_TILES && is_of_column(k, role, node->args[a]) && !is_held(role, node->args[a]))
+                role->held[role->n_held++] = node->args[a];
+    }
 }
 
 static bool find_tiles(const DtKernel *k, DtRole *role)
@@ -142,6 +174,7 @@ static bool find_tiles(const DtKernel *k, DtRole *role)
             good = add_tile(role->own, &role->n_own, queries ? &score->query : &score->key, 0, score->dtype) &&
                    add_tile(role->passing, &role->n_passing, queries ? &score->key : &score->query, 0, score->dtype);
     }
+    hold_columns(k, role, needed);
     dt_arena_free(arena);
     return good;
 }
@@ -161,6 +194,7 @@ static uint32_t place(DtATile *tiles, uint32_t n, uint32_t rows, uint32_t cols, 
     return at;
 }
 
+/* Tiles that are made of 16-bit elements come last: a device has them in registers. */
 static uint32_t place_all(DtAttendTile *tile, uint32_t rows, uint32_t cols)
 {
     uint32_t most = 0;
@@ -168,8 +202,15 @@ static uint32_t place_all(DtAttendTile *tile, uint32_t rows, uint32_t cols)
         DtRole *role = &tile->roles[i];
         uint32_t at = place(role->own, role->n_own, rows, cols, 0);
         at = place(role->passing, role->n_passing, cols, cols, at);
-        at = place(role->made, role->n_made, rows, cols, at);
+        role->held_at = at;
+        at += up(role->n_held * cols * sizeof(float), 16);
+        for (uint32_t m = 0; m < role->n_made; m++)
+            if (role->made[m].dtype == DT_F32)
+                at = place(&role->made[m], 1, rows, cols, at);
         most = at > most ? at : most;
+        for (uint32_t m = 0; m < role->n_made; m++)
+            if (role->made[m].dtype != DT_F32)
+                at = place(&role->made[m], 1, rows, cols, at);
     }
     tile->rows = rows, tile->cols = cols, tile->shared = most;
     tile->threads = rows * 2; /* 32 for 16 */

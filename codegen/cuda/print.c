@@ -9,12 +9,14 @@
  *   pieces     rows or columns, each in pieces, whose results go to the workspace; then a second kernel:
  *              for (r0 = ..; r0 < rows or columns; r0 += ..) { indices; lanes of pieces; combine; stores }
  *   sums       over rows: for (u0 = ..; u0 < pieces; u0 += ..) { for rows of the piece { rows }; results as of pieces }
+ *   by index   scatter.c
  *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other }
  *
  * In rows, a group of the last warp may have no row left. It goes along, since all threads of a warp combine lanes
  * together, but through no elements, and stores nothing. */
 #include "codegen/cuda/attend_print.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/scatter.h"
 #include "codegen/cuda/tile.h"
 #include "codegen/cuda/wide.h"
 
@@ -437,7 +439,8 @@ enum { FEW_THREADS = 8192, LONG = 256 };
 /* What leaves a GPU idle is said. */
 static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 {
-    const long long threads = (long long)((k->pieces_of_rows ? 1 : tile->items) * tile->pieces * tile->group);
+    const long long threads = (long long)(tile->places ? tile->blocks * tile->threads
+                                                       : (k->pieces_of_rows ? 1 : tile->items) * tile->pieces * tile->group);
     const double each = k->pieces_of_rows ? tile->each * (double)tile->items : tile->each;
     if (threads >= FEW_THREADS || each < LONG)
         return;
@@ -506,6 +509,8 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
     head(c, kernel->pieces ? DT_PLAN_PIECES : "", tile.blocks, tile.threads);
     if (kernel->attend)
         dt_attend_print(c, &attend);
+    else if (tile.places)
+        dt_scatter_print(c, &tile);
     else if (kernel->special)
         print_special(c, &tile);
     else if (kernel->pieces_of_rows)

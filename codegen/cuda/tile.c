@@ -11,13 +11,15 @@
  *             of each
  *   sums      over rows, beside these: a row has all threads of a warp, which go through a piece of the rows; each adds
  *             its elements of the sums in memory of the block
- *   others    each thread has a scan, a choice of the largest, or the elements of a sum by index that lie in one place
- *             of the axes that are not indexed; it goes through them in order
+ *   by index  sums: a block has some places of the indexed axes, its threads those of the others (scatter.c); where
+ *             few points are added, or indices differ along the others, each thread has what lies in one place of them
+ *   others    each thread has a scan or a choice of the largest, and goes through it in order
  *
  * An element is in the lane in which the target "cpu" has it, and lanes are combined by the same tree (docs/kernels.md,
  * section 2): a kernel's results are the same bits on both. */
 #include "codegen/cuda/tile.h"
 
+#include "codegen/cuda/scatter.h"
 #include "codegen/cuda/wide.h"
 
 enum { THREADS = 256, WARP = 32, SHARED = 160 << 10, /* bytes that every machine has */
@@ -103,6 +105,8 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live)
             tile.items *= k->extent[a];
         else
             tile.each *= (double)k->extent[a];
+    if (dt_scatter_tile(k, &tile))
+        return tile;
     if (!k->special && !tile.lanes && !reduces(k, live) && k->n_axes) {
         tile.vector = points_of(k, live, tile.items);
         tile.items /= tile.vector;

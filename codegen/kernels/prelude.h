@@ -20,17 +20,20 @@ DT_INLINE float dt_bits_float(int bits) { union { int i; float f; } u; u.i = bit
 DT_INLINE int dt_float_bits(float x) { union { int i; float f; } u; u.f = x; return u.i; }
 
 /* One of two values, without a branch. */
+#ifndef DT_OWN_CASTS
 DT_INLINE int dt_ipick(int c, int a, int b) { return (a & -(c != 0)) | (b & -(c == 0)); }
 DT_INLINE float dt_pick(int c, float a, float b)
 {
     return dt_bits_float(dt_ipick(c, dt_float_bits(a), dt_float_bits(b)));
 }
+#endif
 
 /* How often the loop over a long axis runs: n times, unless a check of the machine code makes it shorter. */
 int64_t dt_most = 0x7fffffffffffffff;
 DT_INLINE int64_t dt_trips(int64_t n) { return n < dt_most ? n : dt_most; }
 
-/* 16-bit floats: exact when read, to nearest even when written. */
+/* 16-bit floats: exact when read, to nearest even when written. A machine may have its own. */
+#ifndef DT_OWN_CASTS
 DT_INLINE float dt_from_bf16(unsigned short h) { return dt_bits_float((int)((uint32_t)h << 16)); }
 DT_INLINE unsigned short dt_to_bf16(float x)
 {
@@ -57,6 +60,7 @@ DT_INLINE unsigned short dt_to_f16(float x)
     h = a > 0x7f800000u ? 0x7e00 : h;
     return (unsigned short)(h | sign);
 }
+#endif
 
 /* Integers wrap; x // 0 is 0 and x % 0 is x; // and % round towards minus infinity. */
 DT_INLINE int dt_iadd(int a, int b) { return (int)((uint32_t)a + (uint32_t)b); }

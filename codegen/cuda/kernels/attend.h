@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Behind lanes.h, for attention: products of tiles that lie in memory of the block. A warp has 16 rows of the tile of
- * rows. Of each eight columns thread l has four sums: [0], [1] are row l / 4, columns 2 * (l % 4) and the next, [2],
+ * rows. Of each eight columns thread l has four elements: [0], [1] are row l / 4, columns 2 * (l % 4) and the next, [2],
  * [3] the same of row l / 4 + 8. On a device 16-bit floats go through tensor cores (mma.sync, m16n8k16): products are
- * exact and sums are in f32, in an order of the machine's own; all else adds product after product, in order. */
+ * exact and sums are in f32, in an order of the machine's own; all else adds product after product, in order. What a
+ * product takes that was computed of scores stays where it is then: in registers of the thread, two elements in each. */
 #ifdef DT_ON_HOST
-#define DT_UNROLL
 #define DT_SHARED dt_shim_shared
-#define dt_block() dt_shim_block_wait(__LINE__)
 #else
-#define DT_UNROLL _Pragma("unroll")
 extern __shared__ __attribute__((aligned(16))) char dt_shared_bytes[];
 #define DT_SHARED dt_shared_bytes
-#define dt_block() __syncthreads()
 #endif
 
-typedef struct __attribute__((aligned(16))) dt_16 { uint32_t w[4]; } dt_16;
 DT_INLINE int64_t dt_least(int64_t a, int64_t b) { return a < b ? a : b; }
 DT_INLINE int64_t dt_greatest(int64_t a, int64_t b) { return a > b ? a : b; }
 DT_INLINE float dt_from_f32(float x) { return x; }
@@ -22,25 +18,28 @@ DT_INLINE float dt_to_f32(float x) { return x; }
 
 /* DT_TILES(name, type): what follows, for a type of elements.
  * load: rows of `depth` elements, `step` apart, `left` of them, zeros behind: to rows of `ld`, `padded` elements of
- * each; vector: 16 bytes at a time if the address allows. nt: sums[c] += a[r][.] * b[c][.]; nn: sums[c] +=
+ * each; vector: 16 aligned bytes at a time. nt: sums[c] += a[r][.] * b[c][.]; nn: sums[c] +=
  * a[r][.] * b[.][c]; n: columns / 8; a: of this warp's rows. */
 #define DT_TILES(name, type)                                                                                          \
     DT_INLINE void dt_load_##name(type *to, int ld, int rows, int depth, int padded, const type *p, int64_t step,     \
                                   int64_t along, int64_t left, int vector, int threads)                               \
     {                                                                                                                 \
-        const int each = 16 / (int)sizeof(type), pieces = padded / each;                                              \
-        if (vector && ((uint64_t)p & 15) == 0)                                                                        \
-            for (int i = DT_THREAD; i < rows * pieces; i += threads) {                                                \
-                const int r = i / pieces, c = i % pieces * each;                                                      \
-                dt_16 x = {{0, 0, 0, 0}};                                                                             \
-                if (r < left && c < depth) x = *(const dt_16 *)(p + r * step + c);                                    \
-                *(dt_16 *)(to + r * ld + c) = x;                                                                      \
+        const int each = vector ? 16 / (int)sizeof(type) : 1, pieces = padded / each;                                 \
+        const int even = threads % pieces == 0; /* a thread has pieces of one column */                               \
+        const int n = even ? rows : rows * pieces, by = even ? threads / pieces : threads;                            \
+        const int first = even ? DT_THREAD / pieces : DT_THREAD;                                                      \
+        for (int i = 0; i < n; i += by) {                                                                             \
+            const int at = i + first, r = even ? at : at / pieces, c = (even ? DT_THREAD : at) % pieces * each;       \
+            if (n % by && at >= n) break;                                                                             \
+            const int is = r < left && c < depth;                                                                     \
+            if (vector) {                                                                                             \
+                uint32_t x[4] = {0, 0, 0, 0};                                                                         \
+                if (is) dt_load(x, p + r * step + c, 16);                                                             \
+                dt_store(to + r * ld + c, x, 16);                                                                     \
+            } else {                                                                                                  \
+                to[r * ld + c] = is ? p[r * step + c * along] : (type)0;                                              \
             }                                                                                                         \
-        else                                                                                                          \
-            for (int i = DT_THREAD; i < rows * padded; i += threads) {                                                \
-                const int r = i / padded, c = i % padded;                                                             \
-                to[r * ld + c] = r < left && c < depth ? p[r * step + c * along] : (type)0;                           \
-            }                                                                                                         \
+        }                                                                                                             \
     }                                                                                                                 \
     /* b's columns are `across` apart, what is summed `down` */                                                       \
     DT_INLINE void dt_plain_##name(float (*sums)[4], int n, const type *a, int lda, const type *b, int across,        \
@@ -80,19 +79,60 @@ DT_TILES(f16, unsigned short)
 #define dt_nn_bf16 dt_plain_nn_bf16
 #define dt_nt_f16 dt_plain_nt_f16
 #define dt_nn_f16 dt_plain_nn_f16
+#define dt_coarse_exp(x) dt_exp(x)
+#define dt_coarse_div(x, y) ((x) / (y))
+#define dt_coarse_max(x, y) dt_max(x, y)
+#define dt_coarse_min(x, y) dt_min(x, y)
+
+/* MADE: a tile of what is computed of scores; PUT: an element of it. at: bytes, of such tiles of 16 rows and ld
+ * elements a row for each warp; pair: what the thread has of the column before, of each of its rows. */
+#define DT_MADE_16(m, at, ld, cols) unsigned short *const m = (unsigned short *)(DT_SHARED + at) + warp * 16 * ld
+#define DT_PUT_16(name, m, ld, pair, x) m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = dt_to_##name(x), (void)pair
 #else
-/* Four 8 x 8 matrices; each thread gives the address of one of their rows. */
-DT_INLINE void dt_matrices(uint32_t *to, const unsigned short *row)
+/* Of 16-bit scores: relative errors below 2^-20 where the result is not below 2^-126, which counts as 0; of zeros of
+ * both signs either is the larger one. */
+DT_INLINE float dt_coarse_exp(float x)
 {
-    asm volatile("{ .reg .u64 a; .reg .u32 b; cvta.to.shared.u64 a, %4; cvt.u32.u64 b, a;\n"
-                 "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [b]; }"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(row) : "memory");
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
 }
-DT_INLINE void dt_matrices_turned(uint32_t *to, const unsigned short *row)
+DT_INLINE float dt_coarse_div(float x, float y)
 {
-    asm volatile("{ .reg .u64 a; .reg .u32 b; cvta.to.shared.u64 a, %4; cvt.u32.u64 b, a;\n"
-                 "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [b]; }"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(row) : "memory");
+    float r;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(y));
+    return x * r;
+}
+DT_INLINE float dt_coarse_max(float x, float y)
+{
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+}
+DT_INLINE float dt_coarse_min(float x, float y)
+{
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+}
+
+#define DT_MADE_16(m, at, ld, cols) uint32_t m[cols / 8][2]
+#define DT_PUT_16(name, m, ld, pair, x) dt_put_##name(m[u], pair, h, j, x)
+
+DT_INLINE uint32_t dt_shared_address(const void *p)
+{
+    uint32_t a;
+    asm("{ .reg .u64 b; cvta.to.shared.u64 b, %1; cvt.u32.u64 %0, b; }" : "=r"(a) : "l"(p));
+    return a;
+}
+/* Four 8 x 8 matrices; each thread gives the address of one of their rows. */
+DT_INLINE void dt_matrices(uint32_t *to, uint32_t row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row) : "memory");
+}
+DT_INLINE void dt_matrices_turned(uint32_t *to, uint32_t row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row) : "memory");
 }
 #define DT_TENSOR(name)                                                                                               \
     DT_INLINE void dt_mma_##name(float *d, const uint32_t *a, uint32_t b0, uint32_t b1)                               \
@@ -106,25 +146,36 @@ DT_INLINE void dt_matrices_turned(uint32_t *to, const unsigned short *row)
                                 int ldb, int depth)                                                                   \
     {                                                                                                                 \
         const int l = DT_THREAD % 32;                                                                                 \
+        const uint32_t own = dt_shared_address(a + l % 16 * lda + l / 16 * 8);                                        \
+        const uint32_t other = dt_shared_address(b + (l / 16 * 8 + l % 8) * ldb + l / 8 % 2 * 8);                     \
         DT_UNROLL for (int k = 0; k < depth; k += 16) {                                                               \
             uint32_t x[4], y[4];                                                                                      \
-            dt_matrices(x, a + l % 16 * lda + k + l / 16 * 8);                                                        \
+            dt_matrices(x, own + 2 * k);                                                                              \
             DT_UNROLL for (int c = 0; c < n; c += 2) {                                                                \
-                dt_matrices(y, b + (8 * c + l / 16 * 8 + l % 8) * ldb + k + l / 8 % 2 * 8);                           \
+                dt_matrices(y, other + 2 * (8 * c * ldb + k));                                                        \
                 dt_mma_##name(sums[c], x, y[0], y[1]);                                                                \
                 dt_mma_##name(sums[c + 1], x, y[2], y[3]);                                                            \
             }                                                                                                         \
         }                                                                                                             \
     }                                                                                                                 \
-    DT_INLINE void dt_nn_##name(float (*sums)[4], int n, const unsigned short *a, int lda, const unsigned short *b,   \
+    DT_INLINE void dt_put_##name(uint32_t *m, float *pair, int h, int j, float x)                                     \
+    {                                                                                                                 \
+        if (j == 0)                                                                                                   \
+            pair[h] = x;                                                                                              \
+        else                                                                                                          \
+            asm("cvt.rn." #name "x2.f32 %0, %1, %2;" : "=r"(m[h]) : "f"(x), "f"(pair[h]));                            \
+    }                                                                                                                 \
+    DT_INLINE void dt_nn_##name(float (*sums)[4], int n, const uint32_t (*m)[2], int ldm, const unsigned short *b,    \
                                 int ldb, int depth)                                                                   \
     {                                                                                                                 \
         const int l = DT_THREAD % 32;                                                                                 \
+        const uint32_t other = dt_shared_address(b + (l / 8 % 2 * 8 + l % 8) * ldb + l / 16 * 8);                     \
+        (void)ldm;                                                                                                    \
         DT_UNROLL for (int k = 0; k < depth; k += 16) {                                                               \
-            uint32_t x[4], y[4];                                                                                      \
-            dt_matrices(x, a + l % 16 * lda + k + l / 16 * 8);                                                        \
+            const uint32_t x[4] = {m[k / 8][0], m[k / 8][1], m[k / 8 + 1][0], m[k / 8 + 1][1]};                       \
+            uint32_t y[4];                                                                                            \
             DT_UNROLL for (int c = 0; c < n; c += 2) {                                                                \
-                dt_matrices_turned(y, b + (k + l / 8 % 2 * 8 + l % 8) * ldb + 8 * c + l / 16 * 8);                    \
+                dt_matrices_turned(y, other + 2 * (k * ldb + 8 * c));                                                 \
                 dt_mma_##name(sums[c], x, y[0], y[1]);                                                                \
                 dt_mma_##name(sums[c + 1], x, y[2], y[3]);                                                            \
             }                                                                                                         \
@@ -133,6 +184,10 @@ DT_INLINE void dt_matrices_turned(uint32_t *to, const unsigned short *row)
 DT_TENSOR(bf16)
 DT_TENSOR(f16)
 #endif
+
+/* Of 32-bit elements such a tile lies in memory everywhere. */
+#define DT_MADE_32(m, at, ld, cols) float *const m = (float *)(DT_SHARED + at) + warp * 16 * ld
+#define DT_PUT_32(name, m, ld, pair, x) m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = (x), (void)pair
 
 /* Four threads have the columns of a row. */
 #define DT_QUAD(type, name, combine, shuffle)                                                                         \

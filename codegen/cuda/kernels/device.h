@@ -24,6 +24,30 @@
 #define DT_BLOCKS ((long)gridDim.x)
 #define DT_THREAD ((int)threadIdx.x)
 
+/* Instructions of the machine instead of the prelude's bits: the same values, but for the bits of a NaN. */
+#define DT_OWN_CASTS
+static __device__ int dt_ipick(int c, int a, int b) { return c ? a : b; }
+static __device__ float dt_pick(int c, float a, float b) { return c ? a : b; }
+static __device__ float dt_from_bf16(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+static __device__ unsigned short dt_to_bf16(float x)
+{
+    unsigned short h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+static __device__ float dt_from_f16(unsigned short h)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+static __device__ unsigned short dt_to_f16(float x)
+{
+    unsigned short h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
 extern __shared__ float dt_row_sums[];
 #define DT_SUMS dt_row_sums
 #define DT_UNROLL _Pragma("unroll")
@@ -50,8 +74,9 @@ static __device__ void dt_store(void *p, const unsigned *v, int bytes)
         *(unsigned *)p = v[0];
 }
 
-/* All threads of a warp get there. */
+/* All threads of a warp, or of a block, get there. */
 #define dt_warp() __syncwarp()
+#define dt_block() __syncthreads()
 static __device__ float dt_shuffle(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 static __device__ float dt_first(float x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
 static __device__ int dt_ishuffle(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }

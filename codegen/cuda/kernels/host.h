@@ -46,6 +46,7 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes); /
 #define dt_store(p, v, bytes) dt_shim_copy(p, v, p, bytes)
 
 #define dt_warp() dt_shim_warp(__LINE__)
+#define dt_block() dt_shim_block_wait(__LINE__)
 #define dt_shuffle(x, mask) dt_shim_shuffle(x, DT_THREAD ^ (mask), __LINE__)
 #define dt_first(x, group) dt_shim_shuffle(x, DT_THREAD / (group) * (group), __LINE__)
 #define dt_ishuffle(x, mask) dt_float_bits(dt_shuffle(dt_bits_float(x), mask))

@@ -125,9 +125,10 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
 static const CertValue *covered(CertState *state, const CertOp *op, const char *stack, const CertValue *in)
 {
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
-    int64_t first = 0;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        first = stack && in[i].loop == stack && in[i].first != CERT_ANY ? in[i].first : first;
+    const CertValue *like = NULL;
+    for (uint32_t i = 0; stack && i < op->n_in; i++)
+        like = in[i].loop == stack && (!like || like->first == CERT_ANY) ? &in[i] : like;
+    const int64_t first = like ? like->first : 0;
     memcpy(copy, in, op->n_in * sizeof *in);
     for (uint32_t i = 0; stack && i < op->n_in; i++)
         dt_certfunc_cover(state, stack, first, &copy[i]);

@@ -330,7 +330,7 @@ static bool crosses(const Zero *z, const DtStore *param)
 /* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
  * the highest level first, in the order of the mesh within a level. Gradients that no other micro-batch adds to are
  * complete, and cut, where they are made, if one exchange does that: so it goes on beside the rest of backward. Of
- * several micro-batches the last one does that. */
+ * several micro-batches the last one does that, unless loops in loops make them. */
 static void choose_mesh(const Zero *z, DtBucket *bucket, const DtStore *param)
 {
     const uint16_t taken = splits_of(param->type);
@@ -352,7 +352,8 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, const DtStore *param)
     const bool by_one = bucket->n_split[2] == 0 && bucket->pending &&
                         (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
     bucket->at_once = by_one && z->buckets.once;
-    bucket->terms = by_one && !z->buckets.once && !bucket->plain && !z->buckets.module->pipeline && crosses(z, param);
+    bucket->terms = by_one && !z->buckets.once && !bucket->plain && bucket->n_loops <= 1 &&
+                    !z->buckets.module->pipeline && crosses(z, param);
     if (bucket->at_once || bucket->terms)
         bucket->n_split[2] = bucket->n_mesh;
 }

@@ -214,6 +214,7 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     walk->terms = DT_NEW_ARRAY(arena, const CertType *, program->stores.n + 1);
     walk->kernels = DT_NEW_ARRAY(arena, PlanKnown, plan->n_insts + 1);
     walk->loops = DT_NEW_ARRAY(arena, PlanWatched, plan->n_schedule + 1);
+    walk->added = DT_NEW_ARRAY(arena, uint64_t, plan->n_args + 1);
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);

@@ -291,18 +291,6 @@ static int64_t last_of(const PlanWalk *walk, const PlanAgain *again, int64_t fro
 
 /* ---- leaving out ---- */
 
-/* Whether it adds to what is there: that is no other's then. */
-static bool adds(const PlanWalk *walk, const Access *access, uint64_t first)
-{
-    if (access->arg->arena >= DT_COUNT(walk->memory))
-        return false;
-    const PlanList *all = &walk->memory[access->arg->arena];
-    for (uint32_t i = 0; i < all->n; i++)
-        if (all->at[i]->kind == PLAN_ADDED && all->at[i]->arg == access->arg && all->at[i]->stamp >= first)
-            return true;
-    return false;
-}
-
 /* Where an access of iteration t writes in iterations t + 1 .. to. */
 static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, int64_t to)
 {
@@ -346,7 +334,8 @@ static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_
         dt_certplan_fail(walk, "a loop reaches what no memory has");
     for (uint32_t i = 0; i < all.n; i++) {
         const Access *access = &all.at[i];
-        if (!access->written || access->step == 0 || adds(walk, access, first))
+        const bool adds = walk->added[access->arg - walk->plan->args] >= first; /* so what is there is no other's */
+        if (!access->written || access->step == 0 || adds)
             continue;
         const PlanPlace hull = hull_of(walk, access, t, to);
         dt_certplan_spoil_old(walk, &hull, first);

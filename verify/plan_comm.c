@@ -198,7 +198,7 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
         if (started.sum)
             dt_certplan_summed(walk, &started.to, started.sum);
         else
-            dt_certplan_define(walk, started.frame, started.value, &started.to, false)->arg = started.to_arg;
+            dt_certplan_define_by(walk, started.frame, started.value, &started.to, false, started.to_arg);
         return true;
     }
     dt_certplan_log(walk, 0);

@@ -49,6 +49,15 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
     return region;
 }
 
+void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added,
+                           const DtPlanArg *arg)
+{
+    PlanRegion *region = dt_certplan_define(walk, frame, value, place, added);
+    region->arg = arg;
+    if (added)
+        walk->added[arg - walk->plan->args] = region->stamp;
+}
+
 /* Zeros around what is written in them stay. */
 static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
 {
@@ -451,7 +460,7 @@ static bool apply(PlanWalk *walk, const Doing *doing)
         const PlanStarted started = {.frame = walk->frame, .value = write->value, .to = write->place,
                                      .from = doing->first, .to_arg = write->arg, .from_arg = doing->from[0]};
         if (!doing->inst->event)
-            dt_certplan_define(walk, walk->frame, write->value, &write->place, adds)->arg = write->arg;
+            dt_certplan_define_by(walk, walk->frame, write->value, &write->place, adds, write->arg);
         else if (!dt_certplan_start(walk, doing->inst, started))
             return false;
     }

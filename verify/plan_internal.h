@@ -254,6 +254,7 @@ struct PlanWalk {
     DT_VEC(PlanStack) stacks;
     PlanKnown *kernels;          /* by instruction */
     PlanWatched *loops;          /* by item */
+    uint64_t *added;             /* by argument: when it last added to what was there */
     uint64_t budget;             /* instructions that may still be done */
     uint32_t ring;               /* the ring's slot in which a piece begins */
     DT_VEC(PlanRange) written;   /* by this piece */
@@ -383,6 +384,9 @@ void dt_certplan_hold_store(PlanWalk *walk, int64_t store, const PlanPlace *plac
 PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanPlace *place);
 PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
                                const PlanPlace *place, bool added);
+/* The same of what an instruction has written by that argument. */
+void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added,
+                           const DtPlanArg *arg);
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
                        bool ahead); /* what may lie there is gone */
 bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place);

@@ -243,7 +243,7 @@ bool dt_certplan_untile(PlanWalk *walk)
             dt_certplan_wrote(walk, &tiles->place[i]);
         else
             dt_certplan_spoil(walk, &tiles->place[i], false);
-        dt_certplan_define(walk, walk->frame, tiles->output[i], &tiles->place[i], added)->arg = tiles->arg[i];
+        dt_certplan_define_by(walk, walk->frame, tiles->output[i], &tiles->place[i], added, tiles->arg[i]);
     }
     return true;
 }

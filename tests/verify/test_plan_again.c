@@ -42,7 +42,8 @@ static void ordinary(void)
 static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
 {
     PlanWatched watched[3] = {0};
-    PlanWalk walk = {.arena = dt_arena_new(), .plan = &plan, .loops = watched};
+    uint64_t added[DT_COUNT(args)] = {0};
+    PlanWalk walk = {.arena = dt_arena_new(), .plan = &plan, .loops = watched, .added = added};
     static const DtPlanEntry entry;
     PlanAgain again;
     int64_t left = 0;

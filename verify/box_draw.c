@@ -7,6 +7,7 @@
 
 enum {
     LEAST_DRAWS = 3,
+    DECISIONS = 40,
     BOOL_DRAWS = 100,
     MOST_DRAWS = 1000,
     MOST_INTEGERS = 4096,
@@ -198,14 +199,28 @@ void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
     dt_residue_draw(b->r, seed, order < 2 ? b->r->n_known + 1 : order - 2);
 }
 
-/* One for each order of constants and other numbers, or more, where few ranks have rows of their own; as many as
- * arguments that are integers need to be each of them, twice, to meet others, and numbers that become integers; and
- * as many as masks need, whose elements tell one bit in two draws. With ties, so many that each element is each
- * constant, or that one of many is. */
+/* Draws in which each op that decides by floats does so DECISIONS times: one that decides by others is met in half of
+ * them. */
+static uint64_t draws_of_decisions(Box *b)
+{
+    uint64_t fewest = DECISIONS;
+    for (uint32_t i = 0; i < b->decided.n; i++) {
+        const uint64_t n = whole_elements(dt_boxsmall_shape(b, b->decided.at[i]));
+        fewest = n < fewest ? n : fewest;
+    }
+    return b->decided.n ? (DECISIONS + fewest - 1) / fewest : 0;
+}
+
+/* One for each order of constants and other numbers, or more, where few ranks have rows of their own, or few elements
+ * decide; as many as arguments that are integers need to be each of them, twice, to meet others, and numbers that
+ * become integers; and as many as masks need, whose elements tell one bit in two draws. With ties, so many that each
+ * element is each constant, or that one of many is. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
     const bool compares = b->r->n_known > 1; /* 0 always is */
     uint64_t wanted = compares ? (b->r->n_known + 3) * b->again : LEAST_DRAWS, fewest = MOST_DRAWS;
+    const uint64_t decisions = draws_of_decisions(b);
+    wanted = decisions > wanted ? decisions : wanted;
     if (b->becomes_whole && wanted < 4 * b->integers.n)
         wanted = 4 * b->integers.n;
     for (uint32_t i = 0; i < func->n_args; i++) {

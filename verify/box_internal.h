@@ -73,6 +73,7 @@ typedef struct Box {
     DT_VEC(int64_t) places;    /* positions where functions may change their form (box_edge.c) */
     bool compares, becomes_whole; /* some float is compared; becomes an integer */
     DT_VEC(const CertType *) types;
+    DT_VEC(const CertType *) decided; /* what is compared: as many decisions as it has elements */
     const BoxShape *shapes[64];
     int64_t left;       /* elements, and terms of sums, that may still be made */
     DT_VEC(const CertFunc *) funcs; /* whose axes were noted */

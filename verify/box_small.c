@@ -144,11 +144,31 @@ void dt_boxsmall_constant(Box *b, int64_t x)
     DT_PUSH(b->arena, b->constants, x);
 }
 
+/* Of an op that decides by floats: the larger of its operands, before they were made as large as others. */
+static void note_decision(Box *b, const Collect *c, const CertOp *op)
+{
+    const bool reduces = is(op->kind, "reduce") && op->reduce && !is(op->reduce, "sum"),
+               decides = reduces || is(op->kind, "topk") || is(op->kind, "abs") || is_order(op->kind, false) ||
+                         (is(op->kind, "cast") && is(op->types[0]->dtype, "bool"));
+    const CertType *larger = NULL;
+    for (uint32_t i = 0; i < op->n_in && decides; i++) {
+        uint32_t value = op->in[i];
+        while (c->ops[value] && is(c->ops[value]->kind, "expand") && c->ops[value]->n_in == 1)
+            value = c->ops[value]->in[0];
+        const CertType *type = reduces ? op->types[0] : c->types[value];
+        if (is_float_type(c->types[value]) && (!larger || type->rank > larger->rank))
+            larger = type;
+    }
+    if (larger)
+        DT_PUSH(b->arena, b->decided, larger);
+}
+
 /* Constants: of integers, all; of floats, what is compared with. */
 static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
         dt_boxsmall_constant(b, (int64_t)op->number);
+    note_decision(b, c, op);
     b->compares = b->compares || is(op->kind, "topk");
     b->narrows = b->narrows || (is(op->kind, "cast") && op->n_in == 1 &&
                                 dt_boxnumber_narrows(c->types[op->in[0]]->dtype, op->types[0]->dtype));

@@ -66,6 +66,16 @@ ROWS = [
      ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
      ["iota[w]() : i32[w=64]", "const() : i32[] number=3", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"]),
     # booleans tell one bit a draw
+    # one decision in all, by another number: draws tell it, not elements
+    ("the sign of another number", False, "y z", "f32[]", "",
+     ["const() : f32[]", "lt(%2, %0) : bool[]", "where(%3, %1, %2) : f32[]"],
+     ["const() : f32[]", "lt(%2, %1) : bool[]", "where(%3, %1, %2) : f32[]"]),
+    ("the larger of two, and the first", False, "y z", "f32[]", "", ["max(%0, %1) : f32[]"], ["bind(%0) : f32[]"]),
+    ("the larger of two, made as large as others", False, "y z x", "f32[s=4096]", "",
+     ["expand(%0) : f32[s=4096]", "expand(%1) : f32[s=4096]", "max(%3, %4) : f32[s=4096]", "mul(%5, %2) : f32[s=4096]"],
+     ["expand(%0) : f32[s=4096]", "mul(%3, %2) : f32[s=4096]"]),
+    ("the larger of two, rightly", True, "y z", "f32[]", "", ["max(%0, %1) : f32[]"],
+     ["lt(%0, %1) : bool[]", "where(%2, %1, %0) : f32[]"]),
     ("a mask with one element in another's place", False, "a", "bool[w=8]", "",
      ["iota[w]() : i32[w=8]", "gather[q](%0, %1) : bool[w=8]"],
      ["iota[w]() : i32[w=8]", "const() : i32[] number=6", "min(%1, %2) : i32[w=8]", "gather[q](%0, %3) : bool[w=8]"]),

@@ -76,6 +76,20 @@ int dt_cli_print(const DtText *text)
     return dt_cli_fail(DT_EXIT_IO, "cannot write to standard output: %s", strerror(errno));
 }
 
+const char *dt_cli_text(const DtText *text) { return text->at ? text->at : ""; }
+
+const char *dt_cli_position(const DtCli *cli, const char *message)
+{
+    DtSpan span;
+    uint32_t line, column;
+    const char *at = strrchr(message, '@');
+    if (!at || sscanf(at, "@%u:%u-%u", &span.file, &span.lo, &span.hi) != 3 || span.file < 1 ||
+        span.file > dt_diag_files(cli->diags))
+        return "";
+    dt_diag_position(cli->diags, span, &line, &column);
+    return dt_arena_printf(cli->arena, " (in %s:%u)", dt_diag_path(cli->diags, span.file), line);
+}
+
 int dt_cli_write(const DtCli *cli, const DtText *text)
 {
     if (!cli->output)

@@ -60,6 +60,11 @@ uint32_t dt_cli_epilogues(const DtCli *cli);
 /* One line on stderr, "dtc: ..."; returns code. */
 int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What was added to it, "" if nothing was. */
+const char *dt_cli_text(const DtText *text);
+/* " (in FILE:LINE)" of the span that ends a certificate's message, if it has one; else "". */
+const char *dt_cli_position(const DtCli *cli, const char *message);
+
 /* Writes text to stdout; DT_EXIT_IO if that fails. */
 int dt_cli_print(const DtText *text);
 
@@ -77,10 +82,6 @@ int dt_cli_build(DtCli *cli, const char *path);
 
 struct DtCertCounts;
 /* cmd_prove.c: what was proved of a layout, as lines. */
-/* What was added to it, "" if nothing was. */
-const char *dt_cli_text(const DtText *text);
-/* " (in FILE:LINE)" of the span that ends a certificate's message, if it has one; else "". */
-const char *dt_cli_position(const DtCli *cli, const char *message);
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
 /* Whether the plan of a program, just compiled, means what cli->against does. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
@@ -90,6 +91,12 @@ const char *dt_cli_library(DtArena *arena);
 
 /* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module);
+/* Two functions of one module, as boxes, until they differ: a DtBoxVerdict. */
+int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y, uint32_t tries,
+                             DtText *ret_said);
+
+/* gradients.c: whether gradients that functions state are their derivatives; likewise. */
+int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
 
 /* compile.c: from a checked program to what was asked for. */
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);

@@ -57,8 +57,6 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
-const char *dt_cli_text(const DtText *text) { return text->at ? text->at : ""; }
-
 static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
 {
     Watch *watch = data;
@@ -101,18 +99,6 @@ static int check_pass_names(const DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE, "there is no pass %s; --list-passes shows them", name);
     }
     return DT_EXIT_OK;
-}
-
-const char *dt_cli_position(const DtCli *cli, const char *message)
-{
-    DtSpan span;
-    uint32_t line, column;
-    const char *at = strrchr(message, '@');
-    if (!at || sscanf(at, "@%u:%u-%u", &span.file, &span.lo, &span.hi) != 3 || span.file < 1 ||
-        span.file > dt_diag_files(cli->diags))
-        return "";
-    dt_diag_position(cli->diags, span, &line, &column);
-    return dt_arena_printf(cli->arena, " (in %s:%u)", dt_diag_path(cli->diags, span.file), line);
 }
 
 /* In an arena of its own: those of others are not for several threads. */
@@ -462,6 +448,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL, is_for_gpus(cli)))
         return DT_EXIT_DIAGNOSTICS;
     code = dt_cli_check_forms(cli, program->module);
+    if (code == DT_EXIT_OK)
+        code = dt_cli_check_gradients(cli, program->module);
     if (code != DT_EXIT_OK)
         return code;
     code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL);

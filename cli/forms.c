@@ -11,7 +11,7 @@
 
 enum {
     MOST_PARTS = 16, /* values of a part */
-    DRAWS = 24       /* of the numbers that a law is tried with */
+    TRIES = 2        /* of a law */
 };
 
 static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y.lo; }
@@ -81,19 +81,24 @@ static void print_with_calls(const DtFunc *func, bool *printed, DtText *text)
             print_with_calls(func->ops.at[i]->func, printed, text);
 }
 
-/* For several draws: which of two maxima is the larger one is drawn, and a wrong law may need a certain order of three
- * (of six: with one element, all of DRAWS miss it once in 80 times; with two, once in 6,000). */
+/* Twice: which of two maxima is the larger one is drawn, and a wrong law may need a certain order of three (of six:
+ * with one element, the forty decisions of a box miss it once in 1,500 times). */
 static bool do_the_same(DtCli *cli, const DtFunc *x, const DtFunc *y, DtText *ret_said)
+{
+    return dt_cli_compare_functions(cli, x, y, TRIES, ret_said) != DT_BOX_OTHER;
+}
+
+int dt_cli_compare_functions(DtCli *cli, const DtFunc *x, const DtFunc *y, uint32_t tries, DtText *ret_said)
 {
     DtText text = {0};
     bool *printed = DT_NEW_ARRAY(cli->arena, bool, x->module->funcs.n + 1);
     print_with_calls(x, printed, &text);
     print_with_calls(y, printed, &text);
     DtBoxVerdict verdict = DT_BOX_SAME;
-    for (uint32_t i = 0; i < DRAWS && verdict == DT_BOX_SAME; i++)
+    for (uint32_t i = 0; i < tries && verdict == DT_BOX_SAME; i++)
         verdict = dt_box_functions(cli->arena, text.at, x->name, y->name, ret_said);
     dt_text_free(&text);
-    return verdict != DT_BOX_OTHER;
+    return verdict;
 }
 
 static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char *help, const DtText *said)

@@ -3,7 +3,8 @@
  * alone, on operands by chance, as the gradients of the program are (derivative.c): how its results move along a
  * direction, by forward derivatives, against the inner product of the direction and what its backward function makes
  * of a cotangent by chance. Of what is wrong the innermost is named: none that it calls is wrong. This only helps to
- * find a bug that was found: operands by chance may lie where the program never is. */
+ * find a bug that was found: operands by chance may lie where the program never is. A gradient that a function states
+ * is tried so, too, before all (cli/gradients.c). */
 #include "passes/check/internal.h"
 
 #include "base/philox.h"
@@ -12,12 +13,14 @@
 #include <math.h>
 
 enum { DRAW = 79 };
-static const double tolerance = 1e-8;
+static const double tolerance = 1e-8, sure = 1e-5;
 
 typedef struct Alone {
-    DtJudge *j;
     DtArena *arena;
-    uint32_t n_drawn;
+    uint64_t seed;
+    uint32_t step, n_drawn;
+    double lo, hi;     /* floats among operands */
+    const bool *moves; /* by input: NULL, all do */
 } Alone;
 
 /* Floats between lo and hi; integers 0 and 1, booleans. */
@@ -73,19 +76,29 @@ static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor
     return sum;
 }
 
-static bool is_right(Alone *a, const DtFunc *func)
+/* ret_forward, ret_backward: what both ways say of one direction. */
+static void try_alone(Alone *a, const DtFunc *func, double *ret_forward, double *ret_backward)
 {
-    DtInterp interp = {.arena = a->arena, .seed = a->j->seed, .step = a->j->step, .path = ""};
+    DtInterp interp = {.arena = a->arena, .seed = a->seed, .step = a->step, .path = ""};
     DtTensor **in = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->inputs.n + 1), **along = in + func->inputs.n;
     DtTensor **cotangents = DT_NEW_ARRAY(a->arena, DtTensor *, func->bwd->seeds.n + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
-        in[i] = drawn(a, func->inputs.at[i]->type, 0.3, 1.3);
-    for (uint32_t i = 0; i < func->bwd->wanted.n; i++)
-        along[func->bwd->wanted.at[i]] = drawn(a, func->inputs.at[func->bwd->wanted.at[i]]->type, -1, 1);
+        in[i] = drawn(a, func->inputs.at[i]->type, a->lo, a->hi);
+    for (uint32_t i = 0; i < func->bwd->wanted.n; i++) {
+        const uint32_t input = func->bwd->wanted.at[i];
+        if (!a->moves || a->moves[input])
+            along[input] = drawn(a, func->inputs.at[input]->type, -1, 1);
+    }
     for (uint32_t i = 0; i < func->bwd->seeds.n; i++)
         cotangents[i] = drawn(a, func->results.at[func->bwd->seeds.at[i]]->type, -1, 1);
-    const double x = forwards(a, &interp, func, in, along, cotangents);
-    const double y = backwards(a, &interp, func, in, along, cotangents);
+    *ret_forward = forwards(a, &interp, func, in, along, cotangents);
+    *ret_backward = backwards(a, &interp, func, in, along, cotangents);
+}
+
+static bool is_right(Alone *a, const DtFunc *func)
+{
+    double x, y;
+    try_alone(a, func, &x, &y);
     return !(fabs(x - y) > tolerance * fmax(1, fmax(fabs(x), fabs(y))));
 }
 
@@ -105,7 +118,7 @@ static bool is_wrong(DtJudge *j, const DtFunc *func)
     const DtFunc *before = dt_graph_find(j->of->loss, func->name); /* where it still states one */
     if (before && has_surrogate(before))
         return false;
-    Alone alone = {.j = j, .arena = dt_arena_new()};
+    Alone alone = {.arena = dt_arena_new(), .seed = j->seed, .step = j->step, .lo = 0.3, .hi = 1.3};
     const bool right = is_right(&alone, func);
     dt_arena_free(alone.arena);
     return !right;
@@ -128,4 +141,40 @@ const DtFunc *dt_judge_wrong_function(DtJudge *j)
     for (const DtFunc *next = found; next; next = wrong_callee(j, next))
         found = next;
     return found;
+}
+
+/* ---- what a function states ---- */
+
+/* Products and other elements that evaluating func takes. */
+static double work_of(const DtFunc *func)
+{
+    double work = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        double here = op->func ? work_of(op->func) : 0;
+        for (uint32_t k = 0; k < op->n_out; k++)
+            here += (double)dt_type_elements(op->out[k]->type);
+        for (uint32_t k = 0; op->kind == DT_OP_DOT && k < op->n_axes; k++)
+            here *= (double)op->in[0]->type->axes[dt_type_find(op->in[0]->type, op->axes[k])].extent;
+        for (uint32_t k = 0; op->kind == DT_OP_REDUCE && k < op->n_in; k++)
+            here += (double)dt_type_elements(op->in[k]->type);
+        work += here * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
+    }
+    return work;
+}
+
+bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
+{
+    static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}};
+    const double work = work_of(func) + work_of(func->fwd) + work_of(func->bwd);
+    bool wrong = false;
+    for (size_t i = 0; i < DT_COUNT(ends) && !wrong && work <= most; i++) {
+        Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = ends[i][0], .hi = ends[i][1],
+                       .moves = moves};
+        double x, y;
+        try_alone(&alone, func, &x, &y);
+        wrong = isfinite(x) && isfinite(y) && fabs(x - y) > sure * fmax(1, fmax(fabs(x), fabs(y)));
+        dt_arena_free(alone.arena);
+    }
+    return wrong;
 }

@@ -66,6 +66,10 @@ typedef struct DtJudgeCase {
     bool rounds;
 } DtJudgeCase;
 
+/* Whether func->bwd is refuted, on numbers by chance, by forward derivatives of func: of those inputs that move. Where
+ * evaluating it takes more than `most` products, nothing is. */
+bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most);
+
 /* Whether they agree; ret_judgement says how well (free its problem). */
 bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement);
 

@@ -155,7 +155,7 @@ END
 run stated.dsl --parallel two --no-kernels --verify; exits 0; prints 'gradients: those of the loss'
 sed 's/, dy \* e) }/, dy * x) }/' stated.dsl >wrong.dsl
 run wrong.dsl --parallel two --no-kernels --verify; exits 1; says 'the gradient that `scaled` states is not its derivative'
-says 'wrong.dsl:5:3'
+says 'wrong.dsl:5'
 sed 's/surrogate/gradient/' stated.dsl >wrong.dsl
 run wrong.dsl --parallel two --no-kernels --verify; exits 1; says 'if it is meant to differ, write `surrogate`'
 

@@ -35,7 +35,7 @@ wrong "$in_parts" 's/u \* a + u2 \* b)/u * a + u2 * a)/'
 wrong "$in_parts" 's/l \* a + l2 \* b, u/l + l2 * b, u/'
 wrong "$in_parts" 's/(max(m, m2), l/(m, l/'
 wrong "$in_parts" 's|return u \* a / (l \* a + exp(sink - most))|return u * a / (l * a)|'
-wrong "$in_parts" 's/return (m, sum\[t\](e), f32(e @t v))/return (m, sum[t](e) * 2, f32(e @t v))/'
 wrong '`gated` does not compute in parts what it returns' 's/^  finish(u) { return u }/  finish(u) { return u * u }/'
+wrong 'or what `stream` gives is not the part' 's/return (m, sum\[t\](e), f32(e @t v))/return (m, sum[t](e) * 2, f32(e @t v))/'
 wrong 'the gradient that `sunk` states is not its derivative' 's/dz @s q, p @s dy, -r/dz @s q, p @s dy, r/'
 finish

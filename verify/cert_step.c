@@ -176,6 +176,16 @@ static CertNode *one_of(const CertNode *parts)
     return NULL;
 }
 
+/* What a cast makes that takes back one to a wider dtype: what was cast; or NULL. */
+static CertNode *before_widening(const CertNode *parts)
+{
+    const CertNode *x = parts->n_in == 1 ? parts->in[0] : NULL;
+    return x && dt_cert_is(parts->kind, "cast") && is(x, "cast") && x->in[0]->shape == parts->shape &&
+                   dt_certstep_is_wider(x->shape->dtype, parts->shape->dtype)
+               ? x->in[0]
+               : NULL;
+}
+
 /* A sum that is said to be s: it, or it but for what a loop began with, or (a part of a longer one) the sum. */
 static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
 {
@@ -246,6 +256,9 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     CertNode *wide = back(state, shape, x);
     if (wide)
         return wide;
+    CertNode *before = before_widening(&parts);
+    if (before)
+        return before;
     CertNode *node = serial_of(state, &parts);
     if (!node)
         node = said(state, parts, number);
@@ -349,6 +362,7 @@ static CertNode parts_of(CertState *state, const CertOp *op, const char *context
 static CertNode *serial_node(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *node = one_of(&parts);
+    node = node ? node : before_widening(&parts);
     const uint32_t before = dt_certnode_count(state->nodes);
     if (!node)
         node = dt_certnode_make(state->nodes, parts);

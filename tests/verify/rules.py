@@ -330,6 +330,11 @@ ROUNDS = [  # holds, ops of the serial program, of the other one; %x.0 and %y.1 
     (True, [("add(%a.2, %b.3)", BF), ("cast(%4)", F)], [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)]),
     (False, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)], [("add(%a.2, %b.3)", BF), ("cast(%4)", F)]),
     (False, [("add(%x.0, %y.1)", F), ("cast(%4)", BF)], [("cast(%x.0)", BF), ("cast(%y.1)", BF), ("add(%4, %5)", BF)]),
+    # What was made wider is what it was when that is taken back, on either side; what was rounded is not.
+    (True, [("sin(%a.2)", BF)], [("cast(%a.2)", F), ("cast(%4)", BF), ("sin(%5)", BF)]),
+    (True, [("cast(%a.2)", F), ("cast(%4)", BF), ("sin(%5)", BF)], [("sin(%a.2)", BF)]),
+    (False, [("sin(%a.2)", BF)], [("cast(%a.2)", "f16[e=3]"), ("cast(%4)", BF), ("sin(%5)", BF)]),
+    (False, [("sin(%a.2)", BF)], [("cast(%a.2)", F), ("cast(%4)", "f16[e=3]"), ("cast(%5)", BF), ("sin(%6)", BF)]),
     # The program has a term's cast by itself, too.
     (True, WIDE_BESIDE, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F), ("add(%5, %6)", F)]),
     (True, WIDE_BESIDE, [("cast(%b.3)", F), ("add(%a.2, %b.3)", BF), ("cast(%5)", F), ("add(%6, %4)", F)]),

@@ -10,18 +10,19 @@ set -eu
 # here, else a part of the outer one.
 allowed='
 base:
+cost: base
 ir: base
 plan: base
-frontend: base ir
-passes: base ir
+frontend: base ir cost
+passes: base ir cost
 passes/check: base ir frontend passes
 verify: base plan
-plan/report: base plan
+plan/report: base plan cost
 codegen: base ir plan
 codegen/cpu: base ir plan codegen
 codegen/cuda: base ir plan codegen
 runtime: base plan
-cli: base ir plan plan/report frontend passes passes/check verify codegen
+cli: base cost ir plan plan/report frontend passes passes/check verify codegen
 '
 # headers of outside libraries that one file of the tree may include
 single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'

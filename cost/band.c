@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How sure a prediction is. Times of one kind err together, kinds by themselves; and the same program is a few percent
+ * faster or slower with another release of the same software, which no model of shapes can know. */
+#include "cost/cost.h"
+
+#include <math.h>
+
+static const double RELEASE = 0.03; /* standard deviation between releases of one software */
+static const double FOUR_OF_FIVE = 1.2816; /* standard deviations of a normal distribution */
+
+double dt_cost_within(const DtCostModel *model, DtCostKind kind)
+{
+    static const DtCostConstantId constants[DT_COST_KINDS] = {
+        [DT_COST_KIND_PRODUCT] = DT_COST_product,       [DT_COST_KIND_KERNEL] = DT_COST_memory,
+        [DT_COST_KIND_ATTENTION] = DT_COST_attention_forward, [DT_COST_KIND_LINK] = DT_COST_link,
+        [DT_COST_KIND_NETWORK] = DT_COST_net,           [DT_COST_KIND_MESSAGE] = DT_COST_message,
+        [DT_COST_KIND_FIXED] = DT_COST_step,
+    };
+    return model->device->at[constants[kind]].within;
+}
+
+double dt_cost_band(const DtCostModel *model, const double exposed[DT_COST_KINDS])
+{
+    double step = 0, square = 0;
+    for (int i = 0; i < DT_COST_KINDS; i++)
+        step += exposed[i];
+    if (step <= 0)
+        return 0;
+    for (int i = 0; i < DT_COST_KINDS; i++) {
+        const double part = exposed[i] / step * dt_cost_within(model, (DtCostKind)i);
+        square += part * part;
+    }
+    return FOUR_OF_FIVE * sqrt(square + RELEASE * RELEASE);
+}

@@ -87,7 +87,8 @@ int dt_cmd_explain(DtCli *cli)
             explain(found, &text);
             continue;
         }
-        const bool known = dt_configexplain_print(wanted, &text);
+        bool known = dt_configexplain_print(wanted, &text);
+        known |= wanted && dt_library_hardware(cli->arena, dt_cli_library(cli->arena), wanted, &text);
         if (!dt_library_explain(cli->arena, dt_cli_library(cli->arena), wanted, &text) && !known)
             code = unknown_word(cli->arena, word);
     }

@@ -127,6 +127,8 @@ typedef struct DtCostKernel {
     double flops;   /* 0: not known, counts for nothing */
     double special; /* exponentials, logarithms, divisions */
     double kernels; /* how many kernels run one after the other; 0: one */
+    double ops;         /* elementwise operations in it, which a stack that is eager runs one by one; 0: one */
+    double eager_bytes; /* what those read and write then; 0: twice the bytes, if there are several */
 } DtCostKernel;
 double dt_cost_kernel(const DtCostModel *model, DtCostKernel op);
 

@@ -11,7 +11,11 @@ static double memory_rate(const DtCostModel *model)
 
 double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
 {
-    const double kernels = op.kernels > 0 ? op.kernels : 1;
+    double kernels = op.kernels > 0 ? op.kernels : 1;
+    if (dt_cost_has(model, DT_STACK_eager) && op.ops > 1) {
+        kernels = fmax(kernels, op.ops);
+        op.bytes = op.eager_bytes > 0 ? op.eager_bytes : 2 * op.bytes;
+    }
     const double bytes = op.bytes / memory_rate(model);
     const double work = op.flops + op.special * dt_cost_constant(model, DT_COST_special);
     const double rate = fmax(model->device->flops[DT_COST_F32], 1) * dt_cost_constant(model, DT_COST_arithmetic);

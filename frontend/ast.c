@@ -303,7 +303,9 @@ static void print_config(Printer *p, const DtItem *item)
     static const char *const heads[] = {[DT_ITEM_TRAIN] = "train",
                                         [DT_ITEM_CLUSTER] = "cluster",
                                         [DT_ITEM_PARALLEL] = "parallel",
-                                        [DT_ITEM_NAMES] = "names"};
+                                        [DT_ITEM_NAMES] = "names",
+                                        [DT_ITEM_DEVICE] = "device",
+                                        [DT_ITEM_STACK] = "stack"};
     dt_text_add(p->text, heads[item->kind]);
     if (item->name.text)
         dt_text_printf(p->text, " %s", item->name.text);

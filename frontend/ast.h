@@ -189,7 +189,7 @@ typedef DT_VEC(DtEntry *) DtEntries;
 
 typedef enum DtItemKind {
     DT_ITEM_INCLUDE, DT_ITEM_DIM, DT_ITEM_AXIS, DT_ITEM_DEF, DT_ITEM_TRAIN, DT_ITEM_CLUSTER,
-    DT_ITEM_PARALLEL, DT_ITEM_NAMES, DT_ITEM_ERROR
+    DT_ITEM_PARALLEL, DT_ITEM_NAMES, DT_ITEM_DEVICE, DT_ITEM_STACK, DT_ITEM_ERROR
 } DtItemKind;
 
 typedef struct DtBind { /* one `name = expr` of a dim line; value NULL: must come from -D */
@@ -200,7 +200,7 @@ typedef struct DtBind { /* one `name = expr` of a dim line; value NULL: must com
 typedef struct DtItem {
     DtItemKind kind;
     DtSpan span;
-    DtName name;          /* of train (optional), cluster, parallel, names; include: where the path stands */
+    DtName name;          /* of train (optional) and the other blocks; include: where the path stands */
     DtName on;            /* cluster of parallel, model of names */
     const char *include;  /* path as written */
     uint32_t include_len;

@@ -32,10 +32,12 @@ typedef struct DtConfigHost {
     DtDiags *diags;
     const DtLowerOptions *options;
     void *context;
+    const DtProgram *program; /* whose devices and stacks are known */
     /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
      * false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
     bool (*is_optimizer)(void *context, const DtExpr *expr); /* is it a call of one? */
+    bool (*in_library)(void *context, DtSpan span);
 } DtConfigHost;
 
 /* All items of all files in order of inclusion. */
@@ -80,11 +82,13 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
  * and returns false otherwise. */
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus);
 
-/* The manual of one block, directive or configuration function (`train`, `shard`, `adamw`), or of all of them
+/* The manual of one block, directive, configuration function or key (`train`, `shard`, `gpus`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
 /* The same of the functions in training.dsl of the library in folder: optimizers, schedules. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
+/* The devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the block of that name. */
+bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
 /* What a file of the library defines ("training.dsl", "std.dsl"). Names are interned; at most cap of them. */
 uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap);
 /* All names that it takes. */

@@ -7,7 +7,11 @@
 
 static const char *kind_name(DtItemKind kind)
 {
-    return kind == DT_ITEM_TRAIN ? "train" : kind == DT_ITEM_CLUSTER ? "cluster" : "parallel";
+    return kind == DT_ITEM_TRAIN     ? "train"
+           : kind == DT_ITEM_CLUSTER ? "cluster"
+           : kind == DT_ITEM_DEVICE  ? "device"
+           : kind == DT_ITEM_STACK   ? "stack"
+                                     : "parallel";
 }
 
 /* The item of that kind and name; NULL if there is none. */
@@ -46,13 +50,20 @@ static void no_such_block(const DtConfigHost *host, DtConfigItems items, DtItemK
         dt_diag_help(d, "did you mean `%s`?", nearest);
 }
 
+/* Two devices, or two stacks, that the program's own files say: it may say anew what the library knows. */
+static bool is_hardware(const DtConfigHost *host, const DtItem *a, const DtItem *b)
+{
+    return (a->kind == DT_ITEM_DEVICE || a->kind == DT_ITEM_STACK) &&
+           !host->in_library(host->context, a->span) && !host->in_library(host->context, b->span);
+}
+
 static void check_twice(const DtConfigHost *host, DtConfigItems items)
 {
     for (uint32_t i = 0; i < items.n; i++)
         for (uint32_t k = 0; k < i; k++) {
             const DtItem *a = items.at[k], *b = items.at[i];
             if (a->kind != b->kind || (a->kind != DT_ITEM_TRAIN && a->kind != DT_ITEM_CLUSTER &&
-                                       a->kind != DT_ITEM_PARALLEL))
+                                       a->kind != DT_ITEM_PARALLEL && !is_hardware(host, a, b)))
                 continue;
             if (a->name.text != b->name.text)
                 continue;
@@ -164,6 +175,7 @@ void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgr
                           const DtItem **ret_train_item, DtOptimizerCalls *ret_calls)
 {
     check_twice(host, items);
+    dt_confighardware_read(host, items, program);
     read_all(host, items, program);
     const DtItem *chosen = choose_train(host, items);
     *ret_train_item = chosen;

@@ -2,6 +2,8 @@
 /* The manual of the configuration blocks, printed from the tables: `dtc explain adamw`. */
 #include "frontend/config_internal.h"
 
+#include "cost/cost.h"
+
 #include <string.h>
 
 static const char *const kind_names[] = {
@@ -20,7 +22,12 @@ static const char *const kind_names[] = {
     [DT_KIND_BANDWIDTH] = "bytes per second",
     [DT_KIND_SECONDS] = "time",
     [DT_KIND_BYTES] = "bytes",
+    [DT_KIND_FLOPS] = "operations per second",
+    [DT_KIND_MEASURE] = "number or time",
+    [DT_KIND_ESTIMATE] = "number, time or about(...)",
+    [DT_KIND_FLAG] = "true, false or where it is known from",
     [DT_KIND_GPU] = "device",
+    [DT_KIND_STACK] = "stack",
     [DT_KIND_AUGMENT] = "augmentation",
     [DT_KIND_PATHS] = "names",
     [DT_KIND_TEXTS] = "texts",
@@ -52,14 +59,6 @@ static const struct Word {
 #undef DT_CONFIG_CHOICE
 };
 
-static const struct Device {
-    const char *name, *description;
-} devices[] = {
-#define DT_GPU(name, description, memory) {name, description},
-#include "base/gpus.def"
-#undef DT_GPU
-};
-
 static const char *class_name(DtConfigClass config_class)
 {
     switch (config_class) {
@@ -70,6 +69,7 @@ static const char *class_name(DtConfigClass config_class)
     case DT_CONFIG_EVAL: return "value of eval";
     case DT_CONFIG_SAVE: return "value of save";
     case DT_CONFIG_LINK: return "link";
+    case DT_CONFIG_ESTIMATE: return "constant of a device";
     case DT_CONFIG_SOURCE: return "source of data";
     case DT_CONFIG_SAMPLER: return "sampler";
     }
@@ -81,9 +81,19 @@ static void print_words(DtConfigKind kind, DtText *text)
     for (size_t i = 0; i < DT_COUNT(words); i++)
         if (words[i].kind == kind)
             dt_text_printf(text, "                  %-18s %s\n", words[i].word, words[i].meaning);
-    for (size_t i = 0; kind == DT_KIND_GPU && i < DT_COUNT(devices); i++)
-        dt_text_printf(text, "                  %-18s %s\n", devices[i].name,
-                       devices[i].description);
+}
+
+/* The value of a constant where a device does not say its own, and where that is from. */
+static void print_constant(const char *name, DtText *text)
+{
+    static const char *const origins[] = {
+        [DT_COST_FIT] = "fitted to", [DT_COST_READ] = "read in", [DT_COST_CHOSEN] = "chosen:"};
+    for (int i = 0; i < DT_COST_CONSTANTS; i++) {
+        const DtCostConstant *row = &dt_cost_constants[i];
+        if (!strcmp(row->name, name))
+            dt_text_printf(text, "                  %g %s within %.0f %%, %s %s\n", row->value, row->unit,
+                           100 * row->within, origins[row->origin], row->source);
+    }
 }
 
 static void print_key(const DtConfigKey *key, DtText *text)
@@ -96,6 +106,8 @@ static void print_key(const DtConfigKey *key, DtText *text)
     else
         dt_text_add(text, "\n");
     print_words(key->kind, text);
+    if (key->kind == DT_KIND_ESTIMATE)
+        print_constant(key->name, text);
 }
 
 static void print_schema(DtSchemaId schema, DtText *text)
@@ -116,6 +128,14 @@ bool dt_configexplain_print(const char *name, DtText *ret_text)
         if (found)
             dt_text_add(ret_text, "\n");
         print_schema((DtSchemaId)i, ret_text);
+        found = true;
+    }
+    for (int k = 0; name && k < DT_KEY_COUNT; k++) { /* a key by its own name */
+        const DtConfigSchema *schema = &dt_config_schemas[dt_config_keys[k].schema];
+        if (strcmp(dt_config_keys[k].name, name))
+            continue;
+        dt_text_printf(ret_text, "%s%s: key of %s\n", found ? "\n" : "", name, schema->name);
+        print_key(&dt_config_keys[k], ret_text);
         found = true;
     }
     return found;

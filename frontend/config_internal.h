@@ -13,6 +13,7 @@ typedef enum DtConfigClass {
     DT_CONFIG_EVAL,
     DT_CONFIG_SAVE,
     DT_CONFIG_LINK,
+    DT_CONFIG_ESTIMATE,
     DT_CONFIG_SOURCE,
     DT_CONFIG_SAMPLER
 } DtConfigClass;
@@ -34,7 +35,12 @@ typedef enum DtConfigKind {
     DT_KIND_BANDWIDTH,
     DT_KIND_SECONDS,
     DT_KIND_BYTES,
+    DT_KIND_FLOPS,
+    DT_KIND_MEASURE,
+    DT_KIND_ESTIMATE,
+    DT_KIND_FLAG,
     DT_KIND_GPU,
+    DT_KIND_STACK,
     DT_KIND_AUGMENT,
     DT_KIND_PATHS,
     DT_KIND_TEXTS,
@@ -162,6 +168,10 @@ bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
 /* The texts of a value of kind TEXTS. */
 void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
+/* All device and stack blocks, those of the library last; of one name the program's. */
+void dt_confighardware_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
+const DtDevice *dt_confighardware_device(const DtProgram *program, const char *name); /* NULL: there is none */
+const DtStack *dt_confighardware_stack(const DtProgram *program, const char *name);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
 /* Mesh against cluster, mesh axes against their uses. cluster NULL: this machine. */
 void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,

@@ -4,6 +4,7 @@
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
+#include "cost/cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,12 +20,6 @@ static const struct Choice {
 #undef DT_CONFIG_SCHEMA
 #undef DT_CONFIG_KEY
 #undef DT_CONFIG_CHOICE
-};
-
-static const char *const gpus[] = {
-#define DT_GPU(name, description, memory) name,
-#include "base/gpus.def"
-#undef DT_GPU
 };
 
 /* ---- one reader per kind; each reports and returns false ---- */
@@ -122,6 +117,15 @@ static bool read_string(const DtConfigReading *r, const char *wants)
     return true;
 }
 
+/* The word that goes on where this one ends, as `h100-sxm` does, or else the nearest; NULL: none is near. */
+static const char *meant_word(const char *word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strncmp(words[i], word, strlen(word)))
+            return words[i];
+    return dt_text_nearest(word, words, n);
+}
+
 static bool read_word(const DtConfigReading *r, const char *const *words, size_t n, DtDiagCode code)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
@@ -141,7 +145,7 @@ static bool read_word(const DtConfigReading *r, const char *const *words, size_t
     DtDiag *d = dt_diag_report(r->host->diags, code, r->expr->span, "`%s` is not a value of `%s`",
                                word, r->key->name);
     dt_diag_note(d, "it is one of %s", list);
-    const char *nearest = dt_text_nearest(word, words, n);
+    const char *nearest = meant_word(word, words, n);
     if (nearest) {
         bool quoted = e->kind == DT_EXPR_STRING;
         dt_diag_fix(d, e->span, dt_arena_printf(r->host->arena, quoted ? "\"%s\"" : "%s", nearest),
@@ -158,6 +162,36 @@ static bool read_choice(const DtConfigReading *r)
         if (choices[i].kind == r->key->kind)
             words[n++] = choices[i].word;
     return read_word(r, words, n, r->key->kind == DT_KIND_CHOICE_SCHEDULE ? E0603 : E0455);
+}
+
+/* A device, or a stack, that the program or the library knows. */
+static bool read_known(const DtConfigReading *r)
+{
+    const DtProgram *program = r->host->program;
+    const bool gpu = r->key->kind == DT_KIND_GPU;
+    const uint32_t n = gpu ? program->devices.n : program->stacks.n;
+    const char **names = DT_NEW_ARRAY(r->host->arena, const char *, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = gpu ? program->devices.at[i]->name : program->stacks.at[i]->name;
+    return read_word(r, names, n, gpu ? E0516 : E0525);
+}
+
+/* 312TFLOP/s */
+static bool read_flops(const DtConfigReading *r)
+{
+    static const struct {
+        const char *unit;
+        double factor;
+    } units[] = {{"FLOP/s", 1}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
+    const DtExpr *e = dt_configargs_bare(r->expr);
+    double factor = 0;
+    for (size_t i = 0; i < DT_COUNT(units) && e->kind == DT_EXPR_QUANTITY; i++)
+        if (!strcmp(units[i].unit, e->unit))
+            factor = units[i].factor;
+    if (factor == 0)
+        return wrong_kind(r, "operations per second, such as 312TFLOP/s");
+    r->value->number = e->number * factor;
+    return (r->value->number > 0 && isfinite(r->value->number)) || out_of_range(r, "above 0");
 }
 
 static double unit_factor(const char *unit, bool rate, bool seconds)
@@ -207,6 +241,28 @@ static bool read_quantity(const DtConfigReading *r)
         return out_of_range(r, rate ? "above 0" : "at least 0");
     r->value->whole = (int64_t)r->value->number;
     return true;
+}
+
+/* A number, or a time in seconds: `unit` of the constant says which, and config_hardware.c compares. */
+static bool read_measure(const DtConfigReading *r)
+{
+    const DtExpr *e = dt_configargs_bare(r->expr);
+    const double factor = e->kind == DT_EXPR_QUANTITY ? unit_factor(e->unit, false, true) : 0;
+    if (factor == 0)
+        return read_real(r, 0, false, 1e30, "at least 0");
+    r->value->number = e->number * factor;
+    r->value->second = 1; /* it is a time */
+    return isfinite(r->value->number) || out_of_range(r, "finite");
+}
+
+/* true, false, or a text: true, and where it is known from. */
+static bool read_flag(const DtConfigReading *r)
+{
+    const DtExpr *e = dt_configargs_bare(r->expr);
+    r->value->whole = e->kind == DT_EXPR_BOOL ? e->integer : 1;
+    if (e->kind == DT_EXPR_BOOL)
+        return true;
+    return read_string(r, "true, false, or a text that says where it is known from");
 }
 
 static bool read_scale(const DtConfigReading *r)
@@ -295,7 +351,12 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_BANDWIDTH:
     case DT_KIND_SECONDS:
     case DT_KIND_BYTES: return read_quantity(r);
-    case DT_KIND_GPU: return read_word(r, gpus, DT_COUNT(gpus), E0516);
+    case DT_KIND_FLOPS: return read_flops(r);
+    case DT_KIND_MEASURE: return read_measure(r);
+    case DT_KIND_ESTIMATE: return dt_configargs_callee(r->expr) ? read_class(r, DT_CONFIG_ESTIMATE) : read_measure(r);
+    case DT_KIND_FLAG: return read_flag(r);
+    case DT_KIND_STACK:
+    case DT_KIND_GPU: return read_known(r);
     case DT_KIND_OPTIMIZER: /* read where it is used, by the language */
     case DT_KIND_AUGMENT:
     case DT_KIND_CUTS:

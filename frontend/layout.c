@@ -36,6 +36,8 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(CLUSTER) = {BEGINS | KEYWORD | ITEM, "machine"},
     ROW(PARALLEL) = {BEGINS | KEYWORD | ITEM, "par"},
     ROW(NAMES) = {BEGINS | KEYWORD | ITEM, "name_list"},
+    ROW(DEVICE) = {BEGINS | ITEM, NULL}, /* see hardware_kind */
+    ROW(STACK) = {BEGINS | ITEM, NULL},
     ROW(ON) = {KEYWORD, "over"},
     ROW(PARAM) = {BEGINS | KEYWORD | STATEMENT, "weight"},
     ROW(STATE) = {BEGINS | KEYWORD | STATEMENT, "memory"},
@@ -278,8 +280,21 @@ static bool begins_clause(const Layout *l, const DtToken *token)
                        (next == DT_TOK_LBRACKET && kind_behind(l, l->at + 1) == DT_TOK_LBRACE));
 }
 
+/* `device NAME {` and `stack NAME {` where an item begins; the words stay names elsewhere. */
+static int hardware_kind(const Layout *l, const DtToken *token)
+{
+    const int next = kind_at(l, l->at + 1);
+    if (token->kind != DT_TOK_ID || l->n_open || (l->out.n && !token->lines) ||
+        (next != DT_TOK_ID && next != DT_TOK_STRING))
+        return token->kind;
+    return token->text == dt_intern("device")  ? DT_TOK_DEVICE
+           : token->text == dt_intern("stack") ? DT_TOK_STACK
+                                               : token->kind;
+}
+
 static void lay_token(Layout *l, DtToken *token)
 {
+    token->kind = hardware_kind(l, token);
     l->after_cut = l->out.n && l->out.at[l->out.n - 1].cut;
     while (l->after_cut && in_parens(l))
         close_missing(l, token);
@@ -302,7 +317,8 @@ static void lay_token(Layout *l, DtToken *token)
     }
     if (l->n_open == 0 && (!last || last->kind == DT_TOK_SEMI))
         l->config = token->kind == DT_TOK_TRAIN || token->kind == DT_TOK_CLUSTER ||
-                    token->kind == DT_TOK_PARALLEL || token->kind == DT_TOK_NAMES;
+                    token->kind == DT_TOK_PARALLEL || token->kind == DT_TOK_NAMES ||
+                    token->kind == DT_TOK_DEVICE || token->kind == DT_TOK_STACK;
     if (begins_clause(l, token))
         token->kind = DT_TOK_CLAUSE;
     unsigned flags = flags_of(token->kind);

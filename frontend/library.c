@@ -67,6 +67,50 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
     return found;
 }
 
+/* `device "NAME" {`: the name's length, 0: the line begins no such block. */
+static size_t block_name(const char *line, const char *word, const char **ret_name)
+{
+    const size_t n = strlen(word);
+    if (strncmp(line, word, n) || line[n] != ' ')
+        return 0;
+    *ret_name = line + n + 1 + (line[n + 1] == '"');
+    return strcspn(*ret_name, "\" {\n");
+}
+
+static void list_block(const char *name, size_t len, const char *block, DtText *text)
+{
+    static const char key[] = "\n  description = \"";
+    const char *end = strstr(block, "\n}"), *said = strstr(block, key);
+    const bool has = said && end && said < end;
+    said = has ? said + sizeof key - 1 : "";
+    dt_text_printf(text, "  %-20.*s  %.*s\n", (int)len, name, (int)strcspn(said, "\"\n"), said);
+}
+
+bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text)
+{
+    static const struct { const char *file, *word, *heading; } files[] = {
+        {"devices.dsl", "device", "\nDevices of the library:\n"},
+        {"stacks.dsl", "stack", "\nStacks of the library:\n"}};
+    bool found = false;
+    for (size_t f = 0; f < DT_COUNT(files); f++) {
+        const bool all = !strcmp(wanted, "cluster") || !strcmp(wanted, files[f].word);
+        const char *name = NULL;
+        if (all)
+            dt_text_add(ret_text, files[f].heading);
+        for (const char *at = read_library(arena, folder, files[f].file); at && *at; at = next_line(at)) {
+            const size_t len = block_name(at, files[f].word, &name);
+            const bool is_it = len && strlen(wanted) == len && !memcmp(wanted, name, len);
+            if (len && all)
+                list_block(name, len, at, ret_text);
+            const char *end = is_it ? strstr(at, "\n}") : NULL;
+            if (end)
+                dt_text_add_n(ret_text, at, (size_t)(end + 3 - at));
+            found |= (len && all) || end;
+        }
+    }
+    return found;
+}
+
 uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap)
 {
     uint32_t n = 0;

@@ -440,6 +440,8 @@ static void predict_model(DtLower *l, const DtDef *def, bool training)
 
 /* ---- all of it ---- */
 
+static bool host_in_library(void *context, DtSpan span) { return dt_scope_in_library(context, span); }
+
 static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret_number)
 {
     DtLower *l = context;
@@ -557,7 +559,9 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .options = options,
                          .context = l,
                          .constant = host_constant,
-                         .is_optimizer = dt_optimizer_is_call};
+                         .is_optimizer = dt_optimizer_is_call,
+                         .in_library = host_in_library,
+                         .program = l->program};
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);

@@ -23,6 +23,7 @@
 %param {DtParser *p}
 
 %code requires {
+#include "base/intern.h"
 #include "frontend/syntax.h"
 
 typedef struct DtParser {
@@ -82,7 +83,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 
 %token END 0
 %token <token> ID INT FLOAT QUANTITY STRING DTYPE TRUE FALSE
-%token <token> INCLUDE DIM AXIS FN LAYER MODEL TRAIN CLUSTER PARALLEL NAMES ON
+%token <token> INCLUDE DIM AXIS FN LAYER MODEL TRAIN CLUSTER PARALLEL NAMES DEVICE STACK ON
 %token <token> PARAM STATE REPEAT IN IF THEN ELSE RETURN CLAUSE AND OR NOT
 %token <token> SEMI COMMA COLON LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE
 %token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT
@@ -91,6 +92,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %token COMMENT
 
 %type <item> item config_head
+%type <token> hardware
 %type <def_kind> def_word
 %type <names> ids opt_axis_params opt_on path
 %type <binds> binds
@@ -141,7 +143,8 @@ static void dt_parser_error(YYLTYPE *span, DtParser *p, const char *message);
 
 static DtName name_of(const DtToken *token)
 {
-    return (DtName){token->text, token->span};
+    const bool is_string = token->kind == DT_TOK_STRING;
+    return (DtName){is_string ? dt_intern_n(token->text, token->text_len) : token->text, token->span};
 }
 
 static DtExpr *new_expr(DtParser *p, DtExprKind kind, DtSpan span)
@@ -473,9 +476,12 @@ config_head: TRAIN              { $$ = new_config(p, DT_ITEM_TRAIN, @$, NULL, NU
            | TRAIN ID           { $$ = new_config(p, DT_ITEM_TRAIN, @$, $2, NULL); }
            | CLUSTER ID         { $$ = new_config(p, DT_ITEM_CLUSTER, @$, $2, NULL); }
            | PARALLEL ID ON ID  { $$ = new_config(p, DT_ITEM_PARALLEL, @$, $2, $4); }
-           | NAMES ID ON ID     { $$ = new_config(p, DT_ITEM_NAMES, @$, $2, $4); } ;
+           | NAMES ID ON ID     { $$ = new_config(p, DT_ITEM_NAMES, @$, $2, $4); }
+           | DEVICE hardware    { $$ = new_config(p, DT_ITEM_DEVICE, @$, $2, NULL); }
+           | STACK hardware     { $$ = new_config(p, DT_ITEM_STACK, @$, $2, NULL); } ;
+hardware: ID | STRING ;
 faulty_config_head: faulty_config_word { RESUME(); } ;
-faulty_config_word: TRAIN error | CLUSTER error | PARALLEL error | NAMES error ;
+faulty_config_word: TRAIN error | CLUSTER error | PARALLEL error | NAMES error | DEVICE error | STACK error ;
 
 opt_axis_params: %empty { $$ = (DtNames){0}; } | LBRACKET ids RBRACKET { $$ = $2; } ;
 opt_formals: %empty { $$ = (DtFormalList){0}; } | formals ;

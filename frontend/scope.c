@@ -345,21 +345,27 @@ int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
     return extent;
 }
 
-/* What a train block knows without including it. */
-static void load_training(DtLower *l)
+/* What blocks know without including it: a train block optimizers and schedules, a cluster block devices and
+ * stacks. */
+static void load_known(DtLower *l)
 {
-    bool trains = false;
-    for (uint32_t i = 0; i < l->items.n; i++)
-        trains = trains || l->items.at[i]->kind == DT_ITEM_TRAIN;
-    char *path = trains ? in_library(l, "training.dsl") : NULL;
-    if (path)
-        load_file(l, path, (DtSpan){0}, 0);
+    static const struct {
+        DtItemKind kind;
+        const char *file;
+    } known[] = {{DT_ITEM_TRAIN, "training.dsl"}, {DT_ITEM_CLUSTER, "devices.dsl"}, {DT_ITEM_CLUSTER, "stacks.dsl"}};
+    for (size_t k = 0; k < DT_COUNT(known) && l->options->library; k++) {
+        bool is_used = false;
+        for (uint32_t i = 0; i < l->items.n; i++)
+            is_used = is_used || l->items.at[i]->kind == known[k].kind;
+        if (is_used)
+            load_file(l, in_library(l, known[k].file), (DtSpan){0}, 0);
+    }
 }
 
 void dt_scope_load(DtLower *l)
 {
     load_file(l, l->options->path, (DtSpan){0}, 0);
-    load_training(l);
+    load_known(l);
     collect_names(l);
     apply_options(l);
 }

@@ -28,7 +28,7 @@ typedef struct DtToken {
     bool inserted;    /* not in the source */
     bool reported;    /* an error about it was reported already */
     bool cut;         /* a string without end, which took the brackets behind it along */
-    bool config;      /* within a train, cluster, parallel or names block */
+    bool config;      /* within a configuration block */
     int64_t integer;
     double number;
     const char

@@ -130,11 +130,16 @@ const DtObjective *dt_train_always(const DtTrainConfig *train);
 
 /* ---- cluster ---- */
 
+typedef struct DtDevice DtDevice; /* cost/cost.h */
+typedef struct DtStack DtStack;
+
 typedef struct DtLink { double bytes_per_second, seconds; } DtLink;
 typedef struct DtClusterConfig {
     const char *name;
     int64_t nodes, gpus;
-    const char *gpu;     /* hardware table row, "cpu" for the host */
+    const char *gpu;     /* name of a device, "cpu" for the host */
+    const DtDevice *device; /* that one; NULL after an error */
+    const DtStack *stack;   /* as what a step is priced: dt_stack_ours, if nothing is written */
     DtLink intra, inter; /* bytes_per_second 0: not given */
     DtSpan span;
 } DtClusterConfig;
@@ -212,6 +217,8 @@ typedef struct DtProgram {
     DtTrainConfig *train;          /* the chosen ones */
     DtClusterConfig *cluster;      /* NULL: this machine */
     DtParallelConfig *parallel;    /* NULL: one rank */
+    DT_VEC(const DtDevice *) devices; /* all that the program and the library know; of one name, the program's */
+    DT_VEC(const DtStack *) stacks;
     DT_VEC(DtDim) dims;            /* those that have an extent */
 } DtProgram;
 

@@ -116,7 +116,7 @@ run program.dsl --check --set one.gpu=h100-sxm; exits 0
 run program.dsl --check --set one.gpu=h101-sxm; exits 3; says 'E0516'
 run program.dsl --check -D batch=x; exits 3; says 'E0216'
 run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
-mkdir library; cp "$root/lib/training.dsl" library
+mkdir library; cp "$root/lib/training.dsl" "$root/lib/devices.dsl" "$root/lib/stacks.dsl" library
 run program.dsl --check --library "$work/library"; exits 0
 
 # a library: the language's own has no error and nothing that is not checked; one planted in a body of free axes is found

@@ -2,6 +2,7 @@
 /* What the configuration blocks of the examples say, as data; and what --set makes of it. */
 #include "base/formula.h"
 #include "base/intern.h"
+#include "cost/cost.h"
 #include "frontend/config.h"
 #include "frontend/lower.h"
 
@@ -158,6 +159,43 @@ Test(config, set)
     cr_assert_eq(p->parallel->zeros.at[0].prefetch, 64);
     cr_assert_eq(p->cluster->nodes * p->cluster->gpus, 4);
     cr_assert_str_eq(p->cluster->gpu, "h200");
+}
+
+/* Numbers of a block count before those of the device that it is like, the program's blocks before the library's. */
+Test(config, devices_and_stacks)
+{
+    const DtProgram *p = example("tests/frontend/hardware.dsl");
+    const DtDevice *d = p->cluster->device;
+    cr_assert_str_eq(d->name, "a100-40g");
+    cr_expect_eq(d->units, 98);
+    cr_expect_eq(d->memory_bytes, 96.0 * (1 << 30));
+    cr_expect_eq(d->flops[DT_COST_F16], 312e12);
+    cr_expect_eq(d->nic.bytes_per_second, 12.5e9);
+    cr_expect_eq(d->at[DT_COST_product].value, 0.7);
+    cr_expect_eq(d->at[DT_COST_product].within, 0.02);
+    cr_expect_str_eq(d->at[DT_COST_product].source, "eight products");
+    cr_expect_eq(d->at[DT_COST_launch].value, 2e-6);
+    cr_expect_eq(d->at[DT_COST_memory].value, dt_cost_constants[DT_COST_memory].value);
+    const DtStack *stack = p->cluster->stack;
+    cr_expect(stack->has[DT_STACK_fa2] && stack->has[DT_STACK_eager] && !stack->has[DT_STACK_scores]);
+    cr_expect_str_eq(stack->source[DT_STACK_fa2], "an older library");
+    cr_expect_eq(p->stacks.at[p->stacks.n - 1], &dt_stack_ours);
+    const DtDevices all = {p->devices.at, p->devices.n};
+    cr_expect_not_null(dt_device_find(all, "mi300x"));
+    cr_expect_null(dt_device_find(all, "a100"));
+}
+
+Test(config, devices_of_the_library_are_whole)
+{
+    const DtProgram *p = example("tests/frontend/hardware.dsl");
+    for (uint32_t i = 0; i < p->devices.n; i++) {
+        const DtDevice *d = p->devices.at[i];
+        cr_expect(d->units > 0 && d->flops[DT_COST_F32] > 0 && d->memory_rate > 0 && d->link.bytes_per_second > 0 &&
+                      d->nic.bytes_per_second > 0 && d->source,
+                  "%s", d->name);
+        cr_expect(!d->is_gpu || (d->memory_bytes > 15e9 && d->flops[DT_COST_F16] > d->flops[DT_COST_F32]), "%s",
+                  d->name);
+    }
 }
 
 Test(config, set_deep)

@@ -4,3 +4,7 @@ cluster c { gpus = 2; gpu = "h100" }
 # ---- misspelt
 include "mini/train.dsl"
 cluster c { gpus = 2; gpu = "a100-80gb" }
+# ---- own
+include "mini/train.dsl"
+device "my-card" { units = 8; peak_f32 = 1TFLOP/s; bandwidth = 100GB/s }
+cluster c { gpus = 2; gpu = "my-cart" }

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device and stack blocks: what processors can do, and what other softwares do, as the data of cost/cost.h. The
+ * library's come behind the program's, which count where both have one of a name. */
+#include "frontend/config_internal.h"
+
+#include "base/intern.h"
+#include "cost/cost.h"
+
+#include <string.h>
+
+enum { DEEP = 8 }; /* devices that are like each other */
+
+static const DtKeyId constant_keys[DT_COST_CONSTANTS] = {
+#define DT_COST_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) [DT_COST_##id] = DT_KEY_DEVICE_##id,
+#include "cost/constants.def"
+#undef DT_COST_CONSTANT
+};
+
+static const DtKeyId flag_keys[DT_STACK_FLAGS] = {
+#define DT_STACK_FLAG(id, meaning) [DT_STACK_##id] = DT_KEY_STACK_##id,
+#include "cost/stack.def"
+#undef DT_STACK_FLAG
+};
+
+const DtDevice *dt_confighardware_device(const DtProgram *program, const char *name)
+{
+    for (uint32_t i = 0; i < program->devices.n; i++)
+        if (!strcmp(program->devices.at[i]->name, name))
+            return program->devices.at[i];
+    return NULL;
+}
+
+const DtStack *dt_confighardware_stack(const DtProgram *program, const char *name)
+{
+    for (uint32_t i = 0; name && i < program->stacks.n; i++)
+        if (!strcmp(program->stacks.at[i]->name, name))
+            return program->stacks.at[i];
+    return &dt_stack_ours;
+}
+
+/* ---- devices ---- */
+
+static void read_link(const DtConfigHost *host, const DtConfigValue *value, DtCostLink *ret_link)
+{
+    DtConfigValues v;
+    DtSchemaId schema;
+    if (value->given && value->expr && dt_configargs_call(host, DT_CONFIG_LINK, value->expr, &schema, &v))
+        *ret_link = (DtCostLink){v.at[DT_KEY_LINK_bandwidth].number, v.at[DT_KEY_LINK_latency].number};
+}
+
+static void read_double(const DtConfigValue *value, double *ret_number)
+{
+    if (value->given)
+        *ret_number = value->number;
+}
+
+/* A constant is a time if its unit is, and a part of something is at most all of it. */
+static bool check_constant(const DtConfigHost *host, const DtConfigValue *value, const DtCostConstant *row)
+{
+    const bool time = !strcmp(row->unit, "s"), part = !strncmp(row->unit, "of ", 3);
+    if (value->number == 0 && !part)
+        return true;
+    if ((value->second != 0) == time && (!part || (value->number > 0 && value->number <= 1)))
+        return true;
+    DtDiag *d = dt_diag_report(host->diags, E0526, value->span, "`%s` must be %s", row->name,
+                               time   ? "a time, such as 3us"
+                               : part ? "above 0 and at most 1"
+                                      : "a number");
+    dt_diag_note(d, "%s: %s (%s)", row->name, row->meaning, row->unit);
+    return false;
+}
+
+static void read_constant(const DtConfigHost *host, const DtConfigValue *value, const DtCostConstant *row,
+                          DtCostEstimate *ret_estimate)
+{
+    DtConfigValues v;
+    DtSchemaId schema;
+    const DtConfigValue *number = value;
+    if (!value->given || !value->expr)
+        return;
+    if (dt_configargs_callee(value->expr)) {
+        if (!dt_configargs_call(host, DT_CONFIG_ESTIMATE, value->expr, &schema, &v))
+            return;
+        number = &v.at[DT_KEY_ABOUT_value];
+        if (v.at[DT_KEY_ABOUT_within].given)
+            ret_estimate->within = v.at[DT_KEY_ABOUT_within].number;
+        ret_estimate->source = v.at[DT_KEY_ABOUT_source].word;
+    }
+    if (check_constant(host, number, row))
+        ret_estimate->value = number->number;
+}
+
+static const DtItem *find_item(const DtConfigHost *host, DtConfigItems items, const char *name)
+{
+    const DtItem *found = NULL;
+    for (uint32_t i = 0; i < items.n; i++) {
+        const DtItem *item = items.at[i];
+        if (item->kind == DT_ITEM_DEVICE && item->name.text == name &&
+            (!found || host->in_library(host->context, found->span)))
+            found = item; /* the program's own, or else the library's */
+    }
+    return found;
+}
+
+static void need(const DtConfigHost *host, const DtItem *item, const char *key, double value)
+{
+    if (value <= 0)
+        dt_diag_report(host->diags, E0453, item->name.span, "`device` needs `%s`, or `like`", key);
+}
+
+static DtDevice read_device(const DtConfigHost *host, DtConfigItems items, const DtItem *item, int depth);
+
+/* The device that another one is like. */
+static DtDevice read_model(const DtConfigHost *host, DtConfigItems items, const DtItem *item,
+                           const DtConfigValue *like, int depth)
+{
+    const DtItem *model = like->given && like->word ? find_item(host, items, like->word) : NULL;
+    if (model && depth < DEEP)
+        return read_device(host, items, model, depth + 1);
+    if (like->given && model)
+        dt_diag_report(host->diags, E0526, like->span,
+                       "devices are like each other in a circle, or more than %d deep", DEEP);
+    else if (like->given)
+        dt_diag_report(host->diags, E0526, like->span, "there is no device `%s`", like->word ? like->word : "");
+    return dt_device_new(item->name.text);
+}
+
+static DtDevice read_device(const DtConfigHost *host, DtConfigItems items, const DtItem *item, int depth)
+{
+    DtConfigValues v;
+    dt_configargs_entries(host, DT_SCHEMA_DEVICE, item->entries, item->name.span, &v);
+    DtDevice device = read_model(host, items, item, &v.at[DT_KEY_DEVICE_like], depth);
+    device.name = item->name.text;
+    device.description = v.at[DT_KEY_DEVICE_description].word;
+    if (v.at[DT_KEY_DEVICE_source].given)
+        device.source = v.at[DT_KEY_DEVICE_source].word;
+    if (v.at[DT_KEY_DEVICE_gpu].given)
+        device.is_gpu = v.at[DT_KEY_DEVICE_gpu].whole;
+    if (v.at[DT_KEY_DEVICE_node].given)
+        device.node = v.at[DT_KEY_DEVICE_node].whole;
+    if (v.at[DT_KEY_DEVICE_units].given)
+        device.units = (double)v.at[DT_KEY_DEVICE_units].whole;
+    read_double(&v.at[DT_KEY_DEVICE_peak_f32], &device.flops[DT_COST_F32]);
+    read_double(&v.at[DT_KEY_DEVICE_peak_tf32], &device.flops[DT_COST_TF32]);
+    read_double(&v.at[DT_KEY_DEVICE_peak_f16], &device.flops[DT_COST_F16]);
+    read_double(&v.at[DT_KEY_DEVICE_peak_f8], &device.flops[DT_COST_F8]);
+    read_double(&v.at[DT_KEY_DEVICE_capacity], &device.memory_bytes);
+    read_double(&v.at[DT_KEY_DEVICE_bandwidth], &device.memory_rate);
+    read_double(&v.at[DT_KEY_DEVICE_cache], &device.l2_bytes);
+    read_double(&v.at[DT_KEY_DEVICE_host], &device.host_rate);
+    read_link(host, &v.at[DT_KEY_DEVICE_intra], &device.link);
+    read_link(host, &v.at[DT_KEY_DEVICE_inter], &device.nic);
+    for (int i = 0; i < DT_COST_CONSTANTS; i++)
+        read_constant(host, &v.at[constant_keys[i]], &dt_cost_constants[i], &device.at[i]);
+    if (!v.at[DT_KEY_DEVICE_like].given) {
+        need(host, item, "units", device.units);
+        need(host, item, "peak_f32", device.flops[DT_COST_F32]);
+        need(host, item, "bandwidth", device.memory_rate);
+    }
+    return device;
+}
+
+/* ---- stacks ---- */
+
+static const DtStack *read_stack(const DtConfigHost *host, const DtItem *item)
+{
+    DtConfigValues v;
+    DtStack *stack = DT_NEW(host->arena, DtStack);
+    dt_configargs_entries(host, DT_SCHEMA_STACK, item->entries, item->name.span, &v);
+    stack->name = item->name.text;
+    stack->description = v.at[DT_KEY_STACK_description].word;
+    for (int i = 0; i < DT_STACK_FLAGS; i++) {
+        stack->has[i] = v.at[flag_keys[i]].whole;
+        stack->source[i] = v.at[flag_keys[i]].given ? v.at[flag_keys[i]].word : NULL;
+    }
+    return stack;
+}
+
+/* ---- both ---- */
+
+static void check_entries(const DtConfigHost *host, const DtItem *item)
+{
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        const DtEntry *entry = item->entries.at[i];
+        if (!entry->is_directive && entry->targets.n == 1 && entry->targets.at[0].name.text)
+            continue;
+        DtDiag *d = dt_diag_report(host->diags, E0459, entry->span, "a `%s` block has settings only",
+                                   item->kind == DT_ITEM_DEVICE ? "device" : "stack");
+        dt_diag_help(d, "write `name = value`");
+    }
+}
+
+void dt_confighardware_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program)
+{
+    for (uint32_t i = 0; i < items.n; i++) {
+        const DtItem *item = items.at[i];
+        if ((item->kind != DT_ITEM_DEVICE && item->kind != DT_ITEM_STACK) || !item->name.text)
+            continue;
+        check_entries(host, item);
+        if (item->kind == DT_ITEM_DEVICE && !dt_confighardware_device(program, item->name.text)) {
+            DtDevice *device = DT_NEW(host->arena, DtDevice);
+            *device = read_device(host, items, item, 0);
+            DT_PUSH(host->arena, program->devices, device);
+        }
+        if (item->kind == DT_ITEM_STACK && dt_confighardware_stack(program, item->name.text) == &dt_stack_ours)
+            DT_PUSH(host->arena, program->stacks, read_stack(host, item));
+    }
+    DT_PUSH(host->arena, program->stacks, &dt_stack_ours);
+}

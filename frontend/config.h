@@ -32,12 +32,14 @@ typedef struct DtConfigHost {
     DtDiags *diags;
     const DtLowerOptions *options;
     void *context;
-    const DtProgram *program; /* whose devices and stacks are known */
+    DtProgram *program;          /* which gets the devices and stacks that clusters name */
+    DtItem *const *items; uint32_t n_items; /* of all files */
     /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
      * false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
     bool (*is_optimizer)(void *context, const DtExpr *expr); /* is it a call of one? */
     bool (*in_library)(void *context, DtSpan span);
+    const DtItem *(*library_block)(void *context, DtItemKind kind, const char *name); /* device, stack; NULL: none */
 } DtConfigHost;
 
 /* All items of all files in order of inclusion. */
@@ -89,6 +91,10 @@ bool dt_configexplain_print(const char *name, DtText *ret_text);
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
 /* The devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the block of that name. */
 bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
+/* Where in a text the block `WORD NAME { .. }` is, whose `}` begins a line. */
+bool dt_library_block(const char *text, const char *word, const char *name, size_t *ret_from, size_t *ret_to);
+/* Names of the library's blocks `device` or `stack`, interned; at most cap. */
+uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word, const char **ret_names, uint32_t cap);
 /* What a file of the library defines ("training.dsl", "std.dsl"). Names are interned; at most cap of them. */
 uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap);
 /* All names that it takes. */

@@ -175,7 +175,7 @@ void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgr
                           const DtItem **ret_train_item, DtOptimizerCalls *ret_calls)
 {
     check_twice(host, items);
-    dt_confighardware_read(host, items, program);
+    dt_confighardware_read(host);
     read_all(host, items, program);
     const DtItem *chosen = choose_train(host, items);
     *ret_train_item = chosen;

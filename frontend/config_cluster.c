@@ -36,8 +36,8 @@ DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *i
     cluster->gpu = v.at[DT_KEY_CLUSTER_gpu].given ? v.at[DT_KEY_CLUSTER_gpu].word : NULL;
     if (!cluster->gpu)
         cluster->gpu = dt_intern("cpu");
-    cluster->device = dt_confighardware_device(host->program, cluster->gpu);
-    cluster->stack = dt_confighardware_stack(host->program, v.at[DT_KEY_CLUSTER_stack].word);
+    cluster->device = dt_confighardware_device(host, cluster->gpu);
+    cluster->stack = dt_confighardware_stack(host, v.at[DT_KEY_CLUSTER_stack].word);
     read_link(host, &v.at[DT_KEY_CLUSTER_intra], &cluster->intra);
     read_link(host, &v.at[DT_KEY_CLUSTER_inter], &cluster->inter);
     int64_t devices;

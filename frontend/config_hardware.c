@@ -22,20 +22,13 @@ static const DtKeyId flag_keys[DT_STACK_FLAGS] = {
 #undef DT_STACK_FLAG
 };
 
-const DtDevice *dt_confighardware_device(const DtProgram *program, const char *name)
+/* The block of that kind and name: the program's own, or else the library's. NULL: there is none. */
+static const DtItem *find_item(const DtConfigHost *host, DtItemKind kind, const char *name)
 {
-    for (uint32_t i = 0; i < program->devices.n; i++)
-        if (!strcmp(program->devices.at[i]->name, name))
-            return program->devices.at[i];
-    return NULL;
-}
-
-const DtStack *dt_confighardware_stack(const DtProgram *program, const char *name)
-{
-    for (uint32_t i = 0; name && i < program->stacks.n; i++)
-        if (!strcmp(program->stacks.at[i]->name, name))
-            return program->stacks.at[i];
-    return &dt_stack_ours;
+    for (uint32_t i = 0; i < host->n_items; i++)
+        if (host->items[i]->kind == kind && host->items[i]->name.text == name)
+            return host->items[i];
+    return host->library_block(host->context, kind, name);
 }
 
 /* ---- devices ---- */
@@ -90,33 +83,21 @@ static void read_constant(const DtConfigHost *host, const DtConfigValue *value, 
         ret_estimate->value = number->number;
 }
 
-static const DtItem *find_item(const DtConfigHost *host, DtConfigItems items, const char *name)
-{
-    const DtItem *found = NULL;
-    for (uint32_t i = 0; i < items.n; i++) {
-        const DtItem *item = items.at[i];
-        if (item->kind == DT_ITEM_DEVICE && item->name.text == name &&
-            (!found || host->in_library(host->context, found->span)))
-            found = item; /* the program's own, or else the library's */
-    }
-    return found;
-}
-
 static void need(const DtConfigHost *host, const DtItem *item, const char *key, double value)
 {
     if (value <= 0)
         dt_diag_report(host->diags, E0453, item->name.span, "`device` needs `%s`, or `like`", key);
 }
 
-static DtDevice read_device(const DtConfigHost *host, DtConfigItems items, const DtItem *item, int depth);
+static DtDevice read_device(const DtConfigHost *host, const DtItem *item, int depth);
 
 /* The device that another one is like. */
-static DtDevice read_model(const DtConfigHost *host, DtConfigItems items, const DtItem *item,
+static DtDevice read_model(const DtConfigHost *host, const DtItem *item,
                            const DtConfigValue *like, int depth)
 {
-    const DtItem *model = like->given && like->word ? find_item(host, items, like->word) : NULL;
+    const DtItem *model = like->given && like->word ? find_item(host, DT_ITEM_DEVICE, like->word) : NULL;
     if (model && depth < DEEP)
-        return read_device(host, items, model, depth + 1);
+        return read_device(host, model, depth + 1);
     if (like->given && model)
         dt_diag_report(host->diags, E0526, like->span,
                        "devices are like each other in a circle, or more than %d deep", DEEP);
@@ -125,11 +106,11 @@ static DtDevice read_model(const DtConfigHost *host, DtConfigItems items, const 
     return dt_device_new(item->name.text);
 }
 
-static DtDevice read_device(const DtConfigHost *host, DtConfigItems items, const DtItem *item, int depth)
+static DtDevice read_device(const DtConfigHost *host, const DtItem *item, int depth)
 {
     DtConfigValues v;
     dt_configargs_entries(host, DT_SCHEMA_DEVICE, item->entries, item->name.span, &v);
-    DtDevice device = read_model(host, items, item, &v.at[DT_KEY_DEVICE_like], depth);
+    DtDevice device = read_model(host, item, &v.at[DT_KEY_DEVICE_like], depth);
     device.name = item->name.text;
     device.description = v.at[DT_KEY_DEVICE_description].word;
     if (v.at[DT_KEY_DEVICE_source].given)
@@ -190,20 +171,72 @@ static void check_entries(const DtConfigHost *host, const DtItem *item)
     }
 }
 
-void dt_confighardware_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program)
+static void add_name(const char *name, const char **names, uint32_t *n)
 {
-    for (uint32_t i = 0; i < items.n; i++) {
-        const DtItem *item = items.at[i];
-        if ((item->kind != DT_ITEM_DEVICE && item->kind != DT_ITEM_STACK) || !item->name.text)
+    for (uint32_t i = 0; i < *n; i++)
+        if (names[i] == name)
+            return;
+    names[(*n)++] = name;
+}
+
+uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind, const char ***ret_names)
+{
+    enum { LIBRARY = 128 };
+    const char *known[LIBRARY], *word = kind == DT_ITEM_DEVICE ? "device" : "stack";
+    const uint32_t n_known = dt_library_blocks(host->arena, host->options->library, word, known, LIBRARY);
+    uint32_t n = 0;
+    *ret_names = DT_NEW_ARRAY(host->arena, const char *, host->n_items + LIBRARY + 1);
+    for (uint32_t i = 0; i < host->n_items; i++)
+        if (host->items[i]->kind == kind && host->items[i]->name.text)
+            add_name(host->items[i]->name.text, *ret_names, &n);
+    for (uint32_t i = 0; i < n_known; i++)
+        add_name(known[i], *ret_names, &n);
+    if (kind == DT_ITEM_STACK)
+        add_name(dt_intern(dt_stack_ours.name), *ret_names, &n);
+    return n;
+}
+
+const DtDevice *dt_confighardware_device(const DtConfigHost *host, const char *name)
+{
+    DtProgram *program = host->program;
+    for (uint32_t i = 0; i < program->devices.n; i++)
+        if (program->devices.at[i]->name == name)
+            return program->devices.at[i];
+    const DtItem *item = find_item(host, DT_ITEM_DEVICE, name);
+    if (!item)
+        return NULL;
+    check_entries(host, item);
+    DtDevice *device = DT_NEW(host->arena, DtDevice);
+    *device = read_device(host, item, 0);
+    DT_PUSH(host->arena, program->devices, device);
+    return device;
+}
+
+const DtStack *dt_confighardware_stack(const DtConfigHost *host, const char *name)
+{
+    DtProgram *program = host->program;
+    for (uint32_t i = 0; i < program->stacks.n; i++)
+        if (program->stacks.at[i]->name == name)
+            return program->stacks.at[i];
+    const DtItem *item = find_item(host, DT_ITEM_STACK, name);
+    if (!item)
+        return strcmp(name, dt_stack_ours.name) ? NULL : &dt_stack_ours;
+    check_entries(host, item);
+    const DtStack *stack = read_stack(host, item);
+    DT_PUSH(host->arena, program->stacks, stack);
+    return stack;
+}
+
+void dt_confighardware_read(const DtConfigHost *host)
+{
+    for (uint32_t i = 0; i < host->n_items; i++) {
+        const DtItem *item = host->items[i];
+        if ((item->kind != DT_ITEM_DEVICE && item->kind != DT_ITEM_STACK) || !item->name.text ||
+            host->in_library(host->context, item->span))
             continue;
-        check_entries(host, item);
-        if (item->kind == DT_ITEM_DEVICE && !dt_confighardware_device(program, item->name.text)) {
-            DtDevice *device = DT_NEW(host->arena, DtDevice);
-            *device = read_device(host, items, item, 0);
-            DT_PUSH(host->arena, program->devices, device);
-        }
-        if (item->kind == DT_ITEM_STACK && dt_confighardware_stack(program, item->name.text) == &dt_stack_ours)
-            DT_PUSH(host->arena, program->stacks, read_stack(host, item));
+        if (item->kind == DT_ITEM_DEVICE)
+            dt_confighardware_device(host, item->name.text);
+        else
+            dt_confighardware_stack(host, item->name.text);
     }
-    DT_PUSH(host->arena, program->stacks, &dt_stack_ours);
 }

@@ -168,10 +168,13 @@ bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
 /* The texts of a value of kind TEXTS. */
 void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
-/* All device and stack blocks, those of the library last; of one name the program's. */
-void dt_confighardware_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
-const DtDevice *dt_confighardware_device(const DtProgram *program, const char *name); /* NULL: there is none */
-const DtStack *dt_confighardware_stack(const DtProgram *program, const char *name);
+/* The device and stack blocks of the program's own files; the library's are read when something names them. */
+void dt_confighardware_read(const DtConfigHost *host);
+/* The names of all device, or stack, blocks, those of the program first. */
+uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind, const char ***ret_names);
+/* The one of that name, the program's or else the library's; read if it was not yet. name: interned. NULL: none. */
+const DtDevice *dt_confighardware_device(const DtConfigHost *host, const char *name);
+const DtStack *dt_confighardware_stack(const DtConfigHost *host, const char *name);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
 /* Mesh against cluster, mesh axes against their uses. cluster NULL: this machine. */
 void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,

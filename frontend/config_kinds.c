@@ -4,7 +4,6 @@
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
-#include "cost/cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -167,12 +166,18 @@ static bool read_choice(const DtConfigReading *r)
 /* A device, or a stack, that the program or the library knows. */
 static bool read_known(const DtConfigReading *r)
 {
-    const DtProgram *program = r->host->program;
+    const DtExpr *e = dt_configargs_bare(r->expr);
     const bool gpu = r->key->kind == DT_KIND_GPU;
-    const uint32_t n = gpu ? program->devices.n : program->stacks.n;
-    const char **names = DT_NEW_ARRAY(r->host->arena, const char *, n + 1);
-    for (uint32_t i = 0; i < n; i++)
-        names[i] = gpu ? program->devices.at[i]->name : program->stacks.at[i]->name;
+    const char *word = e->kind == DT_EXPR_STRING && e->string_len ? dt_intern_n(e->string, e->string_len)
+                       : e->kind == DT_EXPR_NAME                  ? e->name.text
+                                                                  : NULL;
+    const void *known = !word ? NULL
+                        : gpu ? (const void *)dt_confighardware_device(r->host, word)
+                              : (const void *)dt_confighardware_stack(r->host, word);
+    const char **names;
+    if (known)
+        return read_word(r, &word, 1, gpu ? E0516 : E0525);
+    const uint32_t n = dt_confighardware_names(r->host, gpu ? DT_ITEM_DEVICE : DT_ITEM_STACK, &names);
     return read_word(r, names, n, gpu ? E0516 : E0525);
 }
 

@@ -77,6 +77,33 @@ static size_t block_name(const char *line, const char *word, const char **ret_na
     return strcspn(*ret_name, "\" {\n");
 }
 
+bool dt_library_block(const char *text, const char *word, const char *wanted, size_t *ret_from, size_t *ret_to)
+{
+    const char *name;
+    for (const char *at = text; *at; at = next_line(at)) {
+        const size_t len = block_name(at, word, &name);
+        const char *end = len && strlen(wanted) == len && !memcmp(wanted, name, len) ? strstr(at, "\n}") : NULL;
+        if (!end)
+            continue;
+        *ret_from = (size_t)(at - text);
+        *ret_to = (size_t)(end + 2 - text);
+        return true;
+    }
+    return false;
+}
+
+uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word, const char **ret_names, uint32_t cap)
+{
+    uint32_t n = 0;
+    const char *name, *file = !strcmp(word, "device") ? "devices.dsl" : "stacks.dsl";
+    for (const char *at = read_library(arena, folder, file); at && *at && n < cap; at = next_line(at)) {
+        const size_t len = block_name(at, word, &name);
+        if (len)
+            ret_names[n++] = dt_intern_n(name, len);
+    }
+    return n;
+}
+
 static void list_block(const char *name, size_t len, const char *block, DtText *text)
 {
     static const char key[] = "\n  description = \"";

@@ -440,6 +440,11 @@ static void predict_model(DtLower *l, const DtDef *def, bool training)
 
 /* ---- all of it ---- */
 
+static const DtItem *host_library_block(void *context, DtItemKind kind, const char *name)
+{
+    return dt_scope_block(context, kind, name);
+}
+
 static bool host_in_library(void *context, DtSpan span) { return dt_scope_in_library(context, span); }
 
 static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret_number)
@@ -561,7 +566,10 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .constant = host_constant,
                          .is_optimizer = dt_optimizer_is_call,
                          .in_library = host_in_library,
-                         .program = l->program};
+                         .library_block = host_library_block,
+                         .program = l->program,
+                         .items = l->items.at,
+                         .n_items = l->items.n};
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);

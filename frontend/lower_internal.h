@@ -268,6 +268,7 @@ struct DtLower {
     DtProgram *program;
     DtModule *module;
     DT_VEC(DtSourceFile) files;
+    DT_VEC(const DtItem *) blocks; /* devices and stacks of the library that were asked for */
     DT_VEC(DtItem *) items;
     DT_VEC(DtGlobal *) globals;
     DtGlobal **value_table, **axis_table; /* hashed by name: dims and definitions; dims and axes */
@@ -304,6 +305,8 @@ struct DtLower {
 
 /* Reads the main file and its includes, fills files, items, globals and applies -D. */
 void dt_scope_load(DtLower *l);
+/* The library's device or stack of that name, parsed when it is asked for first; NULL: there is none. */
+const DtItem *dt_scope_block(DtLower *l, DtItemKind kind, const char *name);
 DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definition, or NULL */
 /* What a name means where it is written: in the library, its own definitions come first. */
 DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);

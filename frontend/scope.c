@@ -345,27 +345,54 @@ int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
     return extent;
 }
 
-/* What blocks know without including it: a train block optimizers and schedules, a cluster block devices and
- * stacks. */
-static void load_known(DtLower *l)
+/* What a train block knows without including it. */
+static void load_training(DtLower *l)
 {
-    static const struct {
-        DtItemKind kind;
-        const char *file;
-    } known[] = {{DT_ITEM_TRAIN, "training.dsl"}, {DT_ITEM_CLUSTER, "devices.dsl"}, {DT_ITEM_CLUSTER, "stacks.dsl"}};
-    for (size_t k = 0; k < DT_COUNT(known) && l->options->library; k++) {
-        bool is_used = false;
-        for (uint32_t i = 0; i < l->items.n; i++)
-            is_used = is_used || l->items.at[i]->kind == known[k].kind;
-        if (is_used)
-            load_file(l, in_library(l, known[k].file), (DtSpan){0}, 0);
-    }
+    bool trains = false;
+    for (uint32_t i = 0; i < l->items.n; i++)
+        trains = trains || l->items.at[i]->kind == DT_ITEM_TRAIN;
+    char *path = trains ? in_library(l, "training.dsl") : NULL;
+    if (path)
+        load_file(l, path, (DtSpan){0}, 0);
+}
+
+/* The text ends behind a block, and what is in front of it becomes blanks, so that nothing else is parsed and the
+ * block's lines stay. */
+static void cut_out(char *text, size_t from, size_t to)
+{
+    text[to] = 0;
+    for (size_t i = 0; i < from; i++)
+        if (text[i] != '\n')
+            text[i] = ' ';
+}
+
+const DtItem *dt_scope_block(DtLower *l, DtItemKind kind, const char *name)
+{
+    const char *shown = kind == DT_ITEM_DEVICE ? "devices.dsl" : "stacks.dsl";
+    for (uint32_t i = 0; i < l->blocks.n; i++)
+        if (l->blocks.at[i]->kind == kind && l->blocks.at[i]->name.text == name)
+            return l->blocks.at[i];
+    char *path = in_library(l, shown), *text;
+    size_t len, from, to;
+    DtStatus status;
+    if (!path || !can_read(l, path, &text, &len, &status) ||
+        !dt_library_block(text, kind == DT_ITEM_DEVICE ? "device" : "stack", name, &from, &to))
+        return NULL;
+    cut_out(text, from, to);
+    const uint32_t file = dt_diag_add_file(l->diags, shown, text, to);
+    DtSourceFile entry = {.path = path, .identity = "", .file = file, .is_library = true};
+    entry.ast = dt_parse(l->arena, l->diags, file);
+    DT_PUSH(l->arena, l->files, entry);
+    if (entry.ast->items.n != 1 || entry.ast->items.at[0]->kind != kind)
+        return NULL;
+    DT_PUSH(l->arena, l->blocks, entry.ast->items.at[0]);
+    return entry.ast->items.at[0];
 }
 
 void dt_scope_load(DtLower *l)
 {
     load_file(l, l->options->path, (DtSpan){0}, 0);
-    load_known(l);
+    load_training(l);
     collect_names(l);
     apply_options(l);
 }

@@ -217,7 +217,7 @@ typedef struct DtProgram {
     DtTrainConfig *train;          /* the chosen ones */
     DtClusterConfig *cluster;      /* NULL: this machine */
     DtParallelConfig *parallel;    /* NULL: one rank */
-    DT_VEC(const DtDevice *) devices; /* all that the program and the library know; of one name, the program's */
+    DT_VEC(const DtDevice *) devices; /* of the program's blocks, and those of the library that it names */
     DT_VEC(const DtStack *) stacks;
     DT_VEC(DtDim) dims;            /* those that have an extent */
 } DtProgram;

@@ -130,11 +130,11 @@ device "h100-500w" {
   source = "torchtitan's page on performance: 2.4 TB/s, 500 W"
   capacity = 96GiB
   bandwidth = 2400GB/s
-  product = about(0.51, within = 0.06, source = "fit: torchtitan's steps")
+  product = about(0.554, within = 0.052, source = "fit: torchtitan's steps")
   attention_forward = about(0.45, within = 0.2, source = "cuDNN on the 700 W part, by power")
   attention_backward = about(0.36, within = 0.2, source = "cuDNN on the 700 W part, by power")
-  fa2_forward = about(0.35, within = 0.1, source = "fit: torchtitan's steps")
-  fa2_backward = about(0.26, within = 0.1, source = "fit: torchtitan's steps")
+  fa2_forward = about(0.305, within = 0.15, source = "fit: torchtitan's steps")
+  fa2_backward = about(0.248, within = 0.18, source = "fit: torchtitan's steps")
 }
 
 device "h200" {

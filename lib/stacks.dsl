@@ -41,6 +41,7 @@ stack torchtitan_eager {
   second_products = "selective recomputation by op saves every second matrix product"
   whole_recompute = "full recomputation runs a block again"
   eager = "each operation is a kernel"
+  bucket_copies = "FSDP2 splits what it gathered by a copy, and concatenates gradients in f32"
 }
 
 stack torchtitan_compiled {
@@ -48,4 +49,14 @@ stack torchtitan_compiled {
   fa2 = "scaled_dot_product_attention takes FlashAttention 2 there"
   second_products = "selective recomputation by op saves every second matrix product"
   whole_recompute = "full recomputation runs a block again"
+  bucket_copies = "FSDP2 splits what it gathered by a copy, and concatenates gradients in f32"
+}
+
+stack torchtitan_async {
+  description = "torchtitan with torch.compile and asynchronous tensor parallelism"
+  fa2 = "scaled_dot_product_attention takes FlashAttention 2 there"
+  second_products = "selective recomputation by op saves every second matrix product"
+  whole_recompute = "full recomputation runs a block again"
+  async_tensor = "its rows say async TP"
+  bucket_copies = "FSDP2 splits what it gathered by a copy, and concatenates gradients in f32"
 }

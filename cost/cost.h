@@ -120,6 +120,7 @@ typedef struct DtCostProduct {
     bool is_unaligned;      /* strides or addresses that tensor cores cannot take; extents are looked at anyway */
 } DtCostProduct;
 double dt_cost_product(const DtCostModel *model, DtCostProduct op);
+double dt_cost_product_bytes(DtCostProduct op); /* read and written, each tensor once */
 
 /* A fused kernel, a copy, an initialisation. */
 typedef struct DtCostKernel {

@@ -31,12 +31,12 @@ static double peak_of(const DtDevice *device, DtCostDtype dtype)
     return larger(device->flops[dtype], 1);
 }
 
-static double traffic_of(const DtCostProduct *op)
+double dt_cost_product_bytes(DtCostProduct op)
 {
-    const double in = dt_cost_dtype_bytes(op->dtype);
-    const double result = op->result_bytes > 0 ? op->result_bytes : in;
-    const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
-    return (double)op->batch * ((m + n) * k * in + m * n * result * (op->accumulates ? 2 : 1)) + op->extra_bytes;
+    const double in = dt_cost_dtype_bytes(op.dtype), result = op.result_bytes > 0 ? op.result_bytes : in;
+    const double m = (double)op.m, n = (double)op.n, k = (double)op.k;
+    const double one = (m + n) * k * in + m * n * result * (op.accumulates ? 2 : 1);
+    return (double)(op.batch > 0 ? op.batch : 1) * one + op.extra_bytes;
 }
 
 /* Seconds with one tile and k split over `split` of them; rate: operations a second of the whole device. */
@@ -78,15 +78,17 @@ double dt_cost_product(const DtCostModel *model, DtCostProduct op)
         return 0;
     const DtDevice *device = model->device;
     double rate = peak_of(device, op.dtype) * dt_cost_constant(model, DT_COST_product);
-    const double traffic = traffic_of(&op) / (dt_cost_constant(model, DT_COST_memory) * larger(device->memory_rate, 1));
-    const double launch = dt_cost_constant(model, DT_COST_launch);
+    const double bytes = dt_cost_product_bytes(op), bandwidth = larger(device->memory_rate, 1);
     if (!device->is_gpu) { /* blocks of a core are small: no waves, and traffic is not hidden */
         const double work = 2.0 * (double)op.m * (double)op.n * (double)op.k * (double)op.batch;
-        return work / rate + traffic + launch;
+        return work / rate + bytes / (dt_cost_constant(model, DT_COST_product_memory) * bandwidth) +
+               dt_cost_constant(model, DT_COST_product_launch);
     }
+    const double traffic = bytes / (dt_cost_constant(model, DT_COST_memory) * bandwidth);
+    const double launch = dt_cost_constant(model, DT_COST_launch);
     if (op.batch > 1)
         rate *= dt_cost_constant(model, DT_COST_small);
     if (op.dtype != DT_COST_F32 && !is_aligned(&op))
-        rate *= dt_cost_constant(model, DT_COST_unaligned);
+        rate *= dt_cost_constant(model, op.batch > 1 ? DT_COST_unaligned_small : DT_COST_unaligned);
     return larger(best_tiles(model, &op, rate), traffic) + launch;
 }

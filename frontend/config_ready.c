@@ -3,7 +3,7 @@
  * A setting that would be ignored is an error here; `--check` and `--params` accept it. */
 #include "frontend/config_internal.h"
 
-#include <string.h>
+#include "cost/cost.h"
 
 static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
 {
@@ -41,7 +41,7 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
     const DtClusterConfig *cluster = program->cluster;
     if (!cluster || !program->parallel)
         return; /* the serial program is for one process of this machine, whatever clusters there are */
-    const bool gpus = strcmp(cluster->gpu, "cpu") != 0 && !for_gpus;
+    const bool gpus = cluster->device && cluster->device->is_gpu && !for_gpus;
     if (!gpus && cluster->nodes == 1)
         return;
     DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld %sprocesses of one machine",

@@ -2,13 +2,15 @@
 /* What the configuration blocks of the examples say, as data; and what --set makes of it. */
 #include "base/formula.h"
 #include "base/intern.h"
-#include "cost/cost.h"
+#include "cost/calibrate.h"
 #include "frontend/config.h"
 #include "frontend/lower.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static DtArena *arena;
 static DtDiags *diags;
@@ -203,6 +205,39 @@ Test(config, devices_of_the_library_are_whole)
         cr_expect(!d->is_gpu || (d->memory_bytes > 15e9 && d->flops[DT_COST_F16] > d->flops[DT_COST_F32]), "%s",
                   d->name);
     }
+}
+
+/* What dt_device_print says of a device reads back as that device. */
+Test(config, printed_devices_read_back)
+{
+    const DtProgram *first = example("tests/frontend/hardware.dsl");
+    DtDevice device = *first->cluster->device;
+    device.name = "again";
+    device.description = "with \"quotes\"";
+    device.memory_rate = 1234567890123.0 / 7;
+    device.at[DT_COST_special] = (DtCostEstimate){23.25, 0.125, "measured"};
+    DtText text = {0};
+    dt_device_print(&device, &text);
+    char path[] = "/tmp/dt_device_XXXXXX.dsl";
+    const int fd = mkstemps(path, 4);
+    cr_assert_geq(fd, 0);
+    FILE *file = fdopen(fd, "w");
+    fprintf(file, "%scluster c { gpus = 2; gpu = \"again\" }\n", text.at);
+    fclose(file);
+    const DtDevice *d = example(path)->cluster->device;
+    unlink(path);
+    cr_expect_str_eq(d->description, device.description);
+    for (int i = 0; i < DT_COST_DTYPES; i++)
+        cr_expect_float_eq(d->flops[i], device.flops[i], 1e-12 * device.flops[i]);
+    cr_expect_float_eq(d->memory_rate, device.memory_rate, 1e-3);
+    cr_expect_eq(d->memory_bytes, device.memory_bytes);
+    cr_expect_eq(d->units, device.units);
+    cr_expect_eq(d->node, device.node);
+    cr_expect_float_eq(d->nic.seconds, device.nic.seconds, 1e-18);
+    for (int i = 0; i < DT_COST_CONSTANTS; i++)
+        cr_expect_float_eq(d->at[i].value, device.at[i].value, 1e-12 * device.at[i].value, "%s",
+                           dt_cost_constants[i].name);
+    dt_text_free(&text);
 }
 
 Test(config, set_deep)

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Least squares of a processor's constants. Times are sums there, so the unknowns are seconds for each operation, byte,
+ * special function and call, none below what the best timing shows: all subsets of them that may lie on that bound are
+ * tried, which with four unknowns is the whole search. Errors count relative to the time. */
+#include "cost/calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNKNOWNS = 4, LEAST_TIMINGS = 8 };
+
+/* t = sum of x[i] of[i], x[i] >= 0 */
+typedef struct Equation { double of[UNKNOWNS], t; } Equation;
+typedef struct Solution { double x[UNKNOWNS], off; } Solution;
+
+/* Gaussian elimination of n unknowns; false: they are not independent. */
+static bool eliminate(double a[UNKNOWNS][UNKNOWNS + 1], int n)
+{
+    for (int c = 0; c < n; c++) {
+        int best = c;
+        for (int r = c + 1; r < n; r++)
+            if (fabs(a[r][c]) > fabs(a[best][c]))
+                best = r;
+        if (fabs(a[best][c]) < 1e-12)
+            return false;
+        for (int j = 0; j <= n; j++) {
+            const double kept = a[c][j];
+            a[c][j] = a[best][j];
+            a[best][j] = kept;
+        }
+        for (int r = 0; r < n; r++)
+            for (int j = n; r != c && j >= c; j--)
+                a[r][j] -= a[r][c] / a[c][c] * a[c][j];
+    }
+    for (int c = 0; c < n; c++)
+        a[c][n] /= a[c][c];
+    return true;
+}
+
+static double error_of(const Equation *e, size_t n, const double x[UNKNOWNS])
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double t = 0;
+        for (int k = 0; k < UNKNOWNS; k++)
+            t += x[k] * e[i].of[k];
+        sum += (t / e[i].t - 1) * (t / e[i].t - 1);
+    }
+    return sqrt(sum / (double)n);
+}
+
+/* The least squares of the unknowns in `free`, the others 0. False: there are none, or one is negative. */
+static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS], unsigned free, double ret_x[UNKNOWNS])
+{
+    double a[UNKNOWNS][UNKNOWNS + 1];
+    int of[UNKNOWNS], m = 0;
+    memset(ret_x, 0, UNKNOWNS * sizeof *ret_x);
+    memset(a, 0, sizeof a);
+    for (int k = 0; k < UNKNOWNS; k++)
+        if (free >> k & 1)
+            of[m++] = k;
+    for (size_t i = 0; i < n; i++)
+        for (int r = 0; r < m; r++) {
+            const double left = e[i].of[of[r]] * scale[of[r]] / e[i].t;
+            for (int c = 0; c < m; c++)
+                a[r][c] += left * e[i].of[of[c]] * scale[of[c]] / e[i].t;
+            a[r][m] += left;
+        }
+    if (!eliminate(a, m))
+        return false;
+    for (int r = 0; r < m; r++) {
+        if (a[r][m] < 0)
+            return false;
+        ret_x[of[r]] = a[r][m] * scale[of[r]];
+    }
+    return true;
+}
+
+static Solution solve(const Equation *e, size_t n)
+{
+    Solution best = {.off = HUGE_VAL};
+    double scale[UNKNOWNS], x[UNKNOWNS];
+    for (int k = 0; k < UNKNOWNS; k++) { /* so that all unknowns are near 1 */
+        double sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += e[i].of[k] / e[i].t;
+        scale[k] = sum > 0 ? (double)n / sum : 0;
+    }
+    for (unsigned free = 1; free < 1u << UNKNOWNS; free++) {
+        if (!solve_some(e, n, scale, free, x))
+            continue;
+        const double off = error_of(e, n, x);
+        if (off < best.off) {
+            memcpy(best.x, x, sizeof x);
+            best.off = off;
+        }
+    }
+    return best;
+}
+
+/* ---- products ---- */
+
+static double operations(const DtCostProduct *op)
+{
+    return 2.0 * (double)op->m * (double)op->n * (double)op->k * (double)(op->batch > 0 ? op->batch : 1);
+}
+
+static int dtype_of(const DtCostProduct *op) { return op->dtype == DT_COST_F16 ? 1 : 0; }
+
+static double at_least(double value, double least) { return value > least ? value : least; }
+
+static void set(DtDevice *device, DtCostConstantId id, double value, double within)
+{
+    device->at[id] = (DtCostEstimate){value, at_least(within, 0.01), "measured on this machine"};
+}
+
+/* Unknowns: seconds for each f32 operation, 16-bit operation, byte, call. */
+static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *c)
+{
+    Equation *e = calloc(n, sizeof *e);
+    double best[2] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const DtTiming *t = &timings[i];
+        if (!t->is_product || t->seconds <= 0 || operations(&t->product) <= 0)
+            continue;
+        Equation *row = &e[c->products++];
+        *row = (Equation){.t = t->seconds, .of = {[2] = dt_cost_product_bytes(t->product), [3] = 1}};
+        row->of[dtype_of(&t->product)] = operations(&t->product);
+        best[dtype_of(&t->product)] = fmax(best[dtype_of(&t->product)], operations(&t->product) / t->seconds);
+    }
+    const bool enough = c->products >= LEAST_TIMINGS;
+    const Solution s = enough ? solve(e, c->products) : (Solution){0};
+    free(e);
+    if (!enough)
+        return false;
+    static const DtCostDtype dtypes[2] = {DT_COST_F32, DT_COST_F16};
+    double reached = 0;
+    for (int k = 0; k < 2; k++) { /* one constant for both: the peak of the second follows from it */
+        const double rate = s.x[k] > 0 ? fmin(1 / s.x[k], 4 * best[k]) : best[k];
+        if (best[k] <= 0)
+            continue;
+        device->flops[dtypes[k]] = reached > 0 ? rate / reached : fmax(rate, best[k]);
+        reached = reached > 0 ? reached : rate / device->flops[dtypes[k]];
+    }
+    set(device, DT_COST_product, reached, s.off);
+    device->memory_rate = s.x[2] > 0 ? at_least(1 / s.x[2], device->memory_rate) : device->memory_rate;
+    set(device, DT_COST_product_memory, s.x[2] > 0 ? 1 / (s.x[2] * device->memory_rate) : 1, s.off);
+    set(device, DT_COST_product_launch, s.x[3], s.off);
+    c->product_off = s.off;
+    return true;
+}
+
+/* ---- kernels ---- */
+
+/* Unknowns: seconds for each byte, operation, special function, call. */
+static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *c)
+{
+    Equation *e = calloc(n, sizeof *e);
+    const double peak = device->flops[DT_COST_F32];
+    for (size_t i = 0; i < n; i++) {
+        const DtCostKernel *op = &timings[i].kernel;
+        if (timings[i].is_product || timings[i].seconds <= 0)
+            continue;
+        e[c->kernels++] = (Equation){.t = timings[i].seconds, .of = {op->bytes, op->flops, op->special, 1}};
+    }
+    const bool enough = c->kernels >= LEAST_TIMINGS;
+    const Solution s = enough ? solve(e, c->kernels) : (Solution){0};
+    free(e);
+    if (!enough)
+        return false;
+    const double before = device->memory_rate;
+    if (s.x[0] > 0) { /* caches are faster than the memory: the bandwidth is what the fastest kind reaches */
+        device->memory_rate = at_least(1 / s.x[0], before);
+        device->at[DT_COST_product_memory].value *= before / device->memory_rate;
+    }
+    set(device, DT_COST_memory, s.x[0] > 0 ? 1 / (s.x[0] * device->memory_rate) : 1, s.off);
+    const double operation = at_least(s.x[1], 1 / peak);
+    set(device, DT_COST_arithmetic, 1 / (operation * peak), s.off);
+    set(device, DT_COST_special, s.x[2] / operation, s.off);
+    set(device, DT_COST_launch, s.x[3], s.off);
+    c->kernel_off = s.off;
+    return true;
+}
+
+bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *ret_calibration)
+{
+    *ret_calibration = (DtCalibration){0};
+    const bool products = fit_products(device, timings, n, ret_calibration);
+    return fit_kernels(device, timings, n, ret_calibration) || products;
+}
+
+/* ---- as text ---- */
+
+/* Digits enough to read back the same number. */
+static void print_number(DtText *text, const char *name, double number, const char *unit)
+{
+    if (number <= 0)
+        return;
+    dt_text_printf(text, "  %s = ", name);
+    dt_text_double(text, number);
+    dt_text_printf(text, "%s\n", unit);
+}
+
+static void print_string(DtText *text, const char *name, const char *string)
+{
+    if (!string)
+        return;
+    dt_text_printf(text, "  %s = \"", name);
+    for (; *string; string++)
+        dt_text_printf(text, "%s%c", *string == '"' || *string == '\\' ? "\\" : "", *string);
+    dt_text_add(text, "\"\n");
+}
+
+static void print_link(DtText *text, const char *name, DtCostLink link)
+{
+    if (link.bytes_per_second <= 0)
+        return;
+    dt_text_printf(text, "  %s = link(", name);
+    dt_text_double(text, link.bytes_per_second / 1e9);
+    dt_text_add(text, "GB/s, ");
+    dt_text_double(text, link.seconds * 1e6);
+    dt_text_add(text, "us)\n");
+}
+
+static void print_constant(DtText *text, DtCostConstantId id, DtCostEstimate estimate)
+{
+    const DtCostConstant *row = &dt_cost_constants[id];
+    const bool time = !strcmp(row->unit, "s");
+    if (estimate.value == row->value && !estimate.source)
+        return;
+    dt_text_printf(text, "  %s = about(", row->name);
+    dt_text_double(text, time ? estimate.value * 1e6 : estimate.value);
+    dt_text_printf(text, "%s, within = %.2g", time ? "us" : "", fmin(estimate.within, 1));
+    if (estimate.source)
+        dt_text_printf(text, ", source = \"%s\"", estimate.source);
+    dt_text_add(text, ")\n");
+}
+
+void dt_device_print(const DtDevice *device, DtText *ret_text)
+{
+    dt_text_printf(ret_text, "device \"%s\" {\n", device->name);
+    print_string(ret_text, "description", device->description);
+    print_string(ret_text, "source", device->source);
+    dt_text_printf(ret_text, "  gpu = %s\n  units = %.0f\n", device->is_gpu ? "true" : "false", device->units);
+    print_number(ret_text, "peak_f32", device->flops[DT_COST_F32] / 1e9, "GFLOP/s");
+    print_number(ret_text, "peak_tf32", device->flops[DT_COST_TF32] / 1e9, "GFLOP/s");
+    print_number(ret_text, "peak_f16", device->flops[DT_COST_F16] / 1e9, "GFLOP/s");
+    print_number(ret_text, "peak_f8", device->flops[DT_COST_F8] / 1e9, "GFLOP/s");
+    print_number(ret_text, "capacity", device->memory_bytes, "B");
+    print_number(ret_text, "bandwidth", device->memory_rate / 1e9, "GB/s");
+    print_number(ret_text, "cache", device->l2_bytes, "B");
+    print_link(ret_text, "intra", device->link);
+    print_link(ret_text, "inter", device->nic);
+    print_number(ret_text, "host", device->host_rate / 1e9, "GB/s");
+    dt_text_printf(ret_text, "  node = %lld\n", (long long)device->node);
+    for (int i = 0; i < DT_COST_CONSTANTS; i++)
+        print_constant(ret_text, (DtCostConstantId)i, device->at[i]);
+    dt_text_add(ret_text, "}\n");
+}

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-static const double RELEASE = 0.03; /* standard deviation between releases of one software */
 static const double FOUR_OF_FIVE = 1.2816; /* standard deviations of a normal distribution */
 
 double dt_cost_within(const DtCostModel *model, DtCostKind kind)
@@ -30,5 +29,6 @@ double dt_cost_band(const DtCostModel *model, const double exposed[DT_COST_KINDS
         const double part = exposed[i] / step * dt_cost_within(model, (DtCostKind)i);
         square += part * part;
     }
-    return FOUR_OF_FIVE * sqrt(square + RELEASE * RELEASE);
+    const double release = dt_cost_constant(model, DT_COST_release);
+    return FOUR_OF_FIVE * sqrt(square + release * release);
 }

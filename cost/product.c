@@ -5,15 +5,21 @@
  * does the model. Bytes over bandwidth is a lower bound. */
 #include "cost/cost.h"
 
+enum { LARGEST = DT_COST_CONSTANTS }; /* has no constant: its rate is 1 */
+
 typedef struct Tile {
     int64_t m, n;
-    double rate; /* relative to the largest: smaller ones read more for each operation */
+    int rate; /* DtCostConstantId of its rate relative to the largest: smaller ones read more for each operation */
 } Tile;
 
-/* Shapes that libraries have. Relative rates: smaller tiles read more bytes for each operation. */
 static const Tile tiles[] = {
-    {256, 128, 1.00}, {128, 256, 1.00}, {128, 128, 0.92}, {256, 64, 0.90},
-    {128, 64, 0.78},  {64, 128, 0.78},  {64, 64, 0.55},
+    {256, 128, LARGEST},
+    {128, 256, LARGEST},
+    {128, 128, DT_COST_tile_128_128},
+    {256, 64, DT_COST_tile_256_64},
+    {128, 64, DT_COST_tile_128_64},
+    {64, 128, DT_COST_tile_128_64},
+    {64, 64, DT_COST_tile_64_64},
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -43,10 +49,11 @@ double dt_cost_product_bytes(DtCostProduct op)
 static double tiled(const DtCostModel *model, const DtCostProduct *op, const Tile *tile, int64_t split, double rate)
 {
     const double units = model->device->units;
+    const double relative = tile->rate == LARGEST ? 1 : dt_cost_constant(model, (DtCostConstantId)tile->rate);
     const double count = (double)(ceil_div(op->m, tile->m) * ceil_div(op->n, tile->n)) * (double)(op->batch * split);
     const double waves = (double)(int64_t)((count + units - 1) / units);
     const double work = 2.0 * (double)tile->m * (double)tile->n * (double)ceil_div(op->k, split);
-    double seconds = waves * (work / (rate * tile->rate / units) + dt_cost_constant(model, DT_COST_wave));
+    double seconds = waves * (work / (rate * relative / units) + dt_cost_constant(model, DT_COST_wave));
     if (split > 1) { /* partial sums in f32, written and read */
         const double bytes = 8.0 * (double)split * (double)op->m * (double)op->n * (double)op->batch;
         seconds += bytes / (dt_cost_constant(model, DT_COST_memory) * model->device->memory_rate);

@@ -31,7 +31,8 @@ static const char *const names[SOURCES] = {
     [LAYER] = "its Table 4",
     [ZERO_BUBBLE] = "zero bubble, 1F1B",
     [TITAN_A100] = "torchtitan, A100, eager",
-    [TITAN_H100] = "torchtitan, H100 500 W"};
+    [TITAN_H100] = "torchtitan, H100 500 W",
+    [OTHER_SCHEDULES] = "zero bubble, other schedules"};
 
 typedef struct Error { double sum, signed_sum, worst; uint32_t n, inside; } Error;
 
@@ -60,25 +61,32 @@ static void print_row(const Row *row, Time t, double band)
     printf("\n");
 }
 
-/* Predicts rows with known's constants: all, or those of one source. */
-static void predict(const Known *known, Rows rows, Source only, Without without, bool prints, Error ret_errors[SOURCES])
+/* Predicts rows of one source with known's constants. */
+static Error predict_source(const Known *known, Rows rows, Source source, Without without, bool prints)
 {
-    memset(ret_errors, 0, SOURCES * sizeof *ret_errors);
+    Error error = {0};
+    if (prints)
+        printf("\n%s: measured and predicted seconds, error, band; %% of products, kernels, attention, collectives "
+               "in a node and across, messages, fixed\n",
+               names[source]);
     for (uint32_t i = 0; i < rows.n; i++) {
         const Row *row = &rows.at[i];
-        if (only != SOURCES && row->source != only)
+        if (row->source != source)
             continue;
         const Setting s = setting_of(known, row, without);
         const Time t = step_of(&s);
         const double band = dt_cost_band(&s.model, t.at);
-        if (prints && (i == 0 || rows.at[i - 1].source != row->source))
-            printf("\n%s: measured and predicted seconds, error, band; %% of products, kernels, attention, "
-                   "collectives in a node and across, messages, fixed\n",
-                   names[row->source]);
         if (prints)
             print_row(row, t, band);
-        add_error(&ret_errors[row->source], time_total(t) / row->measured - 1, band);
+        add_error(&error, time_total(t) / row->measured - 1, band);
     }
+    return error;
+}
+
+static void predict(const Known *known, Rows rows, Without without, bool prints, Error ret_errors[SOURCES])
+{
+    for (int k = 0; k < SOURCES; k++)
+        ret_errors[k] = predict_source(known, rows, (Source)k, without, prints);
 }
 
 static bool above(const char *what, double value, double limit)
@@ -87,6 +95,13 @@ static bool above(const char *what, double value, double limit)
         return false;
     printf("  above: %s is %.2f, the limit %.2f\n", what, value, limit);
     return true;
+}
+
+/* Chunks in turns, and weight gradients in the bubbles: no constant is fitted on these rows. */
+static void print_others(const Error *e)
+{
+    printf("%-30s %4u %6.1f     %%  %6.1f     %% %+6.1f %%   not fitted, no limit\n", names[OTHER_SCHEDULES], e->n,
+           mean_of(e), 100 * e->worst, 100 * e->signed_sum / e->n);
 }
 
 static int check_errors(const Error errors[SOURCES])
@@ -109,6 +124,7 @@ static int check_errors(const Error errors[SOURCES])
             bad = true;
         }
     }
+    print_others(&errors[OTHER_SCHEDULES]);
     return bad;
 }
 
@@ -155,12 +171,10 @@ static int check_bubbles(Profiles profiles, bool prints)
 
 static void left_out(DtArena *arena, const Known *known, Rows rows, Without without, Error ret_errors[SOURCES])
 {
-    for (int k = 0; k < SOURCES; k++) {
-        Error errors[SOURCES];
+    for (int k = 0; k < FITTED_SOURCES; k++) {
         Known fit = known_copy(arena, known);
         fit_constants(&fit, rows, (Source)k, without);
-        predict(&fit, rows, (Source)k, without, false, errors);
-        ret_errors[k] = errors[k];
+        ret_errors[k] = predict_source(&fit, rows, (Source)k, without, false);
     }
 }
 
@@ -171,7 +185,7 @@ static int print_left_out(DtArena *arena, const Known *known, Rows rows)
     bool bad = false;
     left_out(arena, known, rows, NOTHING, errors);
     printf("%-30s %4s %6s %6s %7s %s\n", "fitted without", "rows", "mean", "worst", "bias", "within the band");
-    for (int k = 0; k < SOURCES; k++) {
+    for (int k = 0; k < FITTED_SOURCES; k++) {
         const Error *e = &errors[k];
         printf("%-30s %4u %4.1f %% %4.1f %% %+5.1f %% %u\n", names[k], e->n, mean_of(e), 100 * e->worst,
                100 * e->signed_sum / e->n, e->inside);
@@ -194,17 +208,17 @@ static void print_ablation(DtArena *arena, const Known *known, Rows rows)
         [BUBBLE] = "the bubble",
         [HEAD] = "head and loss"};
     printf("%-40s", "mean error, %: all fitted | left out");
-    for (int k = 0; k < SOURCES; k++)
+    for (int k = 0; k < FITTED_SOURCES; k++)
         printf(" %-23.23s", names[k]);
     printf("\n");
     for (int w = 0; w < WITHOUTS; w++) {
         Error together[SOURCES], apart[SOURCES];
         Known fit = known_copy(arena, known);
         fit_constants(&fit, rows, SOURCES, (Without)w);
-        predict(&fit, rows, SOURCES, (Without)w, false, together);
+        predict(&fit, rows, (Without)w, false, together);
         left_out(arena, known, rows, (Without)w, apart);
         printf("%-40s", parts[w]);
-        for (int k = 0; k < SOURCES; k++)
+        for (int k = 0; k < FITTED_SOURCES; k++)
             printf(" %4.1f | %-16.1f", mean_of(&together[k]), mean_of(&apart[k]));
         printf("\n");
         fflush(stdout);
@@ -225,7 +239,7 @@ int main(int argc, char **argv)
         print_ablation(arena, &known, rows);
     } else {
         Error errors[SOURCES];
-        predict(&known, rows, SOURCES, NOTHING, !strcmp(option, "--rows"), errors);
+        predict(&known, rows, NOTHING, !strcmp(option, "--rows"), errors);
         bad = check_errors(errors) | check_bubbles(profiles_read(arena, folder), !strcmp(option, "--rows"));
     }
     dt_arena_free(arena);

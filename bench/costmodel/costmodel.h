@@ -16,8 +16,10 @@
 
 /* ---- rows.c ---- */
 
-typedef enum Source { SC21, RECOMPUTE, LAYER, ZERO_BUBBLE, TITAN_A100, TITAN_H100, SOURCES } Source;
+typedef enum Source { SC21, RECOMPUTE, LAYER, ZERO_BUBBLE, TITAN_A100, TITAN_H100, OTHER_SCHEDULES, SOURCES } Source;
+enum { FITTED_SOURCES = OTHER_SCHEDULES }; /* the others are shown, and nothing is fitted on them */
 typedef enum What { STEP, FORWARD, BACKWARD } What; /* a whole step, or one layer's passes */
+typedef enum Schedule { ONE_F_ONE_B, INTERLEAVED, ZB_H1 } Schedule;
 typedef enum Recompute { NONE, CORE, EVERY_OTHER, PRODUCTS, WHOLE } Recompute;
 
 typedef struct Row {
@@ -26,6 +28,7 @@ typedef struct Row {
     const char *model, *stack, *device;
     bool is_llama, sequence_parallel, trims_ends; /* trims_ends: outer stages hold a layer fewer */
     Recompute recompute;
+    Schedule schedule;
     int64_t layers, hidden, heads, kv_heads, ffn, vocab, seq, batch, micro, gpus, tensor, stages, chunks, data, zero;
     double measured; /* seconds */
 } Row;
@@ -46,7 +49,10 @@ Profiles profiles_read(DtArena *arena, const char *folder);
 
 /* ---- layer.c ---- */
 
-typedef struct Time { double at[DT_COST_KINDS]; } Time; /* seconds by kind */
+typedef struct Time {
+    double at[DT_COST_KINDS]; /* seconds by kind */
+    double weight;            /* of these: gradients of weights, which other stages do not wait for */
+} Time;
 Time time_add(Time a, Time b);
 Time time_scale(Time a, double factor);
 double time_total(Time a);
@@ -72,7 +78,6 @@ double outer_parameters(const Row *row); /* embedding and head */
 
 /* ---- events.c ---- */
 
-typedef enum Schedule { ONE_F_ONE_B, INTERLEAVED, ZB_H1 } Schedule;
 typedef struct Pipeline {
     Schedule schedule;
     int64_t stages, chunks, micro_batches;

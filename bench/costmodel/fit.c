@@ -35,7 +35,7 @@ const Fitted fitted[] = {
 };
 const size_t n_fitted = DT_COUNT(fitted);
 
-enum { MOST_ROWS = 128, STEPS_OF_FIT = 8 };
+enum { MOST_ROWS = 160, STEPS_OF_FIT = 8 };
 
 /* What a row of each source is off by, whatever the constants: one software, measured once. */
 static const double spread[SOURCES] = {[SC21] = 0.03, [RECOMPUTE] = 0.03, [LAYER] = 0.015, [ZERO_BUBBLE] = 0.045,
@@ -147,7 +147,7 @@ void fit_constants(Known *known, Rows rows, Source left_out, Without without)
     System y = {.known = known, .without = without};
     double x[N], r[M], near[M], next[N], covariance[N * N];
     for (uint32_t i = 0; i < rows.n && y.n < MOST_ROWS; i++)
-        if (rows.at[i].source != left_out)
+        if (rows.at[i].source != left_out && (int)rows.at[i].source < FITTED_SOURCES)
             y.row[y.n++] = &rows.at[i];
     const size_t m = y.n + N;
     for (size_t k = 0; k < N; k++)

@@ -10,6 +10,7 @@ Time time_add(Time a, Time b)
 {
     for (int i = 0; i < DT_COST_KINDS; i++)
         a.at[i] += b.at[i];
+    a.weight += b.weight;
     return a;
 }
 
@@ -17,6 +18,7 @@ Time time_scale(Time a, double factor)
 {
     for (int i = 0; i < DT_COST_KINDS; i++)
         a.at[i] *= factor;
+    a.weight *= factor;
     return a;
 }
 
@@ -72,6 +74,7 @@ static double gradients(const Setting *s, Time *t, int64_t m, int64_t n, int64_t
 {
     const double weight = product_seconds(s, k, n, m, !dt_cost_has(&s->model, DT_STACK_gradient_pass));
     t->at[DT_COST_KIND_PRODUCT] += product_seconds(s, m, k, n, false) + weight;
+    t->weight += weight;
     if (dt_cost_has(&s->model, DT_STACK_gradient_pass) && s->without != KERNELS)
         t->at[DT_COST_KIND_KERNEL] +=
             dt_cost_kernel(&s->model, (DtCostKernel){.bytes = 6.0 * (double)k * (double)n});

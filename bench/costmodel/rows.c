@@ -160,9 +160,12 @@ static void add_zero_bubble(DtArena *arena, const char *folder, Rows *rows)
     const Table t = read_table(arena, folder, "zero_bubble.csv");
     for (uint32_t i = 0; i < t.lines.n; i++) {
         Row row = read_row(&t, i);
-        if (strncmp(cell_of(&t, i, "notes"), "1F1B;", 5))
+        const char *notes = cell_of(&t, i, "notes");
+        const bool plain = !strncmp(notes, "1F1B;", 5), memory = !strncmp(notes, "ZB-1p;", 6);
+        if (!plain && !memory && strncmp(notes, "1F1B-I;", 7))
             continue;
-        row.source = ZERO_BUBBLE;
+        row.source = plain ? ZERO_BUBBLE : OTHER_SCHEDULES;
+        row.schedule = memory ? ZB_H1 : ONE_F_ONE_B; /* its bubbles are ZB-H1's in all profiles */
         row.stack = "zero_bubble";
         row.vocab = 32000; /* not said; what is left of 14.6 and 28.3 billion parameters beside the layers */
         row.trims_ends = true;

@@ -107,18 +107,19 @@ static Time staged_work(const Setting *s, double message)
     const Row *row = s->row;
     const int64_t pieces = row->stages * row->chunks, m = row->batch / (row->data * row->micro);
     const Layer part[3] = {layer_of(s), embedding_of(s), head_of(s)};
-    double forward[MOST], backward[MOST];
+    double forward[MOST], backward[MOST], weight[MOST];
     Time mean = {0};
     const bool waits = row->chunks > 1 && dt_cost_has(&s->model, DT_STACK_waited_messages);
     for (int64_t i = 0; i < pieces && i < MOST; i++) {
         const Piece p = piece_of(s, i, pieces, part);
         forward[i] = time_total(p.forward) + (waits ? message : 0);
-        backward[i] = time_total(p.backward) + (waits ? message : 0);
+        weight[i] = row->schedule == ZB_H1 ? p.backward.weight : 0;
+        backward[i] = time_total(p.backward) - weight[i] + (waits ? message : 0);
         mean = time_add(mean, time_scale(time_add(p.forward, p.backward), (double)m / (double)row->stages));
     }
     mean.at[DT_COST_KIND_MESSAGE] += row->stages > 1 ? 2 * message * (double)(m * row->chunks) : 0;
-    const Schedule schedule = row->chunks > 1 ? INTERLEAVED : ONE_F_ONE_B;
-    const Pipeline p = {schedule, row->stages, row->chunks, m, forward, backward, NULL, waits ? 0 : message};
+    const Schedule schedule = row->chunks > 1 ? INTERLEAVED : row->schedule;
+    const Pipeline p = {schedule, row->stages, row->chunks, m, forward, backward, weight, waits ? 0 : message};
     const double seconds = s->without == BUBBLE || row->stages == 1 ? time_total(mean) : pipeline_run(p);
     return time_scale(mean, seconds / time_total(mean));
 }

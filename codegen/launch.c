@@ -203,7 +203,7 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
     k->symbol = e->target->says_lines ? "dt_k" : symbol; /* it is printed again, if it is new */
     size_t body = e->target->print(k, e->module->diags, false, &text);
     uint64_t hash = hash_code(text.at + body, dt_hash_text(k->name, 0));
-    for (uint32_t i = 0; i < k->pointers.n; i++) /* what a text is made of beside the ops: targets share equal kernels */
+    for (uint32_t i = 0; i < k->pointers.n; i++) /* so that the same kernels are one for all targets */
         hash = dt_hash_bytes(&k->pointers.at[i].align, sizeof k->pointers.at[i].align, hash);
     for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
         if (e->kernel_hashes.at[i] == hash) {

@@ -439,8 +439,9 @@ enum { FEW_THREADS = 8192, LONG = 256 };
 /* What leaves a GPU idle is said. */
 static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 {
+    const int64_t items = k->pieces_of_rows ? 1 : tile->items;
     const long long threads = (long long)(tile->places ? tile->blocks * tile->threads
-                                                       : (k->pieces_of_rows ? 1 : tile->items) * tile->pieces * tile->group);
+                                                       : items * tile->pieces * tile->group);
     const double each = k->pieces_of_rows ? tile->each * (double)tile->items : tile->each;
     if (threads >= FEW_THREADS || each < LONG)
         return;

@@ -4,7 +4,7 @@
  *
  *   for chunks of the points {
  *       each thread looks at some neighbouring ones, and counts those of the block's places
- *       counts are added up over threads: where each writes down its own, so that the list is in order
+ *       if there are any, counts are added up over threads: where each writes its own, so that the list is in order
  *       for places of the block { for points of the list that go there { sum = sum + value } }
  *   }
  *
@@ -12,7 +12,7 @@
  * the same. All blocks read all indices, which are few beside the rows. */
 #include "codegen/cuda/scatter.h"
 
-enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512, RANGES = 1 << 13,
+enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512, RANGES = 1 << 12,
        WARP = 32, MOST_BLOCKS = 1 << 16 };
 
 #define line dt_print_line
@@ -45,8 +45,9 @@ bool dt_scatter_tile(const DtKernel *k, DtTile *tile)
         good = good && !(k->nodes.at[k->target[t].node].axes & tile->free);
     if (!good)
         return false;
-    const int64_t threads = (tile->items + WARP - 1) / WARP * WARP;
-    tile->threads = (uint32_t)(threads < LEAST_THREADS ? LEAST_THREADS : threads > MOST_THREADS ? MANY_THREADS : threads);
+    const int64_t wanted = (tile->items + WARP - 1) / WARP * WARP;
+    const int64_t threads = wanted > MOST_THREADS ? MANY_THREADS : wanted;
+    tile->threads = (uint32_t)(threads < LEAST_THREADS ? LEAST_THREADS : threads);
     tile->places = (places + RANGES - 1) / RANGES;
     while ((places + tile->places - 1) / tile->places * item_blocks(tile) > MOST_BLOCKS)
         tile->places *= 2;
@@ -96,7 +97,7 @@ static void print_place(DtPrint *c)
 static void print_list(DtPrint *c, const DtTile *tile, long long points)
 {
     const uint32_t threads = tile->threads;
-    line(c, "int n = 0;");
+    line(c, "int n = 0, any = 0;");
     line(c, "for (int turn = 0; turn < 2; turn++) {");
     c->depth++;
     line(c, "int at = turn ? counts[DT_THREAD] - n : 0;");
@@ -111,7 +112,8 @@ static void print_list(DtPrint *c, const DtTile *tile, long long points)
     dt_print_close(c, 1);
     line(c, "if (turn) break;");
     line(c, "counts[DT_THREAD] = n = at;");
-    line(c, "dt_block();");
+    line(c, "any = dt_block_any(n);");
+    line(c, "if (!any) break;");
     line(c, "for (int d = 1; d < %u; d *= 2) {", threads);
     c->depth++;
     line(c, "const int before = DT_THREAD >= d ? counts[DT_THREAD - d] : 0;");
@@ -119,6 +121,7 @@ static void print_list(DtPrint *c, const DtTile *tile, long long points)
     line(c, "counts[DT_THREAD] += before;");
     line(c, "dt_block();");
     dt_print_close(c, 2);
+    line(c, "if (!any) continue;");
     line(c, "dt_block();");
     line(c, "const int all = counts[%u];", threads - 1);
 }

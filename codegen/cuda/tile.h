@@ -14,7 +14,7 @@ typedef struct DtTile {
     int64_t items;      /* rows, columns, or points */
     int64_t pieces;     /* each in so many pieces, of which each is a thread's, or a group's; else 1 */
     uint32_t shared;    /* bytes of a block's memory: of sums over rows, or of lists of points */
-    int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: an item's thread has all (scatter.h) */
+    int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all of its item */
     double each;        /* elements that a thread goes through for its item */
     int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
 } DtTile;

@@ -12,9 +12,9 @@
  * added, and what adds up such values: a table that is looked up, and multiplies too.
  *
  * Functions and loops hand over what they make so, if all that call them cast it: a result can be wide if it is a
- * product, a rounded sum, a sum by index, what adds these up, or such a result of what is called, and nothing but a cast, or the same of a caller, reads
- * it. What cannot is crossed out until nothing changes. Only what entries "grad" give to stores of gradients is looked
- * at.
+ * product, a rounded sum, a sum by index, what adds these up, or such a result of what is called, and nothing but a
+ * cast, or the same of a caller, reads it. What cannot is crossed out until nothing changes. Only what entries "grad"
+ * give to stores of gradients is looked at.
  *
  * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding (docs/language.md,
  * dtypes). */

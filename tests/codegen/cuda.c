@@ -37,7 +37,8 @@ static const Case cases[] = {
     {"examples/quickstart.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
      5, true},
     {"examples/gpt2.dsl",
-     {{"batch", "2"}, {"seq", "19"}, {"vocab", "8300"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}}, 6, false}, /* a table of which a block has two rows */
+     {{"batch", "2"}, {"seq", "19"}, {"vocab", "4200"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}},
+     6, false}, /* a table of which a block has two rows */
     {"examples/vit.dsl",
      {{"batch", "2"}, {"gh", "3"}, {"ph", "5"}, {"embed", "132"}, {"heads", "2"}, {"layers", "2"}}, 6, false},
     {"examples/mamba.dsl",
@@ -62,7 +63,8 @@ static const Case long_heads[] = {
 };
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
-enum { POINTS = 0, TABLES = 3, PIECES = DT_COUNT(cases) - 1 }; /* cases with maps and rows, with tables, in pieces */
+/* Cases with maps and rows, with tables, in pieces. */
+enum { POINTS = 0, TABLES = 3, PIECES = DT_COUNT(cases) - 1 };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -75,7 +77,8 @@ static const Fault faults[] = {
     {"blocks leave items out", "DT_BLOCKS * 256", "DT_BLOCKS * 512", POINTS},
     {"a row's last elements are left out", "; j < n; j += 64", "; j + 64 < n; j += 64", POINTS},
     {"a thread takes its neighbours in another order", "(int)v[l]); }", "(int)v[l ^ 1]); }", POINTS},
-    {"a load is not aligned", "dt_load(v + i / 4, (const char *)p + i", "dt_load(v + i / 4, (const char *)p + i + 4", POINTS},
+    {"a load is not aligned", "dt_load(v + i / 4, (const char *)p + i", "dt_load(v + i / 4, (const char *)p + i + 4",
+     POINTS},
     {"a warp parts", "    dt_warp();", "    if (DT_THREAD % 32 > 4) dt_warp();", POINTS},
     {"a thread ends before its warp exchanges lanes", "const int here = ",
      "if (DT_THREAD % 32 == 7) return; const int here = ", POINTS},

@@ -19,6 +19,7 @@ int dt_shim_block, dt_shim_blocks, dt_shim_thread;
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
 void dt_shim_warp(int line);
 void dt_shim_block_wait(int line);
+int dt_shim_block_any(int x, int line);
 float dt_shim_shuffle(float x, int from, int line);
 void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes);
 
@@ -69,6 +70,22 @@ void dt_shim_block_wait(int line)
     fibers[me].state = STANDS;
     fibers[me].line = line;
     swapcontext(&fibers[me].context, &home);
+}
+
+/* All have given their x when they go on, and none gives another before all have taken what it came to. */
+int dt_shim_block_any(int x, int line)
+{
+    static int any, going;
+    if (going == 0)
+        any = 0;
+    any |= x;
+    going++;
+    dt_shim_block_wait(line);
+    const int came_to = any;
+    if (--going == 0)
+        any = 0;
+    dt_shim_block_wait(-line); /* until all have taken it */
+    return came_to;
 }
 
 static void fail(const char *what, int thread)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Behind lanes.h, for attention: products of tiles that lie in memory of the block. A warp has 16 rows of the tile of
- * rows. Of each eight columns thread l has four elements: [0], [1] are row l / 4, columns 2 * (l % 4) and the next, [2],
- * [3] the same of row l / 4 + 8. On a device 16-bit floats go through tensor cores (mma.sync, m16n8k16): products are
- * exact and sums are in f32, in an order of the machine's own; all else adds product after product, in order. What a
- * product takes that was computed of scores stays where it is then: in registers of the thread, two elements in each. */
+ * rows. Of each eight columns thread l has four elements: [0], [1] are row l / 4, columns 2 * (l % 4) and the next,
+ * [2], [3] the same of row l / 4 + 8. On a device 16-bit floats go through tensor cores (mma.sync, m16n8k16): products
+ * are exact and sums are in f32, in an order of the machine's own; all else adds product after product, in order. What
+ * a product takes that was computed of scores stays where it is then: in registers, two elements in each. */
 #ifdef DT_ON_HOST
 #define DT_SHARED dt_shim_shared
 #else
@@ -87,7 +87,8 @@ DT_TILES(f16, unsigned short)
 /* MADE: a tile of what is computed of scores; PUT: an element of it. at: bytes, of such tiles of 16 rows and ld
  * elements a row for each warp; pair: what the thread has of the column before, of each of its rows. */
 #define DT_MADE_16(m, at, ld, cols) unsigned short *const m = (unsigned short *)(DT_SHARED + at) + warp * 16 * ld
-#define DT_PUT_16(name, m, ld, pair, x) m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = dt_to_##name(x), (void)pair
+#define DT_PUT_16(name, m, ld, pair, x)                                                                               \
+    m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = dt_to_##name(x), (void)pair
 #else
 /* Of 16-bit scores: relative errors below 2^-20 where the result is not below 2^-126, which counts as 0; of zeros of
  * both signs either is the larger one. */

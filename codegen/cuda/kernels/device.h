@@ -74,9 +74,10 @@ static __device__ void dt_store(void *p, const unsigned *v, int bytes)
         *(unsigned *)p = v[0];
 }
 
-/* All threads of a warp, or of a block, get there. */
+/* All threads of a warp, or of a block, get there; whether x is not 0 in one of the block. */
 #define dt_warp() __syncwarp()
 #define dt_block() __syncthreads()
+#define dt_block_any(x) __syncthreads_or(x)
 static __device__ float dt_shuffle(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 static __device__ float dt_first(float x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
 static __device__ int dt_ishuffle(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }

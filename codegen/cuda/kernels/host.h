@@ -5,6 +5,7 @@ typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const 
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
 void dt_shim_warp(int line);
 void dt_shim_block_wait(int line);
+int dt_shim_block_any(int x, int line);
 float dt_shim_shuffle(float x, int from, int line);
 extern int dt_shim_block, dt_shim_blocks, dt_shim_thread;
 extern char dt_shim_shared[]; /* memory of a block */
@@ -47,6 +48,7 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes); /
 
 #define dt_warp() dt_shim_warp(__LINE__)
 #define dt_block() dt_shim_block_wait(__LINE__)
+#define dt_block_any(x) dt_shim_block_any(x, __LINE__)
 #define dt_shuffle(x, mask) dt_shim_shuffle(x, DT_THREAD ^ (mask), __LINE__)
 #define dt_first(x, group) dt_shim_shuffle(x, DT_THREAD / (group) * (group), __LINE__)
 #define dt_ishuffle(x, mask) dt_float_bits(dt_shuffle(dt_bits_float(x), mask))

@@ -3,7 +3,7 @@ include "std.dsl"
 dim batch = 512, words = 100, embed = 8, wide = 2048
 model m(i32 word[batch]) -> [batch, embed] {
   param table[words, embed], far[wide, embed] = normal(1) # far: its norm is a kernel of its own, in pieces
-  return table[words = word] + mean[wide](far * far) # the table's gradient: a sum by index
+  return cumsum[batch](table[words = word]) + mean[wide](far * far) # a scan for each of 8
 }
 train {
   i32 word[batch] = synthetic(0, words)

@@ -52,8 +52,11 @@ static double written_out(const DtCostModel *model, const DtCostAttention *op)
  * of heads of 128. Larger heads gain little more. */
 static double saturation(const DtCostModel *model, const DtCostAttention *op)
 {
-    const double seen = (double)op->keys, half = dt_cost_constant(model, DT_COST_attention_half);
-    const double head = (double)op->head, head_half = dt_cost_constant(model, DT_COST_attention_head);
+    const bool fa2 = dt_cost_has(model, DT_STACK_fa2);
+    const double seen = (double)op->keys;
+    const double half = dt_cost_constant(model, fa2 ? DT_COST_fa2_half : DT_COST_attention_half);
+    const double head = (double)op->head;
+    const double head_half = dt_cost_constant(model, fa2 ? DT_COST_fa2_head : DT_COST_attention_head);
     const double by_head = head / (head + head_half) * (128 + head_half) / 128;
     return seen / (seen + half) * fmin(by_head, 1.05);
 }

@@ -100,10 +100,11 @@ device "h100-sxm" {
   host = 55GB/s
   node = 8
   product = about(0.70, within = 0.12, source = "one product of an H200 reaches 0.78 to 0.81; sustained clocks are lower")
-  attention_forward = about(0.62, within = 0.15, source = "cuDNN, heads of 128, causal, 16k: 539 TFLOP/s")
-  attention_backward = about(0.53, within = 0.15, source = "cuDNN, heads of 128, 16k: 518 TFLOP/s")
-  fa2_forward = about(0.36, within = 0.15, source = "FlashAttention 2, heads of 128, causal, 16k: 335 TFLOP/s")
+  attention_forward = about(0.72, within = 0.15, source = "cuDNN 9.19 on an H200, the same chip; 0.56 of a year before")
+  attention_backward = about(0.61, within = 0.15, source = "cuDNN 9.19 on an H200, the same chip; 0.53 of a year before")
+  fa2_forward = about(0.345, within = 0.15, source = "FlashAttention 2, heads of 128, causal, 16k: 335 TFLOP/s")
   fa2_backward = about(0.33, within = 0.15, source = "FlashAttention 2, heads of 128, 16k: 322 TFLOP/s")
+  attention_half = about(1200, within = 0.2, source = "cuDNN 9.19 on an H200, 2k to 8k")
 }
 
 device "h100-pcie" {
@@ -118,8 +119,8 @@ device "h100-pcie" {
   intra = link(55GB/s, 5us)
   inter = link(25GB/s, 5us)
   product = about(0.55, within = 0.2, source = "350 W: between the 500 W part and its peak")
-  attention_forward = about(0.45, within = 0.2, source = "as products, by power")
-  attention_backward = about(0.36, within = 0.2, source = "as products, by power")
+  attention_forward = about(0.5, within = 0.25, source = "the 700 W part, by power")
+  attention_backward = about(0.43, within = 0.25, source = "the 700 W part, by power")
   fa2_forward = about(0.33, within = 0.2, source = "as products, by power")
   fa2_backward = about(0.26, within = 0.2, source = "as products, by power")
 }
@@ -131,8 +132,8 @@ device "h100-500w" {
   capacity = 96GiB
   bandwidth = 2400GB/s
   product = about(0.554, within = 0.052, source = "fit: torchtitan's steps")
-  attention_forward = about(0.45, within = 0.2, source = "cuDNN on the 700 W part, by power")
-  attention_backward = about(0.36, within = 0.2, source = "cuDNN on the 700 W part, by power")
+  attention_forward = about(0.61, within = 0.2, source = "the 700 W part, by power")
+  attention_backward = about(0.52, within = 0.2, source = "the 700 W part, by power")
   fa2_forward = about(0.305, within = 0.15, source = "fit: torchtitan's steps")
   fa2_backward = about(0.248, within = 0.18, source = "fit: torchtitan's steps")
 }
@@ -145,10 +146,8 @@ device "h200" {
   bandwidth = 4800GB/s
   product = about(0.70, within = 0.12, source = "one product reaches 0.78 to 0.81; sustained clocks are lower")
   memory = about(0.85, within = 0.08, source = "a copy reaches 4.3 TB/s")
-  attention_forward = about(0.68, within = 0.1, source = "cuDNN 9.19, heads of 128, causal, 8k: 644 TFLOP/s")
-  attention_backward = about(0.57, within = 0.1, source = "cuDNN 9.19, heads of 128, causal, 8k: 541 TFLOP/s")
-  fa2_forward = about(0.36, within = 0.15, source = "FlashAttention 2 on an H100")
-  fa2_backward = about(0.33, within = 0.15, source = "FlashAttention 2 on an H100")
+  attention_forward = about(0.747, within = 0.1, source = "cuDNN 9.19, heads of 128, causal, 2k to 8k: 484, 591, 644 TFLOP/s")
+  attention_backward = about(0.627, within = 0.1, source = "cuDNN 9.19, heads of 128, causal, 2k to 8k: 370, 474, 541 TFLOP/s")
 }
 
 device "h800" {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { UNKNOWNS = 4, LEAST_TIMINGS = 8 };
+static const double FREE = 1e6; /* times the bandwidth: bytes that cost nothing */
 
 /* t = sum of x[i] of[i], x[i] >= 0 */
 typedef struct Equation { double of[UNKNOWNS], t; } Equation;
@@ -144,8 +145,7 @@ static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, Dt
         reached = reached > 0 ? reached : rate / device->flops[dtypes[k]];
     }
     set(device, DT_COST_product, reached, s.off);
-    device->memory_rate = s.x[2] > 0 ? at_least(1 / s.x[2], device->memory_rate) : device->memory_rate;
-    set(device, DT_COST_product_memory, s.x[2] > 0 ? 1 / (s.x[2] * device->memory_rate) : 1, s.off);
+    set(device, DT_COST_product_memory, fmin(1 / (s.x[2] * device->memory_rate), FREE), s.off);
     set(device, DT_COST_product_launch, s.x[3], s.off);
     c->product_off = s.off;
     return true;
@@ -170,11 +170,9 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
     if (!enough)
         return false;
     const double before = device->memory_rate;
-    if (s.x[0] > 0) { /* caches are faster than the memory: the bandwidth is what the fastest kind reaches */
-        device->memory_rate = at_least(1 / s.x[0], before);
-        device->at[DT_COST_product_memory].value *= before / device->memory_rate;
-    }
-    set(device, DT_COST_memory, s.x[0] > 0 ? 1 / (s.x[0] * device->memory_rate) : 1, s.off);
+    device->memory_rate = at_least(fmin(1 / s.x[0], FREE * before), before); /* a peak is not below what is reached */
+    device->at[DT_COST_product_memory].value *= before / device->memory_rate;
+    set(device, DT_COST_memory, fmin(1 / (s.x[0] * device->memory_rate), 1), s.off);
     const double operation = at_least(s.x[1], 1 / peak);
     set(device, DT_COST_arithmetic, 1 / (operation * peak), s.off);
     set(device, DT_COST_special, s.x[2] / operation, s.off);
@@ -186,6 +184,7 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
 bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *ret_calibration)
 {
     *ret_calibration = (DtCalibration){0};
+    device->memory_rate = at_least(device->memory_rate, 1e9); /* grows to what is measured */
     const bool products = fit_products(device, timings, n, ret_calibration);
     return fit_kernels(device, timings, n, ret_calibration) || products;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values to places: copies in any order of axes, what is computed only when somebody reads it from memory, and results
- * that are not yet where they are wanted. */
+/* Values to places: copies in any order of axes, and what is computed only when somebody reads it from memory. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
@@ -71,29 +70,4 @@ DtPlace *dt_copy_require(DtEmit *e, DtValue *value)
     dt_copy_value(e, value, &to, false);
     dt_place_set(e, value, to);
     return dt_place_find(e, value);
-}
-
-/* ---- results ---- */
-
-static bool is_delivered(DtEmit *e, const DtValue *value, const DtWanted *wanted)
-{
-    const DtPlace *place = dt_place_find(e, value);
-    return place && dt_place_same(place, &wanted->place) &&
-           (!wanted->accumulate || !e->scope->wanted[value->id]);
-}
-
-/* Results that could not be written where they are wanted (dt_output_refuse); those that overwrite a carried input
- * come last, since the others may be that input. All others are there: copies are in the text (pass `memory`). */
-void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
-{
-    const DtFunc *func = e->scope->func;
-    for (int overwrites = 0; overwrites < 2; overwrites++)
-        for (uint32_t i = 0; i < n; i++) {
-            DtValue *value = func->results.at[i];
-            if (!wanted[i].set || (wanted[i].old != NULL) != overwrites || is_delivered(e, value, &wanted[i]))
-                continue;
-            if (!e->scope->refused)
-                DT_BUG("result %u of `%s` is not where it belongs", i, func->name);
-            dt_copy_value(e, value, &wanted[i].place, wanted[i].accumulate);
-        }
 }

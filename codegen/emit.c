@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops to instructions. A function is emitted op by op into one stream; a loop becomes
- * a LOOP item, the body once, and END. Results are written where they are wanted if that can be (output.c), and are
- * copied there at the end otherwise. */
+ * a LOOP item, the body once, and END. Results are written where they are wanted (output.c). */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
@@ -141,7 +140,7 @@ static void emit_loop(DtEmit *e, const DtOp *op)
     const uint32_t n_begun = emit_begin(e);
     dt_scope_want(inner, n_results, wanted);
     emit_ops(e, n_begun);
-    dt_copy_deliver(e, n_results, wanted);
+    dt_scope_check(e, n_results, wanted);
     e->scope = outer;
     DT_PUSH(e->arena, e->items,
             ((DtItem){.kind = DT_ITEM_END, .loop = {.kind = DT_SCHED_END, .reg = inner->reg}}));
@@ -229,7 +228,7 @@ static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtW
     e->scope = inner;
     if (!tiles)
         dt_emit_func(e);
-    dt_copy_deliver(e, func->results.n, wanted);
+    dt_scope_check(e, func->results.n, wanted);
     dt_note_op(e, DT_NOTE_RETURN, NULL);
     e->scope = outer;
     return true;

@@ -34,6 +34,7 @@
 #include "codegen/kernel.h"
 #include "codegen/target.h"
 #include "ir/pipeline.h"
+#include "ir/product.h"
 #include "plan/notes.h"
 
 /* Memory of one rank. Temporaries get an offset in the activation arena when the entry is complete. */
@@ -98,7 +99,6 @@ typedef struct DtScope {
     const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
-    bool refused;          /* some result could not be written where it is wanted */
     const DtLoop *loop;    /* NULL: an entry, a call or a kernel */
     const DtOp *op;        /* the loop, call, when or fused op; NULL: an entry */
     uint32_t reg;          /* of the loop */
@@ -242,6 +242,8 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */
 /* Where the first n results of the scope's function are wanted, before it is emitted. */
 void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
+/* The function is emitted: its first n results are where they are wanted. Copies are in the text (pass `memory`). */
+void dt_scope_check(DtEmit *e, uint32_t n, const DtWanted *wanted);
 uint32_t dt_scope_reads(DtEmit *e, const DtValue *value);    /* operands of the function that are it */
 bool dt_scope_is_result(const DtEmit *e, const DtValue *value); /* that is still to be delivered */
 const DtOp *dt_scope_done(DtEmit *e, const DtValue *started); /* its `done`; NULL: it is elsewhere */
@@ -249,8 +251,6 @@ const DtOp *dt_scope_done(DtEmit *e, const DtValue *started); /* its `done`; NUL
 /* copy.c */
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
 void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
-/* Writes the first n results of the function where they are wanted, if that was refused. */
-void dt_copy_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
 
 /* emit.c */
 void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results where wanted */
@@ -375,8 +375,6 @@ typedef struct DtOutput {
  * temporary. write: and it counts as written. */
 DtOutput dt_output_of(DtEmit *e, DtValue *value);
 DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate);
-/* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
-void dt_output_refuse(DtEmit *e, DtOutput *output);
 /* A temporary becomes the memory of DtValue.over, if it has one. */
 void dt_output_take(DtEmit *e, DtOutput *output);
 
@@ -405,15 +403,14 @@ bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate);
-/* The record of that product into c; false if there is none. ret_swapped: its A is the second operand. */
-bool dt_gemm_product(const DtEmit *e, const DtOp *op, const DtView operands[2], const DtView *c, DtPlanGemm *ret_gemm,
-                     bool *ret_swapped);
+DtPlanGemm dt_gemm_of(const DtProduct *product, const DtView *const operands[2], const DtView *c); /* into c */
 uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan */
 
-/* epilogue.c: a product and what its library does besides, as one instruction; or, as it lies, op by op. */
-void dt_epilogue_emit(DtEmit *e, const DtOp *op);
 /* Copies operands so that it is true, if that pays: of a product that says `copies`. */
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out);
+
+/* epilogue.c: a product and what its library does besides, as one instruction. */
+void dt_epilogue_emit(DtEmit *e, const DtOp *op);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 

@@ -427,7 +427,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     dt_note_entry(e, entry, wanted);
     dt_scope_want(e->scope, entry->results.n, wanted);
     dt_emit_func(e);
-    dt_copy_deliver(e, entry->results.n, wanted);
+    dt_scope_check(e, entry->results.n, wanted);
     e->scope = NULL;
     dt_arena_reset(e->scratch);
 }

@@ -3,7 +3,6 @@
  * ops of the program (pass `memory`), but where the product says `copies`. */
 #include "codegen/emit.h"
 
-#include "ir/product.h"
 #include "plan/notes.h"
 
 #include <string.h>
@@ -19,23 +18,17 @@ uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm)
     return e->plan->gemms.n - 1;
 }
 
-bool dt_gemm_product(const DtEmit *e, const DtOp *op, const DtView views[2], const DtView *c, DtPlanGemm *ret_gemm,
-                     bool *ret_swapped)
+DtPlanGemm dt_gemm_of(const DtProduct *p, const DtView *const operands[2], const DtView *c)
 {
-    DtProduct product, *p = &product;
-    if (!dt_product_find(&dt_target_limits[e->target->kind], op, &views[0], &views[1], c, p))
-        return false;
-    DtPlanGemm g = {.n_batch = p->n_batch, .dtype_a = views[p->swapped].dtype,
-                    .dtype_b = views[!p->swapped].dtype, .dtype_c = c->dtype, .m = p->m, .n = p->n, .k = p->k,
+    DtPlanGemm g = {.n_batch = p->n_batch, .dtype_a = operands[p->swapped]->dtype,
+                    .dtype_b = operands[!p->swapped]->dtype, .dtype_c = c->dtype, .m = p->m, .n = p->n, .k = p->k,
                     .a_row = p->a_row, .a_col = p->a_col, .b_row = p->b_row, .b_col = p->b_col, .c_row = p->c_row,
                     .c_col = p->c_col};
     memcpy(g.batch, p->batch, sizeof g.batch);
     memcpy(g.a_batch, p->a_batch, sizeof g.a_batch);
     memcpy(g.b_batch, p->b_batch, sizeof g.b_batch);
     memcpy(g.c_batch, p->c_batch, sizeof g.c_batch);
-    *ret_gemm = g;
-    *ret_swapped = p->swapped;
-    return true;
+    return g;
 }
 
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out)
@@ -58,11 +51,12 @@ void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const Dt
 
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate)
 {
-    const DtView views[2] = {operands[0].view, operands[1].view};
-    DtPlanGemm gemm;
-    bool swapped;
-    if (!dt_gemm_product(e, op, views, &out->view, &gemm, &swapped))
+    const DtView *const views[2] = {&operands[0].view, &operands[1].view};
+    DtProduct product;
+    if (!dt_product_find(&dt_target_limits[e->target->kind], op, views[0], views[1], &out->view, &product))
         return false;
+    const bool swapped = product.swapped;
+    DtPlanGemm gemm = dt_gemm_of(&product, views, &out->view);
     gemm.accumulate = accumulate;
     DtEArg args[3] = {dt_place_arg(e, &operands[swapped], false), dt_place_arg(e, &operands[!swapped], false),
                       dt_place_arg(e, out, true)};

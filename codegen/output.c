@@ -32,16 +32,6 @@ DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate)
     return output.place;
 }
 
-void dt_output_refuse(DtEmit *e, DtOutput *output)
-{
-    DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
-    *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
-    e->scope->wanted[output->value->id] = wanted;
-    e->scope->refused = true;
-    output->place = dt_place_own(e, output->value);
-    output->accumulate = false;
-}
-
 /* Whether a temporary is the value and nothing else, in the order of its type; between rows there may be gaps. */
 static bool is_whole(DtEmit *e, const DtValue *value, const DtPlace *place)
 {

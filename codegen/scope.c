@@ -2,6 +2,8 @@
 /* A function that is emitted: where its values lie, where its results are wanted, and who reads what. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
+
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path)
 {
     DtScope *scope = DT_NEW(e->scratch, DtScope);
@@ -40,6 +42,18 @@ void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
         const DtWanted **slot = &scope->wanted[results[i]->id];
         if (*slot && *slot != &wanted[i] && (*slot)->accumulate)
             *slot = NULL;
+    }
+}
+
+void dt_scope_check(DtEmit *e, uint32_t n, const DtWanted *wanted)
+{
+    const DtFunc *func = e->scope->func;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtValue *value = func->results.at[i];
+        const DtPlace *place = dt_place_find(e, value);
+        if (wanted[i].set && (!place || !dt_place_same(place, &wanted[i].place) ||
+                              (wanted[i].accumulate && e->scope->wanted[value->id])))
+            DT_BUG("result %u of `%s` is not where it belongs", i, func->name);
     }
 }
 

@@ -29,9 +29,6 @@ typedef struct DtTargetRow {
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
     DtStatus (*build)(struct DtEmit *e);
 
-    /* products: whether its library does the record's epilogue besides */
-    bool (*joins)(const DtPlanGemm *gemm);
-
     /* attention in one kernel: NULL, or why there is none of this form; NULL itself where there are no such kernels */
     const char *(*attends)(const DtKernel *kernel);
 

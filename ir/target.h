@@ -31,6 +31,8 @@ typedef struct DtTargetLimits {
                             /* nothing else: it can cut them into pieces (codegen/kernel.h) */
     int64_t row_align;      /* bytes of which the rows of a matrix begin at multiples: one access of the widest kind */
     uint32_t epilogues;     /* that its library of products has: bits of DtEpilogue; if any, sums of operands, too */
+    int64_t epilogue_row;   /* elements of which the rows of a matrix that an epilogue reads or writes lie a multiple */
+                            /* apart, and of row_align bytes; 0: any */
     int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */
     uint32_t products;      /* bit per DtDtype: of which its library has products, into the same dtype or f32 */
     int64_t copy_pays;      /* products that each element of an operand is part of, at least, for a copy of it to be */

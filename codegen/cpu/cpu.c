@@ -9,13 +9,6 @@
 
 static const char *machine(const char *name) { return strcmp(name, "cpu") == 0 ? dt_hostcc_native() : name; }
 
-/* In loops of the runtime. */
-static bool joins(const DtPlanGemm *gemm)
-{
-    (void)gemm;
-    return true;
-}
-
 /* A block's scores of all keys fit the cache; more blocks than these make plans long. */
 enum { MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128 };
 
@@ -34,7 +27,6 @@ const DtTargetRow dt_target_cpu = {
     .machine = machine,
     .print = dt_print_c_kernel,
     .build = dt_cpu_build,
-    .joins = joins,
     .blocks_most = MAX_BLOCKS,
     .block_rows = block_rows,
 };

@@ -145,13 +145,7 @@ static DtStatus build(DtEmit *e)
     return status;
 }
 
-/* ---- products, attention ---- */
-
-/* cuBLASLt's limits: rows of GELU's input lie 16 bytes apart or a multiple of that, and so do those that it adds. */
-static bool joins(const DtPlanGemm *gemm)
-{
-    return gemm->matrix_row % 8 == 0 && gemm->matrix_row * dt_kinds_size(gemm->dtype_c) % 16 == 0;
-}
+/* ---- attention ---- */
 
 enum { MOST_BLOCKS = 64, ROWS = 128 };
 
@@ -173,7 +167,6 @@ const DtTargetRow dt_target_cuda = {
     .says_lines = true,
     .build = build,
     .attends = dt_cuda_attends,
-    .joins = joins,
     .blocks_most = MOST_BLOCKS,
     .block_rows = block_rows,
 };

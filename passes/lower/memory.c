@@ -50,10 +50,11 @@ static void list_reads(DtMemory *m)
             m->folded[in->id] = m->folded[in->id] || op->kind == DT_OP_FOLD;
             m->last[dt_op_viewed(in)->id] = i;
         }
-        if (op->kind != DT_OP_DONE || !op->in[0]->op->starts)
+        if (op->kind != DT_OP_DONE)
             continue;
         m->done[op->in[0]->id] = op;
-        m->last[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
+        if (op->in[0]->op->starts)
+            m->last[dt_op_viewed(op->in[0]->op->in[0])->id] = i;
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         if (!dt_memory_is_early(loop, func->results.at[i], i))
@@ -184,7 +185,7 @@ static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, cons
 
 DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out)
 {
-    const DtOp *done = op->starts ? m->done[op->out[0]->id] : NULL;
+    const DtOp *done = op->starts || op->kind == DT_OP_LOOP ? m->done[op->out[out]->id] : NULL;
     return done ? done->out[0] : op->out[out];
 }
 
@@ -246,9 +247,9 @@ static bool dies(const DtMemory *m, uint32_t position, const DtOp *op, const DtV
     return m->last[x->id] == position && (!m->func->fused || alone);
 }
 
-static void reuse(DtMemory *m, uint32_t position, DtOp *op)
+void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op)
 {
-    for (uint32_t i = 0; i < op->n_out; i++) {
+    for (uint32_t i = 0; i < op->n_out && (op->kind == DT_OP_ALL_REDUCE || (m->fuses && is_kernel(op))); i++) {
         DtValue *out = dt_memory_result(m, op, i), *x = NULL;
         if (has_place(m, out) || (!m->reads[out->id] && m->last[out->id] != at_end))
             continue;
@@ -276,8 +277,7 @@ static void write_over(DtMemory *m)
             out->over = old;
             m->changed = true;
         }
-        if (op->kind == DT_OP_ALL_REDUCE || (m->fuses && is_kernel(op)))
-            reuse(m, i, op);
+        dt_memory_reuse(m, i, op);
     }
 }
 
@@ -308,11 +308,15 @@ static bool is_unnumbered(const DtFunc *func)
     return true;
 }
 
+/* Operands and values that the function has besides, if all products that do more are ops again: each operand may be
+ * copied. */
 static size_t count_operands(const DtFunc *func)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        n += func->ops.at[i]->n_in;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        n += op->n_in + (dt_op_is_product(op) ? op->func->n_values + count_operands(op->func) : 0);
+    }
     return n;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of pass `memory`: memory.c (what is written over what), memory_walk.c (where values lie, function
- * by function), memory_lies.c (the order of axes of temporaries), memory_copy.c (copies of operands) and
- * memory_results.c (copies of results). */
+ * by function), memory_lies.c (the order of axes of temporaries), memory_copy.c (copies of operands),
+ * memory_product.c (what a library of products does besides) and memory_results.c (copies of results). */
 #ifndef DT_PASSES_MEMORY_H
 #define DT_PASSES_MEMORY_H
 
 #include "ir/ir.h"
+#include "ir/joined.h"
 #include "ir/map.h"
 #include "ir/target.h"
 #include "ir/view.h"
@@ -44,7 +45,7 @@ typedef struct DtMemory {
     bool changed;
     uint32_t *last;            /* by value id: position of the last op that reads its memory; at the end: UINT32_MAX */
     uint32_t *reads;           /* by value id: how many operands it is */
-    DtOp **done;               /* by value id of what is started: its `done` */
+    DtOp **done;               /* by value id of what is started, also by a loop's iterations: its `done` */
     DtMemoryWish *wish;        /* by value id */
     bool *folded;              /* by value id: a `fold` reads it */
     const int64_t **at;        /* by value id: strides, by axis of the type; NULL: dense, or nowhere yet */
@@ -60,10 +61,12 @@ bool dt_memory_is_ahead(DtOpKind kind);
 
 /* memory.c: whether the result is an input of an iteration that is stacked, too: it is copied ahead of all ops. */
 bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i);
+/* Results of the op that have no place yet are written over operands that die there. */
+void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op);
 /* The store's value when the function begins; NULL: it is not read. */
 DtValue *dt_memory_param(const DtFunc *func, const DtStore *store);
 
-/* What the op makes; of communication that is started, what there is when it is done. */
+/* What the op makes; of communication that is started, by it or by iterations, what there is when it is done. */
 DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
 
 /* memory_walk.c: where the values of m's function lie once DtValue.over is known, in the order of its ops: temporaries
@@ -89,6 +92,12 @@ void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view);
 void dt_memory_copies(DtMemory *m, DtOp *op);
 /* The same of an exchange between ranks, and places its result. */
 void dt_memory_exchange(DtMemory *m, DtOp *op);
+
+/* memory_product.c: whether a library does a product that does more as its operands and results lie. */
+bool dt_memory_joins(const DtMemory *m, const DtOp *op, const DtJoinedParts *parts);
+/* Its ops, one by one: as many as its function has; op number i stands at position DT_MEMORY_INSIDE + i. */
+void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops);
+enum { DT_MEMORY_INSIDE = INT32_MAX }; /* no function is as long */
 
 /* memory_results.c: results that do not lie where they belong are copied there. */
 void dt_memory_results(DtMemory *m);

@@ -70,8 +70,9 @@ static void say_loop(const DtMemory *m, const DtOp *op)
     }
     for (uint32_t i = loop->n_carried; i < op->n_out; i++) {
         const DtType *type = body->results.at[i]->type;
-        say(call, &call->results[i], type, slice_of(m, loop, op->out[i], type));
-        call->adds[i] = call->adds[i] || adds(m, op->out[i]);
+        const DtValue *out = dt_memory_result(m, op, i);
+        say(call, &call->results[i], type, slice_of(m, loop, out, type));
+        call->adds[i] = call->adds[i] || adds(m, out);
     }
     call->loop = loop;
     call->called = true;
@@ -211,17 +212,58 @@ static void place_op(DtMemory *m, DtOp *op)
         say_call(m, op, op->func->fused);
 }
 
+static void walk_op(DtMemory *m, DtOp *op)
+{
+    if (!op->n_out || !dt_op_is_inline(op->out[0])) {
+        place_op(m, op);
+        dt_memory_copies(m, op);
+    }
+    DT_PUSH(m->func->module->arena, m->ops, op);
+}
+
+/* Places the results of a product that does more; false: no library does it as it lies. It adds to what lies there only
+ * C, and only beside sums of its operands. */
+static bool place_joined(DtMemory *m, const DtOp *op)
+{
+    const DtJoinedParts parts = dt_joined_parts(op);
+    bool *dropped = DT_NEW_ARRAY(m->arena, bool, op->n_out + 1);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const DtValue *out = op->out[i];
+        dropped[i] = adds(m, out) && !(parts.sums && op->func->results.at[i] == parts.result);
+        m->wish[out->id].drops = m->wish[out->id].drops || dropped[i];
+        place_result(m, op, i);
+    }
+    const bool joins = dt_memory_joins(m, op, &parts);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (dropped[i] && joins)
+            dt_memory_drop(m, op->out[i]);
+        else if (dropped[i])
+            m->wish[op->out[i]->id].drops = false;
+    return joins;
+}
+
+static void walk_parts(DtMemory *m, DtOp *op)
+{
+    const uint32_t n = op->func->ops.n;
+    DtOp **parts = DT_NEW_ARRAY(m->arena, DtOp *, n + 1);
+    dt_memory_part(m, op, parts);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dt_op_is_inline(parts[i]->out[0]))
+            dt_memory_reuse(m, DT_MEMORY_INSIDE + i, parts[i]);
+        walk_op(m, parts[i]);
+    }
+}
+
 void dt_memory_walk(DtMemory *m)
 {
     for (uint32_t i = 0; i < m->func->inputs.n; i++)
         m->at[m->func->inputs.at[i]->id] = m->call->inputs[i];
     for (uint32_t i = 0; i < m->func->ops.n; i++) {
         DtOp *op = m->func->ops.at[i];
-        if (!op->n_out || !dt_op_is_inline(op->out[0])) {
-            place_op(m, op);
-            dt_memory_copies(m, op);
-        }
-        DT_PUSH(m->func->module->arena, m->ops, op);
+        if (dt_op_is_product(op) && !place_joined(m, op))
+            walk_parts(m, op);
+        else
+            walk_op(m, op);
     }
     if (m->ops.n == m->func->ops.n)
         return;

@@ -261,6 +261,12 @@ Test(golden, order_carry_ahead)
  * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.
  * An update, of which one store is still read when its next value is there. */
 Test(golden, memory) { check_pass("memory_before", "memory", dt_pass_memory, &(DtPassContext){0}); }
+/* A product that adds a matrix whose rows its library takes, one whose rows it does not take, and one that gives a sum
+ * of its operand, too, which is not added to what lies there. */
+Test(golden, memory_product)
+{
+    check_pass("memory_product_before", "memory_product", dt_pass_memory, &(DtPassContext){.target = DT_TARGET_CUDA});
+}
 
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }

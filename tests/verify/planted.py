@@ -33,6 +33,7 @@ SAID = (  # words of dtc
     ("certificate", "the layout is not proved"), ("plan", "the plan is not proved"),
     ("verify", "NOT equal to the serial"), ("verify", "program itself is WRONG"),
     ("machine", "NOT equal to the interpreter"), ("abort", "internal error"), ("abort", "no end"), ("abort", "abort"))
+BEHIND = ("codegen/", "passes/lower/", "ir/view.c", "ir/graph.c", "ir/joined.c")  # the text that is compared here
 OUTSIDE = ("expand.c", "stage_ranges.c", "ring", "relay", "zigzag", "inline.c", "cse.c", "widen.c", "narrow.c", "optimizer.c", "differentiate.c", "reverse.c", "vjp_")
 
 
@@ -84,8 +85,8 @@ def run(*command):
     return subprocess.CompletedProcess(command, -1, "", "no end") if done.returncode == -signal.SIGXCPU else done
 
 
-def text_of(dtc, path, stage):
-    done = run(dtc, path, "--data=synthetic", "--print-after=" + stage)
+def text_of(dtc, path, stage, options=()):
+    done = run(dtc, path, "--data=synthetic", "--print-after=" + stage, *options)
     return done.stdout if done.returncode == 0 else None, done
 
 
@@ -107,32 +108,33 @@ class Case:
     def __init__(self, tools, folder, name):
         self.tools, self.folder = tools, folder
         self.path = write(folder, name.replace(" ", "-") + ".dsl", planted_bugs.CASES[name]())
-        self.final = text_of(tools[0], self.path, "expand")[0]
+        self.options = planted_bugs.OPTIONS.get(name, [])
+        self.final, done = text_of(tools[0], self.path, "expand", self.options)
         if not self.final:
-            sys.exit("%s does not compile: %s" % (name, text_of(tools[0], self.path, "expand")[1].stderr[-1000:]))
+            sys.exit("%s does not compile: %s" % (name, done.stderr[-1000:]))
 
     def differs(self, wrong, file):
         """Whether ranks compute something else, as far as the tools given can tell; None: the bug changes nothing."""
-        final, _ = text_of(wrong, self.path, "expand")
-        if file.startswith(("codegen/", "passes/lower/", "ir/view.c", "ir/graph.c")):  # behind the text that is compared below
+        final, _ = text_of(wrong, self.path, "expand", self.options)
+        if file.startswith(BEHIND):
             return True if self.plan(wrong) != self.plan(self.tools[0]) else None
         if final == self.final:
             return None
         if final is None or any(part in os.path.basename(file) for part in OUTSIDE):
             return True
-        placed = write(self.folder, "placed.ir", text_of(wrong, self.path, "reduce")[0])
+        placed = write(self.folder, "placed.ir", text_of(wrong, self.path, "reduce", self.options)[0])
         return said_of(self.tools[1], self.path, placed) == "differs"
 
     def plan(self, dtc):
         path = os.path.join(self.folder, "plan")
-        if run(dtc, self.path, "--data=synthetic", "--no-kernels", "-o", path).returncode:
+        if run(dtc, self.path, "--data=synthetic", "--no-kernels", "-o", path, *self.options).returncode:
             return None
         with open(path, "rb") as file:
             return file.read()
 
     def found_by(self, wrong):
         for options in (["--no-kernels"], []):
-            done = run(wrong, self.path, "--data=synthetic", "--verify", *options)
+            done = run(wrong, self.path, "--data=synthetic", "--verify", *self.options, *options)
             said = done.stdout + done.stderr
             found = next((by for by, words in SAID if words in said), "nothing" if done.returncode == 0 else "refused")
             if found != "nothing":

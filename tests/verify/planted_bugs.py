@@ -173,6 +173,9 @@ CASES.update({
                                "zero 3 on outer (bucket = 1KiB)\nzero 1 on data"),
     "late": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2"),
     "late cut": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 1 on data"),
+    "joined": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2", "batch=8 seq=4 vocab=16 layers=2 "
+                            "embed=8 heads=2 head=4 ffn=8", "bert"),
+    "apart": lambda: open("tests/passes/programs/padded_halo.dsl").read(),
     "rings of stages": lambda: open("tests/passes/programs/rings_beside.dsl").read(),
     "ahead": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 3 on data (prefetch = 1)"),
     "two levels": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nzero 2 on data\n"
@@ -192,6 +195,8 @@ CASES.update({
     "narrow": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nmicro batch = 2",
                             more="  precision = %s\n" % MASTER),
 })
+
+OPTIONS = {"joined": ["--epilogues=all"], "apart": ["--epilogues=all"]}  # of dtc
 
 BUGS = [
     # ---- widen, narrow ----
@@ -480,6 +485,17 @@ BUGS = [
      ["zoo", "turned"], "plan"),
     ("an exchange is told to write where it cannot", "passes/lower/memory_copy.c",
      "    if (!lands && !op->late)\n        dt_memory_drop(m, out);\n", "", ["two levels", "zero 3"], "abort"),
+    ("a library adds the sum of an operand to what lies there", "passes/lower/memory_walk.c",
+     "        dropped[i] = adds(m, out) && !(parts.sums && op->func->results.at[i] == parts.result);\n",
+     "        dropped[i] = false;\n", ["joined"], "plan"),
+    ("a library is said to take whatever lies there", "passes/lower/memory_walk.c",
+     "        if (dt_op_is_product(op) && !place_joined(m, op))\n",
+     "        if (dt_op_is_product(op) && !place_joined(m, op) && !op->n_out)\n", ["apart"], "abort"),
+    ("a sum of rows is read as one of columns", "ir/joined.c",
+     "(parts->vector->op->in[0] == parts->dot->in[0]) != p->swapped;",
+     "(parts->vector->op->in[0] == parts->dot->in[0]) == p->swapped;", ["joined"], "plan"),
+    ("ops of a product change what they read again", "passes/lower/memory_product.c",
+     "                out->over = NULL; /* others of the ops may read it later */", "                (void)0;", ["apart"], "abort"),
     ("rows of a matrix overlap", "ir/view.c",
      "        stride = lies->row && i == lies->first ? lies->row : stride * view.extent[d];",
      "        stride = lies->row && i == lies->first ? lies->row / 2 : stride * view.extent[d];", ["crooked"], "plan"),

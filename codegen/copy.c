@@ -63,6 +63,13 @@ void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate
 
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value)
 {
+    if (!e->scope->func->fused && !dt_place_find(e, value))
+        DT_BUG("value %u of `%s` is read from memory and lies nowhere", value->id, e->scope->func->name);
+    return dt_copy_settle(e, value);
+}
+
+DtPlace *dt_copy_settle(DtEmit *e, DtValue *value)
+{
     DtPlace *place = dt_place_find(e, value);
     if (place)
         return place;

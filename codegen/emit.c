@@ -222,7 +222,7 @@ static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtW
     if (tiles && !dt_attend_emit(e, op, inner))
         return false;
     for (uint32_t i = 0; !tiles && i < op->n_in; i++)
-        inner->places[func->inputs.at[i]->id] = *dt_copy_require(e, op->in[i]);
+        inner->places[func->inputs.at[i]->id] = *(op->func->fused ? dt_copy_settle : dt_copy_require)(e, op->in[i]);
     if (!tiles)
         dt_note_op(e, DT_NOTE_CALL, op);
     e->scope = inner;

@@ -249,7 +249,10 @@ bool dt_scope_is_result(const DtEmit *e, const DtValue *value); /* that is still
 const DtOp *dt_scope_done(DtEmit *e, const DtValue *started); /* its `done`; NULL: it is elsewhere */
 
 /* copy.c */
-DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
+DtPlace *dt_copy_require(DtEmit *e, DtValue *value);         /* its place, of a value that an op reads from memory */
+/* The same of an operand of a function that may run in tiles, and did not, or of its ops: if it is computed wherever it
+ * is read, into memory first. Elsewhere that is a copy of the program (pass `memory`). */
+DtPlace *dt_copy_settle(DtEmit *e, DtValue *value);
 void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
 
 /* emit.c */

@@ -336,6 +336,7 @@ static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassConte
                        .done = DT_NEW_ARRAY(arena, DtOp *, n),
                        .wish = DT_NEW_ARRAY(arena, DtMemoryWish, n),
                        .folded = DT_NEW_ARRAY(arena, bool, n),
+                       .settled = DT_NEW_ARRAY(arena, DtValue *, n),
                        .at = DT_NEW_ARRAY(arena, const int64_t *, n)};
     forget(func);
     if (is_unnumbered(func))

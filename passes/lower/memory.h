@@ -48,6 +48,7 @@ typedef struct DtMemory {
     DtOp **done;               /* by value id of what is started, also by a loop's iterations: its `done` */
     DtMemoryWish *wish;        /* by value id */
     bool *folded;              /* by value id: a `fold` reads it */
+    DtValue **settled;         /* by value id of what is computed wherever it is read: its copy, or NULL */
     const int64_t **at;        /* by value id: strides, by axis of the type; NULL: dense, or nowhere yet */
     DT_VEC(DtOp *) ops;        /* those that are walked through, and copies in front of what needs them */
 } DtMemory;
@@ -88,7 +89,8 @@ void dt_memory_lies(const DtMemory *m, DtValue *value);
 /* As a view does that has no gaps. */
 void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view);
 
-/* memory_copy.c: what an op needs to lie otherwise than it does is copied in front of it; its result is placed. */
+/* memory_copy.c: what an op needs to lie otherwise than it does, or to lie anywhere, is copied in front of it; its
+ * result is placed. */
 void dt_memory_copies(DtMemory *m, DtOp *op);
 /* The same of an exchange between ranks, and places its result. */
 void dt_memory_exchange(DtMemory *m, DtOp *op);

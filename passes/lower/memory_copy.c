@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies, where an op needs what it reads to lie otherwise than it does: they are ops of the program.
+/* Copies, where an op needs what it reads to lie otherwise than it does, or to lie anywhere: they are ops of the
+ * program.
  *
  *     %3 = dot[a, b](%1, %2)                   %4 = copy(%2) lies(%4=[c, a, b])
  *                                              %3 = dot[a, b](%1, %4)
  *
  *   products    operands that a library multiplies only in another order of axes, if that pays (ir/product.h)
  *   exchanges   operands that are not dense, unless blocks can be moved from where they lie (ir/blocks.h)
+ *   the rest    operands that are computed wherever they are read (dt_op_is_inline; the number of a loop's iteration)
+ *               and have to be in memory: views, exchanges, products, loops and kernels take addresses. Later ones
+ *               take that of the same copy
  *
  * Where callers disagree on how an operand lies, and in functions that may run in tiles, where blocks are multiplied,
  * the op says `copies`: it is found out for each call. */
@@ -14,8 +18,8 @@
 #include "ir/blocks.h"
 #include "ir/product.h"
 
-/* A copy in front of op, for it alone, that lies as view says; view NULL: dense. */
-static void copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *view)
+/* A copy in front of op that lies as view says, view NULL: dense; the operand is it from then on. */
+static DtValue *copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *view)
 {
     DtBuilder b = {.func = m->func, .span = op->span, .path = op->path};
     DtValue *copy = dt_graph_copied(&b, op->in[operand]);
@@ -35,6 +39,7 @@ static void copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *
     op->in[operand] = copy;
     m->changed = true;
     DT_PUSH(m->func->module->arena, m->ops, by);
+    return copy;
 }
 
 static void straighten(DtMemory *m, DtOp *dot)
@@ -98,8 +103,41 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
         out->over = NULL;
 }
 
+/* Whether the op takes the address of an operand that is computed wherever it is read. What is joined, put into a ring
+ * buffer or carried is computed where it belongs; a call that may run in tiles computes its operands block by block. */
+static bool takes_address(const DtOp *op, uint32_t operand)
+{
+    switch (op->kind) {
+    case DT_OP_COPY:
+    case DT_OP_PACK: return false;
+    case DT_OP_CONCAT: return !op->holds;
+    case DT_OP_LOOP: return operand >= op->loop->n_carried;
+    case DT_OP_RINGBUF_PUT: return operand == 0;
+    case DT_OP_CALL: return !op->func->fused;
+    case DT_OP_DOT: return true;
+    default:
+        return dt_op_info[op->kind].op_class == DT_CLASS_COMM || dt_op_info[op->kind].op_class == DT_CLASS_STRUCT ||
+               dt_op_reads_elsewhere(op, operand);
+    }
+}
+
+/* In a function that may run in tiles it is found out by each call. */
+static void settle(DtMemory *m, DtOp *op)
+{
+    for (uint32_t i = 0; !m->func->fused && i < op->n_in; i++) {
+        DtValue **settled = &m->settled[op->in[i]->id];
+        const bool is_number = m->call->loop && op->in[i] == m->func->inputs.at[0]; /* kernels count for themselves */
+        if (!(is_number ? op->kind != DT_OP_FUSED : dt_op_is_inline(op->in[i])) || !takes_address(op, i))
+            continue;
+        if (!*settled)
+            *settled = copy_operand(m, op, i, NULL);
+        op->in[i] = *settled;
+    }
+}
+
 void dt_memory_copies(DtMemory *m, DtOp *op)
 {
     if (op->kind == DT_OP_DOT && m->fuses)
         straighten(m, op);
+    settle(m, op);
 }

@@ -261,6 +261,11 @@ Test(golden, order_carry_ahead)
  * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.
  * An update, of which one store is still read when its next value is there. */
 Test(golden, memory) { check_pass("memory_before", "memory", dt_pass_memory, &(DtPassContext){0}); }
+/* What kernels compute wherever they read it is in memory where an op takes an address: once, however many do. */
+Test(golden, memory_positions)
+{
+    check_pass("memory_positions_before", "memory_positions", dt_pass_memory, &(DtPassContext){0});
+}
 /* A product that adds a matrix whose rows its library takes, one whose rows it does not take, and one that gives a sum
  * of its operand, too, which is not added to what lies there. */
 Test(golden, memory_product)

@@ -176,6 +176,8 @@ CASES.update({
     "joined": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2", "batch=8 seq=4 vocab=16 layers=2 "
                             "embed=8 heads=2 head=4 ffn=8", "bert"),
     "apart": lambda: open("tests/passes/programs/padded_halo.dsl").read(),
+    "outer number": lambda: open("tests/passes/programs/outer_number.dsl").read(),
+    "renamed positions": lambda: open("tests/passes/programs/attend_renamed.dsl").read(),
     "rings of stages": lambda: open("tests/passes/programs/rings_beside.dsl").read(),
     "ahead": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 3 on data (prefetch = 1)"),
     "two levels": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nzero 2 on data\n"
@@ -485,6 +487,11 @@ BUGS = [
      ["zoo", "turned"], "plan"),
     ("an exchange is told to write where it cannot", "passes/lower/memory_copy.c",
      "    if (!lands && !op->late)\n        dt_memory_drop(m, out);\n", "", ["two levels", "zero 3"], "abort"),
+    ("a view of what no memory holds", "passes/lower/memory_copy.c",
+     "               dt_op_reads_elsewhere(op, operand);", "               false;", ["renamed positions"], "abort"),
+    ("the number of an iteration is in no memory", "passes/lower/memory_copy.c",
+     "        const bool is_number = m->call->loop && op->in[i] == m->func->inputs.at[0];",
+     "        const bool is_number = m->call->loop && op->in[i] == m->func->results.at[0];", ["outer number"], "abort"),
     ("a library adds the sum of an operand to what lies there", "passes/lower/memory_walk.c",
      "        dropped[i] = adds(m, out) && !(parts.sums && op->func->results.at[i] == parts.result);\n",
      "        dropped[i] = false;\n", ["joined"], "plan"),

@@ -4,17 +4,6 @@
 
 #include "base/bug.h"
 
-/* To a place that shares memory with where the value lies, in another order: through memory of its own. */
-static void copy_through(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
-{
-    const DtPlace before = *dt_place_find(e, value),
-                  between = dt_place_temporary(e, value->type, value->name);
-    dt_copy_value(e, value, &between, false);
-    dt_place_set(e, value, between);
-    dt_copy_value(e, value, to, accumulate);
-    dt_place_set(e, value, before);
-}
-
 /* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. A value that lies in
  * a wider dtype than its own is rounded on the way. */
 void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
@@ -58,7 +47,7 @@ void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate
     const bool done = dt_launch_kernel(e, ops, 1, &output, 1);
     e->copied = NULL;
     if (!done)
-        copy_through(e, value, to, accumulate);
+        DT_BUG("a copy of value %u of `%s` would overwrite what it reads", value->id, e->scope->func->name);
 }
 
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value)

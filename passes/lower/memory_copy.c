@@ -7,6 +7,8 @@
  *
  *   products    operands that a library multiplies only in another order of axes, if that pays (ir/product.h)
  *   exchanges   operands that are not dense, unless blocks can be moved from where they lie (ir/blocks.h)
+ *   packs       a value that lies in one part of a stacked bucket and goes to another, too: the parts of all iterations
+ *               lie between each other
  *   the rest    operands that are computed wherever they are read (dt_op_is_inline; the number of a loop's iteration)
  *               and have to be in memory: views, exchanges, products, loops and kernels take addresses. Later ones
  *               take that of the same copy
@@ -103,6 +105,17 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
         out->over = NULL;
 }
 
+static void part_again(DtMemory *m, DtOp *pack)
+{
+    for (uint32_t i = 0; i < pack->n_in && pack->n_axes && pack->holds; i++) {
+        bool again = false;
+        for (uint32_t k = 0; k < pack->n_in; k++)
+            again = again || (pack->holds[k] && !pack->holds[i] && dt_op_viewed(pack->in[i]) == pack->in[k]);
+        if (again)
+            copy_operand(m, pack, i, NULL);
+    }
+}
+
 /* Whether the op takes the address of an operand that is computed wherever it is read. What is joined, put into a ring
  * buffer or carried is computed where it belongs; a call that may run in tiles computes its operands block by block. */
 static bool takes_address(const DtOp *op, uint32_t operand)
@@ -139,5 +152,7 @@ void dt_memory_copies(DtMemory *m, DtOp *op)
 {
     if (op->kind == DT_OP_DOT && m->fuses)
         straighten(m, op);
+    if (op->kind == DT_OP_PACK)
+        part_again(m, op);
     settle(m, op);
 }

@@ -266,6 +266,9 @@ Test(golden, memory_positions)
 {
     check_pass("memory_positions_before", "memory_positions", dt_pass_memory, &(DtPassContext){0});
 }
+/* A sum over ranks that is started is written over its term, unless something else reads that meanwhile. What goes to
+ * two parts of a stacked bucket lies in one of them and is copied for the other. */
+Test(golden, memory_twice) { check_pass("memory_twice_before", "memory_twice", dt_pass_memory, &(DtPassContext){0}); }
 /* A product that adds a matrix whose rows its library takes, one whose rows it does not take, and one that gives a sum
  * of its operand, too, which is not added to what lies there. */
 Test(golden, memory_product)

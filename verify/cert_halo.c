@@ -282,18 +282,13 @@ static bool may_be(const CertNode *node, const CertShape *shape)
            node->shape == shape;
 }
 
-/* The window or fold of the source that the number says, or else one that the serial program takes of it. */
+/* The window or fold of the source that the number says. */
 static CertNode *find_whole(const Halo *h, const CertShape *shape, uint32_t number)
 {
     uint32_t tried = 0;
     for (const CertMeaning *m = dt_certstep_numbered(h->state, number); m && tried < MOST_TRIED; m = m->next)
         if (may_be(m->node, shape) && tried++ < MOST_TRIED && is_whole(h, m->node))
             return m->node;
-    for (uint32_t i = 0; h->source->note && i < h->source->note->users.n && tried < MOST_TRIED; i++) {
-        CertNode *user = h->source->note->users.at[i];
-        if (may_be(user, shape) && tried++ < MOST_TRIED && is_whole(h, user))
-            return user;
-    }
     return NULL;
 }
 

@@ -220,13 +220,6 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
                                                                     .lo = some ? lo : 0,
                                                                     .hi = some ? hi : 0,
                                                                     .over = some ? in[0].loop : NULL});
-        const CertNote *note = member->note;
-        for (uint32_t k = 0; !zero && note && k < note->users.n; k++) {
-            CertNode *s = note->users.at[k];
-            if (s->kind == op->kind && s->attributes == terms[i]->attributes && s->lo == terms[i]->lo &&
-                s->hi == terms[i]->hi && s->over == terms[i]->over && s->shape == shape)
-                terms[i] = s;
-        }
     }
     out->node = dt_certpack_sum(state, shape, n, terms);
     return true;

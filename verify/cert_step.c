@@ -122,17 +122,6 @@ static bool is_view(const CertNode *parts)
     return dt_cert_is(parts->kind, "relabel") || dt_cert_is(parts->kind, "expand");
 }
 
-static void use(CertState *state, CertNode *node)
-{
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        uint32_t k = 0;
-        while (k < i && node->in[k] != node->in[i])
-            k++;
-        if (k == i)
-            DT_PUSH(state->arena, dt_certstep_note(state, node->in[i])->users, node);
-    }
-}
-
 /* What node is known to be. */
 static CertNode *known_as(CertNode *node) { return node->to ? node->to : node; }
 
@@ -298,14 +287,6 @@ CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape
         .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = in, .index = index};
     CertNode *node = dt_cert_is(op->kind, "add") ? one_of(&parts) : NULL;
     node = node ? node : serial_of(state, &parts);
-    for (uint32_t i = 0; i < op->n_in && !node; i++) {
-        const CertNote *note = in[i]->note;
-        for (uint32_t k = 0; note && k < note->users.n; k++) {
-            uint32_t but;
-            if (fits(state, &parts, note->users.at[k], &but) && but == parts.n_in)
-                return note->users.at[k];
-        }
-    }
     if (!node && dt_cert_is(op->kind, "cast"))
         return cast(state, shape, in[0], 0);
     return node ? node : dt_certnode_make(state->nodes, parts);
@@ -363,11 +344,8 @@ static CertNode *serial_node(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *node = one_of(&parts);
     node = node ? node : before_widening(&parts);
-    const uint32_t before = dt_certnode_count(state->nodes);
     if (!node)
         node = dt_certnode_make(state->nodes, parts);
-    if (node->id > before)
-        use(state, node);
     dt_certstep_number(state, number, node);
     return node;
 }

@@ -343,7 +343,6 @@ typedef struct CertCarried {
 typedef struct CertNote {
     const CertCarried *loop;  /* of what a loop carries, */
     uint32_t carried;         /* number in it */
-    DT_VEC(CertNode *) users; /* of the serial program */
 } CertNote;
 
 /* Nodes with one number: a function may be called, and a body belong to a loop, several times. */

@@ -394,6 +394,8 @@ bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_
 bool dt_exchange_emit(DtEmit *e, const DtOp *op);
 void dt_exchange_turn(DtEmit *e, const DtOp *turn);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
+/* The last instruction is of a message that is started, or waits for it, under this event, a new one if it is 0. */
+void dt_exchange_message(DtEmit *e, uint32_t *event);
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 
 /* ringbuf.c: ops of `when`, of counters and ring buffers; false if op is none. claim: before a function is emitted,

@@ -199,6 +199,13 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
         set_event(e, ring_event(e, NULL, place_among(e->scope->func, put), slots_of(put->out[0]->type)), 1);
 }
 
+void dt_exchange_message(DtEmit *e, uint32_t *event)
+{
+    if (!*event)
+        *event = 1 + take_events(e, e->events_taken.n, 1);
+    set_event(e, *event - 1, 0);
+}
+
 static void push_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
 {
     dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, done);

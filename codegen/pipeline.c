@@ -49,6 +49,7 @@ struct DtPipelineEmit {
     DT_VEC(Named) named;
     int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
+    uint32_t *events;    /* by channel of the plan, of its receiving, its sending end: 1 + the event; 0: none yet */
     bool *is_called;     /* by entry of the module: by the stage, in the run */
     uint32_t *called;    /* by entry of the module: the entry of the plan that it is */
     DtSlots slots;
@@ -112,6 +113,7 @@ static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
             const char *name = dt_pipeline_slot_path(e->module->pipeline, store->path, channel->to);
             DtPlanChannel record = {.name = dt_write_str(e->plan, name), .from = channel->from, .to = channel->to,
                                     .slots = (uint32_t)channel->slots, .bytes = dt_place_bytes(e, store->type),
+                                    .direct = run->direct,
                                     .span = dt_finish_span(e, store->span, NULL, store->path)};
             DT_PUSH(e->plan->arena, e->plan->channels, record);
         }
@@ -119,19 +121,39 @@ static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
     return first;
 }
 
+static void set_text(DtEmit *e, const DtStore *store)
+{
+    DtItem *item = &e->items.at[e->items.n - 1];
+    item->span = store->span;
+    item->text = store->path;
+}
+
+static void emit_done(DtEmit *e, const DtPipelineRun *run, const DtAction *action)
+{
+    const DtChannel *channel = &run->channels.at[action->unit];
+    for (uint32_t i = 0; i < channel->stores.n; i++) {
+        const uint32_t number = e->pipeline->channels[action->unit] + i;
+        dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, NULL);
+        dt_exchange_message(e, &e->pipeline->events[2 * number + dt_pipeline_is_send(action->kind)]);
+        set_text(e, channel->stores.at[i]);
+    }
+}
+
 static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *action)
 {
     const DtChannel *channel = &run->channels.at[action->unit];
-    bool sends = action->kind == DT_ACTION_SEND;
+    const bool sends = dt_pipeline_is_send(action->kind), starts = action->kind >= DT_ACTION_START_SEND;
     for (uint32_t i = 0; i < channel->stores.n; i++) {
         const DtStore *to = channel->stores.at[i], *store = sends ? dt_pipeline_source(channel, to) : to;
         DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends), {.kind = DT_ARG_INTEGER, .reg = {1}}};
-        dt_inst_add(e, sends ? DT_INST_SEND : DT_INST_RECV, e->pipeline->channels[action->unit] + i, 2, args, NULL);
+        const uint32_t number = e->pipeline->channels[action->unit] + i;
+        dt_inst_add(e, sends ? DT_INST_SEND : DT_INST_RECV, number, 2, args, NULL);
+        if (starts)
+            dt_exchange_message(e, &e->pipeline->events[2 * number + sends]);
         DtItem *item = &e->items.at[e->items.n - 1];
         item->inst.dtype = (uint16_t)store->type->dtype;
         item->inst.count = dt_type_local_elements(store->type, &e->module->mesh);
-        item->span = to->span;
-        item->text = to->path;
+        set_text(e, to);
         dt_note_store(e, DT_NOTE_MOVE, to);
     }
 }
@@ -170,8 +192,12 @@ static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
 
 static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *action, int64_t step, Flow *flow)
 {
+    if (action->kind == DT_ACTION_DONE_SEND || action->kind == DT_ACTION_DONE_RECV) {
+        emit_done(e, run, action);
+        return;
+    }
     set_micro(e, flow, action->micro, step);
-    if (action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV) {
+    if (action->kind > DT_ACTION_W) {
         emit_transfer(e, run, action);
         return;
     }
@@ -611,6 +637,7 @@ void dt_pipeline_emit(DtEmit *e)
     for (uint32_t r = 0; r < pipeline->runs.n; r++)
         if (is_wanted(e, &pipeline->runs.at[r]))
             channels[r] = add_channels(e, &pipeline->runs.at[r]);
+    e->pipeline->events = DT_NEW_ARRAY(e->arena, uint32_t, 2 * e->plan->channels.n + 1);
     name_scalars(e);
     for (uint32_t s = 0; s < pipeline->n_stages; s++) {
         e->stage = (int32_t)s;

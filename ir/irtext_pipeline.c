@@ -12,8 +12,9 @@
  *     }
  *   }
  *
- * stages: that of each piece. Behind the name of an entry stand those of its other forms; an action `0F3.1` calls the
- * first of these. Their number is the size of the mesh axis. */
+ * stages: that of each piece. `run grad direct`: messages need no places in transit (ir/pipeline.h). Behind the name of
+ * an entry stand those of its other forms; an action `0F3.1` calls the first of these. Their number is the size of the
+ * mesh axis. */
 #include "ir/irtext.h"
 
 #include "ir/irtext_lex.h"
@@ -58,7 +59,7 @@ static void print_run(const DtModule *module, const DtPipelineRun *run, DtText *
     const DtPipelineSchedule *pipeline = module->pipeline;
     dt_text_add(text, "  run ");
     dt_quote_add(text, dt_entry_kind_name(run->kind));
-    dt_text_add(text, " {\n");
+    dt_text_add(text, run->direct ? " direct {\n" : " {\n");
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
         print_piece(module, i, &run->pieces[i], text);
     for (uint32_t i = 0; i < run->channels.n; i++)
@@ -182,6 +183,7 @@ static bool read_run(DtIrLex *lex, DtModule *module)
     DtPipelineRun run = {.kind = of.kind};
     run.pieces = DT_NEW_ARRAY(module->arena, DtPieceEntries, pipeline->n_pieces);
     run.stages = DT_NEW_ARRAY(module->arena, DtStageActions, pipeline->n_stages);
+    run.direct = dt_irlex_take_word(lex, "direct");
     if (!dt_irlex_expect(lex, '{'))
         return false;
     for (uint32_t i = 0; i < pipeline->n_pieces; i++) {

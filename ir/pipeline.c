@@ -14,16 +14,17 @@ enum {
     TOO_LONG = 1 << 22
 };
 
-static const char *const names[DT_ACTION_KINDS] = {"F", "B", "W", "SEND_", "RECV_"};
+static const char *const names[DT_ACTION_KINDS] = {"F", "B", "W", "SEND_", "RECV_",
+                                                   "START_SEND_", "START_RECV_", "DONE_SEND_", "DONE_RECV_"};
 
-static bool is_transfer(uint32_t kind) { return kind == DT_ACTION_SEND || kind == DT_ACTION_RECV; }
+static bool is_transfer(uint32_t kind) { return kind >= DT_ACTION_SEND; }
 
 uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action)
 {
     if (!is_transfer(action->kind))
         return action->unit;
     const DtChannel *channel = &run->channels.at[action->unit];
-    return action->kind == DT_ACTION_SEND ? channel->from_piece : channel->to_piece;
+    return dt_pipeline_is_send(action->kind) ? channel->from_piece : channel->to_piece;
 }
 
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind)
@@ -173,7 +174,7 @@ static bool find_channel(Reader *r, uint32_t kind, bool forward, uint32_t piece,
     for (uint32_t i = 0; i < r->run->channels.n; i++) {
         const DtChannel *c = &r->run->channels.at[i];
         if ((c->from_piece < c->to_piece) == forward &&
-            (kind == DT_ACTION_SEND ? c->from_piece : c->to_piece) == piece) {
+            (dt_pipeline_is_send(kind) ? c->from_piece : c->to_piece) == piece) {
             *ret_unit = i;
             return true;
         }
@@ -190,7 +191,7 @@ static bool read_action(Reader *r, DtAction *ret_action)
     while (ret_action->kind < DT_ACTION_KINDS && !take(r, names[ret_action->kind]))
         ret_action->kind++;
     if (ret_action->kind == DT_ACTION_KINDS)
-        return fail(r, "an action is F, B, W, SEND_F, SEND_B, RECV_F or RECV_B");
+        return fail(r, "an action is F, B, W, or SEND_, RECV_ of F or B, perhaps with START_ or DONE_");
     ret_action->unit = (uint32_t)piece;
     if (is_transfer(ret_action->kind)) {
         bool forward = take(r, "F");

@@ -41,7 +41,13 @@
  * step larger than the time before; epilogue. A channel has `slots` places in transit: SEND waits
  * for a free one and fills it from the sending stores' slots, RECV waits for the oldest full one,
  * copies it to the CHANNEL stores' slots of its micro-batch and frees it. Sends of a channel are in
- * the order of micro-batches, as are its receives. */
+ * the order of micro-batches, as are its receives.
+ *
+ * Behind pass `order` a message may be on its way beside other work: START_SEND begins what DONE_SEND of the same
+ * micro-batch waits for, and so does START_RECV for DONE_RECV; one at a time at each end of a channel. Until it is done
+ * nothing writes the slots that are read, and nothing touches those that are written. Ranks that do one thing at a time
+ * send where it is started and receive where it has to be done. The messages of a run that is `direct` need no places
+ * in transit: no stage waits for ever if each of them goes once both of its ends have begun. */
 #ifndef DT_IR_PIPELINE_H
 #define DT_IR_PIPELINE_H
 
@@ -55,6 +61,10 @@ typedef enum DtActionKind {
     DT_ACTION_W,    /* its gradients of parameters */
     DT_ACTION_SEND, /* channel `unit`; on the stage that it is from */
     DT_ACTION_RECV, /* channel `unit`; on the stage that it leads to */
+    DT_ACTION_START_SEND,
+    DT_ACTION_START_RECV,
+    DT_ACTION_DONE_SEND,
+    DT_ACTION_DONE_RECV,
     DT_ACTION_KINDS
 } DtActionKind;
 
@@ -93,6 +103,7 @@ typedef struct DtPipelineRun {
     DtPieceEntries *pieces;  /* n_pieces */
     DT_VEC(DtChannel) channels;
     DtStageActions *stages;  /* n_stages */
+    bool direct;             /* messages need no places in transit */
 } DtPipelineRun;
 
 struct DtPipelineSchedule {
@@ -107,6 +118,16 @@ struct DtPipelineSchedule {
 /* Where every unit of a pipeline's actions is known by its channels: the piece that an action is of
  * (a SEND: of the sending one, a RECV: of the receiving one). */
 uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
+
+/* Whether it is at the sending end of a channel. */
+static inline bool dt_pipeline_is_send(uint32_t kind)
+{
+    return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND || kind == DT_ACTION_DONE_SEND;
+}
+
+/* Whether ranks that do one thing at a time send, or receive, with it. */
+static inline bool dt_pipeline_gives(uint32_t kind) { return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND; }
+static inline bool dt_pipeline_takes(uint32_t kind) { return kind == DT_ACTION_RECV || kind == DT_ACTION_DONE_RECV; }
 
 /* The entry that an F, B or W is a call of, -1: the piece has none. */
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
@@ -145,7 +166,7 @@ static inline int64_t dt_pipeline_depth(const DtStore *store, int64_t stage)
 void dt_pipeline_unfold(DtModule *module);
 
 /* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its
- * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */
+ * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3, 0START_RECV_B4, 0DONE_RECV_B4. */
 void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, DtText *ret_text);
 
 /* The first n of the actions come `count` times in a row, each time `step` micro-batches later. */

@@ -178,13 +178,34 @@ typedef struct Seen {
     uint32_t n; /* of each list */
     int64_t *next[DT_ACTION_KINDS];
     int64_t *begin[DT_ACTION_KINDS]; /* of a turn of the period; -1: it was gone through */
+    bool *open[2];                   /* by channel: at its sending, its receiving end something is started */
 } Seen;
+
+/* The kind under which an action is counted: each message is sent once, whether it is only started or not. */
+static uint32_t counted(uint32_t kind)
+{
+    return kind == DT_ACTION_START_SEND ? DT_ACTION_SEND : kind == DT_ACTION_START_RECV ? DT_ACTION_RECV : kind;
+}
+
+static bool ends_message(uint32_t kind) { return kind == DT_ACTION_DONE_SEND || kind == DT_ACTION_DONE_RECV; }
+
+/* What is started is done before the next message of that end of the channel; false: it is not. */
+static bool check_message(const DtAction *action, Seen *seen)
+{
+    const bool done = ends_message(action->kind);
+    const uint32_t end = dt_pipeline_is_send(action->kind) ? 0 : 1;
+    bool *open = &seen->open[end][action->unit];
+    if (*open != done || (done && seen->next[end ? DT_ACTION_RECV : DT_ACTION_SEND][action->unit] != action->micro + 1))
+        return false;
+    *open = action->kind == DT_ACTION_START_SEND || action->kind == DT_ACTION_START_RECV;
+    return true;
+}
 
 static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, DtAction action,
                          Seen *seen)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
-    const bool transfer = action.kind == DT_ACTION_SEND || action.kind == DT_ACTION_RECV;
+    const bool transfer = action.kind >= DT_ACTION_SEND;
     if (action.kind >= DT_ACTION_KINDS ||
         action.unit >= (transfer ? run->channels.n : pipeline->n_pieces))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of no kind or piece",
@@ -198,7 +219,16 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
         (action.form && (transfer || action.form > entries->forms[action.kind].n)))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
                               stage, dt_entry_kind_name(run->kind), piece);
-    if (seen->next[action.kind][action.unit]++ != action.micro)
+    if (action.kind >= DT_ACTION_START_SEND && !run->direct)
+        return dt_verify_fail(v, nowhere, "run `%s` starts messages and is not direct", dt_entry_kind_name(run->kind));
+    if (transfer && !check_message(&action, seen))
+        return dt_verify_fail(v, nowhere,
+                              "stage %u of run `%s`: a message of channel %u, micro-batch %lld, begins before the last "
+                              "one is done, or ends without beginning",
+                              stage, dt_entry_kind_name(run->kind), action.unit, (long long)action.micro);
+    if (ends_message(action.kind))
+        return true;
+    if (seen->next[counted(action.kind)][action.unit]++ != action.micro)
         return dt_verify_fail(
             v, nowhere,
             "stage %u of run `%s`: an action of piece %u is for micro-batch %lld, "
@@ -226,14 +256,24 @@ static bool check_period(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
         return true;
     for (uint32_t i = 0; i < period->n; i++)
         if (period->at[i].kind < DT_ACTION_KINDS && period->at[i].unit < seen->n)
-            seen->begin[period->at[i].kind][period->at[i].unit] =
-                seen->next[period->at[i].kind][period->at[i].unit];
+            seen->begin[counted(period->at[i].kind)][period->at[i].unit] =
+                seen->next[counted(period->at[i].kind)][period->at[i].unit];
+    bool *open[2] = {DT_NEW_ARRAY(v->scratch, bool, seen->n), DT_NEW_ARRAY(v->scratch, bool, seen->n)};
+    for (int k = 0; k < 2; k++)
+        memcpy(open[k], seen->open[k], seen->n * sizeof **open);
     if (!check_list(v, run, stage, period, seen))
         return false;
+    for (int k = 0; k < 2; k++)
+        if (actions->count > 1 && memcmp(open[k], seen->open[k], seen->n * sizeof **open) != 0)
+            return dt_verify_fail(v, nowhere,
+                                  "stage %u of run `%s` starts messages in a turn that the next one does not expect",
+                                  stage, dt_entry_kind_name(run->kind));
     for (uint32_t i = 0; i < period->n; i++) {
         const DtAction *action = &period->at[i];
-        int64_t *begin = &seen->begin[action->kind][action->unit];
-        int64_t *next = &seen->next[action->kind][action->unit];
+        int64_t *begin = &seen->begin[counted(action->kind)][action->unit];
+        int64_t *next = &seen->next[counted(action->kind)][action->unit];
+        if (ends_message(action->kind))
+            continue;
         if (*begin >= 0 && *next - *begin != actions->step && actions->count > 1)
             return dt_verify_fail(v, nowhere,
                                   "stage %u of run `%s`: an action of piece %u is for micro-batch "
@@ -261,6 +301,8 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
         seen.next[k] = DT_NEW_ARRAY(v->scratch, int64_t, seen.n);
         seen.begin[k] = DT_NEW_ARRAY(v->scratch, int64_t, seen.n);
     }
+    for (int k = 0; k < 2; k++)
+        seen.open[k] = DT_NEW_ARRAY(v->scratch, bool, seen.n);
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
         if (!check_list(v, run, s, &run->stages[s].prologue, &seen) ||
             !check_period(v, run, s, &seen) ||
@@ -279,6 +321,10 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
                 dt_verify_fail(v, nowhere,
                                "run `%s` uses an end of channel %u %lld times, not %lld", dt_entry_kind_name(run->kind),
                                i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
+    for (uint32_t i = 0; i < run->channels.n; i++)
+        if (seen.open[0][i] || seen.open[1][i])
+            dt_verify_fail(v, nowhere, "run `%s` ends before a message of channel %u is done",
+                           dt_entry_kind_name(run->kind), i);
 }
 
 void dt_verify_pipeline(DtVerify *v)

@@ -346,7 +346,7 @@ static bool check_guards(const CheckInst *at)
     return true;
 }
 
-/* Its event is one of the plan's in each slot; a start is in a queue of its own. */
+/* Its event is one of the plan's in each slot; a start is in a queue of its own, that of a message in its channel's. */
 static bool check_event(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -355,8 +355,11 @@ static bool check_event(const CheckInst *at)
     if (inst->event == 0)
         return (inst->event_step == 0 && inst->kind != DT_INST_WAIT) ||
                dt_check_fail(at->check, "INST", at->index, "names no event");
-    if (!collective && inst->kind != DT_INST_WAIT)
-        return dt_check_fail(at->check, "INST", at->index, "has an event, but is no collective");
+    const bool message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+    if (!collective && !message && inst->kind != DT_INST_WAIT)
+        return dt_check_fail(at->check, "INST", at->index, "has an event, but is no collective or message");
+    if (message && (inst->event_step || (inst->ref < plan->n_channels && !plan->channels[inst->ref].direct)))
+        return dt_check_fail(at->check, "INST", at->index, "is started, but its channel is not direct");
     if (collective && inst->ref < plan->n_groups && plan->groups[inst->ref].queue == 0)
         return dt_check_fail(at->check, "INST", at->index, "is started in queue 0");
     if (inst->event_step && at->hull->unset >> DT_PLAN_REG_RINGBUF & 1)

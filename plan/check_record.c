@@ -267,6 +267,8 @@ static bool check_channels(Check *check)
             channel->bytes > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "CHAN", i, "%u slots of %lld bytes", channel->slots,
                                  (long long)channel->bytes);
+        if (channel->direct > 1)
+            return dt_check_fail(check, "CHAN", i, "direct is %u", channel->direct);
         if (!check_span(check, "CHAN", i, channel->span))
             return false;
     }

@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 15, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 16, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -85,13 +85,15 @@ typedef struct DtPlanMeshAxis { DtPlanStr name; uint32_t size; } DtPlanMeshAxis;
 typedef struct DtPlanGroup { uint32_t mask, size, queue, reserved; uint64_t stages; } DtPlanGroup;
 
 /* CHAN: values that travel from one stage to another, to the rank whose other coordinates are equal. It holds
- * `slots` messages: `send` waits for a free slot only, `recv` for the oldest message. */
+ * `slots` messages: `send` waits for a free slot only, `recv` for the oldest message. direct 1: it can do without
+ * slots, since no rank waits for ever if each message goes from buffer to buffer, once both ends have begun. Either end
+ * is a queue of its own then. */
 typedef struct DtPlanChannel {
     DtPlanStr name;           /* of the value */
     uint32_t from, to;        /* stages; may be equal */
     uint32_t slots;
     int64_t bytes;            /* of a slot: of the largest message */
-    uint32_t span, reserved;
+    uint32_t span, direct;
 } DtPlanChannel;
 
 /* AREN: memory of one rank, zeroed at start. shared: lies in the mapping that other ranks read. bytes: of the
@@ -205,10 +207,11 @@ typedef struct DtPlanArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtPlanArg;
 
-/* INST. An instruction begins when those before it have ended, but for a collective with an event: it is only started,
- * goes on in the queue of its group, behind what was started there before, and has ended for sure once a WAIT for that
- * event has. What a rank does in the order of its instructions, without queues, is the same: nothing touches what is on
- * its way, which the certificate proves.
+/* INST. An instruction begins when those before it have ended, but for a collective or message with an event: it is
+ * only started, goes on in the queue of its group, or of its end of the channel, behind what was started there before,
+ * and has ended for sure once a WAIT for that event has. What a rank does in the order of its instructions, without
+ * queues, is the same: nothing touches what is on its way, which the certificate proves. Such a rank receives where it
+ * waits: where a RECV is started, nobody need have sent.
  *
  * args: see each kind. A kernel, product, copy or zeroing may have guards: it runs where none of them is
  * negative. */
@@ -235,7 +238,7 @@ typedef struct DtPlanInst {
     uint32_t first_arg, ref, span;
     uint32_t blocks;        /* 1 + BLOK record; 0: blocks of count elements lie one after the other in member order */
     int64_t count;
-    uint32_t event;         /* collectives: 1 + number of the event, 0: it is not only started; WAIT: 1 + the event */
+    uint32_t event;         /* 1 + number of the event; of collectives and messages, 0: they are not only started */
     uint32_t event_step;    /* that number grows so much from slot to slot of a ring buffer */
 } DtPlanInst;
 

@@ -17,6 +17,13 @@ typedef struct Exec {
     int64_t reg[DT_PLAN_REGS];
 } Exec;
 
+/* A RECV that was started; the device does one thing at a time, so it is done when something waits for it. */
+struct DtPending {
+    bool is_there;
+    uint32_t inst;
+    int64_t reg[DT_PLAN_REGS]; /* when it was */
+};
+
 static int64_t value_of(const Exec *exec, uint32_t index)
 {
     const DtPlanArg *arg = &exec->rank->plan->args[index];
@@ -202,11 +209,43 @@ static bool is_due(const Exec *exec, const DtPlanInst *inst)
     return true;
 }
 
+static bool expect_message(Exec *exec, uint32_t index)
+{
+    struct DtPending *pending = &exec->rank->pending[exec->rank->plan->insts[index].event - 1];
+    if (pending->is_there)
+        return dt_rank_fail(exec->rank, DT_EXIT_FAILED, "two messages are received under one event");
+    *pending = (struct DtPending){.is_there = true, .inst = index};
+    memcpy(pending->reg, exec->reg, sizeof pending->reg);
+    return true;
+}
+
+/* What is waited for has ended, but for a message that was to be received. */
+static bool await(Exec *exec, uint32_t index)
+{
+    const DtPlanInst *inst = &exec->rank->plan->insts[index];
+    const int64_t event = inst->event - 1 + inst->event_step * exec->reg[DT_PLAN_REG_RINGBUF];
+    struct DtPending *pending = &exec->rank->pending[event];
+    if (!pending->is_there)
+        return run_watched(exec, index);
+    Exec then = {.rank = exec->rank};
+    memcpy(then.reg, pending->reg, sizeof then.reg);
+    pending->is_there = false;
+    return run_watched(&then, pending->inst);
+}
+
+static bool run_one(Exec *exec, uint32_t index)
+{
+    const DtPlanInst *inst = &exec->rank->plan->insts[index];
+    if (inst->kind == DT_INST_RECV && inst->event)
+        return expect_message(exec, index);
+    return inst->kind == DT_INST_WAIT ? await(exec, index) : run_watched(exec, index);
+}
+
 static bool run_body(Exec *exec, const DtPlanBody *body)
 {
     const DtPlanInst *insts = exec->rank->plan->insts + body->first_inst;
     for (uint32_t i = 0; i < body->n_insts; i++)
-        if (is_due(exec, &insts[i]) && !run_watched(exec, body->first_inst + i))
+        if (is_due(exec, &insts[i]) && !run_one(exec, body->first_inst + i))
             return false;
     return !dt_rank_aborted(exec->rank);
 }
@@ -267,6 +306,11 @@ static const DtPlanEntry *find_entry(const DtPlan *plan, uint32_t stage, const c
             strcmp(dt_plan_str(plan, plan->entries[e].name), name) == 0)
             return &plan->entries[e];
     return NULL;
+}
+
+void dt_exec_open(DtRank *rank)
+{
+    rank->pending = DT_NEW_ARRAY(rank->memory, struct DtPending, rank->plan->meta->events + 1);
 }
 
 bool dt_exec_has(const DtRank *rank, const char *entry)

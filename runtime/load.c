@@ -231,6 +231,7 @@ DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     rank->plan = dt_stages_expand(rank->memory, plan);
     rank->usual_ns = DT_NEW_ARRAY(rank->memory, uint64_t, plan->n_insts + 1);
     rank->readers = DT_NEW_ARRAY(rank->memory, DtData *, plan->n_readers + 1);
+    dt_exec_open(rank);
     DtStatus status = load_parts(rank, shared_fd);
     if (!dt_status_ok(&status)) {
         dt_rank_fail_status(rank, &status);

@@ -369,6 +369,7 @@ struct DtRank {
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
+    struct DtPending *pending; /* by event: a message that was started and is received where it is waited for */
     DtStatus failure;   /* first failure */
     int64_t *arg_base;  /* per argument: base plus the part of the coordinates */
     struct DtRankMap {
@@ -418,6 +419,7 @@ bool dt_scale_is_valid(const DtScale *scale);
 /* exec.c: runs an entry; false after a failure. */
 bool dt_exec_entry(DtRank *rank, const char *entry);
 bool dt_exec_has(const DtRank *rank, const char *entry);
+void dt_exec_open(DtRank *rank); /* once, before the first entry */
 
 /* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
 /* What is shown of a step or an evaluation: losses, then the metrics of the program. */

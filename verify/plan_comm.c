@@ -178,6 +178,8 @@ bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted start
     started.stamp = ++walk->clock;
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "a collective is started in a block of attention");
+    if (dt_certplan_has_message(walk, started.event))
+        return dt_certplan_fail(walk, "event %llu is a message's", (unsigned long long)started.event - 1);
     for (uint32_t i = 0; i < walk->started.n; i++)
         if (walk->started.at[i].event == started.event)
             return dt_certplan_fail(walk, "event %llu is still waited for", (unsigned long long)started.event - 1);
@@ -189,6 +191,10 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
 {
     if (walk->tiles.open || walk->guard)
         return dt_certplan_fail(walk, "a wait is out of place");
+    if (dt_certplan_is_message(walk, inst))
+        return dt_certplan_came(walk);
+    if (dt_certplan_has_message(walk, event_of(walk, inst)))
+        return dt_certplan_fail(walk, "a wait is for a message in some slot");
     for (uint32_t i = 0; i < walk->started.n; i++) {
         const PlanStarted started = walk->started.at[i];
         if (started.event != event_of(walk, inst))

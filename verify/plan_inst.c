@@ -643,7 +643,7 @@ static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
     if (walk->back ? kind != DT_NOTE_DO || inst->guards : walk->guard && kind != DT_NOTE_PART)
         return dt_certplan_fail(walk, "what a guard lets run is no gather ahead");
-    if (inst->event && kind != DT_NOTE_DO && kind != DT_NOTE_PART)
+    if (inst->event && kind != DT_NOTE_DO && kind != DT_NOTE_PART && kind != DT_NOTE_MOVE)
         return dt_certplan_fail(walk, "a sum over ranks is started, but not waited for");
     switch (kind) {
     case DT_NOTE_DO: return do_inst(walk, inst);
@@ -683,7 +683,7 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
     const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
     if (!has_addresses(walk, inst))
         return false;
-    if (walk->actions && inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV)
+    if (walk->actions && !dt_certplan_is_message(walk, inst))
         return dt_certplan_fail(walk, "what a pipeline repeats is no transfer");
     if (inst->guards && inst->kind == DT_INST_ZERO)
         return dt_certplan_fail(walk, "memory is zeroed under guards");

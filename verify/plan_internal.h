@@ -479,6 +479,10 @@ static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
 /* The collective, of which event and time are not yet known; then the WAIT for it. */
 bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted started);
 bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst);
+/* plan_pipe.c: whether it is a message, or waits for one; whether the event is one's; a WAIT that plan_run.c runs. */
+bool dt_certplan_is_message(const PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_has_message(const PlanWalk *walk, uint64_t event);
+bool dt_certplan_came(PlanWalk *walk);
 /* plan_result.c: PART, and that it has ended. */
 bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst);
 void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pipelines. An entry that is a piece of a stage was walked for any micro-batch and slot; here is what that took for
  * granted: results that pieces add to begin at zero and are summed when all are done; slots are disjoint; the rest
- * where the schedules of all stages are run (plan_run.c). Stages also meet in sums over them: each of their entries has
- * those in the order of the text, or of the scalars' records, so that the same ones meet. */
+ * where the schedules of all stages are run (plan_run.c), which is also where messages are waited for. Stages also meet
+ * in sums over them: each of their entries has those in the order of the text, or of the scalars' records, so that the
+ * same ones meet. */
 #include "verify/plan_pipe.h"
 
 #include "plan/kinds.h"
@@ -15,6 +16,18 @@ static bool pipelined(const PlanWalk *walk) { return walk->plan->meta->pipeline 
 
 /* ---- one entry ---- */
 
+static void find_messages(const DtPlan *plan, uint32_t *message)
+{
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        if (!inst->event || (inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV))
+            continue;
+        uint32_t *at = &message[inst->event];
+        const uint32_t end = 1 + 2 * inst->ref + (inst->kind == DT_INST_SEND);
+        *at = *at == 0 || *at == end ? end : (uint32_t)PLAN_MANY;
+    }
+}
+
 static struct PlanPipe *pipe_of(PlanWalk *walk)
 {
     if (walk->pipe)
@@ -24,6 +37,8 @@ static struct PlanPipe *pipe_of(PlanWalk *walk)
     pipe->by_entry = DT_NEW_ARRAY(walk->arena, Piece *, walk->plan->n_entries + 1);
     pipe->carries = DT_NEW_ARRAY(walk->arena, int, walk->plan->n_channels + 1);
     memset(pipe->carries, 0xff, (walk->plan->n_channels + 1) * sizeof *pipe->carries);
+    pipe->message = DT_NEW_ARRAY(walk->arena, uint32_t, walk->plan->meta->events + 1);
+    find_messages(walk->plan, pipe->message);
     return pipe;
 }
 
@@ -228,6 +243,23 @@ static bool has_stage(const PlanWalk *walk, int64_t store, uint32_t stage)
            dt_cert_has(&walk->program->stores.at[store], stage);
 }
 
+bool dt_certplan_is_message(const PlanWalk *walk, const DtPlanInst *inst)
+{
+    return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV ||
+           (walk->pipe && inst->kind == DT_INST_WAIT && !inst->event_step && walk->pipe->message[inst->event]);
+}
+
+bool dt_certplan_has_message(const PlanWalk *walk, uint64_t event)
+{
+    return walk->pipe && event <= walk->plan->meta->events && walk->pipe->message[event];
+}
+
+bool dt_certplan_came(PlanWalk *walk)
+{
+    walk->pipe->now->meets = true;
+    return true;
+}
+
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -259,6 +291,9 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "%s is not what moves", to->path);
     if (walk->pipe->carries[inst->ref] >= 0 && walk->pipe->carries[inst->ref] != (int)number)
         return dt_certplan_fail(walk, "channel %u carries two values", inst->ref);
+    if (inst->event && (inst->event_step || walk->pipe->message[inst->event] == (uint32_t)PLAN_MANY))
+        return dt_certplan_fail(walk, "event %u is of several messages", inst->event - 1);
+    walk->pipe->now->meets = true;
     walk->pipe->carries[inst->ref] = (int)number;
     add_slot(walk, (int)store);
     return true;

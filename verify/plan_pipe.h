@@ -73,11 +73,15 @@ struct PlanPipe {
     uint32_t n_shared;      /* metrics up to the last one of those */
     DT_VEC(Met) met;        /* in the entry that is walked */
     int *carries;           /* by channel: the store that receives, -1: not known */
+    uint32_t *message;      /* by event from 1 on: 1 + the end of a channel (2 x number, + 1: it sends) which alone
+                             * has it; 0: no message has; PLAN_MANY: several have */
     int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
     Piece **by_entry; /* by plan entry */
     struct PlanRun *run; /* plan_run.c */
     DT_VEC(Gathered) gathered;
 };
+
+enum { PLAN_MANY = UINT32_MAX };
 
 /* Whether what was gathered is written over. */
 bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *gathered);

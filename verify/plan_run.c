@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The schedules of all stages, run together: every piece runs once per micro-batch, finds in its slots what belongs to
- * that micro-batch, channels deliver what was sent, stages meet where all of them come, and none waits for ever. */
+ * that micro-batch, channels deliver what was sent, stages meet where all of them come, and none waits for ever.
+ *
+ * They are run twice. As ranks do that do one thing at a time: a message that is started is sent there, into one of its
+ * channel's places, and received where it is waited for; until it is waited for, nothing writes the slot that it
+ * leaves, and nothing touches the one that it comes to. And as ranks do with queues, in which channels that are direct
+ * have no places: a message goes once both of its ends have begun. Then only what waits for what is looked at. */
 #include "verify/plan_pipe.h"
 
 #include <string.h>
@@ -10,15 +15,26 @@ typedef struct Action {
         index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel or group */
     uint32_t micro;
     uint16_t slot[DT_PLAN_N_SLOTS];
+    uint32_t event; /* SENDS, RECEIVES: under which it is started, 0: it is not only that */
 } Action;
 enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MEETS = 128 + DT_INST_ALL_REDUCE,
+       AWAITS = 128 + DT_INST_WAIT, /* a message; index: its event */
        MOST_ACTIONS = 1 << 24, MOST_ITEMS = 1 << 27 };
 
+/* Of a channel. */
 typedef struct Queue {
     uint32_t *micro, n, first;
+    uint32_t begun[2]; /* with queues: how many messages its receiving, its sending end has begun */
+    Action open[2];    /* what each end has started and not waited for; kind 0: nothing */
 } Queue;
 
-typedef DT_VEC(int32_t) Held; /* by slot: the micro-batch that is there, -1: none */
+/* A slot. */
+enum { COMES = -2 };
+typedef struct HeldSlot {
+    int32_t micro;   /* the micro-batch that is there, -1: none, COMES: on its way here */
+    uint32_t leaves; /* messages that are on their way from here */
+} HeldSlot;
+typedef DT_VEC(HeldSlot) Held; /* by slot */
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
@@ -35,10 +51,18 @@ typedef struct Course {
     Action now;
 } Course;
 
+/* An action between stages: a message, its end, or (meets) a sum. */
+typedef struct Step {
+    uint32_t number : 26; /* of the channel, of the group */
+    uint32_t sends : 1, starts : 1, ends : 1, meets : 1;
+} Step;
+typedef DT_VEC(Step) StepList;
+
 struct PlanRun {
     Course *courses; /* by stage */
     Queue *queues;   /* by channel */
     Held *held;      /* by store, on each stage */
+    StepList *steps; /* by stage: its actions between stages, for ranks with queues */
     uint8_t **left; /* by stage: which of what was gathered for other pieces is there; NULL: none yet */
 };
 
@@ -50,12 +74,13 @@ static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t v
            dt_certplan_fail(walk, "slot %lld", (long long)value);
 }
 
-static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index)
+static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index, uint32_t event)
 {
     Action *action = &course->now;
     if (course->reg[0] < 0 || course->reg[0] > INT32_MAX || index > 0xffffff)
         return dt_certplan_fail(walk, "action %u of micro-batch %lld", index, (long long)course->reg[0]);
-    *action = (Action){.kind = kind & 255, .index = index & 0xffffff, .micro = (uint32_t)course->reg[0]};
+    *action = (Action){.kind = kind & 255, .index = index & 0xffffff, .micro = (uint32_t)course->reg[0],
+                       .event = event};
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
         action->slot[g] = (uint16_t)course->reg[DT_PLAN_REG_SLOTS + g];
     return ++course->n <= MOST_ACTIONS ||
@@ -84,9 +109,10 @@ static bool set_by(PlanWalk *walk, Course *course, const DtPlanSchedule *item)
 }
 
 /* It waits for, or sends to, other stages. */
-static bool is_between(const DtPlan *plan, const DtPlanInst *inst)
+static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
 {
-    return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV ||
+    const DtPlan *plan = walk->plan;
+    return dt_certplan_is_message(walk, inst) ||
            (inst->kind == DT_INST_ALL_REDUCE && plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
 }
 
@@ -108,13 +134,14 @@ static bool go_on(PlanWalk *walk, Course *course)
             good = end_iteration(walk, course);
         } else if (item->kind == DT_SCHED_CALL) {
             course->at++;
-            return act(walk, course, DT_SCHED_CALL, item->body);
+            return act(walk, course, DT_SCHED_CALL, item->body, 0);
         } else if (item->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[item->body];
             while (course->inst < body->n_insts) {
                 const DtPlanInst *inst = &plan->insts[body->first_inst + course->inst++];
-                if (is_between(plan, inst))
-                    return act(walk, course, 128u + inst->kind, inst->ref);
+                if (is_between(walk, inst))
+                    return act(walk, course, 128u + inst->kind, inst->kind == DT_INST_WAIT ? inst->event : inst->ref,
+                               inst->event);
             }
             course->inst = 0;
         }
@@ -123,13 +150,13 @@ static bool go_on(PlanWalk *walk, Course *course)
 }
 
 /* The slot of the store at this place that the registers say. */
-static int32_t *slot_at(PlanWalk *walk, uint32_t place, const Action *action)
+static HeldSlot *slot_at(PlanWalk *walk, uint32_t place, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
     Held *held = &pipe->run->held[place];
     uint32_t slot = pipe->places[place] ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS] : 0;
     while (held->n <= slot)
-        DT_PUSH(walk->arena, *held, -1);
+        DT_PUSH(walk->arena, *held, ((HeldSlot){.micro = -1}));
     return &held->at[slot];
 }
 
@@ -170,6 +197,16 @@ static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
     return true;
 }
 
+/* The slot gets a micro-batch, or (COMES) is about to. */
+static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
+{
+    if (slot->leaves || slot->micro == COMES)
+        return dt_certplan_fail(walk, "%s is written while a message is on its way %s that slot", path,
+                                slot->leaves ? "from" : "to");
+    slot->micro = (int32_t)micro;
+    return true;
+}
+
 static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
 {
     const Action *action = &course->now;
@@ -179,11 +216,14 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
         list_slots(walk, piece);
     piece->listed = true;
     for (uint32_t i = 0; i < piece->reads.n; i++)
-        if (*slot_at(walk, piece->reads.at[i].place, action) != (int32_t)action->micro)
+        if (slot_at(walk, piece->reads.at[i].place, action)->micro != (int32_t)action->micro)
             return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another", piece->of->name, action->micro,
                                     walk->program->stores.at[piece->reads.at[i].store].path);
-    for (uint32_t i = 0; i < piece->writes.n; i++)
-        *slot_at(walk, piece->writes.at[i].place, action) = (int32_t)action->micro;
+    for (uint32_t i = 0; i < piece->writes.n; i++) {
+        const Slot *slot = &piece->writes.at[i];
+        if (!put(walk, slot_at(walk, slot->place, action), walk->program->stores.at[slot->store].path, action->micro))
+            return false;
+    }
     if (!piece->main->ran)
         piece->main->ran = DT_NEW_ARRAY(walk->arena, uint8_t, dt_certplan_n_micro(walk));
     if (action->micro >= dt_certplan_n_micro(walk) || piece->main->ran[action->micro]++)
@@ -194,33 +234,99 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
 
 typedef enum Outcome { DONE, WAITS, WRONG } Outcome;
 
-static Outcome send(PlanWalk *walk, Queue *queue, uint32_t slots, const char *path, int32_t *slot,
-                    uint32_t micro)
+/* What a SEND, a RECV, or the end of either, is of. */
+typedef struct Message {
+    const Action *action;
+    const DtPlanChannel *channel;
+    Queue *queue;
+    HeldSlot *slot;
+    const char *path;
+    bool sends;
+} Message;
+
+static Outcome send(PlanWalk *walk, const Message *m)
 {
-    if (queue->n == slots)
+    Queue *queue = m->queue;
+    if (queue->n == m->channel->slots)
         return WAITS;
-    if (*slot != (int32_t)micro) {
-        dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path, micro);
+    if (m->slot->micro != (int32_t)m->action->micro) {
+        dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", m->path, m->action->micro);
         return WRONG;
     }
-    queue->micro[(queue->first + queue->n++) % slots] = micro;
+    queue->micro[(queue->first + queue->n++) % m->channel->slots] = m->action->micro;
+    m->slot->leaves += m->action->event != 0;
     return DONE;
 }
 
-static Outcome receive(PlanWalk *walk, Queue *queue, uint32_t slots, const char *path, int32_t *slot,
-                       uint32_t micro)
+static Outcome receive(PlanWalk *walk, const Message *m)
 {
+    Queue *queue = m->queue;
     if (queue->n == 0)
         return WAITS;
-    if (queue->micro[queue->first] != micro) {
-        dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", path,
-                         queue->micro[queue->first], micro);
+    if (queue->micro[queue->first] != m->action->micro) {
+        dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", m->path, queue->micro[queue->first],
+                         m->action->micro);
         return WRONG;
     }
-    queue->first = (queue->first + 1) % slots;
+    queue->first = (queue->first + 1) % m->channel->slots;
     queue->n--;
-    *slot = (int32_t)micro;
-    return DONE;
+    return put(walk, m->slot, m->path, m->action->micro) ? DONE : WRONG;
+}
+
+/* What was started has ended. */
+static Outcome end_message(PlanWalk *walk, const Message *m)
+{
+    if (m->sends) {
+        m->slot->leaves--;
+        return DONE;
+    }
+    if (m->queue->n == 0)
+        return WAITS;
+    m->slot->micro = -1;
+    return receive(walk, m);
+}
+
+static Outcome run_message(PlanWalk *walk, uint32_t stage, Course *course)
+{
+    struct PlanPipe *pipe = walk->pipe;
+    const bool ends = course->now.kind == AWAITS;
+    const uint32_t end = ends ? pipe->message[course->now.index] - 1 : 0;
+    Message m = {.sends = ends ? end & 1 : course->now.kind == SENDS};
+    const uint32_t number = ends ? end / 2 : course->now.index;
+    if (number >= walk->plan->n_channels || pipe->carries[number] < 0)
+        return WRONG;
+    m.channel = &walk->plan->channels[number];
+    m.queue = &pipe->run->queues[number];
+    Action *open = &m.queue->open[m.sends];
+    if ((m.sends ? m.channel->from : m.channel->to) != stage || (open->kind != 0) != ends ||
+        (ends && open->event != course->now.index)) {
+        dt_certplan_fail(walk, "a message of channel %u begins before the last one is waited for, or ends without "
+                         "beginning", number);
+        return WRONG;
+    }
+    m.action = ends ? open : &course->now;
+    const CertStore *to = &walk->program->stores.at[pipe->carries[number]],
+                    *store = m.sends ? &walk->program->stores.at[dt_cert_source(to, m.channel->from)] : to;
+    m.path = to->path;
+    m.slot = slot_at(walk, dt_cert_place(store, stage), m.action);
+    if (!m.queue->micro)
+        m.queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, m.channel->slots + 1);
+    const bool starts = m.action->event != 0;
+    Outcome outcome = DONE;
+    if (ends)
+        outcome = end_message(walk, &m);
+    else if (m.sends)
+        outcome = send(walk, &m);
+    else if (starts)
+        outcome = put(walk, m.slot, m.path, COMES) ? DONE : WRONG;
+    else
+        outcome = receive(walk, &m);
+    if (outcome == DONE)
+        *open = ends || !starts ? (Action){.kind = 0} : course->now;
+    if (outcome == DONE)
+        DT_PUSH(walk->arena, pipe->run->steps[stage], ((Step){.number = number, .sends = m.sends, .ends = ends,
+                                                               .starts = starts}));
+    return outcome;
 }
 
 static bool is_of(uint64_t stages, uint32_t stage) { return !stages || (stage < 64 && stages >> stage & 1); }
@@ -235,8 +341,11 @@ static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
         if (s != stage && is_of(stages, s) &&
             !(courses[s].waits && courses[s].now.kind == MEETS && courses[s].now.index == group))
             return WAITS;
-    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++) {
         courses[s].waits = courses[s].waits && !is_of(stages, s);
+        if (is_of(stages, s))
+            DT_PUSH(walk->arena, walk->pipe->run->steps[s], ((Step){.number = group, .meets = 1}));
+    }
     return is_of(stages, stage) ? DONE : WRONG;
 }
 
@@ -250,18 +359,7 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, Course *course)
     }
     if (action->kind == MEETS)
         return meet(walk, stage, action->index);
-    const DtPlanChannel *channel = &walk->plan->channels[action->index];
-    Queue *queue = &pipe->run->queues[action->index];
-    const int number = pipe->carries[action->index];
-    if (number < 0)
-        return WRONG;
-    const CertStore *to = &walk->program->stores.at[number];
-    bool sends = action->kind == SENDS;
-    const CertStore *store = sends ? &walk->program->stores.at[dt_cert_source(to, channel->from)] : to;
-    int32_t *slot = slot_at(walk, dt_cert_place(store, stage), action);
-    if (!queue->micro)
-        queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, channel->slots + 1);
-    return (sends ? send : receive)(walk, queue, channel->slots, to->path, slot, action->micro);
+    return run_message(walk, stage, course);
 }
 
 /* As far as the stage comes. DONE: to the end. */
@@ -281,6 +379,17 @@ static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *m
     }
 }
 
+/* What was sent has come, and what was started is waited for. */
+static bool is_empty(PlanWalk *walk, const char *name)
+{
+    for (uint32_t c = 0; c < walk->plan->n_channels; c++) {
+        const Queue *queue = &walk->pipe->run->queues[c];
+        if (queue->n || queue->open[0].kind || queue->open[1].kind)
+            return dt_certplan_fail(walk, "channel %u of `%s` is never emptied", c, name);
+    }
+    return true;
+}
+
 /* Runs the entries of this name on all stages. */
 static bool run_stages(PlanWalk *walk, const char *name)
 {
@@ -288,6 +397,7 @@ static bool run_stages(PlanWalk *walk, const char *name)
     const uint32_t n = dt_plan_stages(plan);
     uint32_t done = 0;
     struct PlanRun *run = walk->pipe->run = DT_NEW(walk->arena, struct PlanRun);
+    run->steps = DT_NEW_ARRAY(walk->arena, StepList, n + 1);
     run->courses = DT_NEW_ARRAY(walk->arena, Course, n + 1);
     for (uint32_t i = 0; i < plan->n_entries; i++) {
         const DtPlanEntry *entry = &plan->entries[i];
@@ -311,9 +421,82 @@ static bool run_stages(PlanWalk *walk, const char *name)
     walk->stage = n; /* of all of them */
     if (done < n)
         return dt_certplan_fail(walk, "the stages of `%s` wait for each other", name);
-    for (uint32_t c = 0; c < plan->n_channels; c++)
-        if (run->queues[c].n)
-            return dt_certplan_fail(walk, "channel %u of `%s` is never emptied", c, name);
+    return is_empty(walk, name);
+}
+
+/* ---- with queues ---- */
+
+/* A stage on its way through its steps. */
+typedef struct Drain {
+    PlanWalk *walk;
+    uint32_t *at; /* by stage: in its steps */
+    bool *begun;  /* by stage: that step has */
+    DT_VEC(uint32_t) ready; /* stages that may go on */
+} Drain;
+
+static bool is_at(const Drain *d, uint32_t stage, uint32_t group)
+{
+    const StepList *steps = &d->walk->pipe->run->steps[stage];
+    const Step *step = &steps->at[d->at[stage]];
+    return d->at[stage] < steps->n && step->meets && step->number == group;
+}
+
+/* Whether all stages of the group have come to the sum; then they go on. */
+static bool join(Drain *d, uint32_t stage, uint32_t group)
+{
+    const uint64_t stages = d->walk->plan->groups[group].stages;
+    const uint32_t n = dt_plan_stages(d->walk->plan);
+    for (uint32_t s = 0; s < n; s++)
+        if (is_of(stages, s) && !is_at(d, s, group))
+            return false;
+    for (uint32_t s = 0; s < n; s++)
+        if (is_of(stages, s) && s != stage) {
+            d->at[s]++;
+            DT_PUSH(d->walk->arena, d->ready, s);
+        }
+    return true;
+}
+
+/* Whether the stage can go on behind a message, or its end. */
+static bool pass(Drain *d, uint32_t stage, Step step)
+{
+    const DtPlanChannel *channel = &d->walk->plan->channels[step.number];
+    uint32_t *begun = d->walk->pipe->run->queues[step.number].begun, other = !step.sends, own = step.sends;
+    const uint32_t room = channel->direct || !step.sends ? 0 : channel->slots;
+    if (!step.ends && !d->begun[stage]) {
+        begun[own]++;
+        DT_PUSH(d->walk->arena, d->ready, step.sends ? channel->to : channel->from);
+    }
+    d->begun[stage] = !(step.starts && !step.ends) && begun[other] + room < begun[own];
+    return !d->begun[stage];
+}
+
+/* As far as the stage comes. */
+static void drain_stage(Drain *d, uint32_t stage)
+{
+    const StepList *steps = &d->walk->pipe->run->steps[stage];
+    while (d->at[stage] < steps->n) {
+        const Step step = steps->at[d->at[stage]];
+        if (!(step.meets ? join(d, stage, step.number) : pass(d, stage, step)))
+            return;
+        d->at[stage]++;
+    }
+}
+
+/* All stages come to their ends as ranks with queues do. */
+static bool drains(PlanWalk *walk, const char *name)
+{
+    const uint32_t n = dt_plan_stages(walk->plan);
+    Drain d = {.walk = walk, .at = DT_NEW_ARRAY(walk->arena, uint32_t, n + 1),
+               .begun = DT_NEW_ARRAY(walk->arena, bool, n + 1)};
+    for (uint32_t s = 0; s < n; s++) {
+        drain_stage(&d, s);
+        while (d.ready.n)
+            drain_stage(&d, d.ready.at[--d.ready.n]);
+    }
+    for (uint32_t s = 0; s < n; s++)
+        if (d.at[s] < walk->pipe->run->steps[s].n)
+            return dt_certplan_fail(walk, "with queues, the stages of `%s` wait for each other", name);
     return true;
 }
 
@@ -352,7 +535,8 @@ bool dt_certplan_queues(PlanWalk *walk)
         bool there = false;
         for (uint32_t e = 0; e < walk->plan->n_entries; e++)
             there = there || is(dt_plan_str(walk->plan, walk->plan->entries[e].name), names[i][0]);
-        if (there && (!run_stages(walk, names[i][0]) || (names[i][1][0] && !ran_all(walk, names[i][1], names[i][0]))))
+        if (there && (!run_stages(walk, names[i][0]) || !drains(walk, names[i][0]) ||
+                      (names[i][1][0] && !ran_all(walk, names[i][1], names[i][0]))))
             return false;
     }
     return true;

@@ -17,6 +17,7 @@ typedef struct DtSettled {
 typedef struct DtSlot {
     int64_t micro; /* whose values it holds; -1: nobody's */
     DtTensor **at;
+    bool sending;  /* by a message that was started */
 } DtSlot;
 
 /* An all_reduce over pipeline stages: what each rank gave when it last got there. */

@@ -3,7 +3,8 @@
  * any stage that can go on at a time. An action is evaluated by the ranks of its stage, of one micro-batch. A send
  * waits for a free place in its channel and a receive for a full one, so a schedule that would block shows as stages
  * that cannot go on. Slots remember whose micro-batch they hold: one that is used again too early is a problem even
- * where its values do not matter. */
+ * where its values do not matter. So is one that is written while a message that was started reads it; what was started
+ * to be received is there when it is done, and until then nothing. */
 #include "passes/check/internal.h"
 
 #include "ir/pipeline.h"
@@ -59,6 +60,16 @@ DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank)
     DtTensor **parts = held(j, store, j->micro);
     return parts && parts[rank] ? parts[rank]
                                 : dt_interp_tensor(j->arena, dt_ranks_local(store->type, j->mesh));
+}
+
+/* The slot, which a new value goes to. */
+static DtSlot *slot_to_write(DtJudge *j, const DtStore *store, int64_t micro)
+{
+    DtSlot *slot = slot_of(j, store, micro);
+    if (slot->sending)
+        dt_judge_problem(j, "micro-batch %lld writes `%s` on stage %d, whose slot is being sent", (long long)micro,
+                         store->path, store->stage);
+    return slot;
 }
 
 /* ---- sums over stages ---- */
@@ -155,7 +166,7 @@ static bool keep_slots(Staged *s, const DtEntryPoint *entry, int64_t micro, DtTe
         if (entry->func->results.at[i]->type != store->type)
             return dt_judge_problem(s->j, "entry %s leaves another type in the slots of `%s`",
                                     entry->name, store->path);
-        DtSlot *slot = slot_of(s->j, store, micro);
+        DtSlot *slot = slot_to_write(s->j, store, micro);
         slot->micro = micro;
         slot->at = DT_NEW_ARRAY(s->j->arena, DtTensor *, s->j->n);
         memcpy(slot->at, raw + i * s->j->n, sizeof *raw * s->j->n);
@@ -196,6 +207,7 @@ static bool send(Staged *s, const DtAction *action)
                        .at = DT_NEW_ARRAY(j->arena, DtTensor **, channel->stores.n)};
     for (uint32_t i = 0; i < channel->stores.n; i++) {
         DtTensor **from = held(j, channel->stores.at[i]->of, micro);
+        slot_of(j, channel->stores.at[i]->of, micro)->sending = action->kind == DT_ACTION_START_SEND;
         message.at[i] = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
         for (uint32_t rank = 0; from && rank < j->n; rank++)
             if (dt_ranks_coordinate(j->mesh, rank, s->pipeline->mesh) == channel->from)
@@ -218,8 +230,35 @@ static bool receive(Staged *s, const DtAction *action)
         dt_judge_problem(s->j, "stage %u waits for micro-batch %lld and gets %lld", channel->to,
                          (long long)micro, (long long)message->micro);
     for (uint32_t i = 0; i < channel->stores.n; i++)
-        *slot_of(s->j, channel->stores.at[i], micro) = (DtSlot){micro, message->at[i]};
+        *slot_to_write(s->j, channel->stores.at[i], micro) = (DtSlot){.micro = micro, .at = message->at[i]};
     return true;
+}
+
+/* Nothing is in its slots until it is done. */
+static bool start_receive(Staged *s, const DtAction *action)
+{
+    const DtChannel *channel = &s->run->channels.at[action->unit];
+    for (uint32_t i = 0; i < channel->stores.n; i++)
+        *slot_to_write(s->j, channel->stores.at[i], action->micro) = (DtSlot){.micro = -1};
+    return true;
+}
+
+static bool end_send(Staged *s, const DtAction *action)
+{
+    const DtChannel *channel = &s->run->channels.at[action->unit];
+    for (uint32_t i = 0; i < channel->stores.n; i++)
+        slot_of(s->j, channel->stores.at[i]->of, action->micro)->sending = false;
+    return true;
+}
+
+/* False: it has to wait. */
+static bool transfer(Staged *s, const DtAction *action)
+{
+    switch (action->kind) {
+    case DT_ACTION_START_RECV: return start_receive(s, action);
+    case DT_ACTION_DONE_SEND: return end_send(s, action);
+    default: return dt_pipeline_is_send(action->kind) ? send(s, action) : receive(s, action);
+    }
 }
 
 /* Takes a stage as far as it gets; true if that is any further than before. */
@@ -229,9 +268,7 @@ static bool advance(Staged *s, uint32_t stage)
     int64_t before = s->done[stage];
     while (s->done[stage] < dt_pipeline_count(actions) && !s->j->out->problem.len) {
         DtAction action = dt_pipeline_at(actions, s->done[stage]);
-        if (action.kind == DT_ACTION_SEND   ? !send(s, &action)
-            : action.kind == DT_ACTION_RECV ? !receive(s, &action)
-                                            : !compute(s, stage, &action))
+        if (action.kind > DT_ACTION_W ? !transfer(s, &action) : !compute(s, stage, &action))
             break;
         s->done[stage]++;
     }

@@ -24,7 +24,8 @@
  * gathers are done in the first micro-batch alone, and the last loop goes on with the first one, but for the last
  * micro-batch. In a pipeline the entries of pieces hand it to each other (order_pieces.c). Never across the update.
  *
- * Then exchanges are started and done (order_start.c).
+ * Then exchanges are started and done (order_start.c), and so are messages between stages of a pipeline
+ * (order_messages.c).
  *
  * Requires: values by their numbers (fuse). Establishes: no gather says `ahead`. Breaks: numbers of values; each says
  * which one it had (DtValue.final). */
@@ -98,16 +99,22 @@ static void write_gathers(DtModule *module)
     dt_inline_drop(module);
 }
 
-bool dt_pass_order(DtModule *module, const DtPassContext *context)
+static void order_exchanges(DtModule *module)
 {
-    (void)context;
-    if (!has_any(module, is_ordered) && !dt_order_has_late(module))
-        return false;
     for (uint32_t i = 0; i < module->funcs.n; i++)
         if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)
             dt_order_finals(module->funcs.at[i]);
     if (has_any(module, dt_order_is_ahead))
         write_gathers(module);
     dt_order_starts(module);
-    return true;
+}
+
+bool dt_pass_order(DtModule *module, const DtPassContext *context)
+{
+    (void)context;
+    const bool exchanges = has_any(module, is_ordered) || dt_order_has_late(module);
+    if (exchanges)
+        order_exchanges(module);
+    dt_order_messages(module);
+    return exchanges || module->pipeline;
 }

@@ -2,7 +2,8 @@
 /* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
  * do, order_pieces.c what the pieces of a pipeline do for each other, order_live.c knows what is alive when,
  * order_start.c writes what goes on beside other work, order_fill.c moves such work there, order_carry.c lets it go on
- * in the next iteration, order_late.c sums what micro-batches add up in the last one; order.c is the pass. */
+ * in the next iteration, order_late.c sums what micro-batches add up in the last one, order_messages.c starts what
+ * stages of a pipeline send each other; order.c is the pass. */
 #ifndef DT_PASSES_ORDER_H
 #define DT_PASSES_ORDER_H
 
@@ -111,6 +112,11 @@ uint32_t *dt_order_numbers(DtArena *arena, const DtFunc *func);
 
 /* Exchanges of all functions are started where their operands are made and done where their results are read. */
 void dt_order_starts(DtModule *module);
+
+/* ---- order_messages.c ---- */
+
+/* Messages of a pipeline's runs are started where their slots allow it, and done where they have to be. */
+void dt_order_messages(DtModule *module);
 
 /* order.c: each value says which number it has; one that says so already keeps it. */
 void dt_order_finals(DtFunc *func);

@@ -288,7 +288,7 @@ static bool is_later(const DtAction *a, const DtAction *b, int64_t step)
 static uint32_t middle(const DtActions *list)
 {
     uint32_t lo = 0, hi = list->n;
-    while (lo < list->n && list->at[lo].kind == DT_ACTION_F)
+    while (lo < list->n && list->at[lo].kind != DT_ACTION_B)
         lo++;
     if (lo == list->n)
         return list->n / 2;
@@ -335,8 +335,7 @@ static DtActions part(const DtActions *list, uint32_t from, uint32_t to)
     return (DtActions){.at = list->at + from, .n = to - from, .cap = to - from};
 }
 
-/* The list as prologue, period, epilogue: exactly the same actions. */
-static void compress(const DtActions *list, DtStageActions *ret_actions)
+void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions)
 {
     const Repeat r = find_repeat(list);
     *ret_actions = (DtStageActions){.prologue = *list};
@@ -428,7 +427,7 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
         /* `forward` stands in for every form, where that put the pieces */
         lister.there_and_back = pipeline->n_pieces > p && pipeline->stage_of[p] == p - 1 && p > 1;
         form->list(&lister);
-        compress(&lister.list, &plain);
+        dt_schedule_compress(&lister.list, &plain);
         actions->prologue = with_transfers(arena, &ends, &plain.prologue);
         actions->period = with_transfers(arena, &ends, &plain.period);
         actions->epilogue = with_transfers(arena, &ends, &plain.epilogue);

@@ -34,10 +34,13 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
 int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read);
 
 /* Runs all stages' total orders against each other as ranks do: SEND waits for a free place of its
- * channel, RECV for a full one. True if all come to their ends and no action runs before what it
+ * channel, RECV or DONE_RECV for a full one. True if all come to their ends and no action runs before what it
  * needs; else what stands still is in ret_problem. */
 bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *run,
                        DtText *ret_problem);
+
+/* The list as prologue, period, epilogue: exactly the same actions, which stay where they are in memory. */
+void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions);
 
 typedef struct DtScheduleTimes {
     const double *f, *b, *w; /* per piece; w is not read where there are no W actions */

@@ -92,6 +92,7 @@ static const char *why_not(const Drain *d, const DtAction *a)
     case DT_ACTION_W:
         return is_done(d, DT_ACTION_B, a->unit, a->micro) ? NULL : "runs before its B";
     case DT_ACTION_SEND:
+    case DT_ACTION_START_SEND:
         channel = &d->run->channels.at[a->unit];
         return is_done(d, channel->from_piece < channel->to_piece ? DT_ACTION_F : DT_ACTION_B,
                        channel->from_piece, a->micro)
@@ -103,20 +104,20 @@ static const char *why_not(const Drain *d, const DtAction *a)
 
 static bool must_wait(const Drain *d, const DtAction *a)
 {
-    if (a->kind == DT_ACTION_SEND)
+    if (dt_pipeline_gives(a->kind))
         return d->sent[a->unit] - d->received[a->unit] >= d->run->channels.at[a->unit].slots;
-    return a->kind == DT_ACTION_RECV && d->received[a->unit] >= d->sent[a->unit];
+    return dt_pipeline_takes(a->kind) && d->received[a->unit] >= d->sent[a->unit];
 }
 
 static void perform(Drain *d, const DtAction *a)
 {
-    if (a->kind == DT_ACTION_SEND) {
+    if (dt_pipeline_gives(a->kind)) {
         d->sent[a->unit]++;
-    } else if (a->kind == DT_ACTION_RECV) {
+    } else if (dt_pipeline_takes(a->kind)) {
         const DtChannel *channel = &d->run->channels.at[a->unit];
         d->received[a->unit]++;
         d->arrived[channel->from_piece < channel->to_piece ? 0 : 1][channel->to_piece]++;
-    } else {
+    } else if (a->kind <= DT_ACTION_W) {
         d->done[a->kind][a->unit]++;
     }
 }
@@ -330,7 +331,7 @@ static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
     double start = 0;
     for (walk.i++; settle(&walk); walk.i++, n++) {
         const DtAction a = action_at(&walk);
-        if (a.kind == DT_ACTION_RECV) {
+        if (dt_pipeline_takes(a.kind)) {
             const double at = arrival(c, &a);
             start = at < 0 || start < 0 ? -1 : later(start, at);
         } else if (a.kind == DT_ACTION_B && seen == 0 && a.unit != f.unit) {
@@ -338,7 +339,7 @@ static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
             seen = n + 1;
         } else if (a.kind == DT_ACTION_W && seen > 0) {
             return n + 1;
-        } else if (a.kind != DT_ACTION_SEND) {
+        } else if (a.kind <= DT_ACTION_W) {
             return seen;
         }
     }
@@ -352,9 +353,9 @@ static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double st
     const double begin = later(start, c->now[stage]), end = begin + c->times->pair;
     for (; n > 0 && settle(walk); walk->i++, n--) {
         const DtAction a = action_at(walk);
-        if (a.kind == DT_ACTION_SEND)
+        if (dt_pipeline_gives(a.kind))
             c->sent[a.unit][c->n_sent[a.unit]++] = end;
-        else if (a.kind == DT_ACTION_RECV)
+        else if (dt_pipeline_takes(a.kind))
             c->received[a.unit][c->n_received[a.unit]++] = begin;
         else if (a.kind == DT_ACTION_F || a.kind == DT_ACTION_B)
             run_slice(c, stage, &a, begin, end);
@@ -366,19 +367,19 @@ static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double st
 static bool run_action(Clock *c, Walk *walk, uint32_t stage)
 {
     const DtAction a = action_at(walk);
-    if (a.kind == DT_ACTION_SEND) {
+    if (dt_pipeline_gives(a.kind)) {
         const double place = free_place(c, &a);
         if (place < 0)
             return false;
         c->now[stage] = later(c->now[stage], place);
         c->sent[a.unit][c->n_sent[a.unit]++] = later(c->made[stage], place);
-    } else if (a.kind == DT_ACTION_RECV) {
+    } else if (dt_pipeline_takes(a.kind)) {
         const double at = arrival(c, &a);
         if (at < 0)
             return false;
         c->now[stage] = later(c->now[stage], at);
         c->received[a.unit][c->n_received[a.unit]++] = c->now[stage];
-    } else {
+    } else if (a.kind <= DT_ACTION_W) {
         double start = 0;
         const uint32_t n =
             a.kind == DT_ACTION_F && c->times->pair > 0 ? find_pair(c, *walk, &start) : 0;

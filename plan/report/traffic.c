@@ -27,6 +27,7 @@ static void add_to_sums(void *context, const DtPlanInst *inst, int64_t runs, dou
     } else if (inst->kind == DT_INST_RECV) {
         DtReportTraffic *sum = &sums->channels[inst->ref];
         sum->runs += runs;
+        sum->beside += inst->event ? runs : 0;
         sum->received += (double)runs * ranks * dt_report_received(sums->plan, inst);
     }
 }
@@ -193,8 +194,8 @@ json_t *dt_traffic_json(const DtPlan *plan)
                                                   (json_int_t)groups[g].beside, "received", groups[g].received));
     for (uint32_t c = 0; c < plan->n_channels; c++) {
         const DtReportTraffic *sum = &groups[plan->n_groups + c];
-        json_array_append_new(by_channel, json_pack("{s:I, s:f}", "runs", (json_int_t)sum->runs,
-                                                    "received", sum->received));
+        json_array_append_new(by_channel, json_pack("{s:I, s:I, s:f}", "runs", (json_int_t)sum->runs, "beside",
+                                                    (json_int_t)sum->beside, "received", sum->received));
     }
     for (uint32_t i = 0; i < rows.n; i++) {
         const DtPlanInst *inst = rows.at[i].inst;

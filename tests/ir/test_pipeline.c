@@ -238,6 +238,7 @@ static const Fault faults[] = {
     {"0F3 0SEND_F3", "0F3 0SEND_B3", "a channel that the run lacks"},
     {"0F3 0SEND_F3", "0F3 0B3", "an entry that piece 0 lacks"},
     {"0F3 0SEND_F3", "0F3 0X3", "an action is F, B, W"},
+    {"0F3 0SEND_F3", "0F3 0START_SEND_F3 0DONE_SEND_F3", "starts messages and is not direct"},
     {"0F3 0SEND_F3", "(0F3)*1+0", "one period"},
     {"0F3 0SEND_F3", "[0F3 0SEND_F3]*2+1", "runs piece 0 5 times"},
     {"0F3 0SEND_F3", "[0F3 0SEND_F3]*0+1", "after a `]` stands"},

@@ -251,6 +251,13 @@ Test(golden, order_late_cut)
 {
     check_pass("order_late_cut_before", "order_late_cut", dt_pass_order, &(DtPassContext){0});
 }
+
+/* Messages between the stages of a pipeline: of a run with W, and of a class of stages. */
+Test(golden, order_messages)
+{
+    check_pass("stage_split", "order_messages", dt_pass_order, &(DtPassContext){0});
+    check_pass("stage_class", "order_messages_class", dt_pass_order, &(DtPassContext){0});
+}
 /* In a loop that gathers ahead, such a bucket lies behind what its slots have. */
 Test(golden, order_carry_ahead)
 {

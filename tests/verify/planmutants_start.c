@@ -85,9 +85,70 @@ static bool one_slot(void)
     return any;
 }
 
+/* ---- messages ---- */
+
+/* An end of what is received, and the run of its body, with a call behind it. */
+static bool find_late(uint32_t *ret_run, uint32_t *ret_call)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan.n_schedule; i++) {
+        const DtPlanSchedule *item = &plan.schedule[i];
+        const DtPlanBody *body = &plan.bodies[item->kind == DT_SCHED_RUN ? item->body : 0];
+        bool receives = false;
+        for (uint32_t k = 0; item->kind == DT_SCHED_RUN && k < body->n_insts; k++)
+            for (uint32_t s = 0; plan.insts[body->first_inst + k].kind == DT_INST_WAIT && s < plan.n_insts; s++)
+                receives = receives || (plan.insts[s].kind == DT_INST_RECV && plan.insts[s].event &&
+                                        plan.insts[s].event == plan.insts[body->first_inst + k].event);
+        uint32_t call = i + 1;
+        while (receives && call < plan.n_schedule && plan.schedule[call].kind == DT_SCHED_SET)
+            call++;
+        if (receives && call < plan.n_schedule && plan.schedule[call].kind == DT_SCHED_CALL && below(++n) == 0)
+            *ret_run = i, *ret_call = call;
+    }
+    return n > 0;
+}
+
+/* It is waited for behind the piece in front of which it was, and which mostly reads it. */
+static bool wait_late(void)
+{
+    uint32_t run = 0, call = 0;
+    if (!find_late(&run, &call))
+        return false;
+    const DtPlanSchedule item = plan.schedule[run];
+    memmove(RECORD(schedule, DtPlanSchedule, run), &plan.schedule[run + 1], (call - run) * sizeof item);
+    *RECORD(schedule, DtPlanSchedule, call) = item;
+    return true;
+}
+
+/* A message that is started, or (ends) what waits for one. */
+static bool find_message(bool ends, uint32_t *ret_inst)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan.n_insts; i++) {
+        const DtPlanInst *inst = &plan.insts[i];
+        if (!inst->event || (inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV))
+            continue;
+        for (uint32_t k = 0; k < plan.n_insts; k++)
+            if ((ends ? plan.insts[k].kind == DT_INST_WAIT && plan.insts[k].event == inst->event : k == i) &&
+                below(++n) == 0)
+                *ret_inst = k;
+    }
+    return n > 0;
+}
+
+static bool message(void)
+{
+    uint32_t at = 0;
+    if (below(2))
+        return find_message(false, &at) && apart(at); /* nobody waits for it */
+    return find_message(true, &at) && apart(at);      /* nobody starts it */
+}
+
 bool mutant_start(void)
 {
     Started started;
+    if (plan.n_channels && below(2))
+        return message();
     if (below(8) == 0)
         return one_slot();
     if (!find_started(&started))
@@ -188,6 +249,8 @@ static bool turn_otherwise(void)
 bool mutant_event(void)
 {
     uint32_t at;
+    if (plan.n_channels && below(4) == 0)
+        return wait_late();
     if (!any_event(false, &at))
         return false;
     switch (below(8)) {

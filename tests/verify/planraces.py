@@ -57,12 +57,13 @@ class Rank:
         for to, of, other in self.started.values():
             for (arena, lo, hi), written in ranges:
                 for it, what in ((to, "result"),) + (((of, "operand"),) if written else ()):
-                    if arena == it[0] and lo < it[2] and it[1] < hi:
+                    if it and arena == it[0] and lo < it[2] and it[1] < hi:
                         raise Race("instruction %d touches the %s of %d, which is not done" % (number, what, other))
         if event and event in self.started:
             raise Race("instruction %d starts event %d, which is on its way" % (number, event))
         if event:
-            self.started[event] = ranges[0][0], ranges[-1][0], number
+            to = None if inst.get("kind") == "send" else ranges[0][0]
+            self.started[event] = to, ranges[-1][0], number
             self.n += 1
 
     def items(self, at, end):

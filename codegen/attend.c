@@ -631,6 +631,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             scope->places[g->func->inputs.at[i]->id] = *dt_copy_require(e, call->in[i]);
     dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
+    dt_concat_claim(e);
     emit_before(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
         const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT || dt_tile_is_of_region(g, i);

@@ -178,8 +178,12 @@ static void join_concat(DtMemory *m, DtOp *op)
 void dt_memory_parts(DtMemory *m)
 {
     const DtFunc *func = m->func;
-    if (func->fused)
-        return; /* it runs in tiles */
+    if (func->fused) { /* it runs in tiles, or in one kernel: what they make is told where it belongs, no more */
+        for (uint32_t i = 0; i < func->results.n; i++)
+            if (m->fuses && func->results.at[i]->op && func->results.at[i]->op->kind == DT_OP_RELABEL)
+                join_concat(m, func->results.at[i]->op);
+        return;
+    }
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->kind == DT_OP_PACK)
             join_pack(m, func->ops.at[i]);

@@ -31,6 +31,7 @@ static void add_meta(DtEmit *e)
                        .model = dt_write_str(e->plan, model_name(e)),
                        .n_ranks = 1,
                        .n_micro = e->n_micro,
+                       .model_flops = o->model_flops,
                        .seed = e->seed};
     for (uint32_t i = 0; i < mesh->n; i++) {
         if (mesh->axes[i].is_time)

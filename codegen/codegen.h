@@ -13,6 +13,7 @@ typedef struct DtCodegenOptions {
     const char *source_folder; /* from which relative data paths count: relative to the plan's folder, or absolute */
     const char *compiler;    /* version text of dtc */
     uint64_t source_digest;
+    double model_flops;      /* of META */
     bool no_kernels;         /* plan without machine code */
     bool unfused;            /* one kernel per op: the slow reference */
     bool loops;              /* attention in loops of products also where the target has kernels of it: to compare */

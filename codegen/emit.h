@@ -25,6 +25,7 @@
  *   slots.c   what micro-batches in flight leave
  *   finish.c  offsets, bodies, schedules, records of the plan
  *   saved.c   what loops hand over, for reports
+ *   tell.c    what else reports are told
  *
  * What differs by target is in its table (target.h) and its folder. */
 #ifndef DT_CODEGEN_EMIT_H
@@ -167,6 +168,7 @@ typedef struct DtEmit {
     DtText notes, all_notes;           /* of the entry being emitted; of all */
     const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
+    DtPlanArenaKind temporaries;       /* of that entry: where they lie */
     uint32_t micro_loop;               /* 1 + position of the LOOP over micro-batches around us; 0: none */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
@@ -339,7 +341,12 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
 void dt_entry_store(DtEmit *e, const DtStore *store);        /* memory and record of a parameter, gradient, ... */
-void dt_entry_begin(DtEmit *e);                              /* what follows, up to dt_finish_entry, is one entry */
+void dt_entry_begin(DtEmit *e, DtEntryKind kind);            /* what follows, up to dt_finish_entry, is one entry */
+/* The arena of its temporaries: a run that only trains has no memory for those of "predict". */
+static inline DtPlanArenaKind dt_entry_temporaries(DtEntryKind kind)
+{
+    return kind == DT_ENTRY_PREDICT ? DT_ARENA_PREDICT : DT_ARENA_ACTIVATIONS;
+}
 /* Where each result goes; name: of the plan's entry. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted);
 void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval); /* of readers that fill inputs of func; NULL: of all */
@@ -420,6 +427,11 @@ void dt_epilogue_emit(DtEmit *e, const DtOp *op);
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 
 /* finish.c */
+/* tell.c: of a kernel that is attention. Where temporaries of the entry need most memory: the item; live 0: there are
+ * none. */
+void dt_tell_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
+uint32_t dt_tell_peak(DtEmit *e, DtPlanPeak *ret_peak);
+
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);

@@ -432,11 +432,12 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     dt_arena_reset(e->scratch);
 }
 
-void dt_entry_begin(DtEmit *e)
+void dt_entry_begin(DtEmit *e, DtEntryKind kind)
 {
     e->items.n = e->args.n = 0; /* those before are records of the plan */
     e->notes.len = 0;
     e->entry_buffer = e->buffers.n; /* temporaries of an entry are its own */
+    e->temporaries = dt_entry_temporaries(kind);
 }
 
 /* One pass over all micro-batches of a batch; then sums over ranks. */
@@ -468,7 +469,7 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
 static void emit_batch(DtEmit *e, const DtEntryPoint *entry, bool eval)
 {
     const char *name = dt_entry_run(entry);
-    dt_entry_begin(e);
+    dt_entry_begin(e, entry->kind);
     const DtEntryPoint *prologue = dt_entry_find(e->module, entry->kind, entry->objective, DT_PART_PROLOGUE, -1);
     if (prologue)
         dt_entry_pass(e, prologue, prologue->name, eval);
@@ -479,7 +480,7 @@ static void emit_batch(DtEmit *e, const DtEntryPoint *entry, bool eval)
 void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    dt_entry_begin(e);
+    dt_entry_begin(e, entry->kind);
     dt_entry_wanted(e, entry, dt_entry_run(entry), wanted);
     dt_entry_body(e, entry, wanted);
     dt_finish_entry(e, dt_entry_run(entry));
@@ -489,7 +490,7 @@ void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
 static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    dt_entry_begin(e);
+    dt_entry_begin(e, entry->kind);
     dt_entry_wanted(e, entry, entry->name, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)

@@ -53,8 +53,8 @@ static void place_temporaries(DtEmit *e)
         for (; slot > 0 && e->buffers.at[placed[slot - 1]].offset > at; slot--)
             placed[slot] = placed[slot - 1];
         placed[slot] = list[i];
-        if (dt_place_aligned(at + buffer->bytes) > e->arena_bytes[DT_ARENA_ACTIVATIONS])
-            e->arena_bytes[DT_ARENA_ACTIVATIONS] = dt_place_aligned(at + buffer->bytes);
+        if (dt_place_aligned(at + buffer->bytes) > e->arena_bytes[e->temporaries])
+            e->arena_bytes[e->temporaries] = dt_place_aligned(at + buffer->bytes);
     }
 }
 
@@ -200,6 +200,19 @@ static double turns_of(const DtEmit *e, const char *name)
     return 1;
 }
 
+/* Of the entry whose record is the last one. */
+static void push_peak(DtEmit *e)
+{
+    DtPlanPeak peak;
+    const uint32_t item = dt_tell_peak(e, &peak);
+    if (peak.live == 0 || e->temporaries != DT_ARENA_ACTIVATIONS)
+        return;
+    peak.entry = e->plan->entries.n - 1;
+    if (item < e->items.n)
+        peak.span = dt_finish_span(e, e->items.at[item].span, e->items.at[item].path, e->items.at[item].text);
+    DT_PUSH(e->plan->arena, e->plan->peaks, peak);
+}
+
 void dt_finish_entry(DtEmit *e, const char *name)
 {
     DtPlanEntry entry = {.name = dt_write_str(e->plan, name), .first = e->plan->schedule.n,
@@ -238,6 +251,7 @@ void dt_finish_entry(DtEmit *e, const char *name)
     }
     entry.count = e->plan->schedule.n - entry.first;
     DT_PUSH(e->plan->arena, e->plan->entries, entry);
+    push_peak(e);
     DT_PUSH(e->plan->arena, e->plan->notes, ((DtPlanNote){(uint32_t)e->all_notes.len, (uint32_t)e->notes.len}));
     dt_text_add_n(&e->all_notes, e->notes.at ? e->notes.at : "", e->notes.len);
 }
@@ -302,7 +316,8 @@ static bool is_shared(const DtEmit *e, uint32_t arena)
 static void add_arenas(DtEmit *e)
 {
     static const char *const names[DT_EMIT_ARENAS] = {"parameters", "gradients", "optimizer", "activations",
-                                                      "inputs", "scalars", "workspace", "in flight", "in flight 2"};
+                                                      "inputs", "scalars", "workspace", "predict", "predicted",
+                                                      "in flight", "in flight 2"};
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     uint32_t n = pipeline ? DT_EMIT_ARENAS : DT_ARENA_KINDS;
     for (uint32_t i = 0; i < n; i++) {

@@ -147,7 +147,7 @@ typedef struct DtKernel {
     DtKIndex *target;                /* SCATTER: where stores[0] adds, one per indexed axis */
     uint32_t n_target;
     DtKAttend *attend;               /* ATTEND */
-    double flops, bytes;
+    double flops, bytes, special_flops; /* special: of them exponentials, logarithms, divisions and the like */
 } DtKernel;
 
 /* One result of the kernel: where the value is to be written. */

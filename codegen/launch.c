@@ -221,7 +221,9 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
     dt_text_free(&text);
     DtPlanKernel record = {.symbol = dt_write_str(e->plan, k->symbol), .name = dt_write_str(e->plan, k->name),
                            .n_pointers = k->pointers.n, .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};
+    record.special = k->special_flops;
     DT_PUSH(e->plan->arena, e->plan->kernels, record);
+    dt_tell_attention(e, k, e->plan->kernels.n - 1);
     if (e->target->launch)
         DT_PUSH(e->plan->arena, e->plan->launches, e->target->launch(k));
     return e->plan->kernels.n - 1;

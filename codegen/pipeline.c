@@ -30,7 +30,7 @@ typedef struct Emitted {
     uint64_t hash;
     DtText key;
     uint32_t entry;      /* of the plan */
-    int64_t activations; /* bytes */
+    int64_t temporaries; /* bytes */
     double flops;        /* of a step, all ranks */
 } Emitted;
 
@@ -91,7 +91,7 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
         if (strcmp(known->entry, entry) == 0 && known->name == name)
             return known->place;
     }
-    DtPlanArenaKind arena = type->rank ? DT_ARENA_WORKSPACE : DT_ARENA_SCALARS;
+    DtPlanArenaKind arena = type->rank ? DT_ARENA_PREDICTED : DT_ARENA_SCALARS; /* "predict" alone returns tensors */
     uint32_t buffer = dt_place_fixed(e, name, arena, dt_place_bytes(e, type));
     Named named = {entry, name, type, dt_place_dense(e, type, buffer)};
     DT_PUSH(e->arena, e->pipeline->named, named);
@@ -290,7 +290,7 @@ static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
 static void emit_piece(DtEmit *e, const DtPipelineRun *run, const DtEntryPoint *entry,
                        const DtWanted *wanted, const char *name)
 {
-    dt_entry_begin(e);
+    dt_entry_begin(e, run->kind);
     if (run->kind != DT_ENTRY_PREDICT)
         dt_entry_reads(e, entry->func, run->kind == DT_ENTRY_EVAL);
     dt_entry_body(e, entry, wanted);
@@ -378,7 +378,8 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
     set_class(e, entry);
     bool found;
     Emitted *emitted = equal_entry(e, entry, of, &found);
-    int64_t activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
+    const DtPlanArenaKind arena = dt_entry_temporaries(entry->kind);
+    const int64_t others = e->arena_bytes[arena];
     double *flops = &e->plan->meta.at[0].flops, before = *flops;
     if (found) {
         DtPlanEntry same = e->plan->entries.at[emitted->entry];
@@ -389,7 +390,7 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
         DT_PUSH(e->plan->arena, e->plan->notes, notes);
         *flops += emitted->flops;
     } else {
-        e->arena_bytes[DT_ARENA_ACTIVATIONS] = 0;
+        e->arena_bytes[arena] = 0;
         e->trips = run ? (double)e->module->pipeline->n_micro : 1;
         if (run)
             emit_piece(e, run, entry, wanted_of(e, entry, of), name);
@@ -397,12 +398,10 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
             dt_entry_update(e, entry);
         e->trips = 1;
         emitted->entry = e->plan->entries.n - 1;
-        emitted->activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
+        emitted->temporaries = e->arena_bytes[arena];
         emitted->flops = *flops - before;
     }
-    if (activations < emitted->activations)
-        activations = emitted->activations;
-    e->arena_bytes[DT_ARENA_ACTIVATIONS] = activations;
+    e->arena_bytes[arena] = others > emitted->temporaries ? others : emitted->temporaries;
 }
 
 /* Each form of the entry of this kind of a piece that is called; all of them together run it as often as one would. */
@@ -523,7 +522,7 @@ static void emit_run(DtEmit *e, const DtPipelineRun *run)
         for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++)
             emit_phase(e, run, g, kind);
     }
-    dt_entry_begin(e);
+    dt_entry_begin(e, run->kind);
     Results *results = list_results(e, run);
     emit_prologue(e, run);
     zero_results(e, plan_name(run), results);

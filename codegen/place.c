@@ -20,7 +20,7 @@ int64_t dt_place_aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / D
 
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes)
 {
-    DtBuffer buffer = {.name = name, .bytes = bytes, .arena = DT_ARENA_ACTIVATIONS, .first = UINT32_MAX};
+    DtBuffer buffer = {.name = name, .bytes = bytes, .arena = e->temporaries, .first = UINT32_MAX};
     DT_PUSH(e->arena, e->buffers, buffer);
     return e->buffers.n - 1;
 }

@@ -64,8 +64,10 @@ void dt_replay_guards(const DtEmit *e, DtReplay *replay)
 static void emit_again(DtEmit *e, const DtReplay *replay, const struct DtReplayed *old)
 {
     const uint32_t first = e->buffers.n;
-    for (uint32_t i = 0; i < old->n_new; i++)
+    for (uint32_t i = 0; i < old->n_new; i++) {
         DT_PUSH(e->arena, e->buffers, old->buffers[i]);
+        e->buffers.at[first + i].arena = e->temporaries;
+    }
     for (uint32_t i = 0; i < old->n_items; i++) {
         DtItem item = old->items[i];
         const DtEArg *args = old->args + item.inst.first_arg;

@@ -510,6 +510,9 @@ void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue
 DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes, DtValue *const *index);
 DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes, DtValue *const *index,
                               uint32_t n_summed, const char *const *summed, const DtType *wish);
+/* flops.c: of all contractions that a call of the function runs, over logical extents; iterations counted. */
+double dt_func_flops(const DtFunc *func);
+
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
 DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);

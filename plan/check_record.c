@@ -646,6 +646,33 @@ static bool check_saved(Check *check)
     return true;
 }
 
+/* What reports alone read. */
+static bool check_told(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_peaks; i++) {
+        const DtPlanPeak *peak = &plan->peaks[i];
+        if (peak->entry >= plan->n_entries || peak->live < 0 || peak->live > DT_PLAN_MAX_BYTES)
+            return dt_check_fail(check, "PEAK", i, "%lld bytes of entry %u", (long long)peak->live, peak->entry);
+        if (!check_span(check, "PEAK", i, peak->span))
+            return false;
+    }
+    for (uint32_t i = 0; i < plan->n_attentions; i++) {
+        const DtPlanAttention *a = &plan->attentions[i];
+        const int64_t counts[] = {a->heads, a->kv_heads, a->head, a->queries, a->keys};
+        if (a->kernel >= plan->n_kernels || (i && a->kernel <= plan->attentions[i - 1].kernel))
+            return dt_check_fail(check, "ATTN", i, "is of kernel %u of %u, or not in their order", a->kernel,
+                                 plan->n_kernels);
+        for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+            if (counts[k] < 1 || counts[k] > DT_PLAN_MAX_BYTES)
+                return dt_check_fail(check, "ATTN", i, "counts are out of range");
+        if (!(a->visible >= 0 && a->visible <= 1) || a->backward > 1 || a->dropout > 1)
+            return dt_check_fail(check, "ATTN", i, "%g of its scores are visible", a->visible);
+    }
+    return plan->n_predictions <= 1 ||
+           dt_check_fail(check, "PRED", 1, "a plan has %u predictions", plan->n_predictions);
+}
+
 /* The notes themselves are the certificate's business. */
 static bool check_notes(Check *check)
 {
@@ -669,5 +696,5 @@ bool dt_check_records(Check *check)
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
            check_kernels(check) && check_launches(check) && check_gemms(check) && check_inputs(check) &&
            check_readers(check) && check_scalars(check) && check_objectives(check) &&
-           check_saved(check) && check_notes(check);
+           check_saved(check) && check_told(check) && check_notes(check);
 }

@@ -71,6 +71,7 @@ typedef struct DtPlanMeta {
     int64_t parameters;       /* logical elements of all parameters */
     int64_t eval_every, eval_steps, save_every, save_keep;
     double flops;             /* of a step over all ranks, the mean where losses take turns; contractions only */
+    double model_flops;       /* those of the serial program: without what is computed again or padded; 0: not known */
 } DtPlanMeta;
 
 /* SETT: numbers in formulas of scalars that a run may set: "lr.base". is_whole: to a count only. */
@@ -97,9 +98,11 @@ typedef struct DtPlanChannel {
 } DtPlanChannel;
 
 /* AREN: memory of one rank, zeroed at start. shared: lies in the mapping that other ranks read. bytes: of the
- * stage with the most. ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: all stages equal. */
+ * stage with the most. PREDICT, PREDICTED: temporaries and tensors that entry "predict" alone touches; a run that
+ * trains does without them. ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: all stages equal. */
 typedef enum DtPlanArenaKind { DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER, DT_ARENA_ACTIVATIONS,
-                               DT_ARENA_INPUTS, DT_ARENA_SCALARS, DT_ARENA_WORKSPACE, DT_ARENA_KINDS } DtPlanArenaKind;
+                               DT_ARENA_INPUTS, DT_ARENA_SCALARS, DT_ARENA_WORKSPACE, DT_ARENA_PREDICT,
+                               DT_ARENA_PREDICTED, DT_ARENA_KINDS } DtPlanArenaKind;
 typedef struct DtPlanArena { DtPlanStr name; uint32_t kind, shared, reserved; int64_t bytes; } DtPlanArena;
 typedef struct DtPlanArenaSize { int64_t bytes; } DtPlanArenaSize;
 
@@ -153,7 +156,7 @@ typedef struct DtPlanCode {
 typedef struct DtPlanKernel {
     DtPlanStr symbol, name; /* "k12", "layernorm.fwd" */
     uint32_t code, n_pointers, n_integers, span;
-    double flops, bytes;
+    double flops, bytes, special; /* special: exponentials, logarithms, divisions and the like */
 } DtPlanKernel;
 
 /* LNCH: how a GPU starts the kernel of KERN's record of that number; none for kernels of processors. A unit has a
@@ -338,6 +341,23 @@ typedef struct DtPlanSpan {
  * iteration of one micro-batch on one rank; for reports. */
 typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, saved, recomputed; } DtPlanSaved;
 
+/* PEAK: where the temporaries of an entry need most memory at a time: `live` bytes, the largest tensors of them have
+ * `bytes`. ATTN: what attention a kernel is: `heads` times `queries` rows of `head` elements, kv_heads times `keys`; of
+ * the scores so many are wanted, on the rank that wants most. DEVC: the device that the plan was made for, as names and
+ * numbers (report/device.c). PRED: what a step takes there in seconds, probably between low and high, and the peak of
+ * products on one rank in FLOP/s. All are for reports; the runtime shows PRED. */
+typedef struct DtPlanPeak {
+    uint32_t entry, span;
+    int64_t live, bytes[4];
+} DtPlanPeak;
+typedef struct DtPlanAttention {
+    uint32_t kernel, dtype, backward, dropout;
+    int64_t heads, kv_heads, head, queries, keys;
+    double visible;
+} DtPlanAttention;
+typedef struct DtPlanDevice { DtPlanStr name, text; double value, within; } DtPlanDevice;
+typedef struct DtPlanPrediction { DtPlanStr device; uint32_t reserved; double step, low, high, peak; } DtPlanPrediction;
+
 /* LOGI: one record, for the certificate; the runtime skips it: the programs that it reads (plan/logical.h), the notes
  * of all entries (plan/notes.h), and a digest of the kernels that these speak of. NOTE: where the notes of an entry
  * are; entries that do the same share them. */
@@ -356,6 +376,8 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
     X("OBJE", objectives, DtPlanObjective)                                                                 \
     X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \
+    X("PEAK", peaks, DtPlanPeak) X("ATTN", attentions, DtPlanAttention) X("DEVC", devices, DtPlanDevice)     \
+    X("PRED", predictions, DtPlanPrediction)                                                                \
     X("LOGI", logical, DtPlanLogical) X("NOTE", notes, DtPlanNote)
 
 /* A plan in memory: read (arrays point into the mapping) or being written (arrays in an arena). */

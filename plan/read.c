@@ -39,7 +39,8 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
     return DT_OK;
 }
 
-static DtStatus check_section(const uint8_t *bytes, size_t len, const DtPlanSection *section,
+/* from: where the table of sections ends. */
+static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len, const DtPlanSection *section,
                               uint32_t record_size)
 {
     char tag[5] = {0};
@@ -48,7 +49,7 @@ static DtStatus check_section(const uint8_t *bytes, size_t len, const DtPlanSect
         FAIL("plan section %s has version %u and records of %u bytes; this program knows version 1 "
              "of %u bytes",
              tag, section->version, section->record_size, record_size);
-    if (section->offset % DT_PLAN_ALIGN != 0 || section->offset > len ||
+    if (section->offset % DT_PLAN_ALIGN != 0 || section->offset < from || section->offset > len ||
         section->length > len - section->offset ||
         section->length != (uint64_t)section->record_size * section->count)
         FAIL("plan section %s does not lie within the file", tag);
@@ -58,8 +59,8 @@ static DtStatus check_section(const uint8_t *bytes, size_t len, const DtPlanSect
 }
 
 /* Sets the pointer and count of one section. */
-static DtStatus take_section(const uint8_t *bytes, size_t len, const DtPlanSection *section,
-                             uint32_t *seen, DtPlan *plan)
+static DtStatus take_section(const uint8_t *bytes, size_t from, size_t len, const DtPlanSection *section,
+                             uint64_t *seen, DtPlan *plan)
 {
     const DtPlanRecord *record = dt_fields_find(section->tag);
     bool strings = memcmp(section->tag, "STRS", 4) == 0,
@@ -70,13 +71,13 @@ static DtStatus take_section(const uint8_t *bytes, size_t len, const DtPlanSecti
                  "compiler");
         return DT_OK;
     }
-    uint32_t bit = 1u << (record    ? (uint32_t)(record - dt_fields_records)
+    uint64_t bit = UINT64_C(1) << (record    ? (uint32_t)(record - dt_fields_records)
                           : strings ? DT_RECORDS
                                     : DT_RECORDS + 1);
     if (*seen & bit)
         FAIL("the plan has a section twice");
     *seen |= bit;
-    DtStatus status = check_section(bytes, len, section, record ? record->size : 1);
+    DtStatus status = check_section(bytes, from, len, section, record ? record->size : 1);
     if (!dt_status_ok(&status))
         return status;
     const uint8_t *at = bytes + section->offset;
@@ -93,18 +94,19 @@ static DtStatus take_section(const uint8_t *bytes, size_t len, const DtPlanSecti
     return DT_OK;
 }
 
-_Static_assert(DT_RECORDS + 2 <= 32, "a bit per section");
+_Static_assert(DT_RECORDS + 2 <= 64, "a bit per section");
 
 DtStatus dt_read_bytes(const uint8_t *bytes, size_t len, DtPlan *ret_plan)
 {
     DtPlanHeader header;
     DtPlan plan = {0};
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     DtStatus status = check_header(bytes, len, &header);
     for (uint32_t s = 0; dt_status_ok(&status) && s < header.n_sections; s++) {
         DtPlanSection section;
         memcpy(&section, bytes + sizeof header + s * sizeof section, sizeof section);
-        status = take_section(bytes, len, &section, &seen, &plan);
+        status = take_section(bytes, sizeof header + header.n_sections * sizeof section, len, &section, &seen,
+                              &plan);
     }
     if (!dt_status_ok(&status))
         return status;

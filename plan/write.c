@@ -189,7 +189,11 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
 /* What a reader may skip: the certificate's and the report's part. */
 static bool is_critical(const char *tag)
 {
-    return memcmp(tag, "LOGI", 4) != 0 && memcmp(tag, "NOTE", 4) != 0 && memcmp(tag, "SAVE", 4) != 0;
+    static const char *const skipped[] = {"LOGI", "NOTE", "SAVE", "PEAK", "ATTN", "DEVC", "PRED"};
+    for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++)
+        if (memcmp(tag, skipped[i], 4) == 0)
+            return false;
+    return true;
 }
 
 void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len)

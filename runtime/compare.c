@@ -157,7 +157,7 @@ bool dt_compare_entry(DtCompare *compare)
     DtPlaceAt *places = DT_NEW_ARRAY(scratch, DtPlaceAt, n + 1);
     bool good = true;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        places[a] = dt_device_place(rank, a, 0, dt_plan_arena_bytes(plan, a, rank->stage));
+        places[a] = dt_device_place(rank, a, 0, (int64_t)dt_load_arena(rank->options, plan, a, rank->stage));
     if (!compare->began)
         good = copy_host(compare, plan->n_arenas, places);
     for (uint32_t s = 0; s < plan->n_scalars; s++)

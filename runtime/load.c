@@ -41,12 +41,19 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
+uint64_t dt_load_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage)
+{
+    const uint32_t kind = plan->arenas[arena].kind;
+    const bool predicts = kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
+    return predicts && !options->generate ? 0 : (uint64_t)dt_plan_arena_bytes(plan, arena, stage);
+}
+
 /* Bytes of all arenas of a rank of the stage. */
-static uint64_t arena_bytes(const DtPlan *plan, uint32_t stage)
+static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uint32_t stage)
 {
     uint64_t bytes = 0;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        bytes += (uint64_t)dt_plan_arena_bytes(plan, a, stage);
+        bytes += dt_load_arena(options, plan, a, stage);
     return bytes;
 }
 
@@ -65,7 +72,7 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
     char need[32], have[32];
     bool fits = true;
     for (uint32_t s = 0; s < stages; s++) {
-        uint64_t bytes = arena_bytes(plan, s);
+        uint64_t bytes = arena_bytes(options, plan, s);
         fits = fits && bytes <= left / (n_ranks / stages);
         left -= fits ? bytes * (n_ranks / stages) : 0;
         most = bytes > most ? bytes : most;
@@ -91,7 +98,7 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap,
                               (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
     for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status); a++)
-        status = rank->device_ops->arena(rank->device, (uint64_t)dt_plan_arena_bytes(plan, a, rank->stage),
+        status = rank->device_ops->arena(rank->device, dt_load_arena(rank->options, plan, a, rank->stage),
                                          &rank->arenas[a]);
     if (rank->device_ops->arena)
         return status;
@@ -100,7 +107,7 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
             const bool shared = plan->arenas[a].shared != 0 && rank->device_ops->is_host;
             if (r != rank->rank && !shared)
                 continue;
-            uint64_t bytes = (uint64_t)dt_plan_arena_bytes(plan, a, dt_rank_stage(plan, r));
+            uint64_t bytes = dt_load_arena(rank->options, plan, a, dt_rank_stage(plan, r));
             char *at = map_arena(rank, bytes, shared ? shared_fd : -1,
                                  layout.arenas + r * layout.rank_bytes + layout.arena[a]);
             if (at == NULL)
@@ -202,7 +209,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
         status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->settings);
     if (dt_status_ok(&status))
         status = dt_load_fits(rank->options, rank->plan);
-    rank->memory_bytes = arena_bytes(rank->plan, rank->stage);
+    rank->memory_bytes = arena_bytes(rank->options, rank->plan, rank->stage);
     if (dt_status_ok(&status) && rank->comm_ops->memory)
         rank->memory_bytes += rank->comm_ops->memory(rank);
     if (dt_status_ok(&status))

@@ -4,6 +4,10 @@
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
+ * A plan that says what a step takes on its device has that behind the rest:
+ *
+ *     ... ETA 1 min 32 s  412 ms a step, predicted 398 ms  MFU 41.2 %
+ *
  * Where there are several losses each has its norm and its rate behind it. Updates that a loss scale skipped so far are
  * counted behind the norms.
  */
@@ -26,6 +30,12 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
                              .tokens_per_step = rank->meta.tokens,
                              .began_ns = dt_now_ns(),
                              .shown_step = -1};
+    const DtPlan *plan = rank->plan;
+    if (plan->n_predictions == 0)
+        return;
+    progress->predicted = plan->predictions->step;
+    progress->flops = plan->meta->model_flops;
+    progress->peak = plan->predictions->peak * plan->meta->n_ranks;
 }
 
 /* Steps between lines when nobody watches: 1, 2, 5, 10, 20, 50 ... so that there are at most about
@@ -106,6 +116,17 @@ static void add_values(const DtStepReport *report, DtText *text)
         dt_text_printf(text, "  lr %.2e", report->losses[0].lr);
 }
 
+/* What the compiler said of it; MFU by the operations of the serial program (`dtc explain MFU`). */
+static void add_predicted(const DtProgress *progress, DtText *text)
+{
+    const double mean = progress->seconds_per_step;
+    if (progress->predicted <= 0 || mean <= 0)
+        return;
+    dt_text_printf(text, "  %.3g ms a step, predicted %.3g ms", mean * 1e3, progress->predicted * 1e3);
+    if (progress->flops > 0 && progress->peak > 0)
+        dt_text_printf(text, "  MFU %.1f %%", 100 * progress->flops / (mean * progress->peak));
+}
+
 void dt_progress_step(DtProgress *progress, const DtStepReport *report)
 {
     char memory[32], eta[40], rate[40];
@@ -118,17 +139,19 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
         return;
     progress->shown_ns = now;
     progress->shown_step = report->step;
-    DtText shown = {0};
+    DtText shown = {0}, predicted = {0};
     add_values(report, &shown);
+    add_predicted(progress, &predicted);
     print_duration(eta, (double)(progress->last_step - report->step) * *mean);
     print_rate(rate, (double)progress->tokens_per_step / (*mean > 0 ? *mean : 1));
-    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %stokens/s  %s  ETA %s%s",
+    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %stokens/s  %s  ETA %s%s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,
             progress->color ? "\033[0m" : "", shown.at ? shown.at : "", rate,
-            dt_text_bytes(memory, (double)report->memory), eta,
+            dt_text_bytes(memory, (double)report->memory), eta, predicted.at ? predicted.at : "",
             progress->terminal ? "\033[K" : "\n");
     dt_text_free(&shown);
+    dt_text_free(&predicted);
     if (progress->terminal && report->step == progress->last_step)
         fputc('\n', progress->out);
     fflush(progress->out);

@@ -120,6 +120,8 @@ bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const D
 DtStatus dt_cuda_list(FILE *out);
 
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
+/* Bytes that a rank of the stage maps of the arena: none of what it will not run. */
+uint64_t dt_load_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage);
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
 /* rebuild.c: whether the kernels are to be compiled for this processor; and their machine code, per unit. */
@@ -504,6 +506,7 @@ typedef struct DtProgress {
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
     double seconds_per_step; /* running mean */
+    double predicted, flops, peak; /* of a step: seconds, operations; FLOP/s of all ranks; by the plan, or 0 */
 } DtProgress;
 typedef struct DtLossReport {
     bool taken; /* in this step */

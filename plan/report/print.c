@@ -12,7 +12,7 @@ static const char *const arena_names[DT_ARENA_KINDS] = {
     [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients",
     [DT_ARENA_OPTIMIZER] = "optimizer", [DT_ARENA_ACTIVATIONS] = "activations",
     [DT_ARENA_INPUTS] = "inputs",       [DT_ARENA_SCALARS] = "scalars",
-    [DT_ARENA_WORKSPACE] = "workspace",
+    [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict", [DT_ARENA_PREDICTED] = "predicted",
 };
 
 static int64_t arena_bytes(const DtPlan *plan, uint32_t kind, uint32_t stage)

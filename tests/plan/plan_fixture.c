@@ -162,6 +162,12 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .arena = INPUTS,
                  .offset = 512});
     ADD(saved, {.loop = STR("h"), .iterations = 3, .saved = 128, .recomputed = 64});
+    ADD(peaks, {.entry = 0, .span = 1, .live = 192, .bytes = {128, 64}});
+    ADD(attentions, {.kernel = 0, .dtype = DT_PLAN_F32, .heads = 4, .kv_heads = 2, .head = 8, .queries = 16, .keys = 16,
+                     .visible = 0.5});
+    ADD(devices, {.name = STR("device"), .text = STR("a100-80g"), .value = 1});
+    ADD(devices, {.name = STR("capacity"), .value = 8e10});
+    ADD(predictions, {.device = STR("a100-80g"), .step = 0.5, .low = 0.4, .high = 0.6, .peak = 3e14});
     ADD(objectives,
         {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"), .every = 1});
     ADD(scalars, {.name = STR("@lr"), .formula = STR("div(lr.base, add(step, lr.warmup))"),

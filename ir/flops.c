@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of the contractions of a function: 2 for each multiply and add. */
+#include "ir/ir.h"
+
+static double flops_of(const DtOp *op)
+{
+    double flops = 2 * (double)dt_type_elements(op->out[0]->type);
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const int axis = dt_type_find(op->in[0]->type, op->axes[i]);
+        flops *= axis < 0 ? 1 : (double)op->in[0]->type->axes[axis].extent;
+    }
+    return flops;
+}
+
+double dt_func_flops(const DtFunc *func)
+{
+    double flops = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_DOT)
+            flops += flops_of(op);
+        if (op->func)
+            flops += dt_func_flops(op->func) * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
+    }
+    return flops;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device that a plan was made for, as records of the plan (device.c). */
+#ifndef DT_REPORT_DEVICE_H
+#define DT_REPORT_DEVICE_H
+
+#include "cost/cost.h"
+#include "plan/write.h"
+
+/* Adds section DEVC: all numbers of the device, of its cluster and the flags of the stack. */
+void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder);
+
+/* The same back, in the arena; false: the plan says none. What this program knows no name of is passed over. */
+bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers for people: three digits and a unit (people.c). Each fills buf and returns it. */
+#ifndef DT_REPORT_PEOPLE_H
+#define DT_REPORT_PEOPLE_H
+
+#include "base/text.h"
+
+const char *dt_people_bytes(char buf[32], double bytes);     /* 218 GiB */
+const char *dt_people_flops(char buf[32], double flops);     /* 15.2 PFLOP */
+const char *dt_people_count(char buf[32], double count);     /* 1.30 M */
+const char *dt_people_seconds(char buf[32], double seconds); /* 3.42 s, 12.3 ms, 2.50 min, 3.10 h, 9.00 days */
+const char *dt_people_share(char buf[32], double part, double whole); /* 41.2 % */
+
+/* "300B", "1.5e12", "20M": a count with a letter of k, M, B, T behind it; false: it is none. */
+bool dt_people_read(const char *text, double *ret_count);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What instructions cost, by cost/: shapes come from their records, and where the ranks of a group are from the mesh,
+ * whose last axis counts the devices of a node first. */
+#include "plan/report/price.h"
+
+#include "plan/kinds.h"
+#include "plan/report/report.h"
+
+const DtTimeRow dt_price_times[DT_TIMES] = {
+#define DT_TIME(id, name, meaning) {name, meaning},
+#include "plan/report/times.def"
+#undef DT_TIME
+};
+
+/* ---- where ranks are ---- */
+
+enum { MOST_MEMBERS = 1 << 20 }; /* that are looked at one by one */
+
+/* Ranks that differ by one on the mesh axis are so far apart. */
+static int64_t stride_of(const DtPlan *plan, uint32_t axis)
+{
+    int64_t stride = 1;
+    for (uint32_t m = axis + 1; m < plan->n_mesh; m++)
+        stride *= plan->mesh[m].size;
+    return stride;
+}
+
+DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node)
+{
+    DtSpread spread = {.ranks = 1};
+    int64_t counts[DT_PLAN_MAX_RANK] = {0};
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        spread.ranks *= mask >> m & 1 ? plan->mesh[m].size : 1;
+    int64_t here = 0, last = -1;
+    for (int64_t i = 0; i < spread.ranks && i < MOST_MEMBERS; i++) { /* in their order: their ranks rise */
+        int64_t rank = 0, rest = i;
+        for (uint32_t m = plan->n_mesh; m-- > 0;)
+            if (mask >> m & 1) {
+                counts[m] = rest % plan->mesh[m].size;
+                rest /= plan->mesh[m].size;
+                rank += counts[m] * stride_of(plan, m);
+            }
+        const int64_t on = node > 0 ? rank / node : 0;
+        here = on == last ? here + 1 : 1;
+        spread.nodes += on != last;
+        spread.per_node = here > spread.per_node ? here : spread.per_node;
+        last = on;
+    }
+    return spread;
+}
+
+bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t node)
+{
+    if (!plan->meta->pipeline || channel->from == channel->to || node <= 0)
+        return false;
+    const int64_t stride = stride_of(plan, plan->meta->pipeline - 1);
+    const int64_t away = ((int64_t)channel->to - channel->from) * stride, from = channel->from * stride;
+    for (int64_t i = 0; i < stride; i++) /* the ranks of the first such block of the stage */
+        if ((from + i) / node != (from + i + away) / node)
+            return true;
+    return false;
+}
+
+/* ---- instructions ---- */
+
+/* Products of f32 are those of f32: the runtime asks its library for no tf32. */
+static DtCostDtype dtype_of(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16 ? DT_COST_F16 : DT_COST_F32;
+}
+
+double dt_price_peak(const DtCostModel *model, uint32_t dtype) { return model->device->flops[dtype_of(dtype)]; }
+
+static double epilogue_bytes(const DtPlanGemm *g)
+{
+    const DtEpilogueInfo *info = &dt_kinds_epilogues[g->epilogue];
+    return info->matrix != DT_EPILOGUE_NO ? (double)g->m * (double)g->n * (double)dt_kinds_size(g->dtype_c) : 0;
+}
+
+/* Leading dimensions of whole 16 bytes. */
+static bool is_aligned(const DtPlanGemm *g)
+{
+    const int64_t each = 16 / dt_kinds_size(g->dtype_a), strides[] = {g->a_row == 1 ? g->a_col : g->a_row,
+                                                                     g->b_row == 1 ? g->b_col : g->b_row};
+    return strides[0] % each == 0 && strides[1] % each == 0;
+}
+
+static double product(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
+{
+    const DtPlanGemm *g = &plan->gemms[inst->ref];
+    DtCostProduct op = {.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = dtype_of(g->dtype_a),
+                        .result_bytes = (double)dt_kinds_size(g->dtype_c), .accumulates = g->accumulate,
+                        .extra_bytes = epilogue_bytes(g), .is_unaligned = !is_aligned(g)};
+    for (uint32_t i = 0; i < g->n_batch; i++)
+        op.batch *= g->batch[i];
+    return dt_cost_product(model, op);
+}
+
+static const DtPlanAttention *attention_of(const DtPlan *plan, uint32_t kernel)
+{
+    uint32_t lo = 0, hi = plan->n_attentions;
+    while (lo < hi) {
+        const uint32_t at = (lo + hi) / 2;
+        if (plan->attentions[at].kernel < kernel)
+            lo = at + 1;
+        else
+            hi = at;
+    }
+    return lo < plan->n_attentions && plan->attentions[lo].kernel == kernel ? &plan->attentions[lo] : NULL;
+}
+
+static DtPrice kernel(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
+{
+    const DtPlanKernel *k = &plan->kernels[inst->ref];
+    const DtPlanAttention *a = attention_of(plan, inst->ref);
+    if (a)
+        return (DtPrice){
+            dt_cost_attention(model, (DtCostAttention){.batch = 1, .heads = a->heads, .kv_heads = a->kv_heads,
+                                                       .head = a->head, .queries = a->queries, .keys = a->keys,
+                                                       .visible = a->visible, .dtype = dtype_of(a->dtype),
+                                                       .backward = a->backward, .dropout = a->dropout}),
+            DT_TIME_ATTENTION, DT_COST_KIND_ATTENTION};
+    const bool two = plan->n_launches && plan->launches[inst->ref].finish;
+    return (DtPrice){dt_cost_kernel(model, (DtCostKernel){.bytes = k->bytes, .flops = k->flops, .special = k->special,
+                                                          .kernels = two ? 2 : 1}),
+                     DT_TIME_KERNELS, DT_COST_KIND_KERNEL};
+}
+
+/* The whole tensor: count is of a block for all but all-reduces. */
+static DtPrice collective(const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
+{
+    const DtSpread spread = spreads[inst->ref];
+    const double block = (double)inst->count * (double)dt_kinds_size(inst->dtype);
+    const DtPrice price = {.time = DT_TIME_COLLECTIVES,
+                           .cost = spread.nodes > 1 ? DT_COST_KIND_NETWORK : DT_COST_KIND_LINK};
+    DtCostCollective op = {.bytes = block * (double)spread.ranks, .ranks = spread.ranks, .per_node = spread.per_node,
+                           .nodes = spread.nodes};
+    DtPrice ret = price;
+    switch (inst->kind) {
+    case DT_INST_ALL_REDUCE: op.kind = DT_COST_ALL_REDUCE; op.bytes = block; break;
+    case DT_INST_ALL_GATHER: op.kind = DT_COST_ALL_GATHER; break;
+    case DT_INST_REDUCE_SCATTER: op.kind = DT_COST_REDUCE_SCATTER; break;
+    case DT_INST_ALL_TO_ALL: op.kind = DT_COST_ALL_TO_ALL; break;
+    default: ret.seconds = spread.ranks > 1 ? dt_cost_message(model, block, spread.nodes > 1) : 0; return ret;
+    }
+    ret.seconds = dt_cost_collective(model, op);
+    return ret;
+}
+
+static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
+{
+    const double bytes = (double)inst->count;
+    switch (inst->kind) {
+    case DT_INST_GEMM: return (DtPrice){product(plan, model, inst), DT_TIME_PRODUCTS, DT_COST_KIND_PRODUCT};
+    case DT_INST_KERNEL: return kernel(plan, model, inst);
+    case DT_INST_COPY:
+    case DT_INST_ZERO:
+        return (DtPrice){dt_cost_kernel(model, (DtCostKernel){.bytes = inst->kind == DT_INST_COPY ? 2 * bytes : bytes}),
+                         DT_TIME_COPIES, DT_COST_KIND_KERNEL};
+    case DT_INST_SEND: {
+        const DtPlanChannel *channel = &plan->channels[inst->ref];
+        const double message = bytes * (double)dt_kinds_size(inst->dtype);
+        const double seconds = channel->from == channel->to
+                                   ? dt_cost_kernel(model, (DtCostKernel){.bytes = 2 * message})
+                                   : dt_cost_message(model, message,
+                                                     dt_price_crosses(plan, channel, model->ranks_per_node));
+        return (DtPrice){seconds, DT_TIME_MESSAGES, DT_COST_KIND_MESSAGE};
+    }
+    case DT_INST_RECV: return (DtPrice){0, DT_TIME_BUBBLE, DT_COST_KIND_MESSAGE};
+    case DT_INST_READ:
+    case DT_INST_WAIT: return (DtPrice){0, DT_TIME_COPIES, DT_COST_KIND_KERNEL};
+    default: return collective(model, inst, spreads);
+    }
+}
+
+DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model)
+{
+    DtPrice *prices = DT_NEW_ARRAY(arena, DtPrice, plan->n_insts + 1);
+    DtSpread *spreads = DT_NEW_ARRAY(arena, DtSpread, plan->n_groups + 1);
+    DtPrice *gemms = DT_NEW_ARRAY(arena, DtPrice, plan->n_gemms + 1);
+    DtPrice *kernels = DT_NEW_ARRAY(arena, DtPrice, plan->n_kernels + 1);
+    for (uint32_t g = 0; g < plan->n_groups; g++)
+        spreads[g] = dt_price_spread(plan, plan->groups[g].mask, model->ranks_per_node);
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        DtPrice *known = inst->kind == DT_INST_GEMM     ? &gemms[inst->ref]
+                         : inst->kind == DT_INST_KERNEL ? &kernels[inst->ref]
+                                                        : &prices[i];
+        if (known == &prices[i] || known->seconds == 0)
+            *known = price_of(plan, model, inst, spreads);
+        prices[i] = *known;
+    }
+    return prices;
+}
+
+typedef struct Work { const DtPlan *plan; double flops[DT_PLAN_DTYPES]; } Work;
+
+static void add_work(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
+{
+    Work *work = context;
+    if (inst->kind == DT_INST_GEMM)
+        work->flops[work->plan->gemms[inst->ref].dtype_a] +=
+            (double)runs * ranks * dt_report_gemm_flops(&work->plan->gemms[inst->ref]);
+}
+
+uint32_t dt_price_dtype(const DtPlan *plan)
+{
+    Work work = {.plan = plan};
+    uint32_t most = DT_PLAN_F32;
+    dt_report_visit_step(plan, add_work, &work);
+    for (uint32_t d = 0; d < DT_PLAN_DTYPES; d++)
+        most = work.flops[d] > work.flops[most] ? d : most;
+    return most;
+}

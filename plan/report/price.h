@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Seconds of each instruction of a plan on a device (price.c). */
+#ifndef DT_REPORT_PRICE_H
+#define DT_REPORT_PRICE_H
+
+#include "base/arena.h"
+#include "cost/cost.h"
+#include "plan/plan.h"
+
+/* What a rank's time goes to. */
+typedef enum DtTime {
+#define DT_TIME(id, name, meaning) DT_TIME_##id,
+#include "plan/report/times.def"
+#undef DT_TIME
+    DT_TIMES
+} DtTime;
+typedef struct DtTimeRow { const char *name, *meaning; } DtTimeRow;
+extern const DtTimeRow dt_price_times[DT_TIMES];
+
+typedef struct DtPrice {
+    double seconds;
+    uint8_t time;  /* DtTime */
+    uint8_t cost;  /* DtCostKind: what is uncertain in it */
+} DtPrice;
+
+/* The ranks of a group: so many on a node of `per_node` ranks, on so many nodes. */
+typedef struct DtSpread { int64_t ranks, per_node, nodes; } DtSpread;
+DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node);
+
+/* Whether a message from one stage to the other leaves the node. */
+bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t node);
+
+/* One per instruction, in the arena. READ and WAIT cost nothing by themselves. */
+DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
+
+/* Peak of products of that dtype on the device in FLOP/s; 0: there is none. */
+double dt_price_peak(const DtCostModel *model, uint32_t dtype);
+/* The dtype of the products with most operations in a step. */
+uint32_t dt_price_dtype(const DtPlan *plan);
+
+#endif

@@ -20,6 +20,8 @@ static const Command commands[] = {
     {"dump", dt_cmd_dump},
     {"asm", dt_cmd_asm},
     {"verify", dt_cmd_verify},
+    {"report", dt_cmd_report},
+    {"compare", dt_cmd_compare},
 };
 
 typedef struct Main {

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/intern.h"
 #include "codegen/target.h"
+#include "plan/report/people.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -36,6 +37,8 @@ static const DtOptionTable option_table = {
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
                 "verify PLAN [--program FILE.dsl]\n"
+                "report PLAN [--report=text|json|trace|html]\n"
+                "compare PLAN PLAN\n"
                 "explain CODE | NAME | settings",
     .epilogue =
         "Examples:\n"
@@ -187,11 +190,20 @@ static int read_emit(DtCli *cli, const char *value)
 
 static int read_report(DtCli *cli, const char *value)
 {
-    static const char *const words[] = {"text", "json"};
+    static const char *const words[] = {"text", "json", "trace", "html"};
     int format = value ? choose("--report", value, words, DT_COUNT(words)) : 0;
     if (format >= 0)
         cli->report = (DtCliReport)(DT_REPORT_TEXT + format);
     return format < 0 ? DT_EXIT_USAGE : DT_EXIT_OK;
+}
+
+/* A count or an amount: "300B", "2.5". */
+static int read_amount(const char *option, const char *value, double *ret_amount)
+{
+    if (dt_people_read(value, ret_amount))
+        return DT_EXIT_OK;
+    return dt_cli_fail(DT_EXIT_USAGE, "%s takes a number above 0, with k, M, B or T behind it: 300B, 2.5; not %s",
+                       option, value);
 }
 
 static int read_pair(DtCli *cli, int id, const char *value)
@@ -218,8 +230,12 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_PARAMS: cli->params = true; break;
     case OPTION_EMIT: return read_emit(cli, value);
     case OPTION_REPORT: return read_report(cli, value);
+    case OPTION_DETAILS: cli->details = true; break;
+    case OPTION_TOKENS: return read_amount("--tokens", value, &cli->tokens);
+    case OPTION_PRICE: return read_amount("--price", value, &cli->price);
     case OPTION_DIM:
     case OPTION_SET: return read_pair(cli, id, value);
+    case OPTION_ADD: DT_PUSH(cli->arena, cli->lines, value); break;
     case OPTION_TRAIN: cli->train = dt_intern(value); break;
     case OPTION_PARALLEL: cli->parallel = dt_intern(value); break;
     case OPTION_CLUSTER: cli->cluster = dt_intern(value); break;
@@ -276,7 +292,6 @@ int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_d
     DtOptions options;
     const char *no_color = getenv("NO_COLOR");
     cli->color = isatty(STDERR_FILENO) && !(no_color && *no_color);
-    cli->target = "cpu";
     cli->epilogues = -1;
     *ret_done = true;
     dt_options_open(&options, &option_table, argc, argv, first);

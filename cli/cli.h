@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "cost/cost.h"
 #include "frontend/lower.h"
 
 #include <stdbool.h>
@@ -16,7 +17,8 @@
 
 typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C, DT_EMIT_CUDA,
                          DT_EMIT_SCHEDULE, DT_EMIT_SCHEDULE_SVG } DtCliEmit;
-typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON } DtCliReport;
+typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON, DT_REPORT_TRACE,
+                           DT_REPORT_HTML } DtCliReport;
 
 /* What was asked for. */
 typedef struct DtCli {
@@ -26,10 +28,13 @@ typedef struct DtCli {
     bool check, params, list_passes, time_passes, json, no_kernels, unfused, write, verify;
     DtCliEmit emit;
     DtCliReport report;
-    const char *target;
+    bool details;
+    double tokens, price; /* of a run; money for a device and hour; 0: not asked */
+    const char *target; /* NULL until the program is known: that of its cluster */
     int epilogues; /* 1: all, 0: none, -1: as the target's row says */
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;
+    DT_VEC(const char *) lines; /* --add */
     const char *train, *parallel, *cluster, *library, *program;
     bool synthetic;
     bool color; /* of messages */
@@ -51,8 +56,13 @@ int dt_cmd_explain(DtCli *cli);
 int dt_cmd_dump(DtCli *cli);
 int dt_cmd_asm(DtCli *cli);
 int dt_cmd_verify(DtCli *cli);
+int dt_cmd_report(DtCli *cli);
+int dt_cmd_compare(DtCli *cli);
 
 /* ---- parts ---- */
+
+/* Whether the plan needs no machine code. */
+bool dt_cli_no_kernels(const DtCli *cli);
 
 /* What products are joined with: bits of DtEpilogue. */
 uint32_t dt_cli_epilogues(const DtCli *cli);
@@ -89,6 +99,9 @@ int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);
 
+/* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. */
+void dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
+
 /* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module);
 /* Two functions of one module, as boxes, until they differ: a DtBoxVerdict. */
@@ -97,6 +110,14 @@ int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct Dt
 
 /* gradients.c: whether gradients that functions state are their derivatives; likewise. */
 int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
+
+/* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS where there is
+ * none. */
+DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, bool no_kernels,
+                        uint8_t **ret_bytes, size_t *ret_len);
+
+/* variant.c: how the program is lowered, as the command line says. */
+DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path);
 
 /* compile.c: from a checked program to what was asked for. */
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);

@@ -36,23 +36,9 @@ static int list_passes(void)
     return code;
 }
 
-static DtLowerOptions lower_options(const DtCli *cli, const char *path)
-{
-    return (DtLowerOptions){.path = path,
-                            .library = cli->library ? cli->library : dt_cli_library(cli->arena),
-                            .dims = cli->dims.at,
-                            .n_dims = cli->dims.n,
-                            .sets = cli->sets.at,
-                            .n_sets = cli->sets.n,
-                            .train = cli->train,
-                            .parallel = cli->parallel,
-                            .cluster = cli->cluster,
-                            .synthetic = cli->synthetic};
-}
-
 static DtProgram *lower(DtCli *cli, const char *path)
 {
-    DtLowerOptions options = lower_options(cli, path);
+    DtLowerOptions options = dt_cli_lowering(cli, path);
     options.ret_ast = &cli->ast;
     DtCliClock clock = dt_cli_clock(cli);
     DtProgram *program = dt_lower(cli->arena, cli->diags, &options);
@@ -105,7 +91,7 @@ static int build(DtCli *cli, const char *path)
         code = print_program(cli, program);
     if (code == DT_EXIT_OK && wants_passes(cli, program))
         code = dt_cli_compile(cli, program, path);
-    DtLowerOptions options = lower_options(cli, path);
+    DtLowerOptions options = dt_cli_lowering(cli, path);
     if (code == DT_EXIT_OK && cli->verify)
         code = dt_cli_verify(cli, &options);
     dt_diag_check_allowed(cli->diags, program->module->entries.n > 0 && !dt_diag_errors(cli->diags));

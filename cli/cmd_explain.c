@@ -3,6 +3,7 @@
  * configuration (adamw). Without a word the list of all diagnostics; `settings` prints the whole manual. */
 #include "cli/cli.h"
 #include "frontend/config.h"
+#include "plan/report/summary.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -88,6 +89,12 @@ int dt_cmd_explain(DtCli *cli)
             continue;
         }
         bool known = dt_configexplain_print(wanted, &text);
+        DtText term = {0};
+        if (wanted && dt_summary_explain(wanted, &term)) {
+            print_paragraphs(term.at, &text);
+            known = true;
+        }
+        dt_text_free(&term);
         known |= wanted && dt_library_hardware(cli->arena, dt_cli_library(cli->arena), wanted, &text);
         if (!dt_library_explain(cli->arena, dt_cli_library(cli->arena), wanted, &text) && !known)
             code = unknown_word(cli->arena, word);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a checked program to a plan: passes, code generation, writing. The verifier runs after every pass; a
  * broken invariant is a bug of the compiler and ends the process with what it found. */
-#include "cli/cli.h"
+#include "cli/fit.h"
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -14,7 +14,9 @@
 #include "passes/passes.h"
 #include "passes/pipeline/schedule.h"
 #include "plan/read.h"
+#include "plan/report/device.h"
 #include "plan/report/report.h"
+#include "plan/report/simulate.h"
 #include "verify/file.h"
 
 #include <pthread.h>
@@ -33,6 +35,7 @@ typedef struct Proof {
     DtCertCounts counts;
     pthread_t thread;
     bool runs, good;
+    double model_flops; /* of a step of the serial program */
 } Proof;
 
 typedef struct Watch {
@@ -40,6 +43,7 @@ typedef struct Watch {
     DtCliClock clock;
     DtText printed;
     Proof *proof; /* NULL: none is wanted */
+    const DtTrainConfig *train;
     bool expands; /* the final program is another than the placed one */
 } Watch;
 
@@ -57,6 +61,22 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
+/* Of all losses that a step minimises, the mean where they take turns. */
+static double step_flops(const DtTrainConfig *train, const DtModule *module)
+{
+    double flops = 0;
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        const DtEntryPoint *entry = &module->entries.at[i];
+        double every = 1;
+        for (uint32_t k = 0; train && k < train->objectives.n; k++)
+            if (train->objectives.at[k].name == entry->objective)
+                every = (double)train->objectives.at[k].every;
+        if (entry->kind == DT_ENTRY_GRAD || entry->kind == DT_ENTRY_UPDATE)
+            flops += dt_func_flops(entry->func) / every;
+    }
+    return flops;
+}
+
 static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
 {
     Watch *watch = data;
@@ -67,8 +87,10 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
     }
-    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING)
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING) {
         dt_irtext_print(module, &watch->proof->serial);
+        watch->proof->model_flops = step_flops(watch->train, module);
+    }
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
     if (watch->proof && pass->proof == DT_PASS_BOXED)
@@ -177,7 +199,7 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
                              .target = dt_target_find(cli->target)->kind,
                              .epilogues = dt_cli_epilogues(cli),
                              .unfused = cli->unfused};
-    Watch watch = {.cli = cli, .proof = proof};
+    Watch watch = {.cli = cli, .proof = proof, .train = program->train};
     dt_verify_require(program->module, "lowering");
     watch.clock = dt_cli_clock(cli);
     dt_passes_run(program->module, &context, after_pass, &watch);
@@ -197,6 +219,20 @@ static bool writes_plan(const DtCli *cli)
 {
     return cli->against || (cli->output && !cli->emit) || cli->report ||
            (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
+}
+
+/* Reports and texts say nothing of machine code. */
+bool dt_cli_no_kernels(const DtCli *cli)
+{
+    return cli->no_kernels || cli->report || cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_SCHEDULE;
+}
+
+/* Without --target a program is compiled for the devices of its cluster; what only processors have is theirs. */
+static void choose_target(DtCli *cli, const DtProgram *program)
+{
+    const bool host = cli->emit == DT_EMIT_C || (cli->verify && !cli->no_kernels);
+    if (!cli->target)
+        cli->target = host ? "cpu" : dt_fit_target(program);
 }
 
 /* C, and the steps on real ranks of --verify, are the processor's. */
@@ -330,10 +366,27 @@ static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof
     return code;
 }
 
+/* The plan again, with what its step takes on its device. */
+static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtPlanBuilder *builder,
+                           uint8_t **bytes, size_t *len)
+{
+    DtArena *arena = dt_arena_child(cli->arena);
+    const DtSimulateOptions options = {.objective = UINT32_MAX};
+    DtSimulation sim;
+    dt_simulate(arena, plan, model, dt_price_plan(arena, plan, model), &options, &sim);
+    const DtPlanPrediction prediction = {.device = dt_write_str(builder, model->device->name), .step = sim.seconds,
+                                         .low = sim.low, .high = sim.high,
+                                         .peak = dt_price_peak(model, dt_price_dtype(plan))};
+    DT_PUSH(builder->arena, builder->predictions, prediction);
+    dt_write_bytes(builder, bytes, len);
+    dt_arena_free(arena);
+}
+
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
-static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder *builder,
+static int write_results(DtCli *cli, const DtProgram *program, const char *path, DtPlanBuilder *builder,
                          const DtText *c_text, const Proof *proof)
 {
+    const DtModule *module = program->module;
     uint8_t *bytes;
     size_t len;
     DtPlan plan;
@@ -341,6 +394,10 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
     int code = DT_EXIT_OK;
     if (cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA)
         return dt_cli_write(cli, c_text);
+    DtCostModel model;
+    const bool has_model = dt_fit_model(program, &model);
+    if (has_model && model.device->is_gpu)
+        dt_device_write(&model, builder);
     dt_write_bytes(builder, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     if (!dt_status_ok(&status))
@@ -351,25 +408,28 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
         return code;
     if (cli->against)
         return dt_cli_compare(cli, &plan);
+    const bool fits = dt_fit_check(cli, program, path, &plan);
+    if (!fits && !cli->report && !cli->emit) /* these show what does not fit */
+        return DT_EXIT_DOES_NOT_FIT;
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
     if (cli->emit == DT_EMIT_SCHEDULE && module->pipeline)
         dt_schedule_print(cli->arena, module->pipeline, &text);
     if (cli->emit == DT_EMIT_SCHEDULE)
         dt_report_schedule(&plan, &text);
-    else if (cli->report == DT_REPORT_JSON || (cli->report && cli->json))
-        dt_report_json(&plan, &text);
     else if (cli->report)
-        dt_report_text(&plan, &text);
+        dt_cli_report_plan(cli, &plan, has_model ? &model : NULL, &text);
     if (text.len) {
         code = dt_cli_write(cli, &text);
-    } else if (cli->output && !cli->emit) { /* else it was only to be proved */
+    } else if (cli->output && !cli->emit) {
+        if (has_model && model.device->is_gpu)
+            add_prediction(cli, &plan, &model, builder, &bytes, &len); /* else it was only to be proved */
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))
             code = dt_cli_fail(status.code, "%s", status.message);
     }
     dt_text_free(&text);
-    return code;
+    return code == DT_EXIT_OK && !fits ? DT_EXIT_DOES_NOT_FIT : code;
 }
 
 /* Where the plan is, or will be. */
@@ -413,7 +473,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
                                 .source_folder = folder_from(cli->arena, path, plan_path(cli)),
                                 .compiler = "dtc " DT_VERSION,
                                 .source_digest = source_digest(cli->diags),
-                                .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C || !writes_plan(cli),
+                                .model_flops = proof->model_flops,
+                                .no_kernels = dt_cli_no_kernels(cli) || !writes_plan(cli),
                                 .unfused = cli->unfused,
                                 .logical = &texts,
                                 .ret_c = cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA ? &c_text : NULL,
@@ -428,7 +489,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
         code = DT_EXIT_DIAGNOSTICS; /* a kernel that the target lacks */
     clock = dt_cli_clock(cli);
     if (code == DT_EXIT_OK)
-        code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, proof)
+        code = dt_status_ok(&status) ? write_results(cli, program, path, builder, &c_text, proof)
                                      : dt_cli_fail(status.code, "%s", status.message);
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
@@ -441,6 +502,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     Proof proof = {.good = false};
     bool makes_plan = writes_plan(cli) || (cli->verify && program->train);
     int code = check_pass_names(cli);
+    choose_target(cli, program);
     if (code == DT_EXIT_OK)
         code = check_target(cli);
     if (code != DT_EXIT_OK)

@@ -9,14 +9,10 @@
 #include "base/bug.h"
 #include "base/half.h"
 #include "base/hostcc.h"
-#include "codegen/codegen.h"
-#include "codegen/target.h"
-#include "passes/passes.h"
 #include "plan/kinds.h"
 #include "plan/read.h"
 #include "plan/stages.h"
 #include "plan/trial.h"
-#include "plan/write.h"
 
 #include <errno.h>
 #include <spawn.h>
@@ -52,25 +48,8 @@ static bool not_run(DtCliMachine *machine, const char *format, ...)
 static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions *options, uint8_t **ret_bytes,
                     size_t *ret_len)
 {
-    DtDiags *diags = dt_diag_new(arena);
-    DtProgram *program = dt_lower(arena, diags, options);
-    if (!program)
-        DT_BUG("a program is accepted twice and refused the third time");
-    DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
-                             .target = dt_target_find(machine->cli->target)->kind,
-                             .epilogues = dt_cli_epilogues(machine->cli),
-                             .unfused = machine->cli->unfused};
-    dt_passes_run(program->module, &context, NULL, NULL);
-    if (dt_diag_errors(diags) || !dt_codegen_check(program->module))
-        return not_run(machine, "there is no plan for this layout");
-    const DtCodegenOptions how = {.target = machine->cli->target, .source = options->path, .source_folder = ".",
-                                  .compiler = "dtc", .unfused = machine->cli->unfused};
-    DtPlanBuilder *builder = dt_write_new(arena);
-    DtStatus status = dt_codegen_plan(program, &how, builder);
-    if (!dt_status_ok(&status))
-        return not_run(machine, "%s", status.message);
-    dt_write_bytes(builder, ret_bytes, ret_len);
-    return true;
+    const DtStatus status = dt_cli_variant(machine->cli, arena, options, false, ret_bytes, ret_len);
+    return dt_status_ok(&status) || not_run(machine, "%s", status.message);
 }
 
 /* ---- values as bytes ---- */

@@ -6,7 +6,9 @@
  *   train.optimizer.lr=1e-3     replaces or adds an argument of the entry's call
  *   parallel.mesh.data=2        the number after an operand of a directive
  *   parallel.micro=4            the same, if the directive has one operand
- *   parallel.pipeline.chunks=2  an option of a directive */
+ *   parallel.pipeline.chunks=2  an option of a directive
+ *
+ * `--add LINE` puts whole lines into the parallel block; a line takes the place of those that say the same thing. */
 #include "frontend/config_internal.h"
 #include "frontend/lower_internal.h"
 
@@ -343,6 +345,62 @@ static void set_directive(const Setting *s, DtItem *item)
         refuse(s, dt_arena_printf(s->arena, "`%s` has several parts; name one", s->part[1]));
 }
 
+/* ---- lines ---- */
+
+/* Whether the block cannot have both. Of loops each has its own remat line, of mesh axes each its own zero line. */
+static bool say_the_same(const DtEntry *a, const DtEntry *b)
+{
+    if (!a->is_directive || a->verb.text != b->verb.text || !strcmp(a->verb.text, "shard"))
+        return false;
+    if (!strcmp(a->verb.text, "zero")) {
+        for (uint32_t i = 0; i < a->on.n; i++)
+            for (uint32_t k = 0; k < b->on.n; k++)
+                if (a->on.at[i].text == b->on.at[k].text)
+                    return true;
+        return false;
+    }
+    if (strcmp(a->verb.text, "remat") || !a->operands.n || !b->operands.n)
+        return true;
+    const DtNames *x = &a->operands.at[0].path, *y = &b->operands.at[0].path;
+    return x->n && y->n && x->at[x->n - 1].text == y->at[y->n - 1].text;
+}
+
+static void add_line(Setting *s, const char *line)
+{
+    const char *source = dt_arena_printf(s->arena, "parallel it on it {\n  %s\n}\n", line);
+    const uint32_t errors = dt_diag_errors(s->diags);
+    DtItem *item = find_block(s);
+    if (!item)
+        return;
+    const char *name = dt_arena_printf(s->arena, "--add %s", line);
+    const uint32_t file = dt_diag_add_file(s->diags, name, source, strlen(source));
+    const DtAst *ast = dt_parse(s->arena, s->diags, file);
+    if (dt_diag_errors(s->diags) != errors)
+        return;
+    const bool one = ast->items.n == 1 && ast->items.at[0]->kind == DT_ITEM_PARALLEL &&
+                     ast->items.at[0]->entries.n == 1 && ast->items.at[0]->entries.at[0]->is_directive;
+    if (!one) {
+        dt_diag_report(s->diags, E0002, (DtSpan){0}, "--add %s: this is not one line of a parallel block", line);
+        return;
+    }
+    DtEntry *entry = ast->items.at[0]->entries.at[0];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < item->entries.n; i++)
+        if (!say_the_same(item->entries.at[i], entry))
+            item->entries.at[n++] = item->entries.at[i];
+    item->entries.n = n;
+    DT_PUSH(s->arena, item->entries, entry);
+}
+
+static void add_lines(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items)
+{
+    for (uint32_t i = 0; i < options->n_lines; i++) {
+        Setting s = {.arena = arena, .diags = diags, .options = options, .items = items,
+                     .name = "(a line of the parallel block)", .part = {dt_intern("parallel")}, .n_parts = 1};
+        add_line(&s, options->lines[i]);
+    }
+}
+
 void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
                         DtConfigItems items)
 {
@@ -367,4 +425,5 @@ void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *op
         else
             set_entry(&s, item);
     }
+    add_lines(arena, diags, options, items);
 }

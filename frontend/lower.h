@@ -15,6 +15,7 @@ typedef struct DtLowerOptions {
     const char *library;                   /* folder with std.dsl */
     const DtOption *dims; uint32_t n_dims; /* -D name=value */
     const DtOption *sets; uint32_t n_sets; /* --set block.key=value */
+    const char *const *lines; uint32_t n_lines; /* --add LINE: of the parallel block */
     const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
     DtAst **ret_ast;                       /* if not NULL: the tree of the main file */

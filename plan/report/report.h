@@ -57,7 +57,7 @@ double dt_report_gemm_flops(const DtPlanGemm *gemm);
 /* The schedule: what runs in which order, how often, from which line. */
 void dt_report_schedule(const DtPlan *plan, DtText *ret_text);
 
-void dt_report_text(const DtPlan *plan, DtText *ret_text);
-void dt_report_json(const DtPlan *plan, DtText *ret_text);
+/* Memory, entries, traffic, products and kernels, the 12 heaviest of each: many screens. */
+void dt_report_details(const DtPlan *plan, DtText *ret_text);
 
 #endif

@@ -4,6 +4,7 @@
 #include "plan/report/traffic.h"
 
 #include "plan/kinds.h"
+#include "plan/report/people.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +147,7 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         if (!groups[g].runs)
             continue;
         dt_text_printf(text, "  %8lld x  %12s  over ", (long long)groups[g].runs,
-                       dt_text_bytes(buf, groups[g].received / plan->meta->n_ranks));
+                       dt_people_bytes(buf, groups[g].received / plan->meta->n_ranks));
         add_mesh_axes(plan, g, text);
         dt_text_printf(text, ", groups of %u", plan->groups[g].size);
         if (groups[g].beside)
@@ -159,7 +160,7 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         const DtPlanInst *inst = rows.at[i].inst;
         const char *why = reason(plan, inst);
         dt_text_printf(text, "  %8lld x  %-14s %12s  ", (long long)rows.at[i].runs, dt_kinds_inst(inst->kind),
-                       dt_text_bytes(buf, rows.at[i].received));
+                       dt_people_bytes(buf, rows.at[i].received));
         add_mesh_axes(plan, inst->ref, text);
         dt_text_printf(text, "%s%s", *why ? ": " : "", why);
         dt_report_place(plan, inst->span, text);

@@ -39,7 +39,7 @@ holds test "$(wc -l <kept)" -eq 3
 if same serial kept; then fail 'nothing is dropped'; else passed=$((passed + 1)); fi
 
 # In tiles, no product makes scores of all queries.
-run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --no-kernels --report
+run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --report --details
 exits 0; lacks ' 1024 x   1024 x'
 # What is drawn for each of them is drawn in the tile that reads it.
 lacks 'rng+lt+where'

@@ -289,10 +289,18 @@ run program.dsl --parallel two --emit=schedule --no-kernels; exits 0; prints 'st
 run program.dsl --parallel staged --emit=schedule --no-kernels; exits 0; prints '0F0 0SEND_F0 0F1'; prints '1RECV_F0 1F0 1B0'
 run program.dsl --parallel staged --emit=schedule-svg -o picture; exits 0; silent out; holds grep -q '</svg>' picture
 run program.dsl --parallel two --emit=schedule-svg; exits 2; says 'this layout has none'
-run program.dsl --parallel two --report --no-kernels; exits 0; prints 'memory of one rank'; prints 'all_reduce'
+run program.dsl --parallel two --report --details; exits 0; prints 'memory of one rank'; prints 'all_reduce'; prints 'tokens/s'
 run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; silent out
 holds sh -c 'python3 -m json.tool report || ! command -v python3'
-run program.dsl --parallel none --report --no-kernels; exits 0; holds sh -c '! grep -q all_reduce out'
+run program.dsl --parallel none --report --details; exits 0; holds sh -c '! grep -q all_reduce out'
+run program.dsl --parallel two --report; exits 0; holds test "$(wc -l <out)" -le 40; lacks 'all_reduce'; prints 'step '; prints 'memory '
+run program.dsl --parallel staged --report=trace -o trace; exits 0; holds grep -q '"ph":"s"' trace
+holds sh -c 'python3 -m json.tool trace || ! command -v python3'
+run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'device-hours'
+run program.dsl --parallel two --report --tokens many; exits 2; says '--tokens takes a number'
+run program.dsl --parallel two --add 'zero 1 on data' --report=json; exits 0; prints '"report": 2'
+run program.dsl --parallel two --add 'zero'; exits 3
+run program.dsl --parallel two --add 'zero 1 on data; micro batch = 2'; exits 3; says 'this is not one line'
 run program.dsl --parallel two --no-kernels -o made/here/plan; exits 0; holds test -s made/here/plan
 run faulty.dsl --no-kernels -o nowhere/plan; exits 3; holds test ! -e nowhere
 run program.dsl --parallel two --no-kernels -o first/plan; exits 5; says 'first'
@@ -484,10 +492,36 @@ for precision in 'grads = bf16' 'reduce = bf16' 'loss_scale = 128' 'loss_scale =
 done
 
 # ---- a plan for CPU ranks, whatever the cluster is ----
-run sums.dsl --no-kernels -o third --parallel two --set cluster.gpu=h100-sxm --cluster pair; exits 0; says 'L0593'; holds test -e third
+run sums.dsl --no-kernels -o third --parallel two --set cluster.gpu=h100-sxm --cluster pair --target=cpu; exits 0; says 'L0593'; holds test -e third
 run sums.dsl --no-kernels -o third --parallel two --cluster pair --set cluster.nodes=2 --set cluster.gpus=1; exits 0; says 'L0593'
 run sums.dsl --no-kernels -o third --parallel none --set pair.gpu=h100-sxm; exits 0; silent err
 rm -f third
+
+# ---- what a rank needs beside what its device has; plans of clusters of GPUs ----
+cat >large.dsl <<'END'
+include "mini/train.dsl"
+cluster small { gpus = 2; gpu = "tiny"; intra = link(50GB/s, 2us) }
+device "tiny" { like = "a100-80g"; capacity = 1GiB }
+parallel two on small { mesh data = 2; shard batch on data }
+parallel piped on small { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
+END
+run large.dsl --parallel two --no-kernels -o third; exits 0; holds test -e third
+run report third; exits 0; prints 'fits '; prints 'for 2 tiny'; prints 'MFU'
+run large.dsl --parallel piped --no-kernels -o fourth; exits 0
+run compare third fourth; exits 0; prints 'step'; prints 'bubble'; prints 'memory of a rank'
+run compare third; exits 2
+run report nothing; exits 5
+run large.dsl --parallel two --no-kernels -D batch=4194304 -o fifth; exits 4; says 'error[E0701]'; says 'tiny has 1.00 GiB'; holds test ! -e fifth
+run large.dsl --parallel two -D batch=4194304 --report; exits 4; prints 'DOES NOT FIT'; says 'error[E0701]'
+run explain MFU bubble step 'matrix products' reserved context; exits 0; prints 'contractions of the serial program'; prints 'in bytes'
+rm -f third fourth
+# each number has a definition
+for word in fits memory step tokens/s MFU HFU bubble limit time traffic exposed run predict allocated reserved parameters \
+    gradients optimizer activations workspace communicators 'fused kernels' attention copies messages fixed; do
+    run explain "$word"; exits 0; prints '(a number of reports'
+done
+# what a mask hides is known: of the scores of a causal model half are computed, as far as tiles go
+run "$root/examples/gpt2.dsl" --no-kernels --emit=plan; exits 0; prints 'head=64 queries=1024 keys=1024 visible=0.52'
 
 # ---- options that would be ignored ----
 run sums.dsl --parallel none --emit=ir -o text; exits 0; holds grep -q 'entry' text

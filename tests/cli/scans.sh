@@ -44,7 +44,7 @@ run "$dtc" lengths.dsl --parallel z --no-kernels --verify; exits 0; prints 'equa
 
 # What ranks tell each other along the axis is what stands before them: one part a rank, not what all blocks give.
 crosses() { # layout: lines of the traffic along the axis
-    "$dtc" program.dsl --parallel "$1" --no-kernels --report -o crossing >/dev/null 2>&1
+    "$dtc" program.dsl --parallel "$1" --report --details -o crossing >/dev/null 2>&1
     grep -E 'prefixes along|input of the loop' crossing >crossed
 }
 for layout in s d a m; do
@@ -60,7 +60,7 @@ for layout in z w; do
     crosses $layout
     run grep 'prefixes along' crossed; exits 1
 done
-"$dtc" program.dsl --parallel s -D seq=12 --no-kernels --report -o crossing >/dev/null 2>&1
+"$dtc" program.dsl --parallel s -D seq=12 --report --details -o crossing >/dev/null 2>&1
 run grep 'prefixes along' crossing; exits 1
 
 # The same losses, by real ranks.

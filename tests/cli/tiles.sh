@@ -18,7 +18,7 @@ for layout in none r z; do
 done
 
 # No product makes scores of all queries, for what is masked and what is not.
-run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --no-kernels --report
+run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --report --details
 exits 0; prints ' 128 x   1024 x'; lacks ' 1024 x   1024 x'
 
 steps() { # layout, options: losses and norms of 3 steps

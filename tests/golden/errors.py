@@ -7,7 +7,7 @@ CODE_NAME.dsl; a file without such lines is one program (where its very bytes ar
 prints to stderr for each is in the file of the same name that ends with .txt, in the same order.
 
 A first line `# dtc ARGUMENT...` of a program gives other arguments: for what only a plan draws,
-`--no-kernels --report`. The code must be among the diagnostics; for E codes the exit code must be 3, for L codes (lints) 0. PATTERN
+`--no-kernels --report`. The code must be among the diagnostics; for E codes the exit code must be 3 (4 for E0701), for L codes (lints) 0. PATTERN
 selects files. --bless (or DT_BLESS=1) writes the .txt files instead of comparing. errors.py --split FOLDER writes the
 programs there as files, for a look at one."""
 
@@ -46,7 +46,7 @@ def run(name, source, command, folder):
     done = subprocess.run(
         [command[0], *arguments, f"{name}.dsl"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    wanted = 0 if code[0] == "L" else 3
+    wanted = 0 if code[0] == "L" else 4 if code == "E0701" else 3
     if done.returncode != wanted:
         return done.stderr, f"exit code {done.returncode} instead of {wanted}"
     if f"[{code}]".encode() not in done.stderr:

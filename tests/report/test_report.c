@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts of a report against numbers worked out by hand. */
-#include "plan/report/report.h"
+#include "plan/report/text.h"
 
 #include "plan/kinds.h"
 
@@ -146,7 +146,7 @@ Test(report, text)
 {
     DtPlan plan = sample();
     DtText text = {0};
-    dt_report_text(&plan, &text);
+    dt_report_details(&plan, &text);
     cr_expect(strstr(text.at, "m.dsl for cpu-v3: 2 ranks (data = 2), batch of 64 in 4 micro-batches, 1234 parameters"));
     cr_expect(strstr(text.at, "activations                1024 B"), "%s", text.at);
     cr_expect(strstr(text.at, "total                      5120 B"), "%s", text.at);
@@ -158,10 +158,16 @@ Test(report, json)
 {
     DtPlan plan = sample();
     DtText text = {0};
-    dt_report_json(&plan, &text);
+    DtArena *arena = dt_arena_new();
+    DtSummary summary;
+    dt_summary_make(arena, &plan, NULL, &(DtReportOptions){.tokens = 0}, &summary);
+    dt_json_report(&summary, &text);
     json_t *root = json_loads(text.at, 0, NULL);
     cr_assert_not_null(root, "%s", text.at);
-    cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "memory"), "total")), 5120);
+    const json_t *stages = json_object_get(json_object_get(root, "memory"), "stages");
+    cr_expect_eq(json_array_size(stages), 1);
+    cr_expect_eq(json_integer_value(json_object_get(json_array_get(stages, 0), "total")), 5120);
+    cr_expect(json_is_null(json_object_get(root, "time")), "the plan names no device");
     cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "mesh"), "data")), 2);
     const json_t *entry = json_array_get(json_object_get(root, "entries"), 0);
     cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 4);
@@ -179,6 +185,7 @@ Test(report, json)
     cr_expect_null(json_object_get(kernel, "line"), "it has no place");
     json_decref(root);
     dt_text_free(&text);
+    dt_arena_free(arena);
 }
 
 /* Two stages: each calls its part four times; memory differs. */
@@ -208,7 +215,7 @@ Test(report, parts_count_where_they_are_called)
     dt_report_runs(&plan, 1, runs);
     cr_expect_eq(runs[0], 4);
     cr_expect(dt_report_is_part(&plan, 0) && !dt_report_is_part(&plan, 1));
-    dt_report_text(&plan, &text);
+    dt_report_details(&plan, &text);
     cr_expect(strstr(text.at, "memory of one rank of stage 1"), "%s", text.at);
     cr_expect(strstr(text.at, "step, on one rank of stages 0 to 1"), "%s", text.at);
     cr_expect_null(strstr(text.at, "piece"), "%s", text.at);

@@ -183,10 +183,16 @@ disturb KILL --steps 600 --save revived --set save.every=20 --restarts 1; exits 
 holds test -e revived/step-00000600/manifest.json
 
 # ---- what is shown of it ----
-"$dtc" small.dsl --parallel p2 --report=text >out 2>err; what='dtc --report'
+"$dtc" small.dsl --parallel p2 --report=text --details >out 2>err; what='dtc --report'
 holds grep -q 'memory of one rank of stage 1' out
 "$dtc" dump p4.plan >p4.txt 2>err && "$dtc" asm p4.txt -o p4.again 2>>err; what='dtc dump'
 holds cmp p4.plan p4.again
+# What a plan predicts is shown beside what is.
+sed 's/ model_flops=[^ ]*//; s/^META /META model_flops=1e9 /' p4.txt >said.txt
+echo 'PRED device="tiny" step=0.125 low=0.1 high=0.15 peak=1e12' >>said.txt
+"$dtc" asm said.txt -o said.plan 2>err; what='dtc asm, with a prediction'; holds test -s said.plan
+run said.plan --steps 3; exits 0; says_like 'ms a step, predicted 125 ms  MFU [0-9.]* %'
+run p4.plan --steps 3; exits 0; what='a plan without one'; holds sh -c '! grep -q predicted err out'
 
 # ---- 64 stages, 512 micro-batches: the plan grows with neither layers nor micro-batches of a stage ----
 cat >>small.dsl <<'END'

@@ -154,7 +154,7 @@ def check_memory(dtc, level, sizes, micro):
     write(name, "layers", "data = %d" % n, DATA + lines)
     said = run(dtc, name + ".dsl", "--parallel", "it", "--no-kernels", "--report=json", "--set", "train.optimizer=adamw(lr = 0.01)",
                "--set", "train.precision=" + PRECISIONS[sizes])
-    memory = json.loads(said)["memory"]
+    memory = json.loads(said)["memory"]["stages"][0]
     for kind, size, cut in zip(("parameters", "gradients", "optimizer"), sizes, (level >= 3, level >= (2 if micro else 1), level >= 1)):
         want = size * elements // (n if cut else 1)
         check(memory[kind] == want, "zero %d, %s: %d bytes of %s, the formula %d" % (level, sizes, memory[kind], kind, want))

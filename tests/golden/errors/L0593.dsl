@@ -1,5 +1,5 @@
 # ---- gpus
-# dtc --no-kernels --report
+# dtc --target=cpu --report
 include "mini/model.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))

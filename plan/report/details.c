@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as text and as JSON. */
+/* The details of a report as text and as JSON: memory by kind and stage, what each entry runs, products, kernels. */
+#include "plan/report/details.h"
+#include "plan/report/memory.h"
 #include "plan/report/traffic.h"
 
 #include "plan/kinds.h"
+#include "plan/report/people.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const arena_names[DT_ARENA_KINDS] = {
-    [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients",
-    [DT_ARENA_OPTIMIZER] = "optimizer", [DT_ARENA_ACTIVATIONS] = "activations",
-    [DT_ARENA_INPUTS] = "inputs",       [DT_ARENA_SCALARS] = "scalars",
-    [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict", [DT_ARENA_PREDICTED] = "predicted",
-};
 
 static int64_t arena_bytes(const DtPlan *plan, uint32_t kind, uint32_t stage)
 {
@@ -64,11 +60,11 @@ static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
         int64_t bytes = arena_bytes(plan, kind, stage);
         total += bytes;
         if (bytes)
-            dt_text_printf(text, "  %-16s %14lld B  %10s\n", arena_names[kind], (long long)bytes,
-                           dt_text_bytes(buf, (double)bytes));
+            dt_text_printf(text, "  %-16s %14lld B  %10s\n", dt_memory_kinds[kind], (long long)bytes,
+                           dt_people_bytes(buf, (double)bytes));
     }
     dt_text_printf(text, "  %-16s %14lld B  %10s\n", "total", (long long)total,
-                   dt_text_bytes(buf, (double)total));
+                   dt_people_bytes(buf, (double)total));
 }
 
 /* Stages beside each other with equal memory are one table. */
@@ -96,11 +92,11 @@ static void print_saved(const DtPlan *plan, DtText *text)
     for (uint32_t i = 0; i < plan->n_saved; i++) {
         const DtPlanSaved *s = &plan->saved[i];
         dt_text_printf(text, "  %-16s %8lld x  %10s  = %10s", dt_plan_str(plan, s->loop),
-                       (long long)s->iterations, dt_text_bytes(one, (double)s->saved),
-                       dt_text_bytes(all, (double)s->saved * (double)s->iterations));
+                       (long long)s->iterations, dt_people_bytes(one, (double)s->saved),
+                       dt_people_bytes(all, (double)s->saved * (double)s->iterations));
         if (s->recomputed)
             dt_text_printf(text, ", %s of each computed again",
-                           dt_text_bytes(again, (double)s->recomputed));
+                           dt_people_bytes(again, (double)s->recomputed));
         dt_text_add(text, "\n");
     }
 }
@@ -121,9 +117,9 @@ static void print_entry(const DtPlan *plan, const DtReportEntry *counts, uint32_
             continue;
         dt_text_printf(text, "  %-16s %8lld x", dt_kinds_inst(kind), (long long)entry.runs[kind]);
         if (entry.flops[kind] > 0)
-            dt_text_printf(text, "  %12.4g GFLOP", entry.flops[kind] * 1e-9);
+            dt_text_printf(text, "  %12s", dt_people_flops(buf, entry.flops[kind]));
         if (entry.received[kind] > 0)
-            dt_text_printf(text, "  %12s received", dt_text_bytes(buf, entry.received[kind]));
+            dt_text_printf(text, "  %12s received", dt_people_bytes(buf, entry.received[kind]));
         dt_text_add(text, "\n");
     }
 }
@@ -266,14 +262,15 @@ static int64_t batch_of(const DtPlanGemm *g)
 
 static void print_gemms(const DtPlan *plan, DtText *text)
 {
+    char buf[32];
     uint32_t n;
     Line *lines = list_lines(plan, DT_INST_GEMM, &n);
     n = print_title(plan, "matrix products of a step by work", n, text);
     for (uint32_t i = 0; i < n; i++) {
         const DtPlanGemm *g = &plan->gemms[lines[i].ref];
-        dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP",
+        dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12s",
                        (long long)lines[i].runs, (long long)batch_of(g), (long long)g->m, (long long)g->n,
-                       (long long)g->k, lines[i].weight * 1e-9);
+                       (long long)g->k, dt_people_flops(buf, lines[i].weight));
         if (g->epilogue)
             dt_text_printf(text, "  + %s", dt_kinds_epilogues[g->epilogue].name);
         dt_report_place(plan, lines[i].span, text);
@@ -292,13 +289,13 @@ static void print_kernels(const DtPlan *plan, DtText *text)
         const char *name = dt_plan_str(plan, kernel->name);
         bool cut = strlen(name) > NAME_WIDTH;
         dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
-                       NAME_WIDTH, name, cut ? "..." : "   ", dt_text_bytes(buf, lines[i].weight));
+                       NAME_WIDTH, name, cut ? "..." : "   ", dt_people_bytes(buf, lines[i].weight));
         dt_report_place(plan, lines[i].span, text);
     }
     free(lines);
 }
 
-void dt_report_text(const DtPlan *plan, DtText *ret_text)
+void dt_report_details(const DtPlan *plan, DtText *ret_text)
 {
     print_head(plan, ret_text);
     print_memory(plan, ret_text);
@@ -336,34 +333,8 @@ static json_t *json_entry(const DtPlan *plan, uint32_t number)
                                   json_pack("{s:s, s:I, s:f, s:f}", "kind", dt_kinds_inst(kind),
                                             "runs", (json_int_t)entry.runs[kind], "flops",
                                             entry.flops[kind], "received", entry.received[kind]));
-    json_t *json = json_pack("{s:s, s:o}", "name", entry.name, "instructions", kinds);
-    if (dt_plan_stages(plan) > 1)
-        json_object_set_new(json, "stage", json_integer(plan->entries[number].stage));
-    return json;
-}
-
-static json_t *json_stage_memory(const DtPlan *plan, uint32_t stage)
-{
-    json_t *memory = json_object();
-    int64_t total = 0;
-    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
-        int64_t bytes = arena_bytes(plan, kind, stage);
-        total += bytes;
-        json_object_set_new(memory, arena_names[kind], json_integer((json_int_t)bytes));
-    }
-    json_object_set_new(memory, "total", json_integer((json_int_t)total));
-    return memory;
-}
-
-/* Of one rank; with a pipeline a list by stage. */
-static json_t *json_memory(const DtPlan *plan)
-{
-    if (dt_plan_stages(plan) == 1)
-        return json_stage_memory(plan, 0);
-    json_t *stages = json_array();
-    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
-        json_array_append_new(stages, json_stage_memory(plan, s));
-    return stages;
+    return json_pack("{s:s, s:i, s:o}", "name", entry.name, "stage", (int)plan->entries[number].stage, "instructions",
+                     kinds);
 }
 
 /* What the list in the text says of the place, as fields. */
@@ -410,28 +381,12 @@ static json_t *json_kernels(const DtPlan *plan)
     return kernels;
 }
 
-/* "gemms" and "kernels" are those of a step and its update, the heaviest first; flops and bytes are of all runs. */
-void dt_report_json(const DtPlan *plan, DtText *ret_text)
+json_t *dt_details_json(const DtPlan *plan)
 {
-    const DtPlanMeta *meta = plan->meta;
-    json_t *mesh = json_object(), *entries = json_array();
-    for (uint32_t i = 0; i < plan->n_mesh; i++)
-        json_object_set_new(mesh, dt_plan_str(plan, plan->mesh[i].name),
-                            json_integer(plan->mesh[i].size));
+    json_t *entries = json_array();
     for (uint32_t i = 0; i < plan->n_entries; i++)
         if (!dt_report_is_part(plan, i))
             json_array_append_new(entries, json_entry(plan, i));
-    json_t *root =
-        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "source",
-                  dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
-                  "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
-                  (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
-                  meta->flops, "mesh", mesh, "memory", json_memory(plan), "saved",
-                  json_saved(plan), "entries", entries, "traffic", dt_traffic_json(plan),
-                  "gemms", json_gemms(plan), "kernels", json_kernels(plan));
-    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    if (text)
-        dt_text_printf(ret_text, "%s\n", text);
-    free(text);
-    json_decref(root);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "saved", json_saved(plan), "entries", entries, "traffic",
+                     dt_traffic_json(plan), "gemms", json_gemms(plan), "kernels", json_kernels(plan));
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reports: of the program that is compiled, and dtc report PLAN of a plan that was. */
+#include "cli/cli.h"
+
+#include "plan/read.h"
+#include "plan/report/text.h"
+
+#include <string.h>
+
+/* Of the files that were compiled. */
+static const char *source_line(void *context, const char *path, uint32_t line)
+{
+    const DtDiags *diags = context;
+    size_t len;
+    for (uint32_t file = 1; diags && file <= dt_diag_files(diags); file++) {
+        const char *text = strcmp(dt_diag_path(diags, file), path) ? NULL : dt_diag_source(diags, file, &len);
+        for (uint32_t i = 1; text && i < line; i++) {
+            text = strchr(text, '\n');
+            text = text ? text + 1 : NULL;
+        }
+        if (text)
+            return text;
+    }
+    return NULL;
+}
+
+void dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtText *ret_text)
+{
+    const bool traces = cli->report == DT_REPORT_TRACE, draws = cli->report == DT_REPORT_HTML;
+    const DtReportOptions options = {.slices = traces || draws, .insts = traces, .tokens = cli->tokens,
+                                     .price = cli->price, .source = source_line, .source_context = cli->diags};
+    DtArena *arena = dt_arena_child(cli->arena);
+    DtSummary summary;
+    dt_summary_make(arena, plan, model, &options, &summary);
+    if (traces)
+        dt_trace_report(&summary, ret_text);
+    else if (draws)
+        dt_html_report(&summary, ret_text);
+    else if (cli->report == DT_REPORT_JSON || cli->json)
+        dt_json_report(&summary, ret_text);
+    else
+        dt_text_report(&summary, ret_text);
+    if (cli->details && cli->report <= DT_REPORT_TEXT && !cli->json) {
+        dt_text_add(ret_text, "\n");
+        dt_report_details(plan, ret_text);
+    }
+    dt_arena_free(arena);
+}
+
+int dt_cmd_report(DtCli *cli)
+{
+    DtPlanFile file;
+    DtText text = {0};
+    if (cli->words.n != 1)
+        return dt_cli_fail(DT_EXIT_USAGE, "report needs one plan: dtc report PLAN");
+    const DtStatus status = dt_read_file(cli->words.at[0], &file);
+    if (!dt_status_ok(&status))
+        return dt_cli_fail(status.code, "%s", status.message);
+    dt_cli_report_plan(cli, &file.plan, NULL, &text);
+    const int code = dt_cli_write(cli, &text);
+    dt_text_free(&text);
+    dt_read_close(&file);
+    return code;
+}
+
+int dt_cmd_compare(DtCli *cli)
+{
+    DtPlanFile files[2];
+    DtText text = {0};
+    if (cli->words.n != 2)
+        return dt_cli_fail(DT_EXIT_USAGE, "compare needs two plans: dtc compare PLAN PLAN");
+    for (int i = 0; i < 2; i++) {
+        const DtStatus status = dt_read_file(cli->words.at[i], &files[i]);
+        if (!dt_status_ok(&status)) {
+            if (i)
+                dt_read_close(&files[0]);
+            return dt_cli_fail(status.code, "%s", status.message);
+        }
+    }
+    DtSummary summaries[2];
+    const DtReportOptions options = {.tokens = cli->tokens, .price = cli->price};
+    for (int i = 0; i < 2; i++)
+        dt_summary_make(cli->arena, &files[i].plan, NULL, &options, &summaries[i]);
+    dt_compare_report(cli->words.at, summaries, &text);
+    const int code = dt_cli_write(cli, &text);
+    dt_text_free(&text);
+    for (int i = 0; i < 2; i++)
+        dt_read_close(&files[i]);
+    return code;
+}

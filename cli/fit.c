@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a plan fits (E0701), and what would.
+ *
+ * What would help is not estimated: each change is a line of the parallel block, and the program is compiled with it as
+ * any other, but for kernels and proofs. Changes are tried from the least to the largest: one line, then several; the
+ * first that fits is what the diagnostic shows as the text to write. */
+#include "cli/fit.h"
+
+#include "plan/read.h"
+#include "plan/report/memory.h"
+#include "plan/report/people.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- devices ---- */
+
+bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
+{
+    const DtClusterConfig *cluster = program->cluster;
+    const DtDevices known = {program->devices.at, program->devices.n};
+    const DtDevice *device = cluster ? cluster->device : dt_device_find(known, "cpu");
+    if (!device)
+        return false;
+    *ret_model = (DtCostModel){.device = device, .nodes = 1, .ranks_per_node = INT64_MAX};
+    if (!cluster)
+        return true;
+    ret_model->stack = cluster->stack;
+    ret_model->nodes = cluster->nodes;
+    ret_model->ranks_per_node = cluster->gpus;
+    ret_model->link = (DtCostLink){cluster->intra.bytes_per_second, cluster->intra.seconds};
+    ret_model->nic = (DtCostLink){cluster->inter.bytes_per_second, cluster->inter.seconds};
+    return true;
+}
+
+/* By the beginning of a device's name; one that is not here is taken for the newest, which no kernel is compiled for
+ * without --target. Code for compute capability 8.0 runs on 8.9, too. */
+const char *dt_fit_target(const DtProgram *program)
+{
+    static const struct { const char *device, *target; } rows[] = {
+        {"a100", "sm_80"}, {"l40", "sm_80"}, {"b200", "sm_100a"},
+    };
+    if (!program->cluster || !program->cluster->device || !program->cluster->device->is_gpu)
+        return "cpu";
+    for (size_t i = 0; i < DT_COUNT(rows); i++)
+        if (!strncmp(program->cluster->gpu, rows[i].device, strlen(rows[i].device)))
+            return rows[i].target;
+    return "sm_90a";
+}
+
+/* ---- changes ---- */
+
+enum { MOST_LINES = 3, MOST_CHANGES = 48, MOST_OF_KIND = 6, SHOWN = 5 };
+
+typedef struct Change {
+    const char *line[MOST_LINES];
+    uint32_t n;
+    double bytes; /* of the worst stage */
+} Change;
+
+typedef struct Changes {
+    DtCli *cli;
+    const DtProgram *program;
+    const DtPlan *plan;
+    const char *path;
+    DtArena *arena;
+    double have;
+    Change at[MOST_CHANGES];
+    uint32_t n, fits; /* fits: 1 + number of the first that does, 0: none so far */
+} Changes;
+
+/* What a rank needs with the change; 0: there is no such plan. */
+static double bytes_with(const Changes *c, const Change *change)
+{
+    DtLowerOptions options = dt_cli_lowering(c->cli, c->path);
+    DtArena *arena = dt_arena_child(c->arena);
+    const char **lines = DT_NEW_ARRAY(arena, const char *, options.n_lines + change->n);
+    double bytes = 0;
+    for (uint32_t i = 0; i < options.n_lines; i++)
+        lines[i] = options.lines[i];
+    for (uint32_t i = 0; i < change->n; i++)
+        lines[options.n_lines + i] = change->line[i];
+    options.lines = lines;
+    options.n_lines += change->n;
+    uint8_t *image;
+    size_t len;
+    DtPlan plan;
+    DtStatus status = dt_cli_variant(c->cli, arena, &options, true, &image, &len);
+    if (dt_status_ok(&status))
+        status = dt_read_bytes(image, len, &plan);
+    if (dt_status_ok(&status)) {
+        DtMemory memory;
+        dt_memory_worst(&plan, true, &memory);
+        bytes = (double)memory.reserved;
+    }
+    dt_arena_free(arena);
+    return bytes;
+}
+
+static void try_lines(Changes *c, uint32_t n, const char *const *lines)
+{
+    Change *change = &c->at[c->n];
+    if (c->n == MOST_CHANGES || c->fits)
+        return;
+    *change = (Change){.n = n};
+    memcpy(change->line, lines, n * sizeof *lines);
+    change->bytes = bytes_with(c, change);
+    if (change->bytes == 0)
+        return;
+    c->n++;
+    c->fits = change->bytes <= c->have ? c->n : 0;
+}
+
+/* ---- which there are ---- */
+
+typedef struct Lines { const char *at[MOST_OF_KIND]; uint32_t n; } Lines;
+
+static void add(Lines *lines, const char *line)
+{
+    if (lines->n < MOST_OF_KIND)
+        lines->at[lines->n++] = line;
+}
+
+/* The type of what samples are read into; its first axis counts them. */
+static const DtType *sample_type(const DtProgram *program)
+{
+    const DtTrainConfig *train = program->train;
+    return train && train->readers.n ? train->readers.at[0].types[0] : NULL;
+}
+
+/* The general line that splits samples. */
+static const DtShard *sample_line(const DtProgram *program)
+{
+    const DtParallelConfig *p = program->parallel;
+    const DtType *type = sample_type(program);
+    for (uint32_t i = 0; type && i < p->shards.n; i++)
+        for (uint32_t a = 0; a < p->shards.at[i].n_axes; a++)
+            if (p->shards.at[i].n_place == 0 && p->shards.at[i].axes[a] == type->axes[0].name)
+                return &p->shards.at[i];
+    return NULL;
+}
+
+static const char *join(DtArena *arena, const char *const *names, uint32_t n)
+{
+    const char *list = "";
+    for (uint32_t i = 0; i < n; i++)
+        list = dt_arena_printf(arena, "%s%s%s", list, i ? ", " : "", names[i]);
+    return list;
+}
+
+/* Levels above what is there, over the mesh axes that a line names already, or else over those that split samples. */
+static Lines zero_lines(const Changes *c)
+{
+    const DtParallelConfig *p = c->program->parallel;
+    const DtShard *line = sample_line(c->program);
+    const DtZero *zero = p->zeros.n ? &p->zeros.at[0] : NULL;
+    const char *on = zero ? join(c->arena, zero->on, zero->n_on) : line ? join(c->arena, line->mesh, line->n_mesh) : "";
+    Lines lines = {.n = 0};
+    for (int level = zero ? zero->level + 1 : 1; *on && level <= 3; level++)
+        add(&lines, dt_arena_printf(c->arena, "zero %d on %s", level, on));
+    return lines;
+}
+
+/* Twice, four times, ... as many micro-batches, as long as samples divide. */
+static Lines micro_lines(const Changes *c)
+{
+    const DtParallelConfig *p = c->program->parallel;
+    const DtType *type = sample_type(c->program);
+    const DtShard *line = sample_line(c->program);
+    int64_t ranks = 1;
+    for (uint32_t i = 0; line && i < line->n_mesh; i++)
+        for (uint32_t m = 0; m < p->mesh.n; m++)
+            ranks *= p->mesh.axes[m].name == line->mesh[i] ? p->mesh.axes[m].size : 1;
+    Lines lines = {.n = 0};
+    for (int64_t n = 2 * p->micro; type && n <= type->axes[0].extent && type->axes[0].extent % (n * ranks) == 0; n *= 2)
+        add(&lines, dt_arena_printf(c->arena, "micro %s = %lld", type->axes[0].name, (long long)n));
+    return lines;
+}
+
+/* Nothing but what enters an iteration is kept, of each loop that hands something over to its backward loop. */
+static Lines remat_lines(const Changes *c)
+{
+    Lines lines = {.n = 0};
+    for (uint32_t i = 0; i < c->plan->n_saved; i++) {
+        const char *line = dt_arena_printf(c->arena, "remat %s", dt_plan_str(c->plan, c->plan->saved[i].loop));
+        bool again = c->plan->saved[i].saved == 0;
+        for (uint32_t k = 0; k < lines.n; k++)
+            again = again || !strcmp(lines.at[k], line);
+        if (!again)
+            add(&lines, line);
+    }
+    return lines;
+}
+
+/* One line, then two of different kinds, then three; of each kind from the least to the most. */
+static void try_all(Changes *c)
+{
+    const Lines zero = zero_lines(c), micro = micro_lines(c), remat = remat_lines(c);
+    const Lines *const kinds[] = {&zero, &micro, &remat};
+    for (uint32_t k = 0; k < DT_COUNT(kinds); k++)
+        for (uint32_t i = 0; i < kinds[k]->n; i++)
+            try_lines(c, 1, &kinds[k]->at[i]);
+    for (uint32_t i = 0; i < zero.n; i++)
+        for (uint32_t r = 0; r < remat.n; r++)
+            try_lines(c, 2, (const char *const[]){zero.at[i], remat.at[r]});
+    for (uint32_t m = 0; m < micro.n; m++)
+        for (uint32_t r = 0; r < remat.n; r++)
+            try_lines(c, 2, (const char *const[]){micro.at[m], remat.at[r]});
+    for (uint32_t i = 0; i < zero.n; i++)
+        for (uint32_t m = 0; m < micro.n; m++)
+            try_lines(c, 2, (const char *const[]){zero.at[i], micro.at[m]});
+    for (uint32_t m = 0; zero.n && m < micro.n; m++)
+        for (uint32_t r = 0; r < remat.n; r++)
+            try_lines(c, 3, (const char *const[]){zero.at[zero.n - 1], micro.at[m], remat.at[r]});
+}
+
+/* ---- the diagnostic ---- */
+
+static void note_memory(DtArena *arena, DtDiag *diag, const DtMemory *m)
+{
+    const char *list = "", *beside = "";
+    char buf[32];
+    for (int k = 0; k < DT_ARENA_KINDS; k++)
+        if (k != DT_ARENA_PREDICT && k != DT_ARENA_PREDICTED && m->arenas[k] >= 1 << 20)
+            list = dt_arena_printf(arena, "%s%s%s %s", list, *list ? ", " : "", dt_memory_kinds[k],
+                                   dt_people_bytes(buf, (double)m->arenas[k]));
+    for (int k = 0; k < DT_OVERHEADS; k++)
+        if (m->overheads[k])
+            beside = dt_arena_printf(arena, "%s%s%s %s", beside, *beside ? ", " : "", dt_memory_overheads[k].name,
+                                     dt_people_bytes(buf, (double)m->overheads[k]));
+    dt_diag_note(diag, "%s", list);
+    dt_diag_note(diag, "beside the program's memory: %s", beside);
+}
+
+static void note_peak(DtArena *arena, DtDiag *diag, const DtPlan *plan, const DtMemory *m)
+{
+    const DtPlanPeak *peak = dt_memory_peak(plan, m->stage);
+    char buf[32];
+    if (!peak || peak->span >= plan->n_spans)
+        return;
+    const DtPlanSpan *span = &plan->spans[peak->span];
+    const char *path = dt_plan_str(plan, span->path), *list = "";
+    for (size_t i = 0; i < DT_COUNT(peak->bytes) && peak->bytes[i] > peak->live / 20; i++)
+        list = dt_arena_printf(arena, "%s%s%s", list, i ? ", " : "", dt_people_bytes(buf, (double)peak->bytes[i]));
+    if (m->in_flight)
+        dt_diag_note(diag, "micro-batches in flight keep %s of activations",
+                     dt_people_bytes(buf, (double)m->in_flight));
+    dt_diag_note(diag, "temporaries are most, %s, at %s:%u%s%s; the largest tensors then have %s",
+                 dt_people_bytes(buf, (double)peak->live), dt_plan_str(plan, span->file), span->line, *path ? " " : "",
+                 path, list);
+}
+
+static const char *lines_of(DtArena *arena, const Change *change, const char *between)
+{
+    const char *text = change->line[0];
+    for (uint32_t i = 1; i < change->n; i++)
+        text = dt_arena_printf(arena, "%s%s%s", text, between, change->line[i]);
+    return text;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const Change *x = a, *y = b;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* The first that fits as text to write; then others that were tried, or the best of them. */
+static void help(const Changes *c, DtDiag *diag)
+{
+    const DtSpan mesh = c->program->parallel->mesh_span;
+    char buf[32];
+    Change first = {.n = 0}, sorted[MOST_CHANGES];
+    if (c->fits) {
+        first = c->at[c->fits - 1];
+        const char *insert = dt_arena_printf(c->arena, "%s; ", lines_of(c->arena, &first, "; "));
+        dt_diag_fix(diag, (DtSpan){mesh.file, mesh.lo, mesh.lo}, insert, "this fits: %s",
+                    dt_people_bytes(buf, first.bytes));
+    }
+    memcpy(sorted, c->at, c->n * sizeof *sorted);
+    qsort(sorted, c->n, sizeof *sorted, by_bytes);
+    const char *list = "";
+    for (uint32_t i = 0, n = 0; i < c->n && n < SHOWN; i++) {
+        if (c->fits && sorted[i].bytes == first.bytes)
+            continue;
+        list = dt_arena_printf(c->arena, "%s%s`%s` %s", list, n++ ? ", " : "", lines_of(c->arena, &sorted[i], "; "),
+                               dt_people_bytes(buf, sorted[i].bytes));
+    }
+    if (*list)
+        dt_diag_help(diag, "%s: %s", c->fits ? "not enough by themselves" : "the best of what was tried, which does "
+                     "not fit either", list);
+    if (!c->fits)
+        dt_diag_help(diag, "split parameters or positions over more ranks (`shard`, `pipeline`), or take more devices");
+}
+
+bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan)
+{
+    const DtDevice *device = program->cluster ? program->cluster->device : NULL;
+    const double have = device && device->is_gpu ? device->memory_bytes : 0;
+    DtMemory worst;
+    char need[32], has[32];
+    dt_memory_worst(plan, true, &worst);
+    if (have == 0 || (double)worst.reserved <= have)
+        return true;
+    const DtParallelConfig *p = program->parallel;
+    const DtSpan span = p && p->mesh_span.file ? p->mesh_span : program->cluster->span;
+    DtDiag *diag = dt_diag_report(
+        cli->diags, E0701, span, "a rank%s needs %s; %s has %s",
+        dt_plan_stages(plan) > 1 ? dt_arena_printf(cli->arena, " of stage %u", worst.stage) : "",
+        dt_people_bytes(need, (double)worst.reserved), program->cluster->gpu, dt_people_bytes(has, have));
+    note_memory(cli->arena, diag, &worst);
+    note_peak(cli->arena, diag, plan, &worst);
+    if (!p)
+        return false;
+    Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path,
+                       .arena = dt_arena_child(cli->arena), .have = have};
+    try_all(&changes);
+    help(&changes, diag);
+    return false;
+}

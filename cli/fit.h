@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a plan fits the devices of its cluster (fit.c). */
+#ifndef DT_CLI_FIT_H
+#define DT_CLI_FIT_H
+
+#include "cli/cli.h"
+#include "cost/cost.h"
+#include "plan/plan.h"
+
+/* The devices of its cluster, or this machine's processors without one; false: the library knows none. */
+bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model);
+
+/* What its kernels are compiled for: "cpu" without a cluster. */
+const char *dt_fit_target(const DtProgram *program);
+
+/* Reports E0701 if a rank of some stage needs more than its device has, with changes of the layout that help, each of
+ * them compiled; returns whether it fits. */
+bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a program is lowered, and plans of it beside the one that is compiled: with other options, for a look at them.
+ * Nothing is proved, printed or written. */
+#include "cli/cli.h"
+
+#include "codegen/codegen.h"
+#include "codegen/target.h"
+#include "passes/passes.h"
+#include "plan/write.h"
+
+DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path)
+{
+    return (DtLowerOptions){.path = path,
+                            .library = cli->library ? cli->library : dt_cli_library(cli->arena),
+                            .dims = cli->dims.at,
+                            .n_dims = cli->dims.n,
+                            .sets = cli->sets.at,
+                            .n_sets = cli->sets.n,
+                            .lines = cli->lines.at,
+                            .n_lines = cli->lines.n,
+                            .train = cli->train,
+                            .parallel = cli->parallel,
+                            .cluster = cli->cluster,
+                            .synthetic = cli->synthetic};
+}
+
+DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, bool no_kernels,
+                        uint8_t **ret_bytes, size_t *ret_len)
+{
+    DtDiags *diags = dt_diag_new(arena);
+    DtProgram *program = dt_lower(arena, diags, options);
+    if (!program || dt_diag_errors(diags))
+        return dt_status_fail(DT_EXIT_DIAGNOSTICS, "the program is refused: %.400s",
+                              dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
+    const DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
+                                   .target = dt_target_find(cli->target)->kind, .epilogues = dt_cli_epilogues(cli),
+                                   .unfused = cli->unfused};
+    dt_passes_run(program->module, &context, NULL, NULL);
+    if (dt_diag_errors(diags) || !dt_codegen_check(program->module))
+        return dt_status_fail(DT_EXIT_DIAGNOSTICS, "there is no plan for this layout");
+    const DtCodegenOptions how = {.target = cli->target, .source = options->path, .source_folder = ".",
+                                  .compiler = "dtc", .no_kernels = no_kernels, .unfused = cli->unfused};
+    DtPlanBuilder *builder = dt_write_new(arena);
+    const DtStatus status = dt_codegen_plan(program, &how, builder);
+    if (dt_status_ok(&status))
+        dt_write_bytes(builder, ret_bytes, ret_len);
+    return status;
+}

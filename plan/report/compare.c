@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two plans side by side: the same numbers as a report's, and how the second differs. */
+#include "plan/report/text.h"
+
+#include "plan/report/people.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef const char *People(char buf[32], double value);
+
+static const char *percent(char buf[32], double value) { return dt_people_share(buf, value, 1); }
+
+static void add(DtText *text, const char *name, People *people, double a, double b)
+{
+    char x[32], y[32], change[32] = "";
+    if (a > 0 && fabs(b / a - 1) >= 5e-4)
+        snprintf(change, sizeof change, "%+.1f %%", 100 * (b / a - 1));
+    dt_text_printf(text, "  %-24s %14s %14s %10s\n", name, people(x, a), people(y, b), change);
+}
+
+static void add_layout(DtText *text, const DtSummary *s, const char *name)
+{
+    dt_text_printf(text, "%s: %u %s", name, s->plan->meta->n_ranks,
+                   s->has_time ? s->model.device->name : dt_plan_str(s->plan, s->plan->meta->target));
+    for (uint32_t m = 0; m < s->plan->n_mesh; m++)
+        dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(s->plan, s->plan->mesh[m].name),
+                       s->plan->mesh[m].size);
+    dt_text_printf(text, "; %u micro-batch%s\n", s->plan->meta->n_micro, s->plan->meta->n_micro == 1 ? "" : "es");
+}
+
+static double tokens_per_second(const DtSummary *s) { return (double)s->plan->meta->tokens / s->sim.seconds; }
+
+/* Of all collectives and messages, by a rank, the mean. */
+static double received(const DtSummary *s)
+{
+    DtArena *arena = dt_arena_new();
+    DtReportTraffic *traffic = DT_NEW_ARRAY(arena, DtReportTraffic, s->plan->n_groups + s->plan->n_channels + 1);
+    double bytes = 0;
+    dt_report_traffic(s->plan, traffic, traffic + s->plan->n_groups);
+    for (uint32_t i = 0; i < s->plan->n_groups + s->plan->n_channels; i++)
+        bytes += traffic[i].received / s->plan->meta->n_ranks;
+    dt_arena_free(arena);
+    return bytes;
+}
+
+void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *text)
+{
+    const DtSummary *a = &summaries[0], *b = &summaries[1];
+    for (int i = 0; i < 2; i++)
+        add_layout(text, &summaries[i], names[i]);
+    dt_text_add(text, "\n");
+    if (a->has_time && b->has_time) {
+        add(text, "step", dt_people_seconds, a->sim.seconds, b->sim.seconds);
+        add(text, "tokens/s", dt_people_count, tokens_per_second(a), tokens_per_second(b));
+        add(text, "tokens/s a device", dt_people_count, tokens_per_second(a) / a->plan->meta->n_ranks,
+            tokens_per_second(b) / b->plan->meta->n_ranks);
+        add(text, "MFU", percent, a->mfu, b->mfu);
+        add(text, "HFU", percent, a->hfu, b->hfu);
+        add(text, "bubble", percent, a->bubble, b->bubble);
+        for (int t = 0; t < DT_TIMES; t++) {
+            const double x = a->sim.stages[a->sim.busiest].time[t], y = b->sim.stages[b->sim.busiest].time[t];
+            if (x > 0 || y > 0)
+                add(text, dt_price_times[t].name, dt_people_seconds, x, y);
+        }
+    } else
+        dt_text_add(text, "  no times: a plan says no device (its cluster is of processors)\n");
+    add(text, "memory of a rank", dt_people_bytes, (double)a->worst.reserved, (double)b->worst.reserved);
+    for (int k = 0; k < DT_ARENA_KINDS; k++)
+        if (a->worst.arenas[k] || b->worst.arenas[k])
+            add(text, dt_memory_kinds[k], dt_people_bytes, (double)a->worst.arenas[k], (double)b->worst.arenas[k]);
+    add(text, "received by a rank", dt_people_bytes, received(a), received(b));
+    add(text, "operations of a step", dt_people_flops, a->flops > 0 ? a->flops : a->plan->meta->flops,
+        b->flops > 0 ? b->flops : b->plan->meta->flops);
+}

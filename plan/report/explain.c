@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the numbers of a report mean. */
+#include "plan/report/summary.h"
+
+#include <string.h>
+#include <strings.h>
+
+static const struct Term { const char *name, *unit, *text; } terms[] = {
+#define DT_TERM(name, unit, text) {name, unit, text},
+#include "plan/report/terms.def"
+#undef DT_TERM
+#define DT_TIME(id, name, meaning) {name, "seconds", "A part of a step's time: " meaning "."},
+#include "plan/report/times.def"
+#undef DT_TIME
+#define DT_OVERHEAD(id, bytes, name, source) {name, "bytes", "Memory of a GPU beside a plan's: " source "."},
+#include "plan/report/overheads.def"
+#undef DT_OVERHEAD
+};
+
+bool dt_summary_explain(const char *name, DtText *ret_text)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++) {
+        if (name && strcasecmp(terms[i].name, name) != 0)
+            continue;
+        dt_text_printf(ret_text, "%s%s (a number of reports%s%s)\n%s\n", found ? "\n" : "", terms[i].name,
+                       *terms[i].unit ? ", in " : "", terms[i].unit, terms[i].text);
+        found = true;
+    }
+    return found;
+}

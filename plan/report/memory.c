@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of a rank. A plan's arenas are all that a rank allocates for the program, once, before the first step; a GPU
+ * rounds each up to pages and adds what context, communicators and libraries take. */
+#include "plan/report/memory.h"
+
+
+const DtOverheadRow dt_memory_overheads[DT_OVERHEADS] = {
+#define DT_OVERHEAD(id, bytes, name, source) {bytes, name, source},
+#include "plan/report/overheads.def"
+#undef DT_OVERHEAD
+};
+
+const char *const dt_memory_kinds[DT_ARENA_KINDS] = {
+    [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients", [DT_ARENA_OPTIMIZER] = "optimizer",
+    [DT_ARENA_ACTIVATIONS] = "activations", [DT_ARENA_INPUTS] = "inputs", [DT_ARENA_SCALARS] = "scalars",
+    [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict",  [DT_ARENA_PREDICTED] = "predicted",
+};
+
+/* ---- sizes ---- */
+
+enum { PAGE = 2 << 20 }; /* of a GPU's allocations */
+
+static int64_t in_pages(int64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+
+/* Communicators: that of all ranks, and one for each set of mesh axes that collectives go over. */
+static int64_t communicators(const DtPlan *plan)
+{
+    int64_t n = plan->meta->n_ranks > 1;
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        bool again = plan->groups[g].size < 2 || plan->groups[g].size == plan->meta->n_ranks;
+        for (uint32_t k = 0; k < g; k++)
+            again = again || plan->groups[k].mask == plan->groups[g].mask;
+        n += !again;
+    }
+    return n;
+}
+
+static int64_t launch_workspace(const DtPlan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        most = plan->launches[i].workspace > most ? plan->launches[i].workspace : most;
+    return (int64_t)most;
+}
+
+void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *ret_memory)
+{
+    DtMemory *m = ret_memory;
+    *m = (DtMemory){.stage = stage};
+    for (uint32_t i = 0; i < plan->n_arenas; i++) {
+        const int64_t bytes = dt_plan_arena_bytes(plan, i, stage);
+        const uint32_t kind = plan->arenas[i].kind;
+        const bool predicts = kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
+        m->in_flight += kind == DT_ARENA_ACTIVATIONS && i >= DT_ARENA_KINDS ? bytes : 0;
+        m->arenas[kind] += bytes;
+        *(predicts ? &m->predict : &m->allocated) += bytes;
+        m->reserved += predicts ? 0 : is_gpu ? in_pages(bytes) : bytes;
+    }
+    if (!is_gpu)
+        return;
+    m->overheads[DT_OVERHEAD_CONTEXT] = dt_memory_overheads[DT_OVERHEAD_CONTEXT].bytes;
+    m->overheads[DT_OVERHEAD_COMMUNICATOR] = dt_memory_overheads[DT_OVERHEAD_COMMUNICATOR].bytes * communicators(plan);
+    m->overheads[DT_OVERHEAD_PRODUCTS] = launch_workspace(plan) +
+                                         (plan->n_gemms ? dt_memory_overheads[DT_OVERHEAD_PRODUCTS].bytes : 0);
+    for (int i = 0; i < DT_OVERHEADS; i++)
+        m->reserved += m->overheads[i];
+}
+
+void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory)
+{
+    dt_memory_stage(plan, 0, is_gpu, ret_memory);
+    for (uint32_t s = 1; s < dt_plan_stages(plan); s++) {
+        DtMemory other;
+        dt_memory_stage(plan, s, is_gpu, &other);
+        if (other.allocated > ret_memory->allocated)
+            *ret_memory = other;
+    }
+}
+
+/* ---- the peak ---- */
+
+/* Pieces of a pipeline are entries of their own, which those of a stage call. */
+static bool calls(const DtPlan *plan, const DtPlanEntry *entry, uint32_t called)
+{
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++)
+        if (plan->schedule[i].kind == DT_SCHED_CALL && plan->schedule[i].body == called)
+            return true;
+    return false;
+}
+
+const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage)
+{
+    const DtPlanPeak *most = NULL;
+    for (uint32_t i = 0; i < plan->n_peaks; i++) {
+        const DtPlanPeak *peak = &plan->peaks[i];
+        bool runs = dt_plan_on_stage(plan->entries[peak->entry].stage, stage);
+        for (uint32_t e = peak->entry + 1; !runs && e < plan->n_entries; e++)
+            runs = dt_plan_on_stage(plan->entries[e].stage, stage) && calls(plan, &plan->entries[e], peak->entry);
+        if (runs && (!most || peak->live > most->live))
+            most = peak;
+    }
+    return most;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers of a report. Shares and rates follow from the simulated step; what a change would bring is not estimated
+ * either: the step is simulated again with it. */
+#include "plan/report/summary.h"
+
+#include "plan/kinds.h"
+#include "plan/report/device.h"
+#include "plan/report/people.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- work ---- */
+
+/* Of attention that is a kernel; META has those of products. */
+static void add_flops(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
+{
+    DtSummary *s = context;
+    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && i < s->plan->n_attentions; i++)
+        if (s->plan->attentions[i].kernel == inst->ref) {
+            const DtPlanAttention *a = &s->plan->attentions[i];
+            const double products = a->backward ? 5 : 2; /* backward makes the scores again */
+            s->flops += (double)runs * ranks * products * 2 * (double)a->heads * (double)a->queries * (double)a->keys *
+                        (double)a->head * a->visible;
+        }
+}
+
+/* ---- what would help ---- */
+
+typedef struct Trials {
+    DtArena *arena;
+    DtSummary *s;
+    DtReportChange at[64];
+    uint32_t n;
+} Trials;
+
+static void add_change(Trials *t, double seconds, const char *text)
+{
+    if (t->n < 64 && seconds < t->s->sim.seconds * 0.995)
+        t->at[t->n++] = (DtReportChange){text, seconds};
+}
+
+typedef bool Is(const DtSummary *s, const DtPlanInst *inst, uint32_t which);
+
+/* The step with instructions that cost nothing, those that `is` says. */
+static double without(const Trials *t, Is *is, uint32_t which)
+{
+    const DtSummary *s = t->s;
+    DtArena *arena = dt_arena_child(t->arena);
+    DtPrice *prices = DT_NEW_ARRAY(arena, DtPrice, s->plan->n_insts + 1);
+    memcpy(prices, s->prices, s->plan->n_insts * sizeof *prices);
+    for (uint32_t i = 0; i < s->plan->n_insts; i++)
+        if (is(s, &s->plan->insts[i], which))
+            prices[i].seconds = 0;
+    DtSimulation sim;
+    const DtSimulateOptions options = {.objective = UINT32_MAX};
+    dt_simulate(arena, s->plan, &s->model, prices, &options, &sim);
+    const double seconds = sim.seconds;
+    dt_arena_free(arena);
+    return seconds;
+}
+
+static bool is_over(const DtSummary *s, const DtPlanInst *inst, uint32_t mask)
+{
+    return dt_report_is_collective(inst) && s->plan->groups[inst->ref].mask == mask;
+}
+
+static bool is_message(const DtSummary *s, const DtPlanInst *inst, uint32_t which)
+{
+    (void)s, (void)which;
+    return inst->kind == DT_INST_SEND;
+}
+
+static const char *axes_of(const Trials *t, uint32_t mask)
+{
+    const DtPlan *plan = t->s->plan;
+    const char *text = "";
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        if (mask >> m & 1)
+            text = dt_arena_printf(t->arena, "%s%s%s", text, *text ? " and " : "",
+                                   dt_plan_str(plan, plan->mesh[m].name));
+    return text;
+}
+
+static double exposed_of(const DtSummary *s, uint32_t mask)
+{
+    double seconds = 0;
+    for (uint32_t g = 0; g < s->plan->n_groups; g++)
+        seconds += s->plan->groups[g].mask == mask ? s->sim.stages[s->sim.busiest].exposed[g] : 0;
+    return seconds;
+}
+
+static void try_overlap(Trials *t)
+{
+    const DtPlan *plan = t->s->plan;
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        const uint32_t mask = plan->groups[g].mask;
+        bool again = false;
+        for (uint32_t k = 0; k < g; k++)
+            again = again || plan->groups[k].mask == mask;
+        if (!again && exposed_of(t->s, mask) > t->s->sim.seconds * 0.005)
+            add_change(t, without(t, is_over, mask),
+                       dt_arena_printf(t->arena, "if collectives over %s ran wholly beside other work",
+                                       axes_of(t, mask)));
+    }
+    if (plan->n_channels)
+        add_change(t, without(t, is_message, 0), "if messages between stages took no time");
+}
+
+static void try_others(Trials *t)
+{
+    const DtSummary *s = t->s;
+    if (s->sim.n_stages > 1)
+        add_change(t, s->sim.seconds * (1 - s->bubble / 2),
+                   dt_arena_printf(t->arena, "with twice the micro-batches (%u), if each were as fast: half the bubble",
+                                   2 * s->plan->meta->n_micro));
+    if (s->flops > s->model_flops * 1.02) {
+        const double again = 1 - s->model_flops / s->flops;
+        const double *time = s->sim.stages[s->sim.busiest].time;
+        char buf[32];
+        add_change(t, s->sim.seconds - again * (time[DT_TIME_PRODUCTS] + time[DT_TIME_ATTENTION]),
+                   dt_arena_printf(t->arena,
+                                   "without computing again what backward needs (`remat`), %s of all operations",
+                                   dt_people_share(buf, again, 1)));
+    }
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const DtReportChange *x = a, *y = b;
+    return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+}
+
+static void find_changes(DtArena *arena, DtSummary *s)
+{
+    Trials trials = {.arena = arena, .s = s};
+    try_overlap(&trials);
+    try_others(&trials);
+    qsort(trials.at, trials.n, sizeof *trials.at, by_seconds);
+    for (uint32_t i = 0; i < trials.n && i < DT_REPORT_CHANGES; i++)
+        s->changes[s->n_changes++] = trials.at[i];
+}
+
+/* ---- all ---- */
+
+static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary *s)
+{
+    const DtSimulateOptions how = {.slices = options->slices, .insts = options->insts};
+    s->prices = dt_price_plan(arena, s->plan, &s->model);
+    dt_simulate(arena, s->plan, &s->model, s->prices, &how, &s->sim);
+    s->dtype = dt_price_dtype(s->plan);
+    s->peak = dt_price_peak(&s->model, s->dtype);
+    s->flops = s->plan->meta->flops;
+    dt_report_visit_step(s->plan, add_flops, s);
+    s->model_flops = s->plan->meta->model_flops > 0 ? s->plan->meta->model_flops : s->flops;
+    const double most = s->sim.seconds * s->peak * s->plan->meta->n_ranks;
+    s->mfu = most > 0 ? s->model_flops / most : 0;
+    s->hfu = most > 0 ? s->flops / most : 0;
+    for (uint32_t i = 0; i < s->sim.n_stages && s->sim.seconds > 0; i++)
+        s->bubble += s->sim.stages[i].time[DT_TIME_BUBBLE] / s->sim.seconds / s->sim.n_stages;
+    find_changes(arena, s);
+}
+
+void dt_summary_make(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtReportOptions *options,
+                     DtSummary *ret_summary)
+{
+    DtSummary *s = ret_summary;
+    *s = (DtSummary){.plan = plan, .is_gpu = plan->n_launches > 0, .tokens = options->tokens, .price = options->price,
+                     .source = options->source, .source_context = options->source_context};
+    s->has_time = model != NULL || dt_device_read(arena, plan, &s->model);
+    if (model)
+        s->model = *model;
+    s->is_gpu = s->has_time ? s->model.device->is_gpu : s->is_gpu;
+    s->have = s->has_time && s->is_gpu ? s->model.device->memory_bytes : 0;
+    dt_memory_worst(plan, s->is_gpu, &s->worst);
+    s->has_time = s->has_time && plan->n_objectives > 0;
+    if (s->has_time)
+        find_time(arena, options, s);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report as one screen of text: whether it fits, how long a step is, where the time goes, what would help. Each
+ * name that stands at the beginning of a line is explained by `dtc explain NAME`. */
+#include "plan/report/text.h"
+
+#include "plan/kinds.h"
+#include "plan/report/people.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 12 };
+
+static void line(DtText *text, const char *name) { dt_text_printf(text, "%-16s", name); }
+
+/* ---- what it is ---- */
+
+static void print_head(const DtSummary *s, DtText *text)
+{
+    const DtPlan *plan = s->plan;
+    char a[32], b[32];
+    dt_text_printf(text, "%s for %u %s", dt_plan_str(plan, plan->meta->source), plan->meta->n_ranks,
+                   s->has_time ? s->model.device->name : dt_plan_str(plan, plan->meta->target));
+    if (s->has_time && s->model.nodes > 1)
+        dt_text_printf(text, " on %lld nodes", (long long)s->model.nodes);
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(plan, plan->mesh[m].name), plan->mesh[m].size);
+    dt_text_printf(text, "\n%s parameters; a step is %s samples, %s tokens, in %u micro-batch%s\n\n",
+                   dt_people_count(a, (double)plan->meta->parameters), dt_people_count(b, (double)plan->meta->batch),
+                   dt_people_count((char[32]){0}, (double)plan->meta->tokens), plan->meta->n_micro,
+                   plan->meta->n_micro == 1 ? "" : "es");
+}
+
+static void print_fits(const DtSummary *s, DtText *text)
+{
+    const DtMemory *m = &s->worst;
+    char need[32], have[32], left[32], allocated[32];
+    const char *where = dt_plan_stages(s->plan) > 1 ? " on the stage with most" : "";
+    dt_people_bytes(need, (double)m->reserved);
+    dt_people_bytes(allocated, (double)m->allocated);
+    if (s->have <= 0) {
+        line(text, "memory");
+        dt_text_printf(text, "%s a rank%s; dtrun compares with the memory of its machine\n", need, where);
+        return;
+    }
+    const double free_bytes = s->have - (double)m->reserved;
+    line(text, free_bytes >= 0 ? "fits" : "DOES NOT FIT");
+    dt_text_printf(text, "%s of %s a rank%s: %s %s\n", need, dt_people_bytes(have, s->have), where,
+                   dt_people_bytes(left, fabs(free_bytes)), free_bytes >= 0 ? "are free" : "too much");
+}
+
+static void print_run(const DtSummary *s, DtText *text)
+{
+    char a[32], b[32], c[32];
+    if (s->tokens <= 0 || s->plan->meta->tokens <= 0)
+        return;
+    const double steps = ceil(s->tokens / (double)s->plan->meta->tokens), seconds = steps * s->sim.seconds;
+    const double hours = seconds / 3600 * s->plan->meta->n_ranks;
+    line(text, "run");
+    dt_text_printf(text, "%s tokens are %s steps: %s, %s device-hours", dt_people_count(a, s->tokens),
+                   dt_people_count(b, steps), dt_people_seconds(c, seconds), dt_people_count((char[32]){0}, hours));
+    if (s->price > 0)
+        dt_text_printf(text, ", %s at %g an hour", dt_people_count(a, hours * s->price), s->price);
+    dt_text_add(text, "\n");
+}
+
+static void print_speed(const DtSummary *s, DtText *text)
+{
+    const DtPlanMeta *meta = s->plan->meta;
+    char a[32], b[32], c[32];
+    line(text, "step");
+    dt_text_printf(text, "%s, four times in five between %s and %s%s\n", dt_people_seconds(a, s->sim.seconds),
+                   dt_people_seconds(b, s->sim.low), dt_people_seconds(c, s->sim.high),
+                   s->sim.estimated ? "; parts of it are extrapolated" : "");
+    line(text, "tokens/s");
+    dt_text_printf(text, "%s, %s a device\n", dt_people_count(a, (double)meta->tokens / s->sim.seconds),
+                   dt_people_count(b, (double)meta->tokens / s->sim.seconds / meta->n_ranks));
+    if (s->peak > 0) {
+        line(text, "MFU");
+        dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s)", dt_people_share(a, s->mfu, 1),
+                       dt_people_flops(b, s->model_flops), meta->n_ranks, dt_people_flops(c, s->peak),
+                       dt_kinds_name(s->dtype));
+        if (fabs(s->hfu - s->mfu) > 0.002)
+            dt_text_printf(text, "; HFU %s", dt_people_share(a, s->hfu, 1));
+        dt_text_add(text, "\n");
+    }
+    print_run(s, text);
+}
+
+/* ---- memory ---- */
+
+static void print_memory(const DtSummary *s, DtText *text)
+{
+    const DtMemory *m = &s->worst;
+    const DtPlanPeak *peak = dt_memory_peak(s->plan, m->stage);
+    char a[32];
+    dt_text_add(text, "\n");
+    line(text, "memory");
+    if (dt_plan_stages(s->plan) > 1)
+        dt_text_printf(text, "stage %u: ", m->stage);
+    const char *comma = "";
+    for (int k = 0; k < DT_ARENA_KINDS; k++)
+        if (m->arenas[k] && k != DT_ARENA_PREDICT && k != DT_ARENA_PREDICTED) {
+            dt_text_printf(text, "%s%s %s", comma, dt_memory_kinds[k], dt_people_bytes(a, (double)m->arenas[k]));
+            comma = ", ";
+        }
+    dt_text_add(text, "\n");
+    for (int k = 0; k < DT_OVERHEADS && s->is_gpu; k++) {
+        if (k == 0)
+            line(text, "");
+        dt_text_printf(text, "%s%s %s", k ? ", " : "beside it ", dt_memory_overheads[k].name,
+                       dt_people_bytes(a, (double)m->overheads[k]));
+    }
+    dt_text_add(text, s->is_gpu ? "\n" : "");
+    if (peak) {
+        line(text, "");
+        if (m->in_flight)
+            dt_text_printf(text, "micro-batches in flight keep %s of activations; beside them",
+                           dt_people_bytes(a, (double)m->in_flight));
+        else
+            dt_text_add(text, "activations are");
+        dt_text_printf(text, " most, %s, at", dt_people_bytes(a, (double)peak->live));
+        dt_report_place(s->plan, peak->span, text);
+    }
+    if (m->predict) {
+        line(text, "");
+        dt_text_printf(text, "predict needs %s more (dtrun --generate), training does not\n",
+                       dt_people_bytes(a, (double)m->predict));
+    }
+}
+
+/* ---- time ---- */
+
+typedef struct Row { const char *name; double seconds; } Row;
+
+static int by_seconds(const void *a, const void *b)
+{
+    const Row *x = a, *y = b;
+    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
+}
+
+static void print_time(const DtSummary *s, DtText *text)
+{
+    const DtStageTime *busiest = &s->sim.stages[s->sim.busiest];
+    Row rows[DT_TIMES];
+    char a[32], b[32];
+    for (int t = 0; t < DT_TIMES; t++)
+        rows[t] = (Row){dt_price_times[t].name, busiest->time[t]};
+    qsort(rows, DT_TIMES, sizeof *rows, by_seconds);
+    dt_text_add(text, "\ntime");
+    if (s->sim.n_stages > 1)
+        dt_text_printf(text, " of stage %u, which waits least for the others", s->sim.busiest);
+    dt_text_add(text, "\n");
+    for (int t = 0; t < DT_TIMES; t++)
+        if (rows[t].seconds > s->sim.seconds * 5e-4)
+            dt_text_printf(text, "  %-22s %8s  %10s\n", rows[t].name,
+                           dt_people_share(a, rows[t].seconds, s->sim.seconds), dt_people_seconds(b, rows[t].seconds));
+    if (s->sim.n_stages > 1) {
+        line(text, "bubble");
+        dt_text_printf(text, "%s, the mean over stages\n", dt_people_share(a, s->bubble, 1));
+    }
+    line(text, "limit");
+    dt_text_printf(text, "%s: %s of the step\n", rows[0].name, dt_people_share(a, rows[0].seconds, s->sim.seconds));
+}
+
+/* ---- traffic ---- */
+
+typedef struct Axis { uint32_t mask; double received, exposed, runs; int64_t count, beside; } Axis;
+
+static uint32_t gather_axes(const DtSummary *s, const DtReportTraffic *traffic, Axis *ret_axes)
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < s->plan->n_groups; g++) {
+        uint32_t at = 0;
+        if (!traffic[g].runs)
+            continue;
+        while (at < n && ret_axes[at].mask != s->plan->groups[g].mask)
+            at++;
+        if (at == n)
+            ret_axes[n++] = (Axis){.mask = s->plan->groups[g].mask};
+        ret_axes[at].received += traffic[g].received / s->plan->meta->n_ranks;
+        ret_axes[at].count += traffic[g].runs;
+        ret_axes[at].beside += traffic[g].beside;
+        if (s->has_time) {
+            ret_axes[at].exposed += s->sim.stages[s->sim.busiest].exposed[g];
+            ret_axes[at].runs += s->sim.stages[s->sim.busiest].beside[g];
+        }
+    }
+    return n;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const Axis *x = a, *y = b;
+    return x->received < y->received ? 1 : x->received > y->received ? -1 : 0;
+}
+
+static void print_axis(const DtSummary *s, const Axis *axis, DtText *text)
+{
+    char a[32], b[32], name[64] = "";
+    for (uint32_t m = 0; m < s->plan->n_mesh; m++)
+        if (axis->mask >> m & 1) {
+            const size_t len = strlen(name);
+            snprintf(name + len, sizeof name - len, "%s%s", len ? " " : "",
+                     dt_plan_str(s->plan, s->plan->mesh[m].name));
+        }
+    dt_text_printf(text, "  %-22s %10s received by a rank", name, dt_people_bytes(a, axis->received));
+    if (s->has_time)
+        dt_text_printf(text, "; takes %s, of which %s exposed", dt_people_seconds(a, axis->runs),
+                       dt_people_share(b, axis->exposed, axis->runs));
+    dt_text_add(text, "\n");
+}
+
+static void print_traffic(const DtSummary *s, DtText *text)
+{
+    const DtPlan *plan = s->plan;
+    DtReportTraffic *traffic = calloc(plan->n_groups + plan->n_channels + 1, sizeof *traffic);
+    Axis *axes = calloc(plan->n_groups + 1, sizeof *axes);
+    double messages = 0;
+    char a[32];
+    if (!traffic || !axes)
+        dt_arena_exhausted((plan->n_groups + plan->n_channels + 1) * sizeof *traffic);
+    dt_report_traffic(plan, traffic, traffic + plan->n_groups);
+    const uint32_t n = gather_axes(s, traffic, axes);
+    qsort(axes, n, sizeof *axes, by_bytes);
+    for (uint32_t c = 0; c < plan->n_channels; c++)
+        messages += traffic[plan->n_groups + c].received / plan->meta->n_ranks;
+    if (n || messages > 0)
+        dt_text_add(text, "\ntraffic of a step, by mesh axes\n");
+    for (uint32_t i = 0; i < n && i < LINES; i++)
+        if (axes[i].received >= 1e-6 * axes[0].received || (s->has_time && axes[i].exposed > 1e-3 * s->sim.seconds))
+            print_axis(s, &axes[i], text);
+    if (messages > 0)
+        dt_text_printf(text, "  %-22s %10s received by a rank, the mean\n", "messages of stages",
+                       dt_people_bytes(a, messages));
+    free(traffic);
+    free(axes);
+}
+
+/* ---- what would help ---- */
+
+static void print_changes(const DtSummary *s, DtText *text)
+{
+    char a[32], b[32];
+    if (s->n_changes)
+        dt_text_add(text, "\nwhat would help most\n");
+    for (uint32_t i = 0; i < s->n_changes; i++)
+        dt_text_printf(text, "  %s less  %s: %s\n",
+                       dt_people_share(a, s->sim.seconds - s->changes[i].seconds, s->sim.seconds), s->changes[i].text,
+                       dt_people_seconds(b, s->changes[i].seconds));
+}
+
+void dt_text_report(const DtSummary *s, DtText *ret_text)
+{
+    print_head(s, ret_text);
+    print_fits(s, ret_text);
+    if (s->has_time)
+        print_speed(s, ret_text);
+    print_memory(s, ret_text);
+    if (s->has_time)
+        print_time(s, ret_text);
+    print_traffic(s, ret_text);
+    if (s->has_time)
+        print_changes(s, ret_text);
+}

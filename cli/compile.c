@@ -3,6 +3,7 @@
  * broken invariant is a bug of the compiler and ends the process with what it found. */
 #include "cli/fit.h"
 
+#include "base/bug.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/intern.h"
@@ -374,6 +375,8 @@ static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostMod
     const DtSimulateOptions options = {.objective = UINT32_MAX};
     DtSimulation sim;
     dt_simulate(arena, plan, model, dt_price_plan(arena, plan, model), &options, &sim);
+    if (sim.stuck)
+        DT_BUG("a plan that is proved has stages that wait for each other for ever");
     const DtPlanPrediction prediction = {.device = dt_write_str(builder, model->device->name), .step = sim.seconds,
                                          .low = sim.low, .high = sim.high,
                                          .peak = dt_price_peak(model, dt_price_dtype(plan))};

@@ -88,7 +88,7 @@ static void clear_links(Sim *sim)
     }
 }
 
-/* An entry on all stages. A plan that is not proved may have them wait for ever: then it ends where they stand. */
+/* An entry on all stages. A plan that is not proved may have them wait for ever. */
 static void run_entry(Sim *sim, DtPlanStr name)
 {
     const uint32_t n = dt_plan_stages(sim->plan);
@@ -105,8 +105,12 @@ static void run_entry(Sim *sim, DtPlanStr name)
             all = advance(sim, stage) && all;
             moved = moved || sim->moves > before || stage->pc != pc;
         }
-        if (sim->moves > 20LL * SIM_MOST_MOVES || (!moved && !all)) {
+        if (sim->moves > 20LL * SIM_MOST_MOVES) {
             sim->estimated = true;
+            return;
+        }
+        if (!moved && !all) {
+            sim->stuck = true;
             return;
         }
     }
@@ -164,6 +168,10 @@ static void open_sim(Sim *sim)
             first++;
         sim->channels[c].link = first == c ? DT_NEW(sim->arena, double) : sim->channels[first].link;
     }
+    sim->comes = DT_NEW_ARRAY(sim->arena, bool, sim->n_events + 1);
+    for (uint32_t i = 0; i < plan->n_insts; i++)
+        if (plan->insts[i].kind == DT_INST_RECV && plan->insts[i].event && plan->insts[i].event - 1 < sim->n_events)
+            sim->comes[plan->insts[i].event - 1] = true;
     dt_sim_prepare(sim);
 }
 
@@ -241,4 +249,5 @@ void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, c
     ret->flows = sim.flows.at;
     ret->n_flows = sim.flows.n;
     ret->estimated = sim.estimated;
+    ret->stuck = sim.stuck;
 }

@@ -4,7 +4,8 @@
  * Queue 0 runs instructions one after the other. A collective with an event is started in the queue of its group and
  * goes on beside it; WAIT is where queue 0 waits for it, and one without an event holds it up: overlap that the plan
  * does not say is not there. A message waits for a free slot only, as plans say, and is then on its way, behind those
- * to the same stage that were sent before; a stack whose stages wait for their own messages holds queue 0 up. */
+ * to the same stage that were sent before; a stack whose stages wait for their own messages holds queue 0 up. A RECV
+ * with an event is done where it is waited for, and so the end of a SEND with one. */
 #include "plan/report/simulate_internal.h"
 
 #include "plan/report/report.h"
@@ -64,6 +65,16 @@ static uint32_t event_of(const Sim *sim, const SimStage *stage, const DtPlanInst
     return event >= 0 && event < sim->n_events ? (uint32_t)event : sim->n_events;
 }
 
+/* What an instruction with an event has started, and when it will have ended. */
+static void remember(const Sim *sim, SimStage *stage, const DtPlanInst *inst, int32_t what, double end)
+{
+    const uint32_t event = inst->event ? event_of(sim, stage, inst) : sim->n_events;
+    if (event < sim->n_events) {
+        stage->event[event] = end;
+        stage->group[event] = what;
+    }
+}
+
 static void expose(Sim *sim, SimStage *stage, uint32_t group, double until)
 {
     if (until <= stage->now)
@@ -115,20 +126,10 @@ static bool collective(Sim *sim, SimStage *stage, uint32_t number, bool may_wait
     stage->sum[DT_TIMES + sim->plan->n_groups + inst->ref] += price->seconds;
     stage->queue[queue] = end;
     keep(sim, stage, number, queue, begin, end);
-    const uint32_t event = inst->event ? event_of(sim, stage, inst) : sim->n_events;
-    if (event < sim->n_events) {
-        stage->event[event] = end;
-        stage->group[event] = (int32_t)inst->ref;
-    } else
+    remember(sim, stage, inst, (int32_t)inst->ref, end);
+    if (!inst->event)
         expose(sim, stage, inst->ref, end);
     return true;
-}
-
-static void wait_event(Sim *sim, SimStage *stage, const DtPlanInst *inst)
-{
-    const uint32_t event = event_of(sim, stage, inst);
-    if (event < sim->n_events && stage->group[event] >= 0)
-        expose(sim, stage, (uint32_t)stage->group[event], stage->event[event]);
 }
 
 /* ---- messages ---- */
@@ -152,6 +153,7 @@ static bool send(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
         channel->sent[slot] = *channel->link = on_way + seconds;
     keep(sim, stage, number, 0, channel->sent[slot] - seconds, channel->sent[slot]);
     channel->n_sent++;
+    remember(sim, stage, inst, SIM_SENT, channel->sent[slot]);
     return true;
 }
 
@@ -170,12 +172,32 @@ static bool receive(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
     return true;
 }
 
+/* Of what was started under its event. */
+static bool wait_event(Sim *sim, SimStage *stage, const DtPlanInst *inst, bool may_wait)
+{
+    const uint32_t event = event_of(sim, stage, inst);
+    const int32_t what = event < sim->n_events ? stage->group[event] : -1;
+    if (what >= 0)
+        expose(sim, stage, (uint32_t)what, stage->event[event]);
+    else if (what == SIM_SENT && stage->event[event] > stage->now) {
+        add(sim, stage, DT_TIME_MESSAGES, stage->event[event] - stage->now, DT_COST_KIND_MESSAGE);
+        stage->now = stage->event[event];
+    } else if (what <= SIM_COMES) {
+        if (!receive(sim, stage, (uint32_t)(SIM_COMES - what), may_wait))
+            return false;
+        stage->group[event] = -1;
+    }
+    return true;
+}
+
 /* ---- all ---- */
 
 bool dt_sim_waits(const Sim *sim, const DtPlanInst *inst)
 {
     if (inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
         return true;
+    if (inst->kind == DT_INST_WAIT && inst->event)
+        return inst->event - 1 < sim->n_events && sim->comes[inst->event - 1];
     const uint32_t pipeline = sim->plan->meta->pipeline;
     return pipeline && dt_report_is_collective(inst) && (sim->plan->groups[inst->ref].mask >> (pipeline - 1) & 1);
 }
@@ -189,9 +211,11 @@ bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
     else if (dt_report_is_collective(inst))
         done = collective(sim, stage, number, may_wait);
     else if (inst->kind == DT_INST_WAIT)
-        wait_event(sim, stage, inst);
+        done = wait_event(sim, stage, inst, may_wait);
     else if (inst->kind == DT_INST_SEND)
         done = send(sim, stage, number, may_wait);
+    else if (inst->kind == DT_INST_RECV && inst->event)
+        remember(sim, stage, inst, SIM_COMES - (int32_t)number, 0);
     else if (inst->kind == DT_INST_RECV)
         done = receive(sim, stage, number, may_wait);
     else

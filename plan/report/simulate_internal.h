@@ -6,7 +6,7 @@
 
 #include "plan/report/simulate.h"
 
-enum { SIM_MOST_MOVES = 20000000, SIM_MOST_SLICES = 100000 };
+enum { SIM_MOST_MOVES = 20000000, SIM_MOST_SLICES = 100000, SIM_SENT = -2, SIM_COMES = -3 };
 
 /* A message ring: when its slots were filled and emptied. */
 typedef struct SimChannel {
@@ -27,7 +27,8 @@ typedef struct SimStage {
     double now;           /* of queue 0 */
     double *queue;        /* by queue: when it is free */
     double *event;        /* by event: when what was started under it has ended; 0: long ago */
-    int32_t *group;       /* by event: of what was started, -1 nothing */
+    int32_t *group;       /* by event: of what was started, -1 nothing, SIM_SENT a message that is sent, SIM_COMES - the
+                           * number of the RECV that was started: it is received where it is waited for */
     double *sum;
     int64_t reg[DT_PLAN_REGS];
     uint32_t pc, end, inst; /* where it is in its entry: item, behind the last item, instruction in the body */
@@ -54,6 +55,7 @@ typedef struct Sim {
     uint32_t n_queues, n_events, n_sums;
     uint32_t *end_of;     /* by item: the END of a LOOP */
     bool *blocks;         /* by item: LOOP or CALL with something that waits for other stages */
+    bool *comes;          /* by event: a RECV is started under it */
     uint8_t *steady;      /* by item: LOOP: its iterations do the same; CALL: so does each call: SIM_.. below */
     uint8_t *group_cost;  /* by group: DtCostKind */
     double *state;        /* of a stage, for a look */
@@ -63,7 +65,7 @@ typedef struct Sim {
     SimStage *stages;
     DT_VEC(SimMemo) memos;
     int64_t moves;        /* instructions that were run, and stages that came to a meeting */
-    bool keeps, estimated;
+    bool keeps, estimated, stuck;
     DT_VEC(DtSlice) slices;
     DT_VEC(DtFlow) flows;
 } Sim;

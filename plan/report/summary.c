@@ -148,6 +148,11 @@ static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary 
     const DtSimulateOptions how = {.slices = options->slices, .insts = options->insts};
     s->prices = dt_price_plan(arena, s->plan, &s->model);
     dt_simulate(arena, s->plan, &s->model, s->prices, &how, &s->sim);
+    if (s->sim.stuck) {
+        s->stuck = true;
+        s->has_time = false;
+        return;
+    }
     s->dtype = dt_price_dtype(s->plan);
     s->peak = dt_price_peak(&s->model, s->dtype);
     s->flops = s->plan->meta->flops;

@@ -24,6 +24,7 @@ typedef struct DtSummary {
     double have;         /* bytes of a device; 0: not known */
     bool is_gpu;
     /* below: only if the device is known */
+    bool stuck; /* its stages wait for each other for ever: no step ends */
     bool has_time;
     DtCostModel model;
     const DtPrice *prices;

@@ -255,8 +255,12 @@ void dt_text_report(const DtSummary *s, DtText *ret_text)
 {
     print_head(s, ret_text);
     print_fits(s, ret_text);
-    if (s->has_time)
+    if (s->has_time) {
         print_speed(s, ret_text);
+    } else if (s->stuck) {
+        line(ret_text, "step");
+        dt_text_add(ret_text, "never ends: stages wait for each other for ever (`dtc verify PLAN` says where)\n");
+    }
     print_memory(s, ret_text);
     if (s->has_time)
         print_time(s, ret_text);

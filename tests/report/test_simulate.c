@@ -163,3 +163,36 @@ Test(simulate, stages_wait_for_messages_slots_and_each_other)
     }
     dt_arena_free(s.arena);
 }
+
+/* A message that is started by both ends: each computes meanwhile, and waits for the rest of its way. Without the end
+ * that sends, the other one waits for ever. */
+Test(simulate, messages_that_are_started_go_on_beside_computing)
+{
+    static const DtPlanMeshAxis axis[] = {{.name = PIPE, .size = 2}};
+    static const DtPlanChannel channels[] = {{.from = 0, .to = 1, .slots = 1, .bytes = 4, .direct = 1}};
+    static const DtPlanInst insts[] = {{.kind = DT_INST_SEND, .event = 1}, {.kind = DT_INST_GEMM},
+                                       {.kind = DT_INST_WAIT, .event = 1}, {.kind = DT_INST_RECV, .event = 2},
+                                       {.kind = DT_INST_GEMM},             {.kind = DT_INST_WAIT, .event = 2},
+                                       {.kind = DT_INST_GEMM}};
+    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 3}, {.first_inst = 3, .n_insts = 4}};
+    static const DtPlanSchedule items[] = {{.kind = DT_SCHED_RUN, .body = 0}, {.kind = DT_SCHED_RUN, .body = 1}};
+    static const DtPlanEntry entries[] = {{.name = STEP, .first = 0, .count = 1, .stage = 0},
+                                          {.name = STEP, .first = 1, .count = 1, .stage = 1}};
+    Sample s;
+    open_sample(&s);
+    s.meta.pipeline = 1;
+    s.plan.mesh = axis, s.plan.channels = channels, s.plan.n_channels = 1;
+    s.plan.insts = insts, s.plan.n_insts = 7, s.plan.bodies = bodies, s.plan.n_bodies = 2;
+    s.plan.schedule = items, s.plan.n_schedule = 2, s.plan.entries = entries, s.plan.n_entries = 2;
+    const DtSimulation hidden = run(&s, (const double[]){0.5, 1, 0, 0, 3, 0, 1}, false);
+    cr_expect_float_eq(hidden.seconds, 4, 1e-9, "%f", hidden.seconds);
+    cr_expect_float_eq(hidden.stages[0].time[DT_TIME_MESSAGES], 0, 1e-9);
+    const DtSimulation late = run(&s, (const double[]){5, 1, 0, 0, 3, 0, 1}, false);
+    cr_expect_float_eq(late.seconds, 6, 1e-9, "%f", late.seconds);
+    cr_expect_float_eq(late.stages[0].time[DT_TIME_MESSAGES], 4, 1e-9);
+    cr_expect_float_eq(late.stages[1].time[DT_TIME_BUBBLE], 2, 1e-9);
+    cr_expect(!hidden.stuck && !late.stuck);
+    s.plan.entries = entries + 1, s.plan.n_entries = 1;
+    cr_expect(run(&s, (const double[]){5, 1, 0, 0, 3, 0, 1}, false).stuck);
+    dt_arena_free(s.arena);
+}

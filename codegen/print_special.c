@@ -81,6 +81,16 @@ static void print_topk(DtPrint *c)
     dt_print_close(c, 1 + open);
 }
 
+void dt_print_target(DtPrint *c, uint32_t t)
+{
+    const DtKIndex *index = &c->k->target[t];
+    if (index->bases != DT_KNONE)
+        line(c, "const int64_t t%u = (int64_t)n%u - q[%u];", t, index->node, index->bases);
+    else
+        line(c, "const int64_t t%u = n%u;", t, index->node);
+    line(c, "if ((uint64_t)t%u >= %lldu) continue;", t, (long long)index->extent);
+}
+
 /* Adds in the order of the index space, so that equal targets add in index order. The target is zeroed by
  * the instruction before. */
 static void print_scatter(DtPrint *c)
@@ -101,13 +111,8 @@ static void print_scatter(DtPrint *c)
         if (store->stride[a])
             line(c, "at += %lld * i%u;", (long long)store->stride[a], a);
     for (uint32_t t = 0; t < k->n_target; t++) {
-        const DtKIndex *index = &k->target[t];
-        if (index->bases != DT_KNONE)
-            line(c, "const int64_t t%u = (int64_t)n%u - q[%u];", t, index->node, index->bases);
-        else
-            line(c, "const int64_t t%u = n%u;", t, index->node);
-        line(c, "if ((uint64_t)t%u >= %lldu) continue;", t, (long long)index->extent);
-        line(c, "at += %lld * t%u;", (long long)index->stride, t);
+        dt_print_target(c, t);
+        line(c, "at += %lld * t%u;", (long long)k->target[t].stride, t);
     }
     DtDtype dtype = k->pointers.at[store->pointer].view->dtype;
     if (dtype == DT_F16 || dtype == DT_BF16)

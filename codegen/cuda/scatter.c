@@ -81,13 +81,8 @@ static void print_place(DtPrint *c)
     define(c);
     line(c, "int64_t place = 0;");
     for (uint32_t t = 0; t < k->n_target; t++) {
-        const DtKIndex *index = &k->target[t];
-        if (index->bases != DT_KNONE)
-            line(c, "const int64_t t%u = (int64_t)n%u - q[%u];", t, index->node, index->bases);
-        else
-            line(c, "const int64_t t%u = n%u;", t, index->node);
-        line(c, "if ((uint64_t)t%u >= %lldu) continue;", t, (long long)index->extent);
-        line(c, "place = place * %lld + t%u;", (long long)index->extent, t);
+        dt_print_target(c, t);
+        line(c, "place = place * %lld + t%u;", (long long)k->target[t].extent, t);
     }
     line(c, "if (place < low || place >= high) continue;");
 }

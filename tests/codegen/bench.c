@@ -179,7 +179,8 @@ double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry)
     DtPlan plan;
     uint8_t *bytes;
     size_t len;
-    DtRunOptions options = {.plan_path = "bench.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN};
+    DtRunOptions options = {.plan_path = "bench.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN,
+                            .generate = ""}; /* predictions have memory, too */
     DtRank rank = {0};
     int fd;
     dt_write_bytes(builder, &bytes, &len);

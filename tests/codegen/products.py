@@ -17,7 +17,7 @@ APART = {"diffusion.dsl": 1}
 def check(dtc, path):
     name = os.path.basename(path)
     more = ["-D", "batch=64"] if name == "gpt_1t.dsl" else []
-    done = subprocess.run([dtc, path, "--parallel", "none", "--data=synthetic", "--no-kernels", "--emit=plan"] + more,
+    done = subprocess.run([dtc, path, "--parallel", "none", "--data=synthetic", "--target=cpu", "--no-kernels", "--emit=plan"] + more,
                           capture_output=True, text=True)
     if done.returncode:
         return ["%s: %s" % (name, done.stderr[-300:])]

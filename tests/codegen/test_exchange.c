@@ -234,7 +234,8 @@ static void put(const DtType *type, char *at, int64_t i, double value)
 /* The life of one rank process: results of the entry to `out`, one after the other. */
 static int be_rank(Case *c, const DtPlan *plan, uint32_t number, int fd, char *out)
 {
-    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .timeout = 20};
+    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .timeout = 20,
+                            .generate = ""}; /* predictions have memory, too */
     DtRank rank = {0};
     alarm(60);
     DtStatus status = dt_load_rank(&options, plan, number, fd, &rank);

@@ -80,7 +80,8 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
 static void load(const DtPlan *plan, DtGemmKind gemm, DtRunOptions *options, DtRank *rank, int *ret_fd)
 {
     *options =
-        (DtRunOptions){.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = gemm, .data_synthetic = true};
+        (DtRunOptions){.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = gemm, .data_synthetic = true,
+                       .generate = ""}; /* predictions have memory, too */
     memset(rank, 0, sizeof *rank);
     DtStatus status = dt_shared_create(plan, 0, ret_fd);
     if (dt_status_ok(&status))

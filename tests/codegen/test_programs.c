@@ -203,7 +203,8 @@ static Outcome run(DtArena *arena, const Program *p, const Variant *v)
     uint8_t *bytes;
     size_t len;
     DtRunOptions options = {
-        .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true};
+        .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true,
+        .generate = ""}; /* predictions have memory, too */
     DtRank rank = {0};
     Outcome outcome = {0};
     int fd;

@@ -31,6 +31,9 @@ import plan  # noqa: E402
 import planraces
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
+RING = "gpt2 r - 1 0 - f32"  # over four ranks: in the last of two rounds nobody reads what is handed on
+LARGER = {CLASS: ("pipe = 2", "pipe = 4"), RING: ("context = 2", "context = 4")}
+RARE = {"channel": 0, "prologue": 1}  # kinds of which there are fewer than AT_LEAST
 AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
 # Two tables at both ends: stages add up two gradients of one size, and two scalars.
 TIED = """include "std.dsl"
@@ -62,7 +65,7 @@ EXAMPLES = {
 }
 LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
            "quickstart d 1f1b 4 3+1 - f32", "moe none - 4 0 all f32",
-           "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
+           "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", RING,
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product", "epilogue",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
@@ -81,10 +84,10 @@ def compile_plan(dtc, folder, name, kernels):
     source, out = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan"))
     with open(source, "w") as file:
         text = plan.layout(row, ROOT) if row else open(os.path.join(ROOT, path)).read() if path else TIED
-        if name == CLASS:
-            text = text.replace("pipe = 2", "pipe = 4").replace("gpus = 2", "gpus = 4")
+        if name in LARGER:
+            text = text.replace(*LARGER[name]).replace("gpus = 2", "gpus = 4")
         file.write(text)
-    command = [dtc, source, "-o", out, "--data=synthetic"] + (plan.options(row) if row else [])
+    command = [dtc, source, "-o", out, "--data=synthetic", "--target=cpu"] + (plan.options(row) if row else [])
     command += ["--epilogues=all"] if name == "joined" else []
     command += [word for dim in dims.split() for word in ("-D", dim)]
     command += [word for setting in settings.split() for word in ("--set", setting)]
@@ -230,7 +233,7 @@ def main(arguments):
         wrong += mutate((dtc, planmutants, dtrun), name, count, seed, totals)
     wrong += insert((dtc, planmutants, dtrun), totals)
     for kind in STRICT + LOOSE + ["insert"]:
-        if totals[kind] < min(count, AT_LEAST) and kind != "channel":
+        if totals[kind] < min(count, RARE.get(kind, AT_LEAST)):
             wrong.append("only %d of kind %s" % (totals[kind], kind))
     for what in wrong:
         print("FAIL", what)

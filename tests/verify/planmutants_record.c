@@ -11,14 +11,14 @@
 static const struct {
     const char *tag, *free;
 } records[] = {
-    {"META", " model source compiler target source_folder source_digest flops "},
+    {"META", " model source compiler target source_folder source_digest flops model_flops "},
     {"SETT", " "},
     {"STOR", " first_axis span stage pack more "},
     {"READ", " first_input span "},
     {"INPT", " first_axis span "},
     {"SCAL", " "},
     {"METR", " first_axis stage "},
-    {"KERN", " name span flops bytes "},
+    {"KERN", " name span flops bytes special "},
     {"CODE", " "},
 };
 

@@ -42,7 +42,7 @@ typedef struct DtSimulation {
     double cost[DT_COST_KINDS]; /* of the busiest stage, by what is uncertain; what it waits for, in the same shares */
     DtSlice *slices; uint32_t n_slices;
     DtFlow *flows; uint32_t n_flows;
-    bool stuck;              /* its stages wait for each other for ever, and all else is nothing: no proved plan is so */
+    bool stuck;              /* its stages wait for each other for ever: no proved plan is so */
     bool estimated;          /* a loop had so many different iterations that not all of them were run */
 } DtSimulation;
 

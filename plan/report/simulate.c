@@ -139,6 +139,25 @@ static void open_stage(Sim *sim, SimStage *stage, uint32_t number)
     memset(stage->group, 0xff, (sim->n_events + 1) * sizeof *stage->group);
 }
 
+static void find_events(Sim *sim)
+{
+    const DtPlan *plan = sim->plan;
+    bool *of_messages = DT_NEW_ARRAY(sim->arena, bool, sim->n_events + 1);
+    sim->comes = DT_NEW_ARRAY(sim->arena, bool, sim->n_events + 1);
+    sim->own = DT_NEW_ARRAY(sim->arena, uint32_t, sim->n_events + 1);
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        const bool message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+        if (!message || !inst->event || inst->event - 1 >= sim->n_events)
+            continue;
+        of_messages[inst->event - 1] = true;
+        sim->comes[inst->event - 1] = sim->comes[inst->event - 1] || inst->kind == DT_INST_RECV;
+    }
+    for (uint32_t e = 0; e < sim->n_events; e++)
+        if (!of_messages[e])
+            sim->own[sim->n_own++] = e;
+}
+
 static void open_sim(Sim *sim)
 {
     const DtPlan *plan = sim->plan;
@@ -168,10 +187,7 @@ static void open_sim(Sim *sim)
             first++;
         sim->channels[c].link = first == c ? DT_NEW(sim->arena, double) : sim->channels[first].link;
     }
-    sim->comes = DT_NEW_ARRAY(sim->arena, bool, sim->n_events + 1);
-    for (uint32_t i = 0; i < plan->n_insts; i++)
-        if (plan->insts[i].kind == DT_INST_RECV && plan->insts[i].event && plan->insts[i].event - 1 < sim->n_events)
-            sim->comes[plan->insts[i].event - 1] = true;
+    find_events(sim);
     dt_sim_prepare(sim);
 }
 

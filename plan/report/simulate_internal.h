@@ -56,6 +56,7 @@ typedef struct Sim {
     uint32_t *end_of;     /* by item: the END of a LOOP */
     bool *blocks;         /* by item: LOOP or CALL with something that waits for other stages */
     bool *comes;          /* by event: a RECV is started under it */
+    uint32_t *own, n_own; /* events but for those of messages: these belong to no piece and no iteration that repeats */
     uint8_t *steady;      /* by item: LOOP: its iterations do the same; CALL: so does each call: SIM_.. below */
     uint8_t *group_cost;  /* by group: DtCostKind */
     double *state;        /* of a stage, for a look */

@@ -109,21 +109,23 @@ static void state_of(const Sim *sim, const SimStage *stage, double *ret_state)
 {
     for (uint32_t q = 0; q < sim->n_queues; q++)
         ret_state[q] = stage->queue[q] > stage->now ? stage->queue[q] - stage->now : 0;
-    for (uint32_t e = 0; e < sim->n_events; e++)
-        ret_state[sim->n_queues + e] = stage->event[e] > stage->now ? stage->event[e] - stage->now : 0;
+    for (uint32_t i = 0; i < sim->n_own; i++) {
+        const double until = stage->event[sim->own[i]];
+        ret_state[sim->n_queues + i] = until > stage->now ? until - stage->now : 0;
+    }
 }
 
 static void set_state(const Sim *sim, SimStage *stage, const double *state)
 {
     for (uint32_t q = 0; q < sim->n_queues; q++)
         stage->queue[q] = stage->now + state[q];
-    for (uint32_t e = 0; e < sim->n_events; e++)
-        stage->event[e] = stage->now + state[sim->n_queues + e];
+    for (uint32_t i = 0; i < sim->n_own; i++)
+        stage->event[sim->own[i]] = stage->now + state[sim->n_queues + i];
 }
 
 static bool same_state(const Sim *sim, const double *a, const double *b)
 {
-    for (uint32_t i = 0; i < sim->n_queues + sim->n_events; i++)
+    for (uint32_t i = 0; i < sim->n_queues + sim->n_own; i++)
         if (fabs(a[i] - b[i]) > SAME)
             return false;
     return true;
@@ -201,7 +203,7 @@ typedef struct Pasts { Past at[HISTORY]; uint32_t n; } Pasts;
 static void new_pasts(const Sim *sim, DtArena *arena, Pasts *pasts)
 {
     for (uint32_t i = 0; i < HISTORY; i++) {
-        pasts->at[i].state = DT_NEW_ARRAY(arena, double, sim->n_queues + sim->n_events + 1);
+        pasts->at[i].state = DT_NEW_ARRAY(arena, double, sim->n_queues + sim->n_own + 1);
         pasts->at[i].sum = DT_NEW_ARRAY(arena, double, sim->n_sums);
     }
     pasts->n = 0;
@@ -316,7 +318,7 @@ static void run_new(Sim *sim, SimStage *stage, const DtPlanEntry *entry, uint32_
     const double began = stage->now;
     const int64_t ring = stage->reg[DT_PLAN_REG_RINGBUF];
     double *sum = keep ? DT_NEW_ARRAY(sim->arena, double, sim->n_sums) : NULL;
-    double *before = keep ? DT_NEW_ARRAY(sim->arena, double, sim->n_queues + sim->n_events + 1) : NULL;
+    double *before = keep ? DT_NEW_ARRAY(sim->arena, double, sim->n_queues + sim->n_own + 1) : NULL;
     if (keep) {
         memcpy(sum, stage->sum, sim->n_sums * sizeof *sum);
         state_of(sim, stage, before);
@@ -324,7 +326,7 @@ static void run_new(Sim *sim, SimStage *stage, const DtPlanEntry *entry, uint32_
     dt_sim_items(sim, stage, entry->first, entry->first + entry->count);
     if (!keep)
         return;
-    double *after = DT_NEW_ARRAY(sim->arena, double, sim->n_queues + sim->n_events + 1);
+    double *after = DT_NEW_ARRAY(sim->arena, double, sim->n_queues + sim->n_own + 1);
     state_of(sim, stage, after);
     for (uint32_t i = 0; i < sim->n_sums; i++)
         sum[i] = stage->sum[i] - sum[i];

@@ -236,6 +236,13 @@ static void choose_target(DtCli *cli, const DtProgram *program)
         cli->target = host ? "cpu" : dt_fit_target(program);
 }
 
+/* Where code for GPUs cannot be made. */
+static const char *other_target(const DtCli *cli)
+{
+    static const char said[] = "; --target=cpu makes a plan for processors, --no-kernels one without code";
+    return strncmp(cli->target, "cpu", 3) == 0 ? "" : said;
+}
+
 /* C, and the steps on real ranks of --verify, are the processor's. */
 static int check_cuda(const DtCli *cli)
 {
@@ -493,7 +500,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     clock = dt_cli_clock(cli);
     if (code == DT_EXIT_OK)
         code = dt_status_ok(&status) ? write_results(cli, program, path, builder, &c_text, proof)
-                                     : dt_cli_fail(status.code, "%s", status.message);
+                                     : dt_cli_fail(status.code, "%s%s", status.message, other_target(cli));
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
     dt_text_free(&facts);

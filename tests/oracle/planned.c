@@ -240,7 +240,8 @@ static void fill_scalars(DtRank *rank, const Sample *s)
 
 static void load(Planned *p, const Sample *s)
 {
-    p->options = (DtRunOptions){.plan_path = "oracle.plan", .steps = -1, .quiet = true};
+    p->options = (DtRunOptions){.plan_path = "oracle.plan", .steps = -1, .quiet = true,
+                                .generate = ""}; /* predictions have memory, too */
     const uint32_t n_ranks = p->plan.meta->n_ranks;
     if (s->of->parallel ? n_ranks > MAX_RANKS : n_ranks != count_of(s->of, "ranks", MAX_RANKS))
         oracle_fail("%s: the plan is for %u ranks", s->of->name, p->plan.meta->n_ranks);

@@ -67,9 +67,9 @@ static json_t *stage_time(const DtSummary *s, uint32_t stage)
 
 static json_t *json_time(const DtSummary *s)
 {
-    json_t *stages = json_array(), *changes = json_array();
     if (!s->has_time)
         return json_null();
+    json_t *stages = json_array(), *changes = json_array();
     for (uint32_t i = 0; i < s->sim.n_stages; i++)
         json_array_append_new(stages, stage_time(s, i));
     for (uint32_t i = 0; i < s->n_changes; i++)

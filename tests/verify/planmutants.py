@@ -33,7 +33,7 @@ import planraces
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
 RING = "gpt2 r - 1 0 - f32"  # over four ranks: in the last of two rounds nobody reads what is handed on
 LARGER = {CLASS: ("pipe = 2", "pipe = 4"), RING: ("context = 2", "context = 4")}
-RARE = {"channel": 0, "prologue": 1}  # kinds of which there are fewer than AT_LEAST
+RARE = {"channel": 0, "prologue": 1}  # kinds of which EACH finds fewer than AT_LEAST
 AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
 # Two tables at both ends: stages add up two gradients of one size, and two scalars.
 TIED = """include "std.dsl"
@@ -233,7 +233,7 @@ def main(arguments):
         wrong += mutate((dtc, planmutants, dtrun), name, count, seed, totals)
     wrong += insert((dtc, planmutants, dtrun), totals)
     for kind in STRICT + LOOSE + ["insert"]:
-        if totals[kind] < min(count, RARE.get(kind, AT_LEAST)):
+        if totals[kind] < (RARE[kind] * count // EACH if kind in RARE else min(count, AT_LEAST)):
             wrong.append("only %d of kind %s" % (totals[kind], kind))
     for what in wrong:
         print("FAIL", what)

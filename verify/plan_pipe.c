@@ -24,7 +24,7 @@ static void find_messages(const DtPlan *plan, uint32_t *message)
             continue;
         uint32_t *at = &message[inst->event];
         const uint32_t end = 1 + 2 * inst->ref + (inst->kind == DT_INST_SEND);
-        *at = *at == 0 || *at == end ? end : (uint32_t)PLAN_MANY;
+        *at = *at == 0 || *at == end ? end : PLAN_MANY;
     }
 }
 
@@ -291,7 +291,7 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "%s is not what moves", to->path);
     if (walk->pipe->carries[inst->ref] >= 0 && walk->pipe->carries[inst->ref] != (int)number)
         return dt_certplan_fail(walk, "channel %u carries two values", inst->ref);
-    if (inst->event && (inst->event_step || walk->pipe->message[inst->event] == (uint32_t)PLAN_MANY))
+    if (inst->event && (inst->event_step || walk->pipe->message[inst->event] == PLAN_MANY))
         return dt_certplan_fail(walk, "event %u is of several messages", inst->event - 1);
     walk->pipe->now->meets = true;
     walk->pipe->carries[inst->ref] = (int)number;

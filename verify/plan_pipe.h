@@ -81,7 +81,7 @@ struct PlanPipe {
     DT_VEC(Gathered) gathered;
 };
 
-enum { PLAN_MANY = UINT32_MAX };
+#define PLAN_MANY UINT32_MAX
 
 /* Whether what was gathered is written over. */
 bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *gathered);

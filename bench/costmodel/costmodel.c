@@ -118,7 +118,8 @@ static int check_errors(const Error errors[SOURCES])
         }
         printf("%-30s %4u %6.1f (%g) %%  %6.1f (%g) %% %+6.1f %%\n", limits[i].title, e.n, mean_of(&e), limits[i].mean,
                100 * e.worst, limits[i].worst, 100 * e.signed_sum / e.n);
-        bad |= above("mean error", mean_of(&e), limits[i].mean) | above("worst error", 100 * e.worst, limits[i].worst);
+        bad = above("mean error", mean_of(&e), limits[i].mean) || bad;
+        bad = above("worst error", 100 * e.worst, limits[i].worst) || bad;
         if (e.n != limits[i].rows) {
             printf("  there should be %u rows\n", limits[i].rows);
             bad = true;
@@ -163,8 +164,9 @@ static int check_bubbles(Profiles profiles, bool prints)
     }
     printf("bubbles of %u profiles, points off: 1F1B %.3f (0.1), ZB-H1 %.3f (0.1), interleaved %.2f (0.5)\n",
            profiles.n, worst[0], worst[2], worst[1]);
-    return above("1F1B", worst[0], 0.1) | above("ZB-H1", worst[2], 0.1) | above("interleaved", worst[1], 0.5) |
-           (profiles.n != 12);
+    bool bad = above("1F1B", worst[0], 0.1);
+    bad = above("ZB-H1", worst[2], 0.1) || bad;
+    return above("interleaved", worst[1], 0.5) || bad || profiles.n != 12;
 }
 
 /* ---- what is left out ---- */

@@ -313,7 +313,7 @@ bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const 
     if (!p)
         return false;
     Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path,
-                       .arena = dt_arena_child(cli->arena), .have = have};
+                       .arena = cli->arena, .have = have};
     try_all(&changes);
     help(&changes, diag);
     return false;

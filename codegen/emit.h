@@ -219,6 +219,8 @@ void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
 /* Lies in type's own order without gaps. */
 bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh);
 bool dt_place_same(const DtPlace *a, const DtPlace *b);
+/* What tells places apart but for their buffers, as bytes, behind key: a DtPlace itself has gaps between its fields. */
+void dt_place_key(const DtPlace *place, DtText *key);
 bool dt_place_apart(const DtPlace *a, const DtPlace *b); /* have no byte in common, whatever the registers are */
 /* The place of an axis op's result as a view of its operand's, if strides can say it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);

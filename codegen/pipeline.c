@@ -324,10 +324,9 @@ static DtWanted *wanted_of(DtEmit *e, const DtEntryPoint *entry, const char *nam
 static void add_place(DtEmit *e, const DtPlace *place, DtText *key)
 {
     const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
-    DtPlace copy = *place;
-    copy.view.buffer = buffer->arena;
-    dt_text_add_n(key, (const char *)&copy, sizeof copy);
+    dt_text_add_n(key, (const char *)&buffer->arena, sizeof buffer->arena);
     dt_text_add_n(key, (const char *)&buffer->offset, sizeof buffer->offset);
+    dt_place_key(place, key);
 }
 
 /* Where stores and inputs lie that the function reads. */

@@ -113,6 +113,18 @@ bool dt_place_same(const DtPlace *a, const DtPlace *b)
            dt_view_same_strides(x, y);
 }
 
+void dt_place_key(const DtPlace *place, DtText *key)
+{
+    const DtView *view = &place->view;
+    const int64_t numbers[] = {place->set, view->rank, view->dtype, view->offset};
+    dt_text_add_n(key, (const char *)numbers, sizeof numbers);
+    dt_text_add_n(key, (const char *)view->axis, view->rank * sizeof *view->axis);
+    dt_text_add_n(key, (const char *)view->extent, view->rank * sizeof *view->extent);
+    dt_text_add_n(key, (const char *)view->stride, view->rank * sizeof *view->stride);
+    dt_text_add_n(key, (const char *)place->reg, sizeof place->reg);
+    dt_text_add_n(key, (const char *)place->coord, sizeof place->coord);
+}
+
 static int64_t begin_of(const DtView *view) { return view->offset * (int64_t)dt_dtype_size(view->dtype); }
 
 bool dt_place_apart(const DtPlace *a, const DtPlace *b)

@@ -36,16 +36,8 @@ void dt_replay_buffer(DtEmit *e, DtReplay *replay, uint32_t buffer)
 
 void dt_replay_place(DtEmit *e, DtReplay *replay, const DtPlace *place)
 {
-    const DtView *view = &place->view;
-    const uint32_t numbers[] = {view->rank, view->dtype};
-    dt_replay_buffer(e, replay, view->buffer);
-    dt_replay_add(replay, numbers, sizeof numbers);
-    dt_replay_add(replay, &view->offset, sizeof view->offset);
-    dt_replay_add(replay, view->axis, view->rank * sizeof *view->axis);
-    dt_replay_add(replay, view->extent, view->rank * sizeof *view->extent);
-    dt_replay_add(replay, view->stride, view->rank * sizeof *view->stride);
-    dt_replay_add(replay, place->reg, sizeof place->reg);
-    dt_replay_add(replay, place->coord, sizeof place->coord);
+    dt_replay_buffer(e, replay, place->view.buffer);
+    dt_place_key(place, &replay->key);
 }
 
 void dt_replay_guards(const DtEmit *e, DtReplay *replay)

@@ -32,7 +32,7 @@ static const DtOptionTable option_table = {
     .version = DT_VERSION,
     .purpose = "compiles a model and a layout of it over many devices to one execution plan",
     .synopsis = "FILE.dsl [-o PLAN] [--parallel NAME] [-D dim=N]... [--set block.key=value]...\n"
-                "FILE.dsl --check | --params | --emit=ast|ir|plan|c|cuda|schedule|schedule-svg | --report | --verify\n"
+                "FILE.dsl --check | --params | --emit=STAGE | --report | --verify\n"
                 "fmt [--check | -w] FILE.dsl...\n"
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
@@ -181,7 +181,7 @@ static int read_color(DtCli *cli, const char *value)
 
 static int read_emit(DtCli *cli, const char *value)
 {
-    static const char *const words[] = {"ast", "ir", "plan", "c", "cuda", "schedule", "schedule-svg"};
+    static const char *const words[] = {"ast", "ir", "plan", "c", "cuda", "schedule", "schedule-svg", "layout"};
     int stage = choose("--emit", value, words, DT_COUNT(words));
     if (stage >= 0)
         cli->emit = (DtCliEmit)(DT_EMIT_AST + stage);

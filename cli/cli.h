@@ -16,7 +16,7 @@
 #include <time.h>
 
 typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C, DT_EMIT_CUDA,
-                         DT_EMIT_SCHEDULE, DT_EMIT_SCHEDULE_SVG } DtCliEmit;
+                         DT_EMIT_SCHEDULE, DT_EMIT_SCHEDULE_SVG, DT_EMIT_LAYOUT } DtCliEmit;
 typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON, DT_REPORT_TRACE,
                            DT_REPORT_HTML } DtCliReport;
 
@@ -35,6 +35,7 @@ typedef struct DtCli {
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;
     DT_VEC(const char *) lines; /* --add */
+    const char *block; /* the text that `auto` was replaced by; NULL: there was none */
     const char *train, *parallel, *cluster, *library, *program;
     bool synthetic;
     bool color; /* of messages */
@@ -115,6 +116,10 @@ int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
  * none. */
 DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, bool no_kernels,
                         uint8_t **ret_bytes, size_t *ret_len);
+
+/* auto.c: chooses the layout that the block leaves open, says what it chose on stderr, and makes cli->block its text.
+ * Not DT_EXIT_OK after a message. */
+int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path);
 
 /* variant.c: how the program is lowered, as the command line says. */
 DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path);

@@ -76,15 +76,33 @@ static bool wants_passes(const DtCli *cli, const DtProgram *program)
     if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report || cli->print_after.n ||
         cli->time_passes || cli->verify || cli->against)
         return true;
-    return !cli->params && !cli->emit && program->train && !is_open(cli, program);
+    const bool later = cli->check && program->parallel && program->parallel->is_auto; /* no layout is chosen */
+    return !cli->params && !cli->emit && program->train && !is_open(cli, program) && !later;
+}
+
+/* The program, with the layout that it leaves open chosen if one is needed; NULL after a message. */
+static DtProgram *complete(DtCli *cli, const char *path, int *ret_code)
+{
+    DtProgram *program = lower(cli, path);
+    *ret_code = program ? DT_EXIT_OK : dt_cli_report(cli);
+    if (program && program->parallel && program->parallel->is_auto && !cli->check && wants_passes(cli, program)) {
+        DtCliClock clock = dt_cli_clock(cli);
+        *ret_code = dt_cli_auto(cli, program, path);
+        dt_cli_lap(cli, &clock, "auto");
+        cli->diags = dt_diag_new(cli->arena); /* what was said of the block is said of its text */
+        program = *ret_code == DT_EXIT_OK ? lower(cli, path) : NULL;
+    }
+    if (!program && *ret_code == DT_EXIT_OK)
+        *ret_code = DT_EXIT_FAILED;
+    return program;
 }
 
 static int build(DtCli *cli, const char *path)
 {
-    DtProgram *program = lower(cli, path);
-    int code = program ? DT_EXIT_OK : dt_cli_report(cli);
+    int code;
+    DtProgram *program = complete(cli, path, &code);
     if (!program)
-        return code != DT_EXIT_OK ? code : DT_EXIT_FAILED;
+        return code;
     if (cli->verify && program->module->entries.n == 0)
         code = dt_cli_fail(DT_EXIT_USAGE, "there is nothing to verify: %s trains no model", path);
     if (code == DT_EXIT_OK && (cli->params || cli->emit == DT_EMIT_IR))

@@ -225,7 +225,8 @@ static bool writes_plan(const DtCli *cli)
 /* Reports and texts say nothing of machine code. */
 bool dt_cli_no_kernels(const DtCli *cli)
 {
-    return cli->no_kernels || cli->report || cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_SCHEDULE;
+    return cli->no_kernels || cli->report || cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_SCHEDULE ||
+           cli->emit == DT_EMIT_LAYOUT;
 }
 
 /* Without --target a program is compiled for the devices of its cluster; what only processors have is theirs. */
@@ -421,6 +422,8 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
     const bool fits = dt_fit_check(cli, program, path, &plan);
     if (!fits && !cli->report && !cli->emit) /* these show what does not fit */
         return DT_EXIT_DOES_NOT_FIT;
+    if (cli->emit == DT_EMIT_LAYOUT)
+        dt_text_add(&text, cli->block);
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
     if (cli->emit == DT_EMIT_SCHEDULE && module->pipeline)
@@ -510,6 +513,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     Proof proof = {.good = false};
+    if (cli->emit == DT_EMIT_LAYOUT && !cli->block)
+        return dt_cli_fail(DT_EXIT_USAGE, "--emit=layout prints what `auto` chose; this layout is written in full");
     bool makes_plan = writes_plan(cli) || (cli->verify && program->train);
     int code = check_pass_names(cli);
     choose_target(cli, program);

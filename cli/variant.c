@@ -18,6 +18,7 @@ DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path)
                             .n_sets = cli->sets.n,
                             .lines = cli->lines.at,
                             .n_lines = cli->lines.n,
+                            .block = cli->block,
                             .train = cli->train,
                             .parallel = cli->parallel,
                             .cluster = cli->cluster,

@@ -70,15 +70,43 @@ static uint32_t group_of(const DtSlots *slots, int64_t depth)
     return best;
 }
 
-/* Depths that all others can be rounded up to: a third one takes the place of the smallest. */
+typedef struct Depth { int64_t depth, bytes; } Depth; /* bytes: of one slot of all stores of that depth */
+typedef DT_VEC(Depth) Depths;
+
+/* In the order in which they are met; a store of one slot needs no register. */
+static Depths list_depths(const DtEmit *e, const Stores *stores)
+{
+    Depths depths = {0};
+    for (uint32_t i = 0; i < stores->n; i++) {
+        const int64_t depth = dt_pipeline_depth(stores->at[i], e->stage);
+        uint32_t k = 0;
+        while (k < depths.n && depths.at[k].depth != depth)
+            k++;
+        if (depth > 1 && k == depths.n)
+            DT_PUSH(e->scratch, depths, ((Depth){.depth = depth}));
+        if (depth > 1)
+            depths.at[k].bytes += dt_place_aligned(dt_place_bytes(e, stores->at[i]->type));
+    }
+    return depths;
+}
+
+/* Two depths that all others are rounded up to: the largest, and the one with which least memory is needed. */
 static void choose_depths(const DtEmit *e, const Stores *stores, DtSlots *slots)
 {
-    int64_t *have = slots->depth;
-    for (uint32_t i = 0; i < stores->n; i++) {
-        int64_t depth = dt_pipeline_depth(stores->at[i], e->stage);
-        uint32_t least = have[0] <= have[1] ? 0 : 1;
-        if (depth > 1 && depth != have[0] && depth != have[1] && depth > have[least])
-            have[least] = depth;
+    const Depths depths = list_depths(e, stores);
+    int64_t most = 0, least = INT64_MAX;
+    for (uint32_t i = 0; i < depths.n; i++)
+        most = depths.at[i].depth > most ? depths.at[i].depth : most;
+    slots->depth[0] = most;
+    for (uint32_t k = 0; k < depths.n; k++) {
+        const int64_t other = depths.at[k].depth;
+        int64_t bytes = 0;
+        for (uint32_t i = 0; i < depths.n; i++)
+            bytes += depths.at[i].bytes * (depths.at[i].depth <= other ? other : most);
+        if (other < most && bytes < least) {
+            least = bytes;
+            slots->depth[1] = other;
+        }
     }
 }
 

@@ -32,6 +32,7 @@ static const char *const kind_names[] = {
     [DT_KIND_PATHS] = "names",
     [DT_KIND_TEXTS] = "texts",
     [DT_KIND_CUTS] = "numbers or names",
+    [DT_KIND_COUNTS] = "integer from 1 on, or (least, most)",
     [DT_KIND_SAMPLERS] = "sources",
     [DT_KIND_CHOICE_ORDER] = "word",
     [DT_KIND_CHOICE_SCHEDULE] = "word",

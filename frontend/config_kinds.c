@@ -365,6 +365,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_OPTIMIZER: /* read where it is used, by the language */
     case DT_KIND_AUGMENT:
     case DT_KIND_CUTS:
+    case DT_KIND_COUNTS:
     case DT_KIND_SAMPLERS: return true;
     case DT_KIND_PATHS: return read_paths(r);
     case DT_KIND_TEXTS: return read_texts(r);

@@ -411,6 +411,30 @@ static void read_remat(Block *b, const DtEntry *entry)
     }
 }
 
+/* `64` or `(64, 1024)`. */
+static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_counts[2])
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n;
+    DtConfigNumber number[2];
+    if (!value->expr)
+        return;
+    dt_configargs_items(value->expr, &items, &n, &single);
+    bool good = n == 1 || n == 2;
+    for (uint32_t i = 0; good && i < n; i++) {
+        if (!b->host->constant(b->host->context, items[i], &number[i]))
+            return;
+        good = number[i].is_integer && number[i].whole >= 1 && number[i].whole <= 1 << 24;
+    }
+    if (!good || number[0].whole > number[n - 1].whole) {
+        dt_diag_report(b->host->diags, E0452, value->expr->span, "this must be a number of devices, or (least, most)");
+        return;
+    }
+    ret_counts[0] = number[0].whole;
+    ret_counts[1] = number[n - 1].whole;
+}
+
 static void read_auto(Block *b, const DtEntry *entry)
 {
     DtConfigValues v;
@@ -418,6 +442,9 @@ static void read_auto(Block *b, const DtEntry *entry)
     if (entry->operands.n || entry->has_on)
         malformed(b, entry->span, DT_SCHEMA_AUTO, "`auto` takes options in parentheses only");
     b->parallel->is_auto = true;
+    b->parallel->auto_goal = v.at[DT_KEY_AUTO_minimise].word;
+    b->parallel->auto_memory = v.at[DT_KEY_AUTO_memory].number;
+    read_counts(b, &v.at[DT_KEY_AUTO_gpus], b->parallel->auto_gpus);
     b->parallel->auto_span = entry->span;
 }
 

@@ -401,6 +401,20 @@ static void add_lines(DtArena *arena, DtDiags *diags, const DtLowerOptions *opti
     }
 }
 
+/* The block that `auto` was replaced by. */
+static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items)
+{
+    Setting s = {.arena = arena, .diags = diags, .options = options, .items = items,
+                 .name = "(the block that auto chose)", .part = {dt_intern("parallel")}, .n_parts = 1};
+    DtItem *item = find_block(&s);
+    if (!item)
+        return;
+    const char *name = dt_arena_printf(arena, "%s (auto)", item->name.text);
+    const DtAst *ast = dt_parse(arena, diags, dt_diag_add_file(diags, name, options->block, strlen(options->block)));
+    if (ast->items.n == 1 && ast->items.at[0]->kind == DT_ITEM_PARALLEL)
+        *item = *ast->items.at[0];
+}
+
 void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
                         DtConfigItems items)
 {
@@ -420,10 +434,13 @@ void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *op
         DtItem *item = find_block(&s);
         if (!item || !parse_value(&s))
             continue;
-        if (item->kind == DT_ITEM_PARALLEL)
-            set_directive(&s, item);
-        else
+        if (item->kind != DT_ITEM_PARALLEL)
             set_entry(&s, item);
+        else if (!options->block)
+            set_directive(&s, item);
     }
-    add_lines(arena, diags, options, items);
+    if (options->block)
+        replace_block(arena, diags, options, items);
+    else
+        add_lines(arena, diags, options, items);
 }

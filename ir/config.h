@@ -187,6 +187,9 @@ typedef struct DtParallelConfig {
     const char *micro_axis; int64_t micro;    /* 1 if not written */
     DtSpan micro_span;
     bool is_auto;                             /* `auto (...)`: search */
+    const char *auto_goal;                    /* what is least: a word of config.def */
+    double auto_memory;                       /* part of a device's memory that may be used */
+    int64_t auto_gpus[2];                     /* least and most devices; 0: those of the cluster */
     DtSpan auto_span;
     DtSpan span;
 } DtParallelConfig;

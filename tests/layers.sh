@@ -22,7 +22,8 @@ codegen: base ir plan
 codegen/cpu: base ir plan codegen
 codegen/cuda: base ir plan codegen
 runtime: base plan
-cli: base cost ir plan plan/report frontend passes passes/check verify codegen
+search: base cost ir
+cli: base cost ir plan plan/report frontend passes passes/check verify codegen search
 '
 # headers of outside libraries that one file of the tree may include
 single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'

@@ -12,6 +12,7 @@
  * they inherit, as if a last line said so. */
 #include "passes/place/place_internal.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "ir/shape.h"
 
@@ -454,7 +455,7 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
     DtMesh *mesh = &p->module->mesh;
     *mesh = (DtMesh){.n = 0};
     if (c->is_auto)
-        return not_yet(p, c->auto_span, "`auto` (the search for a layout)");
+        DT_BUG("a layout that `auto` leaves open");
     if (c->micro > 1 && is_of_store(p, c->micro_axis))
         return not_yet(p, c->micro_span, "cutting an axis of a parameter into micro-batches");
     if (c->micro > 1) {

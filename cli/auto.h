@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search for a layout, with the compiler behind it (auto_compile.c). */
+#ifndef DT_CLI_AUTO_H
+#define DT_CLI_AUTO_H
+
+#include "cli/cli.h"
+#include "plan/plan.h"
+#include "search/search.h"
+
+typedef struct DtAutoCard {
+    DtLayout of;  /* a class, as dt_layout_of_class gives it */
+    DtCard card;
+    const char *why; /* NULL, or why there is none */
+} DtAutoCard;
+
+typedef struct DtAuto {
+    DtCli *cli;      /* with a target */
+    DtArena *arena;
+    const char *path;
+    DtSpace space;
+    DtCostModel model;
+    DT_VEC(DtAutoCard) cards; /* numbers of devices have them in common */
+} DtAuto;
+
+/* Of a program whose chosen block says `auto`. False after a diagnostic. */
+bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto);
+
+/* What a DtSearchHost has; context: the DtAuto. */
+const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card);
+const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial);
+
+/* auto_card.c: the card of a class, read off the plan of one replica without a pipeline. */
+void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
+                       DtCard *ret_card);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of a step take, from the schedule of its entry: what lies in front of loops, in each of them, behind
+ * them; forward loops come in order, then backward ones the other way round.
+ *
+ * The prices of a part's instructions are added up as if one ran after the other. How much of it runs beside other work
+ * is known of the whole step only, from its simulation: all parts are made shorter alike. */
+#include "cli/auto.h"
+
+#include "plan/report/memory.h"
+#include "plan/report/simulate.h"
+
+#include <string.h>
+
+enum { MOST_LOOPS = 2 * DT_SPACE_LOOPS };
+
+typedef struct Part { double all, work, products; } Part;
+
+typedef struct Reader {
+    const DtPlan *plan;
+    const DtPrice *prices;
+    Part loops[MOST_LOOPS], between[MOST_LOOPS + 1], once; /* between[i]: in front of loop i */
+    int64_t counts[MOST_LOOPS];
+    uint32_t n_loops;
+    bool too_many;
+} Reader;
+
+static void add_body(const Reader *r, uint32_t number, double times, Part *part)
+{
+    const DtPlanBody *body = &r->plan->bodies[number];
+    for (uint32_t i = body->first_inst; i < body->first_inst + body->n_insts; i++) {
+        const DtPrice *price = &r->prices[i];
+        const bool product = price->time == DT_TIME_PRODUCTS;
+        part->all += times * price->seconds;
+        part->work += product || price->time == DT_TIME_ATTENTION ? times * price->seconds : 0;
+        part->products += product ? times * price->seconds : 0;
+    }
+}
+
+/* A loop of micro-batches is register 0, one of layers the next. What is done in the last micro-batch alone is done
+ * once. */
+static void read_entry(Reader *r, uint32_t number)
+{
+    const DtPlanEntry *entry = &r->plan->entries[number];
+    double times[DT_PLAN_MAX_DEPTH + 2] = {1};
+    uint32_t depth = 0, last_end = 0, opened[DT_PLAN_MAX_DEPTH + 2];
+    bool in_micro = r->plan->meta->n_micro == 1, in_loop = false;
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
+        const DtPlanSchedule *item = &r->plan->schedule[i];
+        if (item->kind == DT_SCHED_WHEN && item->reg == 0)
+            last_end = i + item->body + 1;
+        if (item->kind == DT_SCHED_LOOP) {
+            opened[++depth] = i;
+            in_micro = in_micro || item->reg == 0;
+            const bool layers = in_micro && item->reg == 1;
+            if (layers && r->n_loops < MOST_LOOPS)
+                r->counts[r->n_loops] = item->count;
+            r->too_many = r->too_many || (layers && r->n_loops == MOST_LOOPS);
+            in_loop = in_loop || layers;
+            times[depth] = item->reg == 0 || layers ? 1 : times[depth - 1] * item->count;
+        } else if (item->kind == DT_SCHED_END) {
+            const DtPlanSchedule *loop = &r->plan->schedule[opened[depth--]];
+            if (loop->reg == 0 && r->plan->meta->n_micro > 1)
+                in_micro = false;
+            if (loop->reg == 1 && in_loop) {
+                in_loop = false;
+                r->n_loops += r->n_loops < MOST_LOOPS;
+            }
+        } else if (item->kind == DT_SCHED_RUN) {
+            const bool once = !in_micro || i < last_end;
+            const bool in_known = in_loop && r->n_loops < MOST_LOOPS;
+            Part *part = once ? &r->once : in_known ? &r->loops[r->n_loops] : &r->between[r->n_loops];
+            const double turns = once && in_known ? (double)r->counts[r->n_loops] : 1;
+            add_body(r, item->body, times[depth] * turns, part);
+        }
+    }
+}
+
+static bool find_entry(const DtPlan *plan, DtPlanStr name, uint32_t *ret_entry)
+{
+    for (uint32_t e = 0; e < plan->n_entries; e++)
+        if (!strcmp(dt_plan_str(plan, plan->entries[e].name), dt_plan_str(plan, name))) {
+            *ret_entry = e;
+            return true;
+        }
+    return false;
+}
+
+/* Whether the loops are those of the space, forwards and then backwards. */
+static bool is_palindrome(const Reader *r, const DtSpace *space)
+{
+    const uint32_t n = space->n_loops;
+    bool good = !r->too_many && r->n_loops == 2 * n && n > 0 && r->plan->n_objectives == 1;
+    for (uint32_t i = 0; good && i < n; i++)
+        good = r->counts[i] == space->loops[i].count && r->counts[2 * n - 1 - i] == space->loops[i].count;
+    return good;
+}
+
+static void fill_parts(const Reader *r, const DtSpace *space, DtCard *card)
+{
+    const uint32_t n = space->n_loops;
+    for (uint32_t i = 0; i < n; i++) {
+        const Part *forward = &r->loops[i], *backward = &r->loops[2 * n - 1 - i];
+        card->loops[i] = (DtCardTime){.forward = forward->all, .backward = backward->all, .weights = forward->products,
+                                      .work = forward->work + backward->work};
+    }
+    card->front = (DtCardTime){.forward = r->between[0].all, .backward = r->between[2 * n].all,
+                               .work = r->between[0].work + r->between[2 * n].work};
+    for (uint32_t i = 1; i < 2 * n; i++) { /* of the head a third is forward */
+        card->back.forward += r->between[i].all / 3;
+        card->back.backward += r->between[i].all * 2 / 3;
+        card->back.work += r->between[i].work;
+    }
+}
+
+static void fill_whole(const Reader *r, DtCard *card)
+{
+    for (uint32_t i = 0; i <= r->n_loops; i++) {
+        const double times = i < r->n_loops ? (double)r->counts[i] : 0;
+        const Part *loop = &r->loops[i < r->n_loops ? i : 0];
+        card->back.backward += r->between[i].all + times * loop->all;
+        card->back.work += r->between[i].work + times * loop->work;
+    }
+}
+
+static void scale(DtCard *card, const DtSpace *space, double by)
+{
+    DtCardTime *const times[] = {&card->front, &card->back};
+    for (uint32_t i = 0; i < space->n_loops + 2; i++) {
+        DtCardTime *t = i < space->n_loops ? &card->loops[i] : times[i - space->n_loops];
+        t->forward *= by;
+        t->backward *= by;
+        t->weights *= by;
+    }
+    card->once *= by;
+    card->update *= by;
+}
+
+/* ---- memory ---- */
+
+/* The loop that the store's parameter is in; n_loops: none. */
+static uint32_t loop_of(const DtPlan *plan, const DtPlanStore *store, const DtSpace *space)
+{
+    const char *path = dt_plan_str(plan, store->path);
+    uint32_t i = 0;
+    for (; i < space->n_loops && store->n_loops; i++) {
+        const size_t n = strlen(space->loops[i].path);
+        if (!strncmp(path, space->loops[i].path, n) && path[n] == '.')
+            return i;
+    }
+    return space->n_loops;
+}
+
+static void fill_memory(const DtPlan *plan, const DtSpace *space, DtCard *card)
+{
+    static const DtPlanArenaKind kinds[] = {DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER};
+    DtMemory memory;
+    double saved = 0;
+    dt_memory_worst(plan, true, &memory);
+    for (int k = 0; k < 3; k++)
+        card->rest[k] = (double)memory.arenas[kinds[k]];
+    for (uint32_t i = 0; i < plan->n_stores; i++) {
+        const DtPlanStore *store = &plan->stores[i];
+        const uint32_t loop = loop_of(plan, store, space);
+        for (int k = 0; k < 3 && loop < space->n_loops; k++)
+            if (plan->arenas[store->arena].kind == kinds[k]) {
+                card->state[loop][k] += (double)store->bytes / (double)space->loops[loop].count;
+                card->rest[k] -= (double)store->bytes;
+            }
+    }
+    for (int k = 0; k < 3; k++)
+        card->rest[k] = card->rest[k] > 0 ? card->rest[k] : 0;
+    for (uint32_t i = 0; i < plan->n_saved; i++)
+        for (uint32_t l = 0; l < space->n_loops; l++)
+            if (!strcmp(dt_plan_str(plan, plan->saved[i].loop), space->loops[l].path)) {
+                card->saved[l] += (double)plan->saved[i].saved;
+                saved += (double)plan->saved[i].saved * (double)plan->saved[i].iterations;
+            }
+    const double activations = (double)memory.arenas[DT_ARENA_ACTIVATIONS];
+    card->temporaries = activations > saved ? activations - saved : 0;
+    card->beside = (double)memory.reserved - activations;
+    for (int k = 0; k < 3; k++)
+        card->beside -= (double)memory.arenas[kinds[k]];
+}
+
+void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
+                       DtCard *ret_card)
+{
+    Reader r = {.plan = plan, .prices = dt_price_plan(arena, plan, model)};
+    const DtSimulateOptions options = {.objective = UINT32_MAX};
+    DtSimulation sim;
+    DtCard *card = ret_card;
+    *card = (DtCard){.once = 0};
+    dt_simulate(arena, plan, model, r.prices, &options, &sim);
+    double listed = 0;
+    for (uint32_t o = 0; o < plan->n_objectives; o++) {
+        uint32_t entry;
+        Reader update = {.plan = plan, .prices = r.prices};
+        if (find_entry(plan, plan->objectives[o].step, &entry))
+            read_entry(&r, entry);
+        if (find_entry(plan, plan->objectives[o].update, &entry))
+            read_entry(&update, entry);
+        card->update += update.once.all + update.between[0].all;
+        for (uint32_t i = 0; i < update.n_loops; i++)
+            card->update += update.between[i + 1].all + update.loops[i].all * (double)update.counts[i];
+    }
+    card->once = r.once.all;
+    card->has_parts = is_palindrome(&r, space);
+    if (card->has_parts)
+        fill_parts(&r, space, card);
+    else
+        fill_whole(&r, card);
+    double micro = card->front.forward + card->front.backward + card->back.forward + card->back.backward;
+    for (uint32_t i = 0; i < space->n_loops; i++)
+        micro += (card->loops[i].forward + card->loops[i].backward) * (double)space->loops[i].count;
+    listed = micro * plan->meta->n_micro + card->once + card->update;
+    if (listed > 0)
+        scale(card, space, (sim.seconds - sim.fixed) / listed);
+    fill_memory(plan, space, card);
+}

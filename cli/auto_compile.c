@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiles what the search of `auto` (search/search.h) wants to know: plans for cards, plans to be simulated. */
+#include "cli/auto.h"
+#include "cli/fit.h"
+
+#include "plan/read.h"
+#include "plan/report/memory.h"
+#include "plan/report/simulate.h"
+
+#include <string.h>
+
+static const char *source_of(void *context, DtSpan span)
+{
+    const DtAuto *a = context;
+    size_t len;
+    const char *text = dt_diag_source(a->cli->diags, span.file, &len);
+    return text && span.hi <= len ? dt_arena_strndup(a->arena, text + span.lo, span.hi - span.lo) : "";
+}
+
+/* The plan of a layout, on nodes x gpus devices; NULL, or why there is none. */
+static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layout, int64_t nodes, int64_t gpus,
+                           DtPlan *ret_plan)
+{
+    DtLowerOptions options = dt_cli_lowering(a->cli, a->path);
+    DtOption *sets = DT_NEW_ARRAY(arena, DtOption, options.n_sets + 2);
+    DtText text = {0};
+    uint8_t *image;
+    size_t len;
+    for (uint32_t i = 0; i < options.n_sets; i++)
+        sets[i] = options.sets[i];
+    const char *cluster = a->space.cluster;
+    sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.nodes", cluster),
+                                        dt_arena_printf(arena, "%lld", (long long)nodes)};
+    sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpus", cluster),
+                                        dt_arena_printf(arena, "%lld", (long long)gpus)};
+    options.sets = sets;
+    dt_layout_print(&a->space, layout, &text);
+    options.block = dt_arena_strndup(arena, text.at, text.len);
+    dt_text_free(&text);
+    DtStatus status = dt_cli_variant(a->cli, arena, &options, true, &image, &len);
+    if (dt_status_ok(&status))
+        status = dt_read_bytes(image, len, ret_plan);
+    return dt_status_ok(&status) ? NULL : dt_arena_strndup(a->arena, status.message, strlen(status.message));
+}
+
+static const char *make_card(const DtAuto *a, const DtLayout *layout, DtCard *ret_card)
+{
+    DtArena *arena = dt_arena_child(a->arena);
+    int64_t ranks = 1, node = a->space.node;
+    DtPlan plan;
+    for (int r = 0; r < DT_ROLES; r++)
+        ranks *= layout->size[r];
+    while (node > ranks || ranks % node)
+        node--;
+    const char *why = compile(a, arena, layout, ranks / node, node, &plan);
+    if (!why)
+        dt_auto_read_card(arena, &plan, &a->model, &a->space, ret_card);
+    dt_arena_free(arena);
+    return why;
+}
+
+const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card)
+{
+    DtAuto *a = context;
+    uint32_t i = 0;
+    while (i < a->cards.n && memcmp(&a->cards.at[i].of, layout, sizeof *layout))
+        i++;
+    if (i == a->cards.n) {
+        DtAutoCard made = {.of = *layout};
+        made.why = make_card(a, layout, &made.card);
+        DT_PUSH(a->arena, a->cards, made);
+    }
+    *ret_card = a->cards.at[i].card;
+    return a->cards.at[i].why;
+}
+
+const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial)
+{
+    const DtAuto *a = context;
+    DtArena *arena = dt_arena_child(a->arena);
+    const DtSimulateOptions options = {.objective = UINT32_MAX};
+    DtSimulation sim;
+    DtMemory memory;
+    DtPlan plan;
+    const char *why = compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &plan);
+    if (!why) {
+        dt_simulate(arena, &plan, &a->model, dt_price_plan(arena, &plan, &a->model), &options, &sim);
+        dt_memory_worst(&plan, a->model.device->is_gpu, &memory);
+        ret_trial->seconds = sim.seconds;
+        ret_trial->low = sim.low;
+        ret_trial->high = sim.high;
+        ret_trial->bytes = (double)memory.reserved;
+        why = sim.stuck ? "its stages wait for each other" : NULL;
+    }
+    dt_arena_free(arena);
+    return why;
+}
+
+bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto)
+{
+    *ret_auto = (DtAuto){.cli = cli, .arena = dt_arena_child(cli->arena), .path = path};
+    return dt_space_find(ret_auto->arena, cli->diags, program, source_of, ret_auto, &ret_auto->space) &&
+           dt_fit_model(program, &ret_auto->model);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time and memory of a layout from the card of its class, in closed form.
+ *
+ * Stages. The pieces of a pipeline are consecutive; where cuts lie is what the compiler would choose, the least largest
+ * piece (stage_assign.c). With m micro-batches, p stages and w(s) seconds of a micro-batch on stage s a step takes
+ * about m max w + (p - 1) / chunks mean w, and less with weight gradients in the bubbles [Narayanan et al. 2021; Qi et
+ * al. 2024].
+ *
+ * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward, counting only products
+ * and attention. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor leave others
+ * time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s) sums up to
+ * the work W of a micro-batch, so that no choice of cuts makes T less than W / chunks / (1 - (1 - 1 / (m chunks))^p),
+ * as long as m >= p. Weight gradients that are put off may fill bubbles: then, and with few micro-batches, only the mean
+ * of stages is a bound, T >= m W / p. */
+#include "search/search.h"
+
+#include <math.h>
+
+enum { MOST_PIECES = 4096 };
+static const double BESIDE = 0.7;  /* of a backward pass exchanges can run beside */
+static const double HIDDEN = 0.1;  /* of exchanges is waited for at least */
+static const double SAVED_W = 2.7; /* what weights' gradients need, put off, to what a backward pass needs */
+
+/* ---- pieces ---- */
+
+/* What a stage has. */
+typedef struct Stage {
+    double forward, backward, weights, work;
+    double state[3], saved;
+    double iterations;
+} Stage;
+
+typedef struct Estimator {
+    const DtSpace *space;
+    const DtCostModel *model;
+    const DtLayout *layout;
+    const DtCard *card;
+    int64_t stages, pieces, iterations;
+} Estimator;
+
+/* The loop that iteration i, counted through all of them, is one of. */
+static uint32_t loop_of(const DtSpace *s, int64_t i)
+{
+    uint32_t loop = 0;
+    while (loop + 1 < s->n_loops && i >= s->loops[loop].count)
+        i -= s->loops[loop++].count;
+    return loop;
+}
+
+static double time_of(const DtCardTime *t) { return t->forward + t->backward; }
+
+/* How many pieces it takes if none may take longer. ret_cuts[k]: iterations in front of the k-th cut; NULL: not
+ * wanted. */
+static int64_t pieces_within(const Estimator *e, double most, int64_t *ret_cuts)
+{
+    const DtCard *c = e->card;
+    double at = time_of(&c->front);
+    int64_t pieces = 1;
+    for (int64_t i = 0; i < e->iterations; i++) {
+        const double next = time_of(&c->loops[loop_of(e->space, i)]) + (i + 1 == e->iterations ? time_of(&c->back) : 0);
+        const bool must = e->iterations - i <= e->pieces - pieces; /* each of those left needs one */
+        if ((at + next > most && i > 0) || (must && i > 0)) {
+            if (ret_cuts && pieces < e->pieces)
+                ret_cuts[pieces - 1] = i;
+            pieces++;
+            at = 0;
+        }
+        at += next;
+    }
+    return at > most && pieces <= e->pieces && !ret_cuts ? e->pieces + 1 : pieces;
+}
+
+static void find_cuts(const Estimator *e, int64_t *ret_cuts)
+{
+    double lo = 0, hi = time_of(&e->card->front) + time_of(&e->card->back);
+    for (int64_t i = 0; i < e->iterations; i++)
+        hi += time_of(&e->card->loops[loop_of(e->space, i)]);
+    for (int round = 0; round < 40; round++) {
+        const double mid = (lo + hi) / 2;
+        if (pieces_within(e, mid, NULL) <= e->pieces)
+            hi = mid;
+        else
+            lo = mid;
+    }
+    pieces_within(e, hi * (1 + 1e-9), ret_cuts);
+}
+
+static void add_time(Stage *stage, const DtCardTime *t)
+{
+    stage->forward += t->forward;
+    stage->backward += t->backward;
+    stage->weights += t->weights;
+    stage->work += t->work;
+}
+
+static void fill_stages(const Estimator *e, Stage *stages)
+{
+    const DtCard *c = e->card;
+    int64_t cuts[MOST_PIECES], piece = 0;
+    for (int64_t k = 0; k < e->pieces; k++)
+        cuts[k] = e->iterations;
+    if (e->pieces > 1)
+        find_cuts(e, cuts);
+    for (int64_t i = 0; i < e->iterations; i++) {
+        while (piece + 1 < e->pieces && i >= cuts[piece])
+            piece++;
+        const uint32_t loop = loop_of(e->space, i);
+        Stage *stage = &stages[piece % e->stages];
+        add_time(stage, &c->loops[loop]);
+        for (int k = 0; k < 3; k++)
+            stage->state[k] += c->state[loop][k];
+        stage->saved += c->saved[loop];
+        stage->iterations++;
+    }
+    add_time(&stages[0], &c->front);
+    add_time(&stages[e->stages - 1], &c->back);
+    for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
+        stages[0].state[k] += c->rest[k] / (e->stages > 1 ? 2 : 1);
+        stages[e->stages - 1].state[k] += e->stages > 1 ? c->rest[k] / 2 : 0;
+    }
+}
+
+/* ---- communication ---- */
+
+/* Ranks that differ in these roles: how many, and on how many nodes. */
+static DtCostCollective group_of(const Estimator *e, bool replicas)
+{
+    const int64_t *size = e->layout->size, node = e->model->ranks_per_node;
+    DtCostCollective group = {.ranks = replicas ? dt_layout_replicas(e->layout) : size[DT_ROLE_TENSOR], .nodes = 1};
+    const int64_t inner = replicas ? size[DT_ROLE_TENSOR] : 1; /* ranks between two neighbours of the group */
+    group.per_node = node / inner > group.ranks ? group.ranks : node / inner > 0 ? node / inner : 1;
+    group.nodes = (group.ranks + group.per_node - 1) / group.per_node;
+    return group;
+}
+
+/* What gradients and parameters wait for over replicas in a step, of a stage. Level 1 exchanges gradients once, behind
+ * the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers parameters
+ * for every forward and backward pass, ahead of it. beside: seconds of one micro-batch's backward pass. */
+static double replicas_seconds(const Estimator *e, const Stage *stage, double beside)
+{
+    DtCostCollective op = group_of(e, true);
+    const DtLayout *l = e->layout;
+    const double m = (double)l->micro;
+    if (op.ranks == 1)
+        return 0;
+    op.kind = l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE;
+    op.bytes = stage->state[1];
+    const double sums = dt_cost_collective(e->model, op);
+    op.kind = DT_COST_ALL_GATHER;
+    op.bytes = stage->state[0];
+    const double gathers = l->zero ? dt_cost_collective(e->model, op) : 0;
+    double seconds = fmax(sums - BESIDE * beside, sums * (e->stages > 1 ? 1 : HIDDEN));
+    if (l->zero == 3 || (l->zero == 2 && m > 1))
+        seconds = m * sums;
+    if (l->zero == 3)
+        return seconds + 2 * m * fmax(gathers - BESIDE * beside, gathers * HIDDEN);
+    return seconds + gathers;
+}
+
+/* What is handed from stage to stage for a micro-batch. */
+static double message_bytes(const Estimator *e)
+{
+    const DtSpace *s = e->space;
+    const DtLayout *l = e->layout;
+    double bytes = s->loops[0].carried * (double)dt_layout_local(s, l) / (double)s->samples.extent;
+    bytes /= s->n_positions ? (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]) : 1;
+    return bytes;
+}
+
+static double message_seconds(const Estimator *e)
+{
+    const int64_t apart = e->space->devices / e->stages;
+    return dt_cost_message(e->model, message_bytes(e), apart >= e->model->ranks_per_node || e->model->nodes > 1);
+}
+
+/* ---- time ---- */
+
+static double seconds_of(const Estimator *e, const Stage *stages)
+{
+    const DtLayout *l = e->layout;
+    const double m = (double)l->micro, p = (double)e->stages;
+    double most = 0, sum = 0, weights = 0, exchange = 0;
+    for (int64_t i = 0; i < e->stages; i++) {
+        const double w = stages[i].forward + stages[i].backward;
+        most = fmax(most, w);
+        sum += w;
+        weights += stages[i].weights;
+        exchange = fmax(exchange, replicas_seconds(e, &stages[i], stages[i].backward));
+    }
+    double step = m * most;
+    if (e->stages > 1) {
+        const double mean = sum / p - (l->schedule == DT_SEARCH_ZB_H1 ? 2 * weights / p : 0);
+        step += (p - 1) * (fmax(mean, 0) / (double)l->chunks + 2 * message_seconds(e));
+    }
+    step += exchange + e->card->once;
+    step += e->card->update / p / (double)(l->zero ? dt_layout_replicas(l) : 1);
+    return step + dt_cost_step_fixed(e->model, e->space->devices, step);
+}
+
+static double bound_of(const Estimator *e, const Stage *stages)
+{
+    const DtLayout *l = e->layout;
+    const double m = (double)l->micro, p = (double)e->stages, chunks = (double)l->chunks;
+    double work = 0;
+    for (int64_t i = 0; i < e->stages; i++)
+        work += stages[i].work;
+    double bound = m * work / p;
+    if (l->schedule != DT_SEARCH_ZB_H1 && m >= p)
+        bound = fmax(bound, work / chunks / (1 - pow(1 - 1 / (m * chunks), p)));
+    return bound + dt_cost_step_fixed(e->model, e->space->devices, 0);
+}
+
+/* ---- memory ---- */
+
+/* Micro-batches whose saved values a stage keeps at a time, as parts of its iterations. */
+static double in_flight(const Estimator *e, int64_t stage)
+{
+    const double m = (double)e->layout->micro, p = (double)e->stages, v = (double)e->layout->chunks;
+    if (e->stages == 1)
+        return 1;
+    if (e->layout->schedule == DT_SEARCH_INTERLEAVED)
+        return fmin(m, (2 * (p - 1 - (double)stage) + (v - 1) * p + 1) / v + 1);
+    if (e->layout->schedule == DT_SEARCH_ZB_H1)
+        return fmin(m, p - (double)stage) + SAVED_W * fmin(m, (double)stage + 1);
+    return fmin(m, p - (double)stage);
+}
+
+static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
+{
+    const DtLayout *l = e->layout;
+    const double replicas = (double)dt_layout_replicas(l), flying = in_flight(e, number);
+    double bytes = e->card->temporaries + e->card->beside + stage->saved * flying;
+    for (int k = 0; k < 3; k++) /* optimizer from level 1 on, gradients 2, parameters 3 */
+        bytes += stage->state[k] / (l->zero >= 3 - k ? replicas : 1);
+    if (e->stages > 1)
+        bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
+    if (l->zero == 3)
+        bytes += 3 * stage->state[0] / fmax(stage->iterations, 1); /* gathered ahead */
+    return bytes;
+}
+
+DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card)
+{
+    Estimator e = {.space = space, .model = model, .layout = layout, .card = card,
+                   .stages = layout->size[DT_ROLE_PIPE],
+                   .pieces = layout->size[DT_ROLE_PIPE] * layout->chunks};
+    DtEstimate ret = {.seconds = INFINITY, .bound = INFINITY, .bytes = INFINITY};
+    Stage stages[MOST_PIECES] = {0};
+    for (uint32_t i = 0; i < space->n_loops; i++)
+        e.iterations += space->loops[i].count;
+    if (e.pieces > MOST_PIECES || (e.pieces > 1 && (!card->has_parts || e.pieces > e.iterations)))
+        return ret;
+    fill_stages(&e, stages);
+    ret = (DtEstimate){.seconds = seconds_of(&e, stages), .bound = bound_of(&e, stages)};
+    for (int64_t i = 0; i < e.stages; i++)
+        ret.bytes = fmax(ret.bytes, bytes_of(&e, &stages[i], i));
+    return ret;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search itself: cards of classes, estimates of all their layouts, trials of the best. */
+#include "search/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
+static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
+static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
+static const double LARGER = 0.95;    /* and take this of it at least */
+static const double MOSTLY = 0.6;     /* of the products of a forward pass are computed again at least */
+static const double ALIKE = 1.005;    /* step times this near cannot be told apart */
+static const double NEAR = 1.02;      /* layouts estimated within this of the best are tried, too */
+
+typedef struct Candidate {
+    DtLayout layout;
+    DtEstimate estimate;
+    bool tried;
+} Candidate;
+
+typedef struct Correction { double seconds, bytes; } Correction;
+
+typedef struct Searcher {
+    DtArena *arena;
+    const DtSpace *space;
+    const DtCostModel *model;
+    const DtSearchHost *host;
+    DtSearch *search;
+    DT_VEC(Candidate) candidates;
+    double best;              /* least estimate so far */
+    const DtCard *plain;      /* the last one of a class that computes nothing again, and such a layout */
+    const DtLayout *of;
+    Correction corrections[DT_SEARCH_SCHEDULES + 1][4];
+    bool no_micro;            /* the program cannot be cut into micro-batches */
+} Searcher;
+
+/* What is to be least. */
+static double cost_of(const Searcher *x, double seconds, double bytes)
+{
+    return x->space->wants_memory ? bytes : seconds;
+}
+
+
+/* ---- classes ---- */
+
+/* What parameters, gradients and optimizer take at least on a rank, if all is split that can be. */
+static double least_state(const Searcher *x, const DtLayout *l)
+{
+    const double ranks = (double)(l->size[DT_ROLE_PIPE] * l->size[DT_ROLE_TENSOR] * l->size[DT_ROLE_EXPERT]);
+    const double replicas = l->zero ? (double)dt_layout_replicas(l) : 1;
+    const double each = x->space->parameter_bytes, first = l->zero == 3 ? 0 : l->zero == 2 ? 2 : 6;
+    return x->space->parameters / ranks * (fmin(first, each) + fmax(each - first, 0) / replicas);
+}
+
+static bool may_fit(const Searcher *x, const DtLayout *layout)
+{
+    return x->space->memory == 0 || least_state(x, layout) <= x->space->memory;
+}
+
+static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *card)
+{
+    Candidate c = {.layout = *layout, .estimate = dt_estimate(x->space, x->model, layout, card)};
+    DtSearch *s = x->search;
+    if (!(c.estimate.seconds < INFINITY))
+        return;
+    if (s->smallest.bytes == 0 || c.estimate.bytes < s->smallest.bytes) {
+        s->smallest = c.estimate;
+        s->smallest_layout = c.layout;
+    }
+    if (x->space->memory > 0 && c.estimate.bytes > ROOM * x->space->memory)
+        return;
+    s->n_fit++;
+    x->best = fmin(x->best, cost_of(x, c.estimate.seconds, c.estimate.bytes));
+    DT_PUSH(x->arena, x->candidates, c);
+}
+
+/* Layouts of a list that are one class. */
+typedef struct Class {
+    const DtLayout *at;
+    uint32_t n;
+} Class;
+
+/* Programs that cannot be cut into micro-batches have cards of whole batches. */
+static const char *make_card(Searcher *x, const DtLayout *layout, DtCard *card)
+{
+    const char *why = NULL;
+    for (int in_micro = x->no_micro ? 0 : 1; in_micro >= 0; in_micro--) {
+        const DtLayout member = dt_layout_of_class(x->space, layout, in_micro);
+        why = x->host->card(x->host->context, &member, card);
+        card->whole = !in_micro;
+        x->search->n_cards++;
+        if (!why)
+            break;
+    }
+    x->no_micro = x->no_micro || (!why && card->whole);
+    return why;
+}
+
+/* NULL: there is no card of it. */
+static const DtCard *look_at(Searcher *x, Class class)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < class.n; i++)
+        some = some || may_fit(x, &class.at[i]);
+    if (!some || x->search->n_cards >= MOST_CARDS)
+        return NULL;
+    DtCard *card = DT_NEW(x->arena, DtCard);
+    const char *why = make_card(x, class.at, card);
+    if (why) {
+        x->search->why = x->search->why ? x->search->why : why;
+        return NULL;
+    }
+    for (uint32_t i = 0; i < class.n; i++)
+        if (may_fit(x, &class.at[i]) && !(card->whole && class.at[i].micro > 1))
+            add_candidate(x, &class.at[i], card);
+    return card;
+}
+
+/* ---- which classes are worth a card ---- */
+
+/* How much of the program a rank has of what a class without any splits has for one sample. */
+static double share_of(const Searcher *x, const DtLayout *l)
+{
+    return (double)dt_layout_local(x->space, l) / (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]);
+}
+
+/* Layouts of a class that is not looked at may still be good: what they take is bounded by a card of another class, of
+ * which theirs has a share of the work or more: splits never make less work of it, tiles and waves of larger
+ * micro-batches leave a little less idle. */
+static void leave_out(Searcher *x, Class class)
+{
+    if (!x->plain)
+        return;
+    const double by = LARGER * share_of(x, class.at) / share_of(x, x->of);
+    DtCard less = *x->plain;
+    less.front.work *= by;
+    less.back.work *= by;
+    for (uint32_t i = 0; i < x->space->n_loops; i++)
+        less.loops[i].work *= by;
+    for (uint32_t i = 0; i < class.n; i++)
+        if (may_fit(x, &class.at[i]))
+            x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &class.at[i], &less).bound);
+}
+
+/* Least estimate of the class if computing again costs nothing but the products of most forward passes. */
+static double hope_of(const Searcher *x, Class class)
+{
+    DtCard again = *x->plain;
+    double hope = INFINITY;
+    for (uint32_t i = 0; i < x->space->n_loops; i++)
+        again.loops[i].backward += MOSTLY * again.loops[i].weights; /* the forward pass has as many products */
+    for (uint32_t i = 0; i < class.n; i++)
+        if (may_fit(x, &class.at[i]))
+            hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &again).seconds);
+    return x->space->wants_memory ? 0 : hope; /* what computes again needs less */
+}
+
+static double per_sample(const DtSpace *s, const DtLayout *l, const DtCard *card)
+{
+    double seconds = card->front.forward + card->front.backward + card->back.forward + card->back.backward;
+    for (uint32_t i = 0; i < s->n_loops; i++)
+        seconds += (card->loops[i].forward + card->loops[i].backward) * (double)s->loops[i].count;
+    return seconds / (double)dt_layout_local(s, l);
+}
+
+/* Classes of equal sizes: micro-batches from small to large, and of each first what computes nothing again. Left out
+ * are larger micro-batches once they gain nothing, and what computes again if even the least that this costs makes it
+ * slower than what is known. */
+static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
+{
+    double before = INFINITY; /* seconds of a sample in smaller micro-batches */
+    bool gains = true, has_plain = false;
+    for (uint32_t first = 0, end; first < n; first = end) {
+        for (end = first + 1; end < n && dt_layout_same_class(x->space, &at[first], &at[end]); end++)
+            ;
+        const Class class = {&at[first], end - first};
+        const bool plain = class.at->remat == 0;
+        if (class.at->size[DT_ROLE_CONTEXT] > 1 && dt_layout_local(x->space, class.at) > 1)
+            continue; /* the same work is that of fewer ranks with more samples */
+        const bool larger = dt_layout_local(x->space, class.at) > dt_layout_local(x->space, at);
+        if (!gains || (larger && x->space->wants_memory) || (!plain && has_plain && hope_of(x, class) > x->best)) {
+            leave_out(x, class);
+            continue;
+        }
+        const DtCard *card = look_at(x, class);
+        if (!plain || !card)
+            continue;
+        gains = x->space->wants_memory || per_sample(x->space, class.at, card) < GAIN * before;
+        before = per_sample(x->space, class.at, card);
+        has_plain = true;
+        x->plain = card;
+        x->of = class.at;
+    }
+}
+
+static bool same_sizes(const DtLayout *a, const DtLayout *b)
+{
+    return a->size[DT_ROLE_CONTEXT] == b->size[DT_ROLE_CONTEXT] && a->size[DT_ROLE_EXPERT] == b->size[DT_ROLE_EXPERT] &&
+           a->size[DT_ROLE_TENSOR] == b->size[DT_ROLE_TENSOR];
+}
+
+/* Whether a split over more ranks than before is of no use any more: a split over fewer had layouts that fit, and the
+ * last step up made nothing faster. */
+static bool is_useless(const double *best, int steps)
+{
+    return steps >= 2 && best[0] < INFINITY && best[steps - 1] >= best[steps - 2];
+}
+
+/* Tensor splits of each number of experts' ranks, of each number of positions' ranks: each from few ranks to many, as
+ * long as that helps. */
+static void look_at_all(Searcher *x, const DtLayouts *all)
+{
+    double best[3][MOST_STEPS]; /* of positions, experts, tensors: the least estimate behind each step */
+    int steps[3] = {0};
+    for (uint32_t first = 0, end; first < all->n; first = end) {
+        const DtLayout *l = &all->at[first], *last = first ? &all->at[first - 1] : NULL;
+        for (end = first + 1; end < all->n && same_sizes(l, &all->at[end]); end++)
+            ;
+        const bool context = last && l->size[DT_ROLE_CONTEXT] != last->size[DT_ROLE_CONTEXT];
+        const bool expert = last && (context || l->size[DT_ROLE_EXPERT] != last->size[DT_ROLE_EXPERT]);
+        if (last && steps[2] < MOST_STEPS)
+            best[2][steps[2]++] = x->best;
+        if (expert && steps[1] < MOST_STEPS)
+            best[1][steps[1]++] = x->best, steps[2] = 0;
+        if (context && steps[0] < MOST_STEPS)
+            best[0][steps[0]++] = x->best, steps[1] = 0;
+        bool useless = false;
+        for (int k = 0; k < 3; k++)
+            useless = useless || is_useless(best[k], steps[k]);
+        if (!useless) {
+            look_at_sizes(x, l, end - first);
+            continue;
+        }
+        for (uint32_t i = first, to; i < end; i = to) {
+            for (to = i + 1; to < end && dt_layout_same_class(x->space, &all->at[i], &all->at[to]); to++)
+                ;
+            leave_out(x, (Class){&all->at[i], to - i});
+        }
+    }
+}
+
+/* ---- trials ---- */
+
+static double cost_of_trial(const Searcher *x, const DtTrial *t)
+{
+    return t->seconds > 0 ? cost_of(x, t->seconds, t->bytes) : INFINITY;
+}
+
+static int by_cost(const void *a, const void *b, void *context)
+{
+    const double s = cost_of_trial(context, a), t = cost_of_trial(context, b);
+    return s < t ? -1 : s > t;
+}
+
+/* How much there is to a layout: mesh axes, a pipeline, levels of zero, what is computed again. */
+static int lines_of(const DtLayout *l)
+{
+    int n = l->zero + (l->remat ? 2 : 0) + (l->micro > 1) + (l->chunks > 1);
+    for (int r = 0; r < DT_ROLES; r++)
+        n += l->size[r] > 1 ? 4 : 0;
+    return n;
+}
+
+/* Of those that are as good as the best, as far as can be told, the simplest. */
+static void choose(Searcher *x)
+{
+    DtSearch *s = x->search;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < s->trials.n; i++)
+        if (!s->trials.at[i].why)
+            least = fmin(least, cost_of_trial(x, &s->trials.at[i]));
+    for (uint32_t i = 0; i < s->trials.n; i++) {
+        const DtTrial *t = &s->trials.at[i];
+        if (!t->why && cost_of_trial(x, t) <= least * ALIKE &&
+            (s->best.seconds == 0 || lines_of(&t->layout) < lines_of(&s->best.layout)))
+            s->best = *t;
+    }
+}
+
+/* What trials of a kind of layout took to what was estimated. */
+static Correction *correction(Searcher *x, const DtLayout *l)
+{
+    return &x->corrections[l->size[DT_ROLE_PIPE] > 1 ? 1 + l->schedule : 0][l->zero];
+}
+
+/* What the plan says of itself; counts it if it will do. */
+static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
+{
+    DtTrial trial = {.layout = c->layout, .estimate = c->estimate};
+    Correction *learned = correction(x, &c->layout);
+    trial.why = x->host->simulate(x->host->context, &c->layout, &trial);
+    c->tried = true;
+    if (trial.why) {
+        trial.seconds = 0;
+    } else {
+        learned->seconds = trial.seconds / c->estimate.seconds;
+        learned->bytes = trial.bytes / c->estimate.bytes;
+        if (x->space->memory > 0 && trial.bytes > x->space->memory)
+            trial.why = "it does not fit";
+    }
+    if (!trial.why) {
+        *best = fmin(*best, cost_of_trial(x, &trial));
+        ++*good;
+    }
+    DT_PUSH(x->arena, x->search->trials, trial);
+}
+
+/* The candidate that is best as far as is known; NULL: none is left that may fit. */
+static Candidate *next_candidate(Searcher *x, double *ret_cost)
+{
+    Candidate *next = NULL;
+    *ret_cost = INFINITY;
+    for (uint32_t i = 0; i < x->candidates.n; i++) {
+        Candidate *c = &x->candidates.at[i];
+        const Correction *learned = correction(x, &c->layout);
+        const double bytes = c->estimate.bytes * learned->bytes;
+        const double cost = cost_of(x, c->estimate.seconds * learned->seconds, bytes);
+        const bool fits = x->space->memory == 0 || bytes <= x->space->memory;
+        if (!c->tried && fits && cost < *ret_cost) {
+            next = c;
+            *ret_cost = cost;
+        }
+    }
+    return next;
+}
+
+static void try_candidates(Searcher *x)
+{
+    uint32_t good = 0;
+    double best = INFINITY, cost;
+    for (Candidate *c; good < MOST_TRIALS && x->search->trials.n < MOST_TRIED && (c = next_candidate(x, &cost));) {
+        if (cost > NEAR * best)
+            break;
+        try_one(x, c, &best, &good);
+    }
+    qsort_r(x->search->trials.at, x->search->trials.n, sizeof *x->search->trials.at, by_cost, x);
+    choose(x);
+    for (uint32_t i = 0; i < x->candidates.n; i++) {
+        const Candidate *c = &x->candidates.at[i];
+        const double bytes = c->estimate.bytes * correction(x, &c->layout)->bytes;
+        if (!c->tried && (x->space->memory == 0 || bytes <= x->space->memory))
+            x->search->bound = fmin(x->search->bound, c->estimate.bound);
+    }
+}
+
+double dt_search_gap(const DtSearch *search)
+{
+    return search->best.seconds > 0 ? fmax(0, 1 - search->bound / search->best.seconds) : 0;
+}
+
+void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model, const DtSearchHost *host,
+                   DtSearch *ret_search)
+{
+    Searcher x = {.arena = arena, .space = space, .model = model, .host = host, .search = ret_search, .best = INFINITY};
+    DtLayouts all;
+    *ret_search = (DtSearch){.bound = INFINITY};
+    for (int i = 0; i <= DT_SEARCH_SCHEDULES; i++)
+        for (int z = 0; z < 4; z++)
+            x.corrections[i][z] = (Correction){.seconds = 1, .bytes = 1 / ROOM};
+    dt_layout_list(arena, space, &all);
+    ret_search->n_layouts = all.n;
+    look_at_all(&x, &all);
+    try_candidates(&x);
+}

@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `auto`: what it chooses compiles and trains as its text does, what a block says already stays, and what cannot be
+# chosen is refused with a cause. Usage: auto.sh DTC DTRUN, from the root of the tree.
+tree=$PWD
+dtc=$(realpath "$1") dtrun=$(realpath "$2")
+. "$tree/tests/cli/cases.sh"
+export DTC_LIBRARY="$tree/lib"
+cp "$tree/tests/cli/auto.dsl" .
+compile() { run "$dtc" auto.dsl --library "$tree/lib" "$@"; }
+losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1"; }
+
+# The printed text, pasted into the program, is the layout: the same step, and the same losses as on one rank.
+compile --parallel open --target=cpu -o chosen.plan
+exits 0; says "auto: "; says "parallel open on two {"; says "layouts; parts of"
+compile --parallel open --emit=layout
+exits 0; prints "parallel open on two {"
+{ sed '/^parallel open/d' auto.dsl; cat out; } >pasted.dsl
+run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --target=cpu -o pasted.plan
+exits 0; lacks "auto"
+run "$dtc" auto.dsl --library "$tree/lib" --parallel none --target=cpu -o serial.plan
+exits 0
+for plan in chosen pasted serial; do
+    run "$dtrun" $plan.plan --log $plan.jsonl --quiet
+    exits 0
+    losses $plan.jsonl >$plan.losses
+done
+holds cmp chosen.losses pasted.losses
+holds test "$(wc -l <serial.losses)" -eq 3
+holds python3 -c "
+a, b = ([float(x) for x in open(f)] for f in ('chosen.losses', 'serial.losses'))
+assert len(a) == len(b) and all(abs(x - y) < 1e-5 * abs(y) for x, y in zip(a, b))"
+
+# Lines of the block stay.
+compile --parallel pipes --emit=layout
+exits 0; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"
+compile --parallel tensors --emit=layout
+exits 0; prints "tp = 4"; prints "dp = 2"; prints "  remat h"; prints "on tp"; prints "shard batch on dp"
+compile --parallel shards --emit=layout
+exits 0; prints "shard heads on left"; prints "shard batch on right"; prints "left = 4"; prints "right = 2"
+compile --parallel shards --add 'zero 2 on right' --emit=layout
+exits 0; prints "zero 2 on right"
+
+# What is not asked for is not searched for; a report of what was chosen has it.
+compile --parallel open --check
+exits 0; silent err
+compile --parallel open --params
+exits 0
+compile --parallel tensors --report=json
+exits 0; says "auto: "; prints '"report"'
+
+# Refused.
+compile --parallel written --emit=layout
+exits 2; says "this layout is written in full"
+compile --parallel small
+exits 4; says "error[E0701]: no layout fits"; says "that one: "
+compile --parallel unclear
+exits 3; says "error[E0513]"; says 'what mesh axis `left` is for'
+compile --parallel twice
+exits 3; says "error[E0513]"; says "is a second"
+compile --parallel odd
+exits 3; says "error[E0513]"; says "do not divide"
+finish

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search of `auto` against all there is: of small spaces (spaces.dsl) every layout is compiled and simulated. No
+ * layout may be faster than the winner by more than the gap that is printed, and no bound may lie above what its layout
+ * takes. DT_SEARCH_ALL=1: all spaces, else the small ones. */
+#include "cli/auto.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct Space {
+    const char *train, *gpus, *memory; /* memory: share of a device's */
+    bool is_large;
+} Space;
+
+typedef struct Seen {
+    double error[4096]; /* of estimates, of layouts that compile */
+    uint32_t n, refused;
+    double best;        /* seconds of the fastest that fits */
+} Seen;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static DtProgram *lower(DtCli *cli, const Space *space, const char *path)
+{
+    const char *memory = dt_arena_printf(cli->arena, "auto (memory = %s)", space->memory);
+    DT_PUSH(cli->arena, cli->sets, ((DtOption){"cluster.gpus", space->gpus}));
+    DT_PUSH(cli->arena, cli->lines, memory);
+    cli->train = space->train;
+    cli->target = "sm_80";
+    cli->epilogues = -1;
+    cli->diags = dt_diag_new(cli->arena);
+    const DtLowerOptions options = dt_cli_lowering(cli, path);
+    DtProgram *program = dt_lower(cli->arena, cli->diags, &options);
+    if (dt_diag_errors(cli->diags))
+        dt_diag_print(cli->diags, stderr, false);
+    cr_assert_eq(dt_diag_errors(cli->diags), 0);
+    return program;
+}
+
+/* Compiles the layout, and compares it with its estimate. */
+static void look_at(DtAuto *a, const DtLayout *layout, const DtCard *card, Seen *seen)
+{
+    const DtEstimate estimate = dt_estimate(&a->space, &a->model, layout, card);
+    DtTrial trial = {.layout = *layout};
+    if (!(estimate.seconds < INFINITY))
+        return;
+    if (dt_auto_simulate(a, layout, &trial)) {
+        seen->refused++;
+        return;
+    }
+    cr_expect_leq(estimate.bound, trial.seconds * (1 + 1e-9), "%s: bound %g above %g",
+                  dt_layout_say(a->arena, &a->space, layout), estimate.bound, trial.seconds);
+    if (seen->n < 4096)
+        seen->error[seen->n++] = fabs(estimate.seconds / trial.seconds - 1);
+    if (trial.bytes <= a->space.memory)
+        seen->best = fmin(seen->best, trial.seconds);
+}
+
+static void compare(const Space *space)
+{
+    static Seen seen;
+    DtCli cli = {.arena = dt_arena_new()};
+    DtAuto a;
+    DtLayouts all;
+    DtSearch search;
+    DtCard card;
+    bool has_card = false;
+    const DtProgram *program = lower(&cli, space, "tests/search/spaces.dsl");
+    cr_assert(dt_auto_begin(&cli, program, "tests/search/spaces.dsl", &a));
+    const DtSearchHost host = {.context = &a, .card = dt_auto_card, .simulate = dt_auto_simulate};
+    dt_search_run(a.arena, &a.space, &a.model, &host, &search);
+    dt_layout_list(a.arena, &a.space, &all);
+    seen = (Seen){.best = INFINITY};
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (i == 0 || !dt_layout_same_class(&a.space, &all.at[i - 1], &all.at[i])) {
+            const DtLayout member = dt_layout_of_class(&a.space, &all.at[i], true);
+            has_card = dt_auto_card(&a, &member, &card) == NULL;
+        }
+        if (has_card)
+            look_at(&a, &all.at[i], &card, &seen);
+    }
+    qsort(seen.error, seen.n, sizeof *seen.error, by_value);
+    fprintf(stderr, "%s on %s: %u layouts, %u compile; best %.4g s, chosen %.4g s, gap %.1f %%; ", space->train,
+            space->gpus, all.n, seen.n, seen.best, search.best.seconds, 100 * dt_search_gap(&search));
+    fprintf(stderr, "estimates off by %.1f %% (median), %.1f %% (nine of ten), %.1f %% (worst)\n",
+            100 * seen.error[seen.n / 2], 100 * seen.error[seen.n * 9 / 10], 100 * seen.error[seen.n - 1]);
+    cr_expect_gt(seen.n, all.n / 2, "most layouts of the list compile");
+    cr_assert_gt(search.best.seconds, 0);
+    cr_expect_geq(seen.best, search.best.seconds * (1 - dt_search_gap(&search)) * (1 - 1e-9),
+                  "a layout takes %g s, the chosen one %g, with a gap of %g", seen.best, search.best.seconds,
+                  dt_search_gap(&search));
+    dt_arena_free(cli.arena);
+}
+
+Test(search, nothing_beats_the_gap)
+{
+    static const Space spaces[] = {
+        {"wide", "4", "0.9", false},    {"deep", "2", "0.9", false}, {"gpt", "2", "0.9", false},
+        {"gpt", "2", "0.03", false},    {"wide", "8", "0.9", true},  {"deep", "8", "0.03", true},
+        {"gpt", "4", "0.9", true},      {"gpt", "4", "0.03", true},  {"mixture", "2", "0.9", true},
+        {"mixture", "4", "0.05", true},
+    };
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+        if (!spaces[i].is_large || getenv("DT_SEARCH_ALL"))
+            compare(&spaces[i]);
+}

@@ -37,7 +37,7 @@ static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layo
     dt_layout_print(&a->space, layout, &text);
     options.block = dt_arena_strndup(arena, text.at, text.len);
     dt_text_free(&text);
-    DtStatus status = dt_cli_variant(a->cli, arena, &options, true, &image, &len);
+    DtStatus status = dt_cli_variant(a->cli, arena, &options, DT_VARIANT_STEP, &image, &len);
     if (dt_status_ok(&status))
         status = dt_read_bytes(image, len, ret_plan);
     return dt_status_ok(&status) ? NULL : dt_arena_strndup(a->arena, status.message, strlen(status.message));

@@ -114,7 +114,12 @@ int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
 
 /* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS where there is
  * none. */
-DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, bool no_kernels,
+typedef enum DtVariant {
+    DT_VARIANT_KERNELS, /* with machine code */
+    DT_VARIANT_PLAN,    /* without */
+    DT_VARIANT_STEP     /* nor what evaluates and predicts */
+} DtVariant;
+DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, DtVariant what,
                         uint8_t **ret_bytes, size_t *ret_len);
 
 /* auto.c: chooses the layout that the block leaves open, says what it chose on stderr, and makes cli->block its text.

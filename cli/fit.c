@@ -85,7 +85,7 @@ static double bytes_with(const Changes *c, const Change *change)
     uint8_t *image;
     size_t len;
     DtPlan plan;
-    DtStatus status = dt_cli_variant(c->cli, arena, &options, true, &image, &len);
+    DtStatus status = dt_cli_variant(c->cli, arena, &options, DT_VARIANT_STEP, &image, &len);
     if (dt_status_ok(&status))
         status = dt_read_bytes(image, len, &plan);
     if (dt_status_ok(&status)) {

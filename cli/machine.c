@@ -48,7 +48,7 @@ static bool not_run(DtCliMachine *machine, const char *format, ...)
 static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions *options, uint8_t **ret_bytes,
                     size_t *ret_len)
 {
-    const DtStatus status = dt_cli_variant(machine->cli, arena, options, false, ret_bytes, ret_len);
+    const DtStatus status = dt_cli_variant(machine->cli, arena, options, DT_VARIANT_KERNELS, ret_bytes, ret_len);
     return dt_status_ok(&status) || not_run(machine, "%s", status.message);
 }
 

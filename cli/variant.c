@@ -25,7 +25,16 @@ DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path)
                             .synthetic = cli->synthetic};
 }
 
-DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, bool no_kernels,
+static void keep_training(DtModule *module)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (module->entries.at[i].kind == DT_ENTRY_LOSS)
+            module->entries.at[n++] = module->entries.at[i];
+    module->entries.n = n;
+}
+
+DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, DtVariant what,
                         uint8_t **ret_bytes, size_t *ret_len)
 {
     DtDiags *diags = dt_diag_new(arena);
@@ -33,6 +42,8 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
     if (!program || dt_diag_errors(diags))
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "the program is refused: %.400s",
                               dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
+    if (what == DT_VARIANT_STEP)
+        keep_training(program->module);
     const DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
                                    .target = dt_target_find(cli->target)->kind, .epilogues = dt_cli_epilogues(cli),
                                    .unfused = cli->unfused};
@@ -40,7 +51,7 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
     if (dt_diag_errors(diags) || !dt_codegen_check(program->module))
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "there is no plan for this layout");
     const DtCodegenOptions how = {.target = cli->target, .source = options->path, .source_folder = ".",
-                                  .compiler = "dtc", .no_kernels = no_kernels, .unfused = cli->unfused};
+                                  .compiler = "dtc", .no_kernels = what != DT_VARIANT_KERNELS, .unfused = cli->unfused};
     DtPlanBuilder *builder = dt_write_new(arena);
     const DtStatus status = dt_codegen_plan(program, &how, builder);
     if (dt_status_ok(&status))

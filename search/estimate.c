@@ -6,15 +6,16 @@
  * about m max w + (p - 1) / chunks mean w, and less with weight gradients in the bubbles [Narayanan et al. 2021; Qi et
  * al. 2024].
  *
- * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward, counting only products
- * and attention. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor leave others
+ * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward, counting only what
+ * no schedule does without. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor leave others
  * time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s) sums up to
  * the work W of a micro-batch, so that no choice of cuts makes T less than W / chunks / (1 - (1 - 1 / (m chunks))^p),
- * as long as m >= p. Weight gradients that are put off may fill bubbles: then, and with few micro-batches, only the mean
- * of stages is a bound, T >= m W / p. */
+ * as long as m >= p. Weight gradients that are put off may fill bubbles: then, and with few micro-batches, only the
+ * mean of stages is a bound, T >= m W / p. */
 #include "search/search.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_PIECES = 4096 };
 static const double BESIDE = 0.7;  /* of a backward pass exchanges can run beside */
@@ -245,11 +246,12 @@ DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtL
                    .stages = layout->size[DT_ROLE_PIPE],
                    .pieces = layout->size[DT_ROLE_PIPE] * layout->chunks};
     DtEstimate ret = {.seconds = INFINITY, .bound = INFINITY, .bytes = INFINITY};
-    Stage stages[MOST_PIECES] = {0};
+    Stage stages[MOST_PIECES];
     for (uint32_t i = 0; i < space->n_loops; i++)
         e.iterations += space->loops[i].count;
     if (e.pieces > MOST_PIECES || (e.pieces > 1 && (!card->has_parts || e.pieces > e.iterations)))
         return ret;
+    memset(stages, 0, (size_t)e.stages * sizeof *stages);
     fill_stages(&e, stages);
     ret = (DtEstimate){.seconds = seconds_of(&e, stages), .bound = bound_of(&e, stages)};
     for (int64_t i = 0; i < e.stages; i++)

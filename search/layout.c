@@ -164,14 +164,14 @@ void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_t
     if (layout->micro > 1)
         dt_text_printf(ret_text, "  micro %s = %lld\n", space->samples.name, (long long)layout->micro);
     print_zero(&p);
-    if (*space->remats[layout->remat])
-        dt_text_printf(ret_text, "  %s\n", space->remats[layout->remat]);
+    if (*space->remats[layout->remat].lines)
+        dt_text_printf(ret_text, "  %s\n", space->remats[layout->remat].lines);
     dt_text_add(ret_text, "}\n");
 }
 
 const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *layout)
 {
-    const char *text = "", *remat = space->remats[layout->remat];
+    const char *text = "", *remat = space->remats[layout->remat].lines;
     for (int r = 0; r < DT_ROLES; r++)
         if (layout->size[r] > 1)
             text = dt_arena_printf(arena, "%s%s%s %lld", text, *text ? ", " : "", space->mesh[r],

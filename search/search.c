@@ -9,7 +9,7 @@ enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
 static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
 static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
-static const double MOSTLY = 0.6;     /* of the products of a forward pass are computed again at least */
+static const double MOSTLY = 0.9;     /* of the products that are said to be computed again are so at least */
 static const double ALIKE = 1.005;    /* step times this near cannot be told apart */
 static const double NEAR = 1.02;      /* layouts estimated within this of the best are tried, too */
 
@@ -143,13 +143,14 @@ static void leave_out(Searcher *x, Class class)
             x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &class.at[i], &less).bound);
 }
 
-/* Least estimate of the class if computing again costs nothing but the products of most forward passes. */
+/* Least estimate of the class if computing again costs nothing but most of the products. */
 static double hope_of(const Searcher *x, Class class)
 {
+    const double share = x->space->remats[class.at->remat].again;
     DtCard again = *x->plain;
     double hope = INFINITY;
     for (uint32_t i = 0; i < x->space->n_loops; i++)
-        again.loops[i].backward += MOSTLY * again.loops[i].weights; /* the forward pass has as many products */
+        again.loops[i].backward += MOSTLY * share * again.loops[i].weights; /* forward has as many products */
     for (uint32_t i = 0; i < class.n; i++)
         if (may_fit(x, &class.at[i]))
             hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &again).seconds);
@@ -164,33 +165,55 @@ static double per_sample(const DtSpace *s, const DtLayout *l, const DtCard *card
     return seconds / (double)dt_layout_local(s, l);
 }
 
-/* Classes of equal sizes: micro-batches from small to large, and of each first what computes nothing again. Left out
- * are larger micro-batches once they gain nothing, and what computes again if even the least that this costs makes it
- * slower than what is known. */
-static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
+/* What computes again, of micro-batches that hold so many samples: classes[0] computes nothing again, the last one all.
+ * The last one is looked at first: where even that does not fit, none does. Of the others those are left out that are
+ * slower than what is known even if computing again costs the least that it can. */
+static void look_at_remats(Searcher *x, const Class *classes, uint32_t n)
 {
-    double before = INFINITY; /* seconds of a sample in smaller micro-batches */
-    bool gains = true, has_plain = false;
-    for (uint32_t first = 0, end; first < n; first = end) {
-        for (end = first + 1; end < n && dt_layout_same_class(x->space, &at[first], &at[end]); end++)
-            ;
-        const Class class = {&at[first], end - first};
-        const bool plain = class.at->remat == 0;
-        if (class.at->size[DT_ROLE_CONTEXT] > 1 && dt_layout_local(x->space, class.at) > 1)
-            continue; /* the same work is that of fewer ranks with more samples */
-        const bool larger = dt_layout_local(x->space, class.at) > dt_layout_local(x->space, at);
-        if (!gains || (larger && x->space->wants_memory) || (!plain && has_plain && hope_of(x, class) > x->best)) {
+    const bool known = x->plain && x->of == classes[0].at;
+    bool some = true;
+    for (uint32_t k = 1; k < n; k++) {
+        const Class class = classes[k == 1 ? n - 1 : k - 1];
+        const uint32_t before = x->search->n_fit;
+        if (!some || (known && hope_of(x, class) > x->best)) {
             leave_out(x, class);
             continue;
         }
-        const DtCard *card = look_at(x, class);
-        if (!plain || !card)
+        look_at(x, class);
+        some = k > 1 || x->search->n_fit > before;
+    }
+}
+
+/* Classes of equal sizes: micro-batches from small to large. Left out are larger ones once they gain nothing. */
+static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
+{
+    const bool in_context = at->size[DT_ROLE_CONTEXT] > 1;
+    double before = INFINITY; /* seconds of a sample in smaller micro-batches */
+    bool gains = true;
+    for (uint32_t first = 0, end; first < n; first = end) {
+        const int64_t local = dt_layout_local(x->space, &at[first]);
+        Class classes[DT_SPACE_REMATS];
+        uint32_t n_classes = 0, from = first;
+        for (end = first; end < n && dt_layout_local(x->space, &at[end]) == local; end++)
+            if (end + 1 == n || !dt_layout_same_class(x->space, &at[end], &at[end + 1])) {
+                classes[n_classes++] = (Class){&at[from], end + 1 - from};
+                from = end + 1;
+            }
+        if (in_context && local > 1)
+            continue; /* the same work is that of fewer ranks with more samples */
+        if (!gains) {
+            for (uint32_t k = 0; k < n_classes; k++)
+                leave_out(x, classes[k]);
             continue;
-        gains = x->space->wants_memory || per_sample(x->space, class.at, card) < GAIN * before;
-        before = per_sample(x->space, class.at, card);
-        has_plain = true;
-        x->plain = card;
-        x->of = class.at;
+        }
+        const DtCard *card = look_at(x, classes[0]);
+        if (card) {
+            gains = !x->space->wants_memory && per_sample(x->space, classes[0].at, card) < GAIN * before;
+            before = per_sample(x->space, classes[0].at, card);
+            x->plain = card;
+            x->of = classes[0].at;
+        }
+        look_at_remats(x, classes, n_classes);
     }
 }
 

@@ -28,7 +28,7 @@ typedef enum DtRole {
 
 /* ---- what there is to choose (space.c) ---- */
 
-enum { DT_SPACE_AXES = 24, DT_SPACE_LOOPS = 8, DT_SPACE_REMATS = 8 };
+enum { DT_SPACE_AXES = 24, DT_SPACE_LOOPS = 8, DT_SPACE_REMATS = 12 };
 
 typedef struct DtSpaceAxis { const char *name; int64_t extent; } DtSpaceAxis;
 typedef struct DtSpaceLoop {
@@ -36,6 +36,9 @@ typedef struct DtSpaceLoop {
     int64_t count;
     double carried;        /* bytes of all samples that go from one iteration to the next */
 } DtSpaceLoop;
+
+/* again: share of the products of forward passes that is computed again, of those that calls with names do. */
+typedef struct DtSpaceRemat { const char *lines; double again; } DtSpaceRemat; /* lines "": none */
 
 typedef struct DtSpace {
     const char *name, *cluster;              /* of the block */
@@ -46,7 +49,7 @@ typedef struct DtSpace {
     DtSpaceAxis split[DT_SPACE_AXES]; uint32_t n_split; /* axes of parameters */
     DtSpaceAxis experts;                     /* name NULL: there are none */
     DtSpaceLoop loops[DT_SPACE_LOOPS]; uint32_t n_loops;
-    const char *remats[DT_SPACE_REMATS]; uint32_t n_remats; /* lines; "": nothing is computed again */
+    DtSpaceRemat remats[DT_SPACE_REMATS]; uint32_t n_remats; /* from none to all */
     double parameters;                       /* elements */
     double parameter_bytes;                  /* of each, with its gradient and the optimizer's part, as `train` says */
     double memory;                           /* bytes of a device that may be used; 0: no limit is known */
@@ -112,7 +115,7 @@ void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts
 typedef struct DtCardTime {
     double forward, backward; /* with what the rank waits for */
     double weights;           /* of backward, what only the weights' gradients need */
-    double work;              /* products and attention of both: no schedule does without them */
+    double work;              /* products, attention and most kernels of both: no schedule does without them */
 } DtCardTime;
 
 typedef struct DtCard {

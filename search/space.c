@@ -13,9 +13,10 @@
 #include "base/intern.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 64, MOST_NAMES = 64 };
+enum { DEEPEST = 64, MOST_NAMES = 64, MOST_KEPT = 16 };
 static const double SMALL = 0.01; /* of the elements of the largest parameter of a layer: less is not worth a split */
 
 typedef struct Names { const char *at[MOST_NAMES]; uint32_t n; } Names;
@@ -26,7 +27,7 @@ typedef struct Finder {
     const DtProgram *program;
     DtSpace *space;
     Names kept, summed, batch, matrix; /* axes: of inputs and what loops hand on; of products with parameters */
-    Names streams;                     /* functions that stream, as the source names them */
+    const DtFunc *bodies[DT_SPACE_LOOPS];
 } Finder;
 
 static bool has(const Names *names, const char *name)
@@ -58,6 +59,13 @@ static void add_axis(DtSpaceAxis *axes, uint32_t *n, uint32_t cap, const DtAxis 
         axes[(*n)++] = (DtSpaceAxis){axis->name, axis->extent};
 }
 
+/* As the source names it: the module makes names different by a number. */
+static const char *name_of(const DtFunc *func)
+{
+    const char *dot = strchr(func->name, '.');
+    return func->library ? func->library : dot ? dt_intern_n(func->name, (size_t)(dot - func->name)) : func->name;
+}
+
 /* ---- loops ---- */
 
 static double bytes_of(const DtType *type)
@@ -75,6 +83,7 @@ static void add_loop(Finder *f, const DtOp *op, const char *path)
             return;
     DtSpaceLoop *loop = &s->loops[s->n_loops++];
     *loop = (DtSpaceLoop){.path = path, .count = op->loop->count};
+    f->bodies[s->n_loops - 1] = op->func;
     for (uint32_t i = 0; i < op->loop->n_carried; i++) {
         loop->carried += bytes_of(op->in[i]->type);
         add_axes(&f->kept, op->in[i]->type);
@@ -130,9 +139,6 @@ static void look_at_functions(Finder *f)
                     look_at_product(f, func->ops.at[k], n);
         if (!func->stream)
             continue;
-        const char *dot = strchr(func->name, '.');
-        add(&f->streams, func->library ? func->library : dot ? dt_intern_n(func->name, (size_t)(dot - func->name))
-                                                              : func->name);
         for (uint32_t k = 0; !func->stream->is_ordered && k < func->inputs.n; k++) {
             const int at = dt_type_find(func->inputs.at[k]->type, func->stream->axis);
             if (at >= 0)
@@ -223,34 +229,118 @@ static void find_split(Finder *f)
 
 /* ---- what is computed again ---- */
 
-static const char *join(DtArena *arena, const Names *names)
+/* A call of a loop's body that does products: kept, it is not run again. */
+typedef struct Kept {
+    uint32_t loop;
+    const char *name;      /* label of the instance, or of a fn its name */
+    double flops, bytes;   /* of all calls of that name; of what they give */
+} Kept;
+
+typedef struct Keeps { Kept at[MOST_NAMES]; uint32_t n; } Keeps;
+
+static double products_of(const DtFunc *func, int depth)
 {
-    const char *list = "";
-    for (uint32_t i = 0; i < names->n; i++)
-        list = dt_arena_printf(arena, "%s%s%s", list, i ? ", " : "", names->at[i]);
-    return list;
+    double flops = 0;
+    for (uint32_t i = 0; depth < DEEPEST && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_DOT) {
+            double n = 2 * (double)dt_type_elements(op->out[0]->type);
+            for (uint32_t k = 0; k < op->n_axes; k++)
+                n *= (double)dt_type_extent(op->in[0]->type, op->axes[k]);
+            flops += n;
+        } else if (op->func) {
+            flops += products_of(op->func, depth + 1) * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
+        }
+    }
+    return flops;
 }
 
-static void add_remat(Finder *f, const char *keep)
+static bool has_product(const DtFunc *func)
 {
-    DtSpace *s = f->space;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_DOT)
+            return true;
+    return false;
+}
+
+static void add_kept(Keeps *keeps, uint32_t loop, const char *name, const DtOp *call)
+{
+    uint32_t i = 0;
+    while (i < keeps->n && (keeps->at[i].name != name || keeps->at[i].loop != loop))
+        i++;
+    if (i == MOST_NAMES)
+        return;
+    if (i == keeps->n)
+        keeps->at[keeps->n++] = (Kept){.loop = loop, .name = name};
+    keeps->at[i].flops += products_of(call->func, 0);
+    for (uint32_t k = 0; k < call->n_out; k++)
+        keeps->at[i].bytes += bytes_of(call->out[k]->type);
+}
+
+/* The innermost calls that have a name. */
+static void find_keeps(Keeps *keeps, uint32_t loop, const DtFunc *func, int depth)
+{
+    for (uint32_t i = 0; depth < DEEPEST && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind != DT_OP_CALL)
+            continue;
+        if (op->func->stream)
+            add_kept(keeps, loop, name_of(op->func), op);
+        else if (op->text && *op->text && has_product(op->func))
+            add_kept(keeps, loop, op->text, op);
+        else
+            find_keeps(keeps, loop, op->func, depth + 1);
+    }
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const Kept *x = a, *y = b;
+    return x->flops * y->bytes > y->flops * x->bytes ? -1 : x->flops * y->bytes < y->flops * x->bytes;
+}
+
+/* Lines that keep the first n. */
+static const char *lines_that_keep(const Finder *f, const Keeps *keeps, uint32_t n)
+{
     const char *lines = "";
-    for (uint32_t i = 0; i < s->n_loops; i++)
-        lines = dt_arena_printf(f->arena, "%s%sremat %s%s", lines, i ? "\n  " : "", s->loops[i].path, keep);
-    if (s->n_remats < DT_SPACE_REMATS)
-        s->remats[s->n_remats++] = lines;
+    for (uint32_t l = 0; l < f->space->n_loops; l++) {
+        const char *list = "";
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (keeps->at[i].loop == l)
+                list = dt_arena_printf(f->arena, "%s%s%s", list, count++ ? ", " : "", keeps->at[i].name);
+        lines = dt_arena_printf(f->arena, "%s%sremat %s%s%s%s", lines, l ? "\n  " : "", f->space->loops[l].path,
+                                count == 0 ? "" : count == 1 ? " (keep = " : " (keep = (", list,
+                                count == 0 ? "" : count == 1 ? ")" : "))");
+    }
+    return lines;
 }
 
+/* From nothing that is computed again to all: calls are given up one after the other, those first whose products are
+ * fewest for the bytes that they give; calls of equal worth together. */
 static void find_remats(Finder *f)
 {
     DtSpace *s = f->space;
-    s->remats[s->n_remats++] = "";
+    Keeps keeps = {.n = 0};
+    double all = 0, again = 0;
+    s->remats[s->n_remats++] = (DtSpaceRemat){.lines = ""};
     if (s->n_loops == 0 || s->has_remat)
         return;
-    if (f->streams.n)
-        add_remat(f, dt_arena_printf(f->arena, " (keep = %s%s%s)", f->streams.n > 1 ? "(" : "",
-                                     join(f->arena, &f->streams), f->streams.n > 1 ? ")" : ""));
-    add_remat(f, "");
+    for (uint32_t i = 0; i < s->n_loops; i++) {
+        find_keeps(&keeps, i, f->bodies[i], 0);
+        all += products_of(f->bodies[i], 0);
+    }
+    qsort(keeps.at, keeps.n, sizeof *keeps.at, by_worth);
+    while (keeps.n > MOST_KEPT)
+        again += keeps.at[--keeps.n].flops;
+    for (uint32_t n = keeps.n;; n--) {
+        const bool apart = n == 0 || n == keeps.n || by_worth(&keeps.at[n - 1], &keeps.at[n]) != 0;
+        if (apart && s->n_remats < DT_SPACE_REMATS)
+            s->remats[s->n_remats++] = (DtSpaceRemat){lines_that_keep(f, &keeps, n), all > 0 ? again / all : 0};
+        if (n == 0)
+            return;
+        again += keeps.at[n - 1].flops;
+    }
 }
 
 /* ---- what the block says already ---- */

@@ -80,7 +80,25 @@ static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)
         }
 }
 
-static void say(const DtAuto *a, const DtSearch *search, double took)
+/* What would make it faster: links, memory. */
+static void say_wishes(DtAuto *a, const DtSearch *search, DtText *text)
+{
+    char seconds[32], bytes[32];
+    double links[2];
+    static const char *const names[] = {"links inside a node", "network"};
+    dt_auto_links(a, &search->best.layout, &links[0], &links[1]);
+    for (int i = 0; i < 2; i++)
+        if (links[i] > 0 && links[i] < 0.99 * search->best.seconds)
+            dt_text_printf(text, "auto: with twice the %s this one takes %s\n", names[i],
+                           dt_people_seconds(seconds, links[i]));
+    if (search->larger.seconds > 0)
+        dt_text_printf(text, "auto: with %s more a rank about %s: %s\n",
+                       dt_people_bytes(bytes, search->larger.bytes - a->space.memory),
+                       dt_people_seconds(seconds, search->larger.seconds),
+                       dt_layout_say(a->arena, &a->space, &search->larger_layout));
+}
+
+static void say(DtAuto *a, const DtSearch *search, double took)
 {
     char s[32], low[32], high[32], bytes[32], have[32], gap[32], time[32];
     const DtTrial *best = &search->best;
@@ -101,6 +119,8 @@ static void say(const DtAuto *a, const DtSearch *search, double took)
     else
         dt_text_add(&text, "; all others were simulated, too\n");
     say_others(a, search, &text);
+    if (!a->space.wants_memory)
+        say_wishes(a, search, &text);
     fputs(text.at, stderr);
     dt_text_free(&text);
 }
@@ -214,12 +234,12 @@ int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
     if (!cli->target)
         cli->target = dt_fit_target(program);
     search_sizes(&a, program, &host, &sizes);
-    cli->target = target;
     clock_gettime(CLOCK_MONOTONIC, &end);
     if (sizes.devices)
         take(&a, program, &sizes, (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
     else
         code = refuse(&a, program, &sizes.last);
+    cli->target = target;
     dt_text_free(&sizes.table);
     dt_arena_free(a.arena);
     return code;

@@ -29,6 +29,10 @@ bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAut
 const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card);
 const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial);
 
+/* Seconds of a step of the layout if links inside nodes, and those between nodes, had twice the rate; 0: there are none
+ * of that sort, or no plan. */
+void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between);
+
 /* auto_card.c: the card of a class, read off the plan of one replica without a pipeline. */
 void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
                        DtCard *ret_card);

@@ -96,6 +96,30 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
     return why;
 }
 
+static double seconds_with(DtArena *arena, const DtPlan *plan, const DtCostModel *model)
+{
+    const DtSimulateOptions options = {.objective = UINT32_MAX};
+    DtSimulation sim;
+    dt_simulate(arena, plan, model, dt_price_plan(arena, plan, model), &options, &sim);
+    return sim.seconds;
+}
+
+void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between)
+{
+    DtArena *arena = dt_arena_child(a->arena);
+    DtCostModel inside = a->model, between = a->model;
+    DtPlan plan;
+    *ret_inside = *ret_between = 0;
+    if (!compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &plan)) {
+        inside.link.bytes_per_second = 2 * dt_cost_link(&a->model, false).bytes_per_second;
+        between.nic.bytes_per_second = 2 * dt_cost_link(&a->model, true).bytes_per_second;
+        *ret_inside = inside.link.bytes_per_second > 0 ? seconds_with(arena, &plan, &inside) : 0;
+        *ret_between = between.nic.bytes_per_second > 0 && a->space.devices > a->space.node
+                           ? seconds_with(arena, &plan, &between) : 0;
+    }
+    dt_arena_free(arena);
+}
+
 bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto)
 {
     *ret_auto = (DtAuto){.cli = cli, .arena = dt_arena_child(cli->arena), .path = path};

@@ -159,6 +159,9 @@ typedef struct DtCostCollective {
 } DtCostCollective;
 double dt_cost_collective(const DtCostModel *model, DtCostCollective op);
 
+/* What the cluster says, else the device. */
+DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes);
+
 /* From one device to another. */
 double dt_cost_message(const DtCostModel *model, double bytes, bool crosses_nodes);
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static DtCostLink link_of(const DtCostModel *model, bool crosses_nodes)
+DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes)
 {
     const DtCostLink own = crosses_nodes ? model->nic : model->link;
     const DtCostLink devices = crosses_nodes ? model->device->nic : model->device->link;
@@ -15,11 +15,11 @@ static DtCostLink link_of(const DtCostModel *model, bool crosses_nodes)
  * network cards that belong to them. */
 static double bus_of(const DtCostModel *model, const DtCostCollective *op)
 {
-    const double inside = dt_cost_constant(model, DT_COST_link) * link_of(model, false).bytes_per_second;
+    const double inside = dt_cost_constant(model, DT_COST_link) * dt_cost_link(model, false).bytes_per_second;
     if (op->nodes <= 1)
         return inside;
     const double per_node = (double)(op->per_node > 0 ? op->per_node : 1);
-    const double rails = dt_cost_constant(model, DT_COST_net) * link_of(model, true).bytes_per_second * per_node;
+    const double rails = dt_cost_constant(model, DT_COST_net) * dt_cost_link(model, true).bytes_per_second * per_node;
     return per_node > 1 && inside > 0 ? fmin(rails, inside) : rails;
 }
 
@@ -39,7 +39,7 @@ double dt_cost_collective(const DtCostModel *model, DtCostCollective op)
     double steps;
     const double share = ring_share(op.kind, n, &steps);
     const double start = dt_cost_constant(model, crosses ? DT_COST_net_start : DT_COST_link_start);
-    const double hop = fmax(dt_cost_constant(model, DT_COST_hop), link_of(model, crosses).seconds);
+    const double hop = fmax(dt_cost_constant(model, DT_COST_hop), dt_cost_link(model, crosses).seconds);
     const double ring = steps * hop + share * op.bytes / bus;
     if (op.kind != DT_COST_ALL_REDUCE && op.kind != DT_COST_BROADCAST)
         return start + ring;
@@ -49,7 +49,7 @@ double dt_cost_collective(const DtCostModel *model, DtCostCollective op)
 
 double dt_cost_message(const DtCostModel *model, double bytes, bool crosses_nodes)
 {
-    const DtCostLink link = link_of(model, crosses_nodes);
+    const DtCostLink link = dt_cost_link(model, crosses_nodes);
     const double rate = dt_cost_constant(model, DT_COST_message) * fmax(link.bytes_per_second, 1);
     return dt_cost_constant(model, DT_COST_message_start) + link.seconds + bytes / rate;
 }

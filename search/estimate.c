@@ -7,11 +7,11 @@
  * al. 2024].
  *
  * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward, counting only what
- * no schedule does without. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor leave others
- * time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s) sums up to
- * the work W of a micro-batch, so that no choice of cuts makes T less than W / chunks / (1 - (1 - 1 / (m chunks))^p),
- * as long as m >= p. Weight gradients that are put off may fill bubbles: then, and with few micro-batches, only the
- * mean of stages is a bound, T >= m W / p. */
+ * no schedule does without. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor
+ * leave others time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s)
+ * sums up to the work W of a micro-batch, so that no choice of cuts makes T less than
+ * W / chunks / (1 - (1 - 1 / (m chunks))^p), as long as m >= p. Weight gradients that are put off may fill bubbles:
+ * then, and with few micro-batches, only the mean of stages is a bound, T >= m W / p. */
 #include "search/search.h"
 
 #include <math.h>

@@ -181,8 +181,9 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
                                space->pipeline ? space->pipeline->schedule : schedule_names[layout->schedule]);
     if (layout->chunks > 1)
         text = dt_arena_printf(arena, "%s of %lld chunks", text, (long long)layout->chunks);
-    text = dt_arena_printf(arena, "%s%s%lld x %lld samples", text, *text ? ", " : "", (long long)layout->micro,
-                           (long long)dt_layout_local(space, layout));
+    if (layout->micro > 1)
+        text = dt_arena_printf(arena, "%s%s%lld micro-batches of %lld", text, *text ? ", " : "",
+                               (long long)layout->micro, (long long)dt_layout_local(space, layout));
     if (layout->zero)
         text = dt_arena_printf(arena, "%s, zero %d", text, layout->zero);
     if (*remat)

@@ -7,6 +7,7 @@
 
 enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
 static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
+static const double FASTER = 0.99;    /* what needs more memory is told if it takes this or less */
 static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
 static const double MOSTLY = 0.9;     /* of the products that are said to be computed again are so at least */
@@ -27,7 +28,7 @@ typedef struct Searcher {
     const DtCostModel *model;
     const DtSearchHost *host;
     DtSearch *search;
-    DT_VEC(Candidate) candidates;
+    DT_VEC(Candidate) candidates, larger; /* that may fit, that do not */
     double best;              /* least estimate so far */
     const DtCard *plain;      /* the last one of a class that computes nothing again, and such a layout */
     const DtLayout *of;
@@ -68,8 +69,10 @@ static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *car
         s->smallest = c.estimate;
         s->smallest_layout = c.layout;
     }
-    if (x->space->memory > 0 && c.estimate.bytes > ROOM * x->space->memory)
+    if (x->space->memory > 0 && c.estimate.bytes > ROOM * x->space->memory) {
+        DT_PUSH(x->arena, x->larger, c);
         return;
+    }
     s->n_fit++;
     x->best = fmin(x->best, cost_of(x, c.estimate.seconds, c.estimate.bytes));
     DT_PUSH(x->arena, x->candidates, c);
@@ -367,6 +370,20 @@ static void try_candidates(Searcher *x)
     }
 }
 
+/* What more memory would bring. */
+static void find_larger(Searcher *x)
+{
+    DtSearch *s = x->search;
+    for (uint32_t i = 0; i < x->larger.n; i++) {
+        const Candidate *c = &x->larger.at[i];
+        if (c->estimate.seconds * correction(x, &c->layout)->seconds < FASTER * s->best.seconds &&
+            (s->larger.seconds == 0 || c->estimate.bytes < s->larger.bytes)) {
+            s->larger = c->estimate;
+            s->larger_layout = c->layout;
+        }
+    }
+}
+
 double dt_search_gap(const DtSearch *search)
 {
     return search->best.seconds > 0 ? fmax(0, 1 - search->bound / search->best.seconds) : 0;
@@ -385,4 +402,5 @@ void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *mode
     ret_search->n_layouts = all.n;
     look_at_all(&x, &all);
     try_candidates(&x);
+    find_larger(&x);
 }

@@ -165,6 +165,7 @@ typedef struct DtSearch {
     uint32_t n_layouts, n_cards, n_fit; /* that there are; compiled for cards; that fit as estimated */
     double bound;             /* least bound of those that fit and were not simulated; INFINITY: all were */
     DtEstimate smallest; DtLayout smallest_layout; /* with least memory */
+    DtEstimate larger; DtLayout larger_layout; /* that would be faster and needs least memory more; seconds 0: none */
     const char *why;          /* of the first card that there is none of; NULL: there were all */
 } DtSearch;
 

@@ -1,129 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `auto` of a parallel block: runs the search and says what was chosen. */
+/* `auto` of a parallel block: runs the search, for one number of devices or several, and takes what is best. */
 #include "cli/auto.h"
 #include "cli/fit.h"
 
 #include "plan/report/people.h"
 
-#include <math.h>
 #include <string.h>
-
-enum { SHOWN = 4 };
-
-/* ---- what it says ---- */
-
-/* Nothing was worth a trial, since nothing compiles or divides. */
-static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
-{
-    DtDiag *d = dt_diag_report(a->cli->diags, E0513, span, "`auto` finds no layout for %lld devices",
-                               (long long)a->space.devices);
-    if (search->why)
-        dt_diag_note(d, "of %u that were compiled for their parts none will do; the first: %s", search->n_cards,
-                     search->why);
-    else if (search->n_layouts)
-        dt_diag_note(d, "parameters, gradients and optimizer alone do not fit, however they are split");
-    else
-        dt_diag_note(d, "%s = %lld, axes of parameters and iterations of loops do not divide over so many ranks",
-                     a->space.samples.name, (long long)a->space.samples.extent);
-}
-
-static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
-{
-    char need[32], have[32];
-    double bytes = search->smallest.bytes;
-    for (uint32_t i = 0; i < search->trials.n; i++)
-        if (search->trials.at[i].seconds > 0)
-            bytes = fmin(bytes, search->trials.at[i].bytes);
-    DtDiag *d = dt_diag_report(a->cli->diags, E0701, span, "no layout fits: the smallest needs about %s a rank, of %s",
-                               dt_people_bytes(need, bytes), dt_people_bytes(have, a->space.memory));
-    for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
-        dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
-                     search->trials.at[i].why);
-    if (!search->trials.n)
-        dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
-    dt_diag_help(d, "take more devices, a smaller model, or more of their memory: `auto (memory = 0.97)`");
-}
-
-static int refuse(const DtAuto *a, const DtProgram *program, const DtSearch *search)
-{
-    const DtSpan span = program->parallel->auto_span;
-    const bool fits_not = search->smallest.bytes > 0 && a->space.memory > 0;
-    if (fits_not)
-        refuse_memory(a, span, search);
-    else
-        refuse_all(a, span, search);
-    dt_cli_report(a->cli);
-    return fits_not ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
-}
-
-static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
-{
-    char buf[32], share[32];
-    const double longer = t->seconds / best->seconds - 1;
-    dt_text_printf(text, "auto: not %s: ", dt_layout_say(a->arena, &a->space, &t->layout));
-    if (t->why)
-        dt_text_printf(text, "%s\n", t->why);
-    else if (a->space.wants_memory)
-        dt_text_printf(text, "%s a rank\n", dt_people_bytes(buf, t->bytes));
-    else if (longer < 0.0005)
-        dt_text_printf(text, "%s, as fast\n", dt_people_seconds(buf, t->seconds));
-    else
-        dt_text_printf(text, "%s, %s longer\n", dt_people_seconds(buf, t->seconds), dt_people_share(share, longer, 1));
-}
-
-static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)
-{
-    for (uint32_t i = 0, n = 0; i < search->trials.n && n < SHOWN; i++)
-        if (memcmp(&search->trials.at[i].layout, &search->best.layout, sizeof search->best.layout)) {
-            say_other(a, &search->trials.at[i], &search->best, text);
-            n++;
-        }
-}
-
-/* What would make it faster: links, memory. */
-static void say_wishes(DtAuto *a, const DtSearch *search, DtText *text)
-{
-    char seconds[32], bytes[32];
-    double links[2];
-    static const char *const names[] = {"links inside a node", "network"};
-    dt_auto_links(a, &search->best.layout, &links[0], &links[1]);
-    for (int i = 0; i < 2; i++)
-        if (links[i] > 0 && links[i] < 0.99 * search->best.seconds)
-            dt_text_printf(text, "auto: with twice the %s this one takes %s\n", names[i],
-                           dt_people_seconds(seconds, links[i]));
-    if (search->larger.seconds > 0)
-        dt_text_printf(text, "auto: with %s more a rank about %s: %s\n",
-                       dt_people_bytes(bytes, search->larger.bytes - a->space.memory),
-                       dt_people_seconds(seconds, search->larger.seconds),
-                       dt_layout_say(a->arena, &a->space, &search->larger_layout));
-}
-
-static void say(DtAuto *a, const DtSearch *search, double took)
-{
-    char s[32], low[32], high[32], bytes[32], have[32], gap[32], time[32];
-    const DtTrial *best = &search->best;
-    DtText text = {0};
-    dt_text_printf(&text, "auto: %u layouts; parts of %u compiled, %u priced that may fit, %u simulated, in %s\n",
-                   search->n_layouts, search->n_cards, search->n_fit, search->trials.n, dt_people_seconds(time, took));
-    dt_text_add(&text, a->cli->block);
-    dt_text_printf(&text, "auto: a step takes %s (%s to %s)", dt_people_seconds(s, best->seconds),
-                   dt_people_seconds(low, best->low), dt_people_seconds(high, best->high));
-    dt_text_printf(&text, ", a rank %s", dt_people_bytes(bytes, best->bytes));
-    if (a->space.memory > 0)
-        dt_text_printf(&text, " of %s", dt_people_bytes(have, a->model.device->memory_bytes));
-    if (a->space.wants_memory)
-        dt_text_add(&text, "\n");
-    else if (isfinite(search->bound))
-        dt_text_printf(&text, "; no layout of these is faster by more than %s\n",
-                       dt_people_share(gap, dt_search_gap(search), 1));
-    else
-        dt_text_add(&text, "; all others were simulated, too\n");
-    say_others(a, search, &text);
-    if (!a->space.wants_memory)
-        say_wishes(a, search, &text);
-    fputs(text.at, stderr);
-    dt_text_free(&text);
-}
 
 /* ---- how many devices ---- */
 
@@ -213,11 +95,13 @@ static void take(DtAuto *a, const DtProgram *program, const Sizes *sizes, double
         const char *nodes = dt_arena_printf(cli->arena, "%lld", (long long)(sizes->devices / a->space.node));
         const char *key = dt_arena_printf(cli->arena, "%s.nodes", a->space.cluster);
         DT_PUSH(cli->arena, cli->sets, ((DtOption){key, nodes}));
-        fputs(sizes->table.at, stderr);
-        fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n", a->space.cluster, nodes,
+        if (!cli->json)
+            fputs(sizes->table.at, stderr);
+        if (!cli->json)
+            fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n", a->space.cluster, nodes,
                 key, nodes);
     }
-    say(a, &sizes->best, took);
+    dt_auto_say(a, &sizes->best, took);
 }
 
 int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
@@ -238,7 +122,7 @@ int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
     if (sizes.devices)
         take(&a, program, &sizes, (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
     else
-        code = refuse(&a, program, &sizes.last);
+        code = dt_auto_refuse(&a, program, &sizes.last);
     cli->target = target;
     dt_text_free(&sizes.table);
     dt_arena_free(a.arena);

@@ -33,6 +33,11 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
  * of that sort, or no plan. */
 void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between);
 
+/* auto_say.c: on stderr, and as one line {"auto": ..} with --json. took: seconds. */
+void dt_auto_say(DtAuto *a, const DtSearch *search, double took);
+/* Why there is no layout; returns the exit code. */
+int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *search);
+
 /* auto_card.c: the card of a class, read off the plan of one replica without a pipeline. */
 void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
                        DtCard *ret_card);

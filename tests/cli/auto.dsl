@@ -35,4 +35,9 @@ parallel shards on eight { mesh left = 4, right = 2; shard heads on left; shard 
 parallel small on eight { auto (memory = 0.001) }
 parallel unclear on eight { mesh left = 4, right = 2; auto }
 parallel twice on eight { mesh dp = 4, data = 2; auto }
+cluster pairs { nodes = 1; gpus = 2; gpu = "a100-40g" }
+parallel many on pairs { auto (gpus = (2, 16), minimise = device_hours) }
+parallel between on pairs { auto (gpus = (3, 3)) }
+parallel both on pairs { mesh data = 2; shard batch on data; auto (gpus = 2) }
+parallel least on eight { auto (minimise = memory) }
 parallel written on two { mesh data = 2; shard batch on data }

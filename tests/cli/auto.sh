@@ -41,6 +41,22 @@ exits 0; prints "shard heads on left"; prints "shard batch on right"; prints "le
 compile --parallel shards --add 'zero 2 on right' --emit=layout
 exits 0; prints "zero 2 on right"
 
+# So many devices as cost least; the fewest bytes; for programs.
+compile --parallel many --emit=layout
+exits 0; says "auto:      2 devices"; says "auto:     16 devices"; says "(--set pairs.nodes=1)"; prints "parallel many on pairs {"
+compile --parallel many --set "parallel.auto.minimise=step_time" --emit=layout
+exits 0
+compile --parallel least --report=json
+exits 0; says "auto: a step takes"
+compile --parallel open --json --report
+exits 0
+holds python3 -c "
+import json
+said = [json.loads(line) for line in open('err')]
+auto = next(x['auto'] for x in said if 'auto' in x)
+assert auto['step'] > 0 and auto['low'] < auto['step'] < auto['high'] and auto['bytes'] > 0 and 0 <= auto['gap'] <= 1
+assert auto['block'].startswith('parallel open on two {') and len(auto['trials']) > 1 and auto['devices'] == 2"
+
 # What is not asked for is not searched for; a report of what was chosen has it.
 compile --parallel open --check
 exits 0; silent err
@@ -58,6 +74,12 @@ compile --parallel unclear
 exits 3; says "error[E0513]"; says 'what mesh axis `left` is for'
 compile --parallel twice
 exits 3; says "error[E0513]"; says "is a second"
+compile --parallel many --add "auto (gpus = (16, 2))"
+exits 3; says "error[E0452]"; says "(least, most)"
+compile --parallel between
+exits 3; says "error[E0513]"; says "no power of two of nodes"
+compile --parallel both
+exits 3; says "error[E0513]"; says "and so does"
 compile --parallel odd
 exits 3; says "error[E0513]"; says "do not divide"
 finish

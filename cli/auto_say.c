@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `auto` says: the layout that it took and why not others, or why there is none. */
+#include "cli/auto.h"
+
+#include "plan/report/people.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 4 };
+
+/* Nothing was worth a trial, since nothing compiles or divides. */
+static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
+{
+    DtDiag *d = dt_diag_report(a->cli->diags, E0513, span, "`auto` finds no layout for %lld devices",
+                               (long long)a->space.devices);
+    if (search->why)
+        dt_diag_note(d, "of %u that were compiled for their parts none will do; the first: %s", search->n_cards,
+                     search->why);
+    else if (search->n_layouts)
+        dt_diag_note(d, "parameters, gradients and optimizer alone do not fit, however they are split");
+    else
+        dt_diag_note(d, "%s = %lld, axes of parameters and iterations of loops do not divide over so many ranks",
+                     a->space.samples.name, (long long)a->space.samples.extent);
+}
+
+static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
+{
+    char need[32], have[32];
+    double bytes = search->smallest.bytes;
+    for (uint32_t i = 0; i < search->trials.n; i++)
+        if (search->trials.at[i].seconds > 0)
+            bytes = fmin(bytes, search->trials.at[i].bytes);
+    DtDiag *d = dt_diag_report(a->cli->diags, E0701, span, "no layout fits: the smallest needs about %s a rank, of %s",
+                               dt_people_bytes(need, bytes), dt_people_bytes(have, a->space.memory));
+    for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
+        dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
+                     search->trials.at[i].why);
+    if (!search->trials.n)
+        dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
+    dt_diag_help(d, "take more devices, a smaller model, or more of their memory: `auto (memory = 0.97)`");
+}
+
+int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *search)
+{
+    const DtSpan span = program->parallel->auto_span;
+    const bool fits_not = search->smallest.bytes > 0 && a->space.memory > 0;
+    if (fits_not)
+        refuse_memory(a, span, search);
+    else
+        refuse_all(a, span, search);
+    dt_cli_report(a->cli);
+    return fits_not ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
+}
+
+static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
+{
+    char buf[32], share[32];
+    const double longer = t->seconds / best->seconds - 1;
+    dt_text_printf(text, "auto: not %s: ", dt_layout_say(a->arena, &a->space, &t->layout));
+    if (t->why)
+        dt_text_printf(text, "%s\n", t->why);
+    else if (a->space.wants_memory)
+        dt_text_printf(text, "%s a rank\n", dt_people_bytes(buf, t->bytes));
+    else if (longer < 0.0005)
+        dt_text_printf(text, "%s, as fast\n", dt_people_seconds(buf, t->seconds));
+    else
+        dt_text_printf(text, "%s, %s longer\n", dt_people_seconds(buf, t->seconds), dt_people_share(share, longer, 1));
+}
+
+static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)
+{
+    for (uint32_t i = 0, n = 0; i < search->trials.n && n < SHOWN; i++)
+        if (memcmp(&search->trials.at[i].layout, &search->best.layout, sizeof search->best.layout)) {
+            say_other(a, &search->trials.at[i], &search->best, text);
+            n++;
+        }
+}
+
+/* What would make it faster: links, memory. */
+static void say_wishes(DtAuto *a, const DtSearch *search, DtText *text)
+{
+    char seconds[32], bytes[32];
+    double links[2];
+    static const char *const names[] = {"links inside a node", "network"};
+    dt_auto_links(a, &search->best.layout, &links[0], &links[1]);
+    for (int i = 0; i < 2; i++)
+        if (links[i] > 0 && links[i] < 0.99 * search->best.seconds)
+            dt_text_printf(text, "auto: with twice the %s this one takes %s\n", names[i],
+                           dt_people_seconds(seconds, links[i]));
+    if (search->larger.seconds > 0)
+        dt_text_printf(text, "auto: with %s more a rank about %s: %s\n",
+                       dt_people_bytes(bytes, search->larger.bytes - a->space.memory),
+                       dt_people_seconds(seconds, search->larger.seconds),
+                       dt_layout_say(a->arena, &a->space, &search->larger_layout));
+}
+
+static void say_text(DtAuto *a, const DtSearch *search, double took)
+{
+    char s[32], low[32], high[32], bytes[32], have[32], gap[32], time[32];
+    const DtTrial *best = &search->best;
+    DtText text = {0};
+    dt_text_printf(&text, "auto: %u layouts; parts of %u compiled, %u priced that may fit, %u simulated, in %s\n",
+                   search->n_layouts, search->n_cards, search->n_fit, search->trials.n, dt_people_seconds(time, took));
+    dt_text_add(&text, a->cli->block);
+    dt_text_printf(&text, "auto: a step takes %s (%s to %s)", dt_people_seconds(s, best->seconds),
+                   dt_people_seconds(low, best->low), dt_people_seconds(high, best->high));
+    dt_text_printf(&text, ", a rank %s", dt_people_bytes(bytes, best->bytes));
+    if (a->space.memory > 0)
+        dt_text_printf(&text, " of %s", dt_people_bytes(have, a->model.device->memory_bytes));
+    if (a->space.wants_memory)
+        dt_text_add(&text, "\n");
+    else if (isfinite(search->bound))
+        dt_text_printf(&text, "; no layout of these is faster by more than %s\n",
+                       dt_people_share(gap, dt_search_gap(search), 1));
+    else
+        dt_text_add(&text, "; all others were simulated, too\n");
+    say_others(a, search, &text);
+    if (!a->space.wants_memory)
+        say_wishes(a, search, &text);
+    fputs(text.at, stderr);
+    dt_text_free(&text);
+}
+
+/* The same for programs: one line. */
+static json_t *trial_json(const DtAuto *a, const DtTrial *t)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "layout", json_string(dt_layout_say(a->arena, &a->space, &t->layout)));
+    json_object_set_new(object, "step", t->seconds > 0 ? json_real(t->seconds) : json_null());
+    json_object_set_new(object, "bytes", t->seconds > 0 ? json_real(t->bytes) : json_null());
+    json_object_set_new(object, "refused", t->why ? json_string(t->why) : json_null());
+    return object;
+}
+
+static void say_json(const DtAuto *a, const DtSearch *search, double took)
+{
+    const DtTrial *best = &search->best;
+    json_t *whole = json_object(), *object = trial_json(a, best), *trials = json_array();
+    for (uint32_t i = 0; i < search->trials.n; i++)
+        json_array_append_new(trials, trial_json(a, &search->trials.at[i]));
+    json_object_set_new(object, "block", json_string(a->cli->block));
+    json_object_set_new(object, "low", json_real(best->low));
+    json_object_set_new(object, "high", json_real(best->high));
+    json_object_set_new(object, "devices", json_integer(a->space.devices));
+    json_object_set_new(object, "layouts", json_integer(search->n_layouts));
+    json_object_set_new(object, "gap", isfinite(search->bound) ? json_real(dt_search_gap(search)) : json_real(0));
+    json_object_set_new(object, "seconds", json_real(took));
+    json_object_set_new(object, "trials", trials);
+    json_object_set_new(whole, "auto", object);
+    char *text = json_dumps(whole, JSON_SORT_KEYS | JSON_COMPACT);
+    if (text)
+        fprintf(stderr, "%s\n", text);
+    free(text);
+    json_decref(whole);
+}
+
+void dt_auto_say(DtAuto *a, const DtSearch *search, double took)
+{
+    if (a->cli->json)
+        say_json(a, search, took);
+    else
+        say_text(a, search, took);
+}

@@ -22,6 +22,8 @@ static const Command commands[] = {
     {"verify", dt_cmd_verify},
     {"report", dt_cmd_report},
     {"compare", dt_cmd_compare},
+    {"calibrate", dt_cmd_calibrate},
+    {"--calibrate", dt_cmd_calibrate},
 };
 
 typedef struct Main {

@@ -39,6 +39,7 @@ static const DtOptionTable option_table = {
                 "verify PLAN [--program FILE.dsl]\n"
                 "report PLAN [--report=text|json|trace|html]\n"
                 "compare PLAN PLAN\n"
+                "calibrate [NAME] [-o FILE]\n"
                 "explain CODE | NAME | settings",
     .epilogue =
         "Examples:\n"

@@ -59,6 +59,7 @@ int dt_cmd_asm(DtCli *cli);
 int dt_cmd_verify(DtCli *cli);
 int dt_cmd_report(DtCli *cli);
 int dt_cmd_compare(DtCli *cli);
+int dt_cmd_calibrate(DtCli *cli);
 
 /* ---- parts ---- */
 
@@ -96,6 +97,9 @@ struct DtCertCounts;
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
 /* Whether the plan of a program, just compiled, means what cli->against does. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
+
+/* machine.c: dtrun, in the folder that this program is in; NULL: there is none. */
+const char *dt_cli_dtrun(DtArena *arena);
 
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);

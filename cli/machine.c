@@ -173,7 +173,7 @@ static void close_trial(Run *run)
 
 /* ---- dtrun ---- */
 
-static const char *dtrun_path(DtArena *arena)
+const char *dt_cli_dtrun(DtArena *arena)
 {
     char self[4096];
     const ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -310,7 +310,7 @@ static bool is_lack(const Run *run, int code)
 
 static bool run_plan(DtCliMachine *machine, Run *run, const uint8_t *bytes, size_t len)
 {
-    const char *path = dtrun_path(run->arena);
+    const char *path = dt_cli_dtrun(run->arena);
     if (!path)
         return not_run(machine, "there is no dtrun beside dtc");
     if (run->plan->meta->n_ranks > MOST_RANKS)

@@ -5,7 +5,7 @@
 
 device "cpu" {
   description = "the processor of the host; one rank per share of its cores"
-  source = "one core of a server with AVX-512, measured; bench/calibrate.sh measures this machine"
+  source = "one core of a server with AVX-512, measured; dtc calibrate measures this machine"
   gpu = false
   units = 1
   peak_f32 = 117GFLOP/s

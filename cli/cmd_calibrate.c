@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtc calibrate: the constants of this machine's processor as a `device` block, from steps that run on it.
+ *
+ * Sizes of lib/calibrate.dsl are compiled with machine code and trained for some steps by dtrun, which writes how long
+ * each instruction took. Least squares give the constants (cost/calibrate.h); sizes that were not fitted on say how far
+ * they can be trusted. One rank on one core: how ranks share memory and cores is not measured. */
+#include "cli/cli.h"
+
+#include "base/file.h"
+#include "cost/calibrate.h"
+#include "plan/kinds.h"
+#include "plan/read.h"
+#include "plan/report/people.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_DIMS = 4 };
+
+typedef struct Size {
+    DtOption dims[MOST_DIMS];
+    bool is_bf16, is_check; /* is_check: not fitted on */
+} Size;
+
+static const Size sizes[] = {
+    {{{"batch", "2"}}, false, false},
+    {{{"batch", "1"}, {"embed", "512"}, {"vocab", "1024"}}, false, false},
+    {{{"batch", "4"}, {"embed", "128"}, {"heads", "4"}, {"seq", "128"}}, false, false},
+    {{{"batch", "2"}}, true, false},
+    {{{"batch", "2"}, {"embed", "384"}, {"heads", "6"}}, false, true},
+    {{{"batch", "1"}, {"embed", "768"}, {"heads", "12"}}, false, true},
+    {{{"batch", "2"}, {"vocab", "4096"}}, false, true},
+    {{{"batch", "1"}, {"embed", "512"}}, true, true},
+};
+
+typedef DT_VEC(DtTiming) Timings;
+
+/* Of one size: each instruction's least time, and how often it ran. */
+typedef struct Measured {
+    const char *name;
+    Timings timings;
+    DT_VEC(double) runs;
+} Measured;
+
+typedef struct Calibrator {
+    DtCli *cli;
+    const char *library, *program, *folder, *dtrun;
+    Timings fitted;
+} Calibrator;
+
+/* ---- one size ---- */
+
+static const char *name_of(DtArena *arena, const Size *size)
+{
+    const char *name = size->is_bf16 ? "bf16" : "f32";
+    for (int i = 0; i < MOST_DIMS && size->dims[i].name; i++)
+        name = dt_arena_printf(arena, "%s %s %s", name, size->dims[i].name, size->dims[i].value);
+    return name;
+}
+
+static DtStatus make_plan(const Calibrator *c, DtArena *arena, const Size *size, const char *path)
+{
+    static const DtOption bf16 = {"train.precision", "mixed(compute = bf16)"};
+    DtLowerOptions options = {.path = c->program, .library = c->library, .parallel = "none", .dims = size->dims,
+                              .sets = &bf16, .n_sets = size->is_bf16};
+    uint8_t *bytes;
+    size_t len;
+    while (options.n_dims < MOST_DIMS && size->dims[options.n_dims].name)
+        options.n_dims++;
+    const DtStatus status = dt_cli_variant(c->cli, arena, &options, DT_VARIANT_KERNELS, &bytes, &len);
+    return dt_status_ok(&status) ? dt_file_write(path, bytes, len) : status;
+}
+
+/* What it says goes to a file, which is shown if it fails. */
+static DtStatus run_plan(const Calibrator *c, DtArena *arena, const char *plan, const char *trace, const char *said)
+{
+    extern char **environ;
+    const char *argv[] = {c->dtrun, plan, "--trace", trace, "--quiet", NULL};
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int state = 0;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, 1, 2);
+    const int error = posix_spawn(&pid, c->dtrun, &files, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (error)
+        return dt_status_fail(DT_EXIT_FAILED, "cannot start %s: %s", c->dtrun, strerror(error));
+    while (waitpid(pid, &state, 0) < 0)
+        if (errno != EINTR)
+            return dt_status_fail(DT_EXIT_FAILED, "cannot wait for %s: %s", c->dtrun, strerror(errno));
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
+        return (DtStatus){.code = DT_EXIT_OK};
+    char *text = NULL;
+    size_t len = 0;
+    const DtStatus read = dt_file_read(arena, said, 1 << 16, &text, &len);
+    return dt_status_fail(DT_EXIT_FAILED, "dtrun failed: %.300s", dt_status_ok(&read) ? text : "");
+}
+
+static DtCostDtype dtype_of(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16 ? DT_COST_F16 : DT_COST_F32;
+}
+
+/* What an instruction computes; false: it is neither a product nor a kernel. */
+static bool timing_of(const DtPlan *plan, const DtPlanInst *inst, DtTiming *ret_timing)
+{
+    *ret_timing = (DtTiming){.is_product = inst->kind == DT_INST_GEMM};
+    if (inst->kind == DT_INST_KERNEL) {
+        const DtPlanKernel *k = &plan->kernels[inst->ref];
+        ret_timing->kernel = (DtCostKernel){.bytes = k->bytes, .flops = k->flops, .special = k->special};
+        return true;
+    }
+    if (inst->kind != DT_INST_GEMM)
+        return false;
+    const DtPlanGemm *g = &plan->gemms[inst->ref];
+    ret_timing->product = (DtCostProduct){.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = dtype_of(g->dtype_a),
+                                          .result_bytes = (double)dt_kinds_size(g->dtype_c),
+                                          .accumulates = g->accumulate};
+    for (uint32_t i = 0; i < g->n_batch; i++)
+        ret_timing->product.batch *= g->batch[i];
+    return true;
+}
+
+/* Least times: what else runs on the machine only adds to them. */
+static bool read_times(DtArena *arena, const DtPlan *plan, const char *path, Measured *m)
+{
+    json_t *trace = json_load_file(path, 0, NULL);
+    const json_t *events = json_is_array(trace) ? trace : json_object_get(trace, "traceEvents");
+    double *least = DT_NEW_ARRAY(arena, double, plan->n_insts + 1);
+    double *runs = DT_NEW_ARRAY(arena, double, plan->n_insts + 1);
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+        const json_t *inst = json_object_get(json_object_get(event, "args"), "inst");
+        const json_int_t at = json_integer_value(inst);
+        const double seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
+        if (!inst || at < 0 || at >= plan->n_insts)
+            continue;
+        least[at] = runs[at] == 0 || seconds < least[at] ? seconds : least[at];
+        runs[at]++;
+    }
+    const bool good = trace != NULL;
+    json_decref(trace);
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        DtTiming timing;
+        if (runs[i] == 0 || !timing_of(plan, &plan->insts[i], &timing))
+            continue;
+        timing.seconds = least[i];
+        DT_PUSH(arena, m->timings, timing);
+        DT_PUSH(arena, m->runs, runs[i]);
+    }
+    return good;
+}
+
+static DtStatus measure(Calibrator *c, const Size *size, Measured *m)
+{
+    DtArena *arena = c->cli->arena;
+    const char *plan = dt_arena_printf(arena, "%s/plan", c->folder);
+    const char *trace = dt_arena_printf(arena, "%s/trace", c->folder);
+    const char *said = dt_arena_printf(arena, "%s/said", c->folder);
+    DtPlanFile file;
+    *m = (Measured){.name = name_of(arena, size)};
+    fprintf(stderr, "dtc: measuring %s\n", m->name);
+    DtStatus status = make_plan(c, arena, size, plan);
+    if (dt_status_ok(&status))
+        status = run_plan(c, arena, plan, trace, said);
+    if (dt_status_ok(&status))
+        status = dt_read_file(plan, &file);
+    if (dt_status_ok(&status)) {
+        if (!read_times(arena, &file.plan, trace, m))
+            status = dt_status_fail(DT_EXIT_FAILED, "dtrun's trace cannot be read");
+        dt_read_close(&file);
+    }
+    unlink(plan);
+    unlink(trace);
+    unlink(said);
+    for (uint32_t i = 0; !size->is_check && i < m->timings.n; i++)
+        DT_PUSH(arena, c->fitted, m->timings.at[i]);
+    return status;
+}
+
+/* ---- the block ---- */
+
+/* Time of all products and kernels of a size, as measured and as the device says. */
+static void compare(const DtDevice *device, const Measured *m, bool is_check)
+{
+    const DtCostModel model = {.device = device};
+    char is[32], says[32];
+    double measured = 0, predicted = 0;
+    for (uint32_t i = 0; i < m->timings.n; i++) {
+        const DtTiming *t = &m->timings.at[i];
+        const double seconds = t->is_product ? dt_cost_product(&model, t->product) : dt_cost_kernel(&model, t->kernel);
+        measured += t->seconds * m->runs.at[i];
+        predicted += seconds * m->runs.at[i];
+    }
+    fprintf(stderr, "dtc: %s %s: %s, predicted %s, %+.1f %%\n", is_check ? "not fitted on" : "fitted on    ", m->name,
+            dt_people_seconds(is, measured), dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
+}
+
+static int write_block(const Calibrator *c, const char *name, const Measured *measured)
+{
+    DtDevice device = dt_device_new(name);
+    DtCalibration fit;
+    DtText text = {0};
+    device.description = "one core of a processor, as measured";
+    device.source = "dtc calibrate";
+    device.is_gpu = false;
+    device.units = 1;
+    if (!dt_calibrate(&device, c->fitted.at, c->fitted.n, &fit))
+        return dt_cli_fail(DT_EXIT_FAILED, "the steps have too few products and kernels");
+    fprintf(stderr, "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares of single ones)\n",
+            fit.products, 100 * fit.product_off, fit.kernels, 100 * fit.kernel_off);
+    for (size_t i = 0; i < DT_COUNT(sizes); i++)
+        compare(&device, &measured[i], sizes[i].is_check);
+    dt_device_print(&device, &text);
+    const int code = dt_cli_write(c->cli, &text);
+    dt_text_free(&text);
+    return code;
+}
+
+static int calibrate(Calibrator *c, const char *name)
+{
+    Measured measured[DT_COUNT(sizes)];
+    for (size_t i = 0; i < DT_COUNT(sizes); i++) {
+        const DtStatus status = measure(c, &sizes[i], &measured[i]);
+        if (!dt_status_ok(&status))
+            return dt_cli_fail(status.code, "%s", status.message);
+    }
+    return write_block(c, name, measured);
+}
+
+static bool is_name(const char *text)
+{
+    bool good = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
+    for (; good && *text; text++)
+        good = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || (*text >= '0' && *text <= '9') ||
+               *text == '_' || *text == '-';
+    return good;
+}
+
+int dt_cmd_calibrate(DtCli *cli)
+{
+    Calibrator c = {.cli = cli, .library = cli->library ? cli->library : dt_cli_library(cli->arena),
+                    .dtrun = dt_cli_dtrun(cli->arena)};
+    const char *name = cli->words.n ? cli->words.at[0] : "here", *temporary = getenv("TMPDIR");
+    char *folder = (char *)(uintptr_t)dt_arena_printf(cli->arena, "%s/dtc-XXXXXX", temporary ? temporary : "/tmp");
+    if (cli->words.n > 1 || !is_name(name))
+        return dt_cli_fail(DT_EXIT_USAGE, "calibrate takes one name of a device: dtc calibrate NAME");
+    if (cli->target && strncmp(cli->target, "cpu", 3))
+        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures processors; constants of GPUs are in devices.dsl");
+    if (!c.library)
+        return dt_cli_fail(DT_EXIT_IO, "the library is not found (--library DIR)");
+    if (!c.dtrun)
+        return dt_cli_fail(DT_EXIT_IO, "dtrun is not in the folder that dtc is in");
+    if (!mkdtemp(folder))
+        return dt_cli_fail(DT_EXIT_IO, "cannot make a folder %s: %s", folder, strerror(errno));
+    cli->target = cli->target ? cli->target : "cpu";
+    c.folder = folder;
+    c.program = dt_arena_printf(cli->arena, "%s/calibrate.dsl", c.library);
+    const int code = calibrate(&c, name);
+    rmdir(folder);
+    return code;
+}

@@ -215,7 +215,8 @@ static int write_block(const Calibrator *c, const char *name, const Measured *me
     device.units = 1;
     if (!dt_calibrate(&device, c->fitted.at, c->fitted.n, &fit))
         return dt_cli_fail(DT_EXIT_FAILED, "the steps have too few products and kernels");
-    fprintf(stderr, "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares of single ones)\n",
+    fprintf(stderr,
+            "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares of single ones)\n",
             fit.products, 100 * fit.product_off, fit.kernels, 100 * fit.kernel_off);
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         compare(&device, &measured[i], sizes[i].is_check);

@@ -19,6 +19,9 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
     if (search->why)
         dt_diag_note(d, "of %u that were compiled for their parts none will do; the first: %s", search->n_cards,
                      search->why);
+    else if (search->n_layouts && search->n_cards)
+        dt_diag_note(d, "of %u layouts all have stages, and what one iteration of a loop costs cannot be told here",
+                     search->n_layouts);
     else if (search->n_layouts)
         dt_diag_note(d, "parameters, gradients and optimizer alone do not fit, however they are split");
     else

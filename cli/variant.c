@@ -49,7 +49,8 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
                                    .unfused = cli->unfused};
     dt_passes_run(program->module, &context, NULL, NULL);
     if (dt_diag_errors(diags) || !dt_codegen_check(program->module))
-        return dt_status_fail(DT_EXIT_DIAGNOSTICS, "there is no plan for this layout");
+        return dt_status_fail(DT_EXIT_DIAGNOSTICS, "there is no plan for this layout: %.400s",
+                              dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
     const DtCodegenOptions how = {.target = cli->target, .source = options->path, .source_folder = ".",
                                   .compiler = "dtc", .no_kernels = what != DT_VARIANT_KERNELS, .unfused = cli->unfused};
     DtPlanBuilder *builder = dt_write_new(arena);

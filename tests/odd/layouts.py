@@ -87,6 +87,13 @@ def make(rng, program):
     return usual(rng, program) if rng.random() < 0.3 else strange(rng, program)
 
 
+def chosen(rng, program):
+    """What the compiler chooses, by step time or by memory; sometimes with lines that stay."""
+    line = "auto" + rng.choice(("", "", " (minimise = memory)"))
+    kept = [["micro batch = 2"], ["remat " + rng.choice(program.loops)] if program.loops else []]
+    return rng.choice(([], [], *kept)) + [line], rng.choice((2, 3, 4, 4, 8))
+
+
 def strange(rng, program):
     ranks = rng.choice((1, 2, 2, 2, 4, 4, 4, 3, 8))
     left, sizes = ranks, {}

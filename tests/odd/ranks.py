@@ -3,6 +3,7 @@
 """Odd programs on real ranks: random programs under random layouts, against the serial run of the same program.
 
   ranks.py DTC DTRUN FIRST COUNT [--state FILE] [--layouts N]    the programs of seeds FIRST .. FIRST + COUNT - 1
+  ranks.py DTC DTRUN FIRST COUNT --auto                          the same with layouts that the compiler chooses
   ranks.py DTC DTRUN SEED --show                                 one program, its layouts, and what became of each
   ranks.py DTC DTRUN SEED --minimise LAYOUT                      lines that are not needed for the failure are left out
 
@@ -58,6 +59,9 @@ ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-9, "master": 2.0**-9, "f16": 2.0**-12
 STEPS, SEEDS = 2, (1, 2, 3)
 JOBS = int(os.environ.get("DT_ODD_JOBS", os.cpu_count() or 2))
 SECOND = os.environ.get("DT_SECOND_CC", "clang")
+
+
+CHOSEN = -1  # of layouts: those that the compiler chooses
 
 
 class Failed(Exception):
@@ -270,7 +274,8 @@ class Odd:
         self.program = programs.make(rng)
         self.optimizer = rng.choice(OPTIMIZERS)
         self.precision = rng.choice(("f32",) * 4 + tuple(PRECISIONS)) if rng.random() < 0.5 else "f32"
-        self.layouts = [layouts.make(rng, self.program) for _ in range(n_layouts)]
+        make = layouts.chosen if n_layouts == CHOSEN else layouts.make
+        self.layouts = [make(rng, self.program) for _ in range(2 if n_layouts == CHOSEN else n_layouts)]
         self.calls = self.optimizer + self.program.text[self.program.text.index("train {") :]
 
     def text(self, seed, precision=None, factor=1):
@@ -444,6 +449,9 @@ def main(arguments):
             flags[flag] = arguments[at + 1]
             del arguments[at : at + 2]
     tools, n_layouts = [os.path.abspath(path) for path in arguments[:2]], int(flags.get("--layouts", 3))
+    if "--auto" in arguments:
+        arguments.remove("--auto")
+        n_layouts = CHOSEN
     first = int(arguments[2])
     if "--minimise" in flags:
         minimise(Odd(tools, first, n_layouts), int(flags["--minimise"]))

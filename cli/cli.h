@@ -29,6 +29,7 @@ typedef struct DtCli {
     DtCliEmit emit;
     DtCliReport report;
     bool details;
+    const char *measured; /* --measured: a trace of dtrun */
     double tokens, price; /* of a run; money for a device and hour; 0: not asked */
     const char *target; /* NULL until the program is known: that of its cluster */
     int epilogues; /* 1: all, 0: none, -1: as the target's row says */
@@ -104,8 +105,9 @@ const char *dt_cli_dtrun(DtArena *arena);
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);
 
-/* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. */
-void dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
+/* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. Not DT_EXIT_OK after a
+ * message. */
+int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
 
 /* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module);

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "plan/read.h"
+#include "plan/report/measured.h"
 #include "plan/report/text.h"
 
 #include <string.h>
@@ -24,7 +25,23 @@ static const char *source_line(void *context, const char *path, uint32_t line)
     return NULL;
 }
 
-void dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtText *ret_text)
+static int add_measured(const DtCli *cli, DtArena *arena, const DtSummary *summary, DtText *ret_text)
+{
+    DtMeasured measured;
+    if (cli->report > DT_REPORT_TEXT || cli->json)
+        return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report as text");
+    if (!summary->has_time)
+        return dt_cli_fail(DT_EXIT_USAGE, "the plan does not say what device it is for: "
+                           "dtc FILE.dsl --report --measured TRACE prices it for that of its cluster");
+    const DtStatus status = dt_measured_read(arena, cli->measured, summary->plan, &measured);
+    if (!dt_status_ok(&status))
+        return dt_cli_fail(status.code, "%s", status.message);
+    dt_text_add(ret_text, "\n");
+    dt_measured_report(arena, summary, &measured, ret_text);
+    return DT_EXIT_OK;
+}
+
+int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtText *ret_text)
 {
     const bool traces = cli->report == DT_REPORT_TRACE, draws = cli->report == DT_REPORT_HTML;
     const DtReportOptions options = {.slices = traces || draws, .insts = traces, .tokens = cli->tokens,
@@ -44,7 +61,9 @@ void dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel 
         dt_text_add(ret_text, "\n");
         dt_report_details(plan, ret_text);
     }
+    const int code = cli->measured ? add_measured(cli, arena, &summary, ret_text) : DT_EXIT_OK;
     dt_arena_free(arena);
+    return code;
 }
 
 int dt_cmd_report(DtCli *cli)
@@ -56,8 +75,8 @@ int dt_cmd_report(DtCli *cli)
     const DtStatus status = dt_read_file(cli->words.at[0], &file);
     if (!dt_status_ok(&status))
         return dt_cli_fail(status.code, "%s", status.message);
-    dt_cli_report_plan(cli, &file.plan, NULL, &text);
-    const int code = dt_cli_write(cli, &text);
+    int code = dt_cli_report_plan(cli, &file.plan, NULL, &text);
+    code = code == DT_EXIT_OK ? dt_cli_write(cli, &text) : code;
     dt_text_free(&text);
     dt_read_close(&file);
     return code;

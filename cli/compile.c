@@ -431,7 +431,11 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
     if (cli->emit == DT_EMIT_SCHEDULE)
         dt_report_schedule(&plan, &text);
     else if (cli->report)
-        dt_cli_report_plan(cli, &plan, has_model ? &model : NULL, &text);
+        code = dt_cli_report_plan(cli, &plan, has_model ? &model : NULL, &text);
+    if (code != DT_EXIT_OK) {
+        dt_text_free(&text);
+        return code;
+    }
     if (text.len) {
         code = dt_cli_write(cli, &text);
     } else if (cli->output && !cli->emit) {

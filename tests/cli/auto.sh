@@ -31,6 +31,19 @@ holds python3 -c "
 a, b = ([float(x) for x in open(f)] for f in ('chosen.losses', 'serial.losses'))
 assert len(a) == len(b) and all(abs(x - y) < 1e-5 * abs(y) for x, y in zip(a, b))"
 
+# What was measured stands beside what was predicted.
+run "$dtrun" pasted.plan --trace trace.json --quiet
+exits 0
+run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --target=cpu --report --measured trace.json
+exits 0; prints "measured: 3 steps of 2 ranks"; prints "matrix products"; prints "farthest off"
+run "$dtc" pasted.dsl --library "$tree/lib" --parallel none --target=cpu --report --measured pasted.dsl
+exits 5; says "cannot read the trace"
+echo '{"traceEvents": [{"name": "step 0", "dur": 1, "args": {"inst": 99999999}}]}' >wrong.json
+run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --target=cpu --report --measured wrong.json
+exits 5; says "not a trace of this plan"
+run "$dtc" report pasted.plan --measured trace.json
+exits 2; says "does not say what device"
+
 # Lines of the block stay.
 compile --parallel pipes --emit=layout
 exits 0; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"

@@ -133,6 +133,8 @@ static json_t *trial_json(const DtAuto *a, const DtTrial *t)
     json_t *object = json_object();
     json_object_set_new(object, "layout", json_string(dt_layout_say(a->arena, &a->space, &t->layout)));
     json_object_set_new(object, "step", t->seconds > 0 ? json_real(t->seconds) : json_null());
+    json_object_set_new(object, "estimate", json_real(t->estimate.seconds));
+    json_object_set_new(object, "bound", json_real(t->estimate.bound));
     json_object_set_new(object, "bytes", t->seconds > 0 ? json_real(t->bytes) : json_null());
     json_object_set_new(object, "refused", t->why ? json_string(t->why) : json_null());
     return object;

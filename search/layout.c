@@ -25,15 +25,17 @@ bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayou
            dt_layout_local(space, a) == dt_layout_local(space, b);
 }
 
-DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool in_micro)
+DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool alone)
 {
-    const int64_t times = space->samples.extent / layout->size[DT_ROLE_EXPERT] / dt_layout_local(space, layout);
     DtLayout ret = *layout;
     ret.size[DT_ROLE_PIPE] = 1;
-    ret.size[DT_ROLE_DATA] = in_micro ? 1 : times;
     ret.zero = 0;
     ret.chunks = 1;
-    ret.micro = in_micro ? times : 1;
+    ret.schedule = DT_SEARCH_1F1B;
+    if (alone) {
+        ret.size[DT_ROLE_DATA] = 1;
+        ret.micro = space->samples.extent / layout->size[DT_ROLE_EXPERT] / dt_layout_local(space, layout);
+    }
     return ret;
 }
 

@@ -84,19 +84,45 @@ typedef struct Class {
     uint32_t n;
 } Class;
 
-/* Programs that cannot be cut into micro-batches have cards of whole batches. */
-static const char *make_card(Searcher *x, const DtLayout *layout, DtCard *card)
+/* Whether layouts of a class can be what they say: programs that cannot be cut into micro-batches have none. */
+static bool is_open(const Searcher *x, const DtLayout *layout)
 {
+    return may_fit(x, layout) && !(x->no_micro && layout->micro > 1);
+}
+
+/* The layout of the class with fewest micro-batches of at least so many; NULL: there is none. */
+static const DtLayout *with_micro(Class class, int64_t least)
+{
+    const DtLayout *few = NULL;
+    for (uint32_t i = 0; i < class.n; i++)
+        if (class.at[i].micro >= least && (!few || class.at[i].micro < few->micro))
+            few = &class.at[i];
+    return few;
+}
+
+/* One replica that goes through all samples; or, where the program does not let samples be cut so, as many replicas and
+ * micro-batches as a layout of the class has: few, or, where none are possible, one. */
+static const char *make_card(Searcher *x, Class class, DtCard *card)
+{
+    const DtLayout *some = with_micro(class, 2), *none = with_micro(class, 1);
+    DtLayout members[3];
+    uint32_t n = 0;
+    if (!x->no_micro)
+        members[n++] = dt_layout_of_class(x->space, class.at, true);
+    if (!x->no_micro && some)
+        members[n++] = dt_layout_of_class(x->space, some, false);
+    if (none && none->micro == 1)
+        members[n++] = dt_layout_of_class(x->space, none, false);
     const char *why = NULL;
-    for (int in_micro = x->no_micro ? 0 : 1; in_micro >= 0; in_micro--) {
-        const DtLayout member = dt_layout_of_class(x->space, layout, in_micro);
-        why = x->host->card(x->host->context, &member, card);
-        card->whole = !in_micro;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *not = x->host->card(x->host->context, &members[i], card);
         x->search->n_cards++;
-        if (!why)
-            break;
+        if (!not) {
+            x->no_micro = x->no_micro || (i == 2 && members[i].micro == 1);
+            return NULL;
+        }
+        why = why ? why : not;
     }
-    x->no_micro = x->no_micro || (!why && card->whole);
     return why;
 }
 
@@ -105,17 +131,17 @@ static const DtCard *look_at(Searcher *x, Class class)
 {
     bool some = false;
     for (uint32_t i = 0; i < class.n; i++)
-        some = some || may_fit(x, &class.at[i]);
+        some = some || is_open(x, &class.at[i]);
     if (!some || x->search->n_cards >= MOST_CARDS)
         return NULL;
     DtCard *card = DT_NEW(x->arena, DtCard);
-    const char *why = make_card(x, class.at, card);
+    const char *why = make_card(x, class, card);
     if (why) {
         x->search->why = x->search->why ? x->search->why : why;
         return NULL;
     }
     for (uint32_t i = 0; i < class.n; i++)
-        if (may_fit(x, &class.at[i]) && !(card->whole && class.at[i].micro > 1))
+        if (is_open(x, &class.at[i]))
             add_candidate(x, &class.at[i], card);
     return card;
 }
@@ -190,7 +216,7 @@ static void look_at_remats(Searcher *x, const Class *classes, uint32_t n)
 /* Classes of equal sizes: micro-batches from small to large. Left out are larger ones once they gain nothing. */
 static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
 {
-    const bool in_context = at->size[DT_ROLE_CONTEXT] > 1;
+    const bool in_context = at->size[DT_ROLE_CONTEXT] > 1 && !x->space->has_mesh;
     double before = INFINITY; /* seconds of a sample in smaller micro-batches */
     bool gains = true;
     for (uint32_t first = 0, end; first < n; first = end) {

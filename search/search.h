@@ -101,9 +101,9 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
 
 /* Whether two layouts have one card: the same work on each rank of a replica. */
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b);
-/* The member of the class that is compiled for its card: no pipeline, and one replica that goes through all samples in
- * micro-batches, or, for a program that cannot be cut into such, replicas with one each. */
-DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool in_micro);
+/* The member of the class that is compiled for its card: no pipeline, nothing split by `zero`, and one replica that goes
+ * through all samples in micro-batches (alone), or as many replicas and micro-batches as the layout has. */
+DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool alone);
 
 typedef DT_VEC(DtLayout) DtLayouts;
 /* All of a space, those of one class one behind the other. */
@@ -128,7 +128,6 @@ typedef struct DtCard {
     double rest[3];                   /* of what is in no loop */
     double temporaries;               /* activations beside those that are saved */
     double beside;                    /* all else: inputs, workspace, what the device takes */
-    bool whole;                       /* only layouts without micro-batches are known to compile */
     bool has_parts;                   /* loops can be told apart; else all is in back, and nothing can be cut */
 } DtCard;
 

@@ -101,8 +101,8 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
 
 /* Whether two layouts have one card: the same work on each rank of a replica. */
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b);
-/* The member of the class that is compiled for its card: no pipeline, nothing split by `zero`, and one replica that goes
- * through all samples in micro-batches (alone), or as many replicas and micro-batches as the layout has. */
+/* The member of the class that is compiled for its card: no pipeline, nothing split by `zero`, and one replica that
+ * goes through all samples in micro-batches (alone), or as many replicas and micro-batches as the layout has. */
 DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool alone);
 
 typedef DT_VEC(DtLayout) DtLayouts;

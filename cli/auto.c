@@ -83,6 +83,13 @@ static bool check_sizes(DtCli *cli, const DtProgram *program)
     return false;
 }
 
+static int refuse(const DtAuto *a, const DtProgram *program, const Sizes *sizes)
+{
+    if (sizes->n > 1 && !a->cli->json)
+        fputs(sizes->table.at, stderr);
+    return dt_auto_refuse(a, program, &sizes->last);
+}
+
 static void take(DtAuto *a, const DtProgram *program, const Sizes *sizes, double took)
 {
     DtCli *cli = a->cli;
@@ -95,11 +102,11 @@ static void take(DtAuto *a, const DtProgram *program, const Sizes *sizes, double
         const char *nodes = dt_arena_printf(cli->arena, "%lld", (long long)(sizes->devices / a->space.node));
         const char *key = dt_arena_printf(cli->arena, "%s.nodes", a->space.cluster);
         DT_PUSH(cli->arena, cli->sets, ((DtOption){key, nodes}));
-        if (!cli->json)
+        if (!cli->json) {
             fputs(sizes->table.at, stderr);
-        if (!cli->json)
             fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n", a->space.cluster, nodes,
-                key, nodes);
+                    key, nodes);
+        }
     }
     dt_auto_say(a, &sizes->best, took);
 }
@@ -122,7 +129,7 @@ int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
     if (sizes.devices)
         take(&a, program, &sizes, (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
     else
-        code = dt_auto_refuse(&a, program, &sizes.last);
+        code = refuse(&a, program, &sizes);
     cli->target = target;
     dt_text_free(&sizes.table);
     dt_arena_free(a.arena);

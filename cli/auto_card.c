@@ -153,12 +153,12 @@ static uint32_t loop_of(const DtPlan *plan, const DtPlanStore *store, const DtSp
     return space->n_loops;
 }
 
-static void fill_memory(const DtPlan *plan, const DtSpace *space, DtCard *card)
+static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, DtCard *card)
 {
     static const DtPlanArenaKind kinds[] = {DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER};
     DtMemory memory;
     double saved = 0;
-    dt_memory_worst(plan, true, &memory);
+    dt_memory_worst(plan, is_gpu, &memory);
     for (int k = 0; k < 3; k++)
         card->rest[k] = (double)memory.arenas[kinds[k]];
     for (uint32_t i = 0; i < plan->n_stores; i++) {
@@ -218,5 +218,5 @@ void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mo
     listed = micro * plan->meta->n_micro + card->once + card->update;
     if (listed > 0)
         scale(card, space, (sim.seconds - sim.fixed) / listed);
-    fill_memory(plan, space, card);
+    fill_memory(plan, model->device->is_gpu, space, card);
 }

@@ -63,7 +63,7 @@ const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card
 {
     DtAuto *a = context;
     uint32_t i = 0;
-    while (i < a->cards.n && memcmp(&a->cards.at[i].of, layout, sizeof *layout))
+    while (i < a->cards.n && !dt_layout_same(&a->cards.at[i].of, layout))
         i++;
     if (i == a->cards.n) {
         DtAutoCard made = {.of = *layout};

@@ -16,17 +16,20 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
 {
     DtDiag *d = dt_diag_report(a->cli->diags, E0513, span, "`auto` finds no layout for %lld devices",
                                (long long)a->space.devices);
+    for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
+        dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
+                     search->trials.at[i].why);
+    if (search->trials.n)
+        return;
     if (search->why)
         dt_diag_note(d, "of %u that were compiled for their parts none will do; the first: %s", search->n_cards,
                      search->why);
-    else if (search->n_layouts && search->n_cards)
+    else if (search->n_layouts)
         dt_diag_note(d, "of %u layouts all have stages, and what one iteration of a loop costs cannot be told here",
                      search->n_layouts);
-    else if (search->n_layouts)
-        dt_diag_note(d, "parameters, gradients and optimizer alone do not fit, however they are split");
     else
-        dt_diag_note(d, "%s = %lld, axes of parameters and iterations of loops do not divide over so many ranks",
-                     a->space.samples.name, (long long)a->space.samples.extent);
+        dt_diag_note(d, "%s = %lld, axes of parameters, positions, experts and iterations of loops do not divide over so "
+                     "many ranks", a->space.samples.name, (long long)a->space.samples.extent);
 }
 
 static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
@@ -36,26 +39,42 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
     for (uint32_t i = 0; i < search->trials.n; i++)
         if (search->trials.at[i].seconds > 0)
             bytes = fmin(bytes, search->trials.at[i].bytes);
-    DtDiag *d = dt_diag_report(a->cli->diags, E0701, span, "no layout fits: the smallest needs about %s a rank, of %s",
-                               dt_people_bytes(need, bytes), dt_people_bytes(have, a->space.memory));
+    dt_people_bytes(have, a->space.memory);
+    DtDiag *d = bytes > 0 ? dt_diag_report(a->cli->diags, E0701, span,
+                                           "no layout fits: the smallest needs about %s a rank, of %s",
+                                           dt_people_bytes(need, bytes), have)
+                          : dt_diag_report(a->cli->diags, E0701, span, "no layout fits: parameters, gradients and "
+                                           "optimizer alone need more than %s a rank, however they are split", have);
     for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
         dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
                      search->trials.at[i].why);
-    if (!search->trials.n)
+    if (!search->trials.n && bytes > 0)
         dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
-    dt_diag_help(d, "take more devices, a smaller model, or more of their memory: `auto (memory = 0.97)`");
+    dt_diag_help(d, "take more devices or a smaller model; `auto (memory = 0.97)` uses more of each device than 0.92");
+}
+
+/* What there is needs too much, if anything could be compiled at all. */
+static bool is_too_large(const DtAuto *a, const DtSearch *search)
+{
+    if (a->space.memory <= 0)
+        return false;
+    for (uint32_t i = 0; i < search->trials.n; i++)
+        if (search->trials.at[i].seconds > 0)
+            return true;
+    return !search->trials.n && search->n_layouts > 0 && !search->why &&
+           (search->n_cards == 0 || search->smallest.bytes > a->space.memory);
 }
 
 int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *search)
 {
     const DtSpan span = program->parallel->auto_span;
-    const bool fits_not = search->smallest.bytes > 0 && a->space.memory > 0;
-    if (fits_not)
+    const bool too_large = is_too_large(a, search);
+    if (too_large)
         refuse_memory(a, span, search);
     else
         refuse_all(a, span, search);
     dt_cli_report(a->cli);
-    return fits_not ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
+    return too_large ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
 }
 
 static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
@@ -76,7 +95,7 @@ static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, Dt
 static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)
 {
     for (uint32_t i = 0, n = 0; i < search->trials.n && n < SHOWN; i++)
-        if (memcmp(&search->trials.at[i].layout, &search->best.layout, sizeof search->best.layout)) {
+        if (!dt_layout_same(&search->trials.at[i].layout, &search->best.layout)) {
             say_other(a, &search->trials.at[i], &search->best, text);
             n++;
         }
@@ -115,11 +134,13 @@ static void say_text(DtAuto *a, const DtSearch *search, double took)
         dt_text_printf(&text, " of %s", dt_people_bytes(have, a->model.device->memory_bytes));
     if (a->space.wants_memory)
         dt_text_add(&text, "\n");
+    else if (search->bound <= 0)
+        dt_text_add(&text, "; of some layouts no bound is known\n");
     else if (isfinite(search->bound))
         dt_text_printf(&text, "; no layout of these is faster by more than %s\n",
                        dt_people_share(gap, dt_search_gap(search), 1));
     else
-        dt_text_add(&text, "; all others were simulated, too\n");
+        dt_text_add(&text, "; no other that may fit is left\n");
     say_others(a, search, &text);
     if (!a->space.wants_memory)
         say_wishes(a, search, &text);
@@ -151,7 +172,8 @@ static void say_json(const DtAuto *a, const DtSearch *search, double took)
     json_object_set_new(object, "high", json_real(best->high));
     json_object_set_new(object, "devices", json_integer(a->space.devices));
     json_object_set_new(object, "layouts", json_integer(search->n_layouts));
-    json_object_set_new(object, "gap", isfinite(search->bound) ? json_real(dt_search_gap(search)) : json_real(0));
+    const bool known = !a->space.wants_memory && search->bound > 0;
+    json_object_set_new(object, "gap", known ? json_real(dt_search_gap(search)) : json_null());
     json_object_set_new(object, "seconds", json_real(took));
     json_object_set_new(object, "trials", trials);
     json_object_set_new(whole, "auto", object);

@@ -425,7 +425,7 @@ static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_
     for (uint32_t i = 0; good && i < n; i++) {
         if (!b->host->constant(b->host->context, items[i], &number[i]))
             return;
-        good = number[i].is_integer && number[i].whole >= 1 && number[i].whole <= 1 << 24;
+        good = number[i].is_integer && number[i].whole >= 1 && number[i].whole <= 1 << 20;
     }
     if (!good || number[0].whole > number[n - 1].whole) {
         dt_diag_report(b->host->diags, E0452, value->expr->span, "this must be a number of devices, or (least, most)");
@@ -444,6 +444,8 @@ static void read_auto(Block *b, const DtEntry *entry)
     b->parallel->is_auto = true;
     b->parallel->auto_goal = v.at[DT_KEY_AUTO_minimise].word;
     b->parallel->auto_memory = v.at[DT_KEY_AUTO_memory].number;
+    if (b->parallel->auto_memory <= 0)
+        dt_diag_report(b->host->diags, E0452, v.at[DT_KEY_AUTO_memory].span, "this must be above 0 and at most 1");
     read_counts(b, &v.at[DT_KEY_AUTO_gpus], b->parallel->auto_gpus);
     b->parallel->auto_span = entry->span;
 }

@@ -11,7 +11,7 @@
  * leave others time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s)
  * sums up to the work W of a micro-batch, so that no choice of cuts makes T less than
  * W / chunks / (1 - (1 - 1 / (m chunks))^p), as long as m >= p. Weight gradients that are put off may fill bubbles:
- * then, and with few micro-batches, only the mean of stages is a bound, T >= m W / p. */
+ * then, with other schedules and with few micro-batches, only the mean of stages is a bound, T >= m W / p. */
 #include "search/search.h"
 
 #include <math.h>
@@ -206,7 +206,7 @@ static double bound_of(const Estimator *e, const Stage *stages)
     for (int64_t i = 0; i < e->stages; i++)
         work += stages[i].work;
     double bound = m * work / p;
-    if (l->schedule != DT_SEARCH_ZB_H1 && m >= p)
+    if (l->schedule <= DT_SEARCH_INTERLEAVED && m >= p)
         bound = fmax(bound, work / chunks / (1 - pow(1 - 1 / (m * chunks), p)));
     return bound + dt_cost_step_fixed(e->model, e->space->devices, 0);
 }

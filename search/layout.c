@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_LOCAL = 64, MOST_CHUNKS = 8, MOST_STAGES = 64, MOST_LAYOUTS = 1 << 20 };
+enum { MOST_LOCAL = 64, MOST_CHUNKS = 8, MOST_STAGES = 64 };
 
 /* ---- numbers ---- */
 
@@ -47,7 +47,19 @@ typedef struct Printer {
     DtText *text;
 } Printer;
 
-static bool is_cut(const Printer *p, DtRole role) { return p->layout->size[role] > 1 && !p->space->has_shard[role]; }
+static bool is_kept(const DtSpace *s, const char *axis, DtRole role)
+{
+    for (uint32_t i = 0; i < s->n_shards; i++)
+        if (s->shards[i].role == role && (!axis || s->shards[i].axis == axis))
+            return true;
+    return false;
+}
+
+/* Whether a line is to be chosen that splits the axis over ranks of that role. */
+static bool is_cut(const Printer *p, const char *axis, DtRole role)
+{
+    return axis && p->layout->size[role] > 1 && !is_kept(p->space, axis, role);
+}
 
 /* Parts that ranks along an axis of parameters take: padded if it is long and does not divide. */
 static bool divides(const DtSpaceAxis *axis, int64_t n) { return axis->extent % n == 0; }
@@ -57,7 +69,7 @@ static void print_mesh(const Printer *p)
 {
     const char *between = "  mesh ";
     for (int r = 0; r < DT_ROLES; r++)
-        if (p->layout->size[r] > 1 || (p->space->has_mesh && p->space->size[r] > 1)) {
+        if (p->layout->size[r] > 1 || p->space->in_mesh[r]) {
             dt_text_printf(p->text, "%s%s = %lld", between, p->space->mesh[r], (long long)p->layout->size[r]);
             between = ", ";
         }
@@ -70,51 +82,54 @@ static void print_parameters(const Printer *p)
 {
     const DtSpace *s = p->space;
     const int64_t n = p->layout->size[DT_ROLE_TENSOR];
-    const char *between = "  shard ";
-    if (is_cut(p, DT_ROLE_EXPERT))
+    const char *between = "  shard ", *tensor = s->mesh[DT_ROLE_TENSOR];
+    if (is_cut(p, s->experts.name, DT_ROLE_EXPERT))
         dt_text_printf(p->text, "  shard %s on %s\n", s->experts.name, s->mesh[DT_ROLE_EXPERT]);
-    if (!is_cut(p, DT_ROLE_TENSOR))
-        return;
     for (uint32_t i = 0; i < s->n_split; i++)
-        if (divides(&s->split[i], n)) {
+        if (is_cut(p, s->split[i].name, DT_ROLE_TENSOR) && divides(&s->split[i], n)) {
             dt_text_printf(p->text, "%s%s", between, s->split[i].name);
             between = ", ";
         }
     if (*between == ',')
-        dt_text_printf(p->text, " on %s\n", s->mesh[DT_ROLE_TENSOR]);
+        dt_text_printf(p->text, " on %s\n", tensor);
     for (uint32_t i = 0; i < s->n_split; i++)
-        if (!divides(&s->split[i], n) && can_be_padded(&s->split[i], n))
-            dt_text_printf(p->text, "  shard %s on %s (pad = 128)\n", s->split[i].name, s->mesh[DT_ROLE_TENSOR]);
+        if (is_cut(p, s->split[i].name, DT_ROLE_TENSOR) && !divides(&s->split[i], n) && can_be_padded(&s->split[i], n))
+            dt_text_printf(p->text, "  shard %s on %s (pad = 128)\n", s->split[i].name, tensor);
 }
 
+/* A line for the axes that ranks of both roles split, of the first alone, of the second alone. */
 static void print_positions(const Printer *p)
 {
     const DtSpace *s = p->space;
-    const bool context = is_cut(p, DT_ROLE_CONTEXT), tensor = is_cut(p, DT_ROLE_TENSOR);
-    const int64_t n = (context ? p->layout->size[DT_ROLE_CONTEXT] : 1) * (tensor ? p->layout->size[DT_ROLE_TENSOR] : 1);
-    const char *between = "  shard ";
-    for (uint32_t i = 0; (context || tensor) && i < s->n_positions; i++)
-        if (divides(&s->positions[i], n)) {
-            dt_text_printf(p->text, "%s%s", between, s->positions[i].name);
-            between = ", ";
-        }
-    if (*between == ',')
-        dt_text_printf(p->text, " on %s%s%s\n", context ? s->mesh[DT_ROLE_CONTEXT] : "", context && tensor ? ", " : "",
-                       tensor ? s->mesh[DT_ROLE_TENSOR] : "");
-    for (uint32_t i = 0; context && i < s->n_keys; i++)
-        dt_text_printf(p->text, "  shard %s on %s (ring = true)\n", s->keys[i].name, s->mesh[DT_ROLE_CONTEXT]);
+    for (int which = 0; which < 3; which++) {
+        const bool first = which < 2, second = which != 1;
+        const int64_t n = (first ? p->layout->size[DT_ROLE_CONTEXT] : 1) * (second ? p->layout->size[DT_ROLE_TENSOR] : 1);
+        const char *between = "  shard ";
+        for (uint32_t i = 0; i < s->n_positions; i++)
+            if (is_cut(p, s->positions[i].name, DT_ROLE_CONTEXT) == first &&
+                is_cut(p, s->positions[i].name, DT_ROLE_TENSOR) == second && divides(&s->positions[i], n)) {
+                dt_text_printf(p->text, "%s%s", between, s->positions[i].name);
+                between = ", ";
+            }
+        if (*between == ',')
+            dt_text_printf(p->text, " on %s%s%s\n", first ? s->mesh[DT_ROLE_CONTEXT] : "", first && second ? ", " : "",
+                           second ? s->mesh[DT_ROLE_TENSOR] : "");
+    }
+    for (uint32_t i = 0; i < s->n_keys; i++)
+        if (is_cut(p, s->keys[i].name, DT_ROLE_CONTEXT))
+            dt_text_printf(p->text, "  shard %s on %s (ring = true)\n", s->keys[i].name, s->mesh[DT_ROLE_CONTEXT]);
 }
 
 static void print_samples(const Printer *p)
 {
     const DtSpace *s = p->space;
-    const bool data = is_cut(p, DT_ROLE_DATA), expert = is_cut(p, DT_ROLE_EXPERT);
+    const bool data = is_cut(p, s->samples.name, DT_ROLE_DATA), expert = is_cut(p, s->samples.name, DT_ROLE_EXPERT);
     if (data || expert)
         dt_text_printf(p->text, "  shard %s on %s%s%s\n", s->samples.name, data ? s->mesh[DT_ROLE_DATA] : "",
                        data && expert ? ", " : "", expert ? s->mesh[DT_ROLE_EXPERT] : "");
 }
 
-static const char *const schedule_names[DT_SEARCH_SCHEDULES] = {"1f1b", "interleaved_1f1b", "zb_h1"};
+static const char *const schedule_names[DT_SEARCH_SCHEDULES] = {"1f1b", "interleaved_1f1b", "zb_h1", NULL};
 
 static void print_pipeline(const Printer *p)
 {
@@ -171,26 +186,44 @@ void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_t
     dt_text_add(ret_text, "}\n");
 }
 
+static const char *and(DtArena *arena, const char *list, const char *part)
+{
+    return dt_arena_printf(arena, "%s%s%s", list, *list ? ", " : "", part);
+}
+
 const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *layout)
 {
     const char *text = "", *remat = space->remats[layout->remat].lines;
     for (int r = 0; r < DT_ROLES; r++)
         if (layout->size[r] > 1)
-            text = dt_arena_printf(arena, "%s%s%s %lld", text, *text ? ", " : "", space->mesh[r],
-                                   (long long)layout->size[r]);
+            text = and(arena, text, dt_arena_printf(arena, "%s %lld", space->mesh[r], (long long)layout->size[r]));
+    if (!*text)
+        text = "one rank";
     if (layout->size[DT_ROLE_PIPE] > 1)
-        text = dt_arena_printf(arena, "%s, %s", text,
-                               space->pipeline ? space->pipeline->schedule : schedule_names[layout->schedule]);
+        text = and(arena, text, space->pipeline ? space->pipeline->schedule : schedule_names[layout->schedule]);
     if (layout->chunks > 1)
         text = dt_arena_printf(arena, "%s of %lld chunks", text, (long long)layout->chunks);
     if (layout->micro > 1)
-        text = dt_arena_printf(arena, "%s%s%lld micro-batches of %lld", text, *text ? ", " : "",
-                               (long long)layout->micro, (long long)dt_layout_local(space, layout));
+        text = and(arena, text, dt_arena_printf(arena, "%lld micro-batches of %lld", (long long)layout->micro,
+                                                (long long)dt_layout_local(space, layout)));
     if (layout->zero)
-        text = dt_arena_printf(arena, "%s, zero %d", text, layout->zero);
-    if (*remat)
-        text = dt_arena_printf(arena, "%s, %.*s", text, (int)strcspn(remat, "\n"), remat);
+        text = and(arena, text, dt_arena_printf(arena, "zero %d", layout->zero));
+    while (*remat) { /* lines, each behind blanks */
+        remat += strspn(remat, " \n");
+        const size_t n = strcspn(remat, "\n");
+        text = and(arena, text, dt_arena_strndup(arena, remat, n));
+        remat += n;
+    }
     return text;
+}
+
+bool dt_layout_same(const DtLayout *a, const DtLayout *b)
+{
+    bool same = a->micro == b->micro && a->chunks == b->chunks && a->schedule == b->schedule && a->zero == b->zero &&
+                a->remat == b->remat;
+    for (int r = 0; r < DT_ROLES; r++)
+        same = same && a->size[r] == b->size[r];
+    return same;
 }
 
 /* ---- all of them ---- */
@@ -217,7 +250,7 @@ static bool is_open(const Lister *x, DtRole role, int64_t n)
 
 static void add(Lister *x)
 {
-    if (x->layouts->n < MOST_LAYOUTS)
+    if (x->layouts->n < DT_LAYOUTS_MOST)
         DT_PUSH(x->arena, *x->layouts, x->at);
 }
 
@@ -242,7 +275,8 @@ static void list_schedules(Lister *x)
     x->at.chunks = 1;
     if (stages > 1 && s->pipeline) {
         x->at.chunks = s->pipeline->chunks;
-        for (int i = 0; i < DT_SEARCH_SCHEDULES; i++)
+        x->at.schedule = DT_SEARCH_OTHER;
+        for (int i = 0; i < DT_SEARCH_OTHER; i++)
             if (!strcmp(s->pipeline->schedule, schedule_names[i]))
                 x->at.schedule = (DtSearchSchedule)i;
         list_zero(x);
@@ -276,7 +310,8 @@ static void list_replicas(Lister *x, int64_t local)
         x->at.size[DT_ROLE_PIPE] = stages;
         x->at.size[DT_ROLE_DATA] = data;
         x->at.micro = samples / data / local;
-        if (s->micro ? s->micro == x->at.micro : (local & (local - 1)) == 0 || x->at.micro == 1)
+        const bool is_power = (local & (local - 1)) == 0 && local <= MOST_LOCAL;
+        if (s->micro ? s->micro == x->at.micro : is_power || x->at.micro == 1)
             list_schedules(x);
     }
 }
@@ -285,15 +320,15 @@ static void list_replicas(Lister *x, int64_t local)
 static void list_local(Lister *x)
 {
     const int64_t samples = x->space->samples.extent / x->at.size[DT_ROLE_EXPERT];
-    for (int64_t local = 1; local <= samples && local <= MOST_LOCAL; local++)
-        for (x->at.remat = 0; x->at.remat < x->space->n_remats; x->at.remat++)
+    for (int64_t local = 1; local <= samples; local++)
+        for (x->at.remat = 0; samples % local == 0 && x->at.remat < x->space->n_remats; x->at.remat++)
             list_replicas(x, local);
 }
 
 /* Some axis of parameters can be cut so often, and all that must be can. */
 static bool can_split(const DtSpace *s, int64_t n)
 {
-    bool some = n == 1 || s->has_shard[DT_ROLE_TENSOR];
+    bool some = n == 1 || is_kept(s, NULL, DT_ROLE_TENSOR);
     for (uint32_t i = 0; i < s->n_split; i++)
         some = some || divides(&s->split[i], n);
     return some;
@@ -301,14 +336,14 @@ static bool can_split(const DtSpace *s, int64_t n)
 
 static bool can_cut_positions(const DtSpace *s, int64_t n)
 {
-    return n == 1 || s->has_shard[DT_ROLE_CONTEXT] ||
+    return n == 1 || is_kept(s, NULL, DT_ROLE_CONTEXT) ||
            (s->n_positions == 1 && s->n_keys == 1 && divides(&s->positions[0], n) &&
-            s->positions[0].extent >= 1024 * n);
+            (s->has_mesh || s->positions[0].extent >= 1024 * n)); /* fewer are not worth a ring */
 }
 
 static bool can_cut_experts(const DtSpace *s, int64_t n)
 {
-    return n == 1 || s->has_shard[DT_ROLE_EXPERT] ||
+    return n == 1 || is_kept(s, NULL, DT_ROLE_EXPERT) ||
            (s->experts.name && divides(&s->experts, n) && s->samples.extent % n == 0);
 }
 

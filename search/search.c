@@ -8,6 +8,7 @@
 enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
 static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
 static const double FASTER = 0.99;    /* what needs more memory is told if it takes this or less */
+static const double UNSURE = 1.5;     /* what is estimated to need so much of the memory that there is might fit after all */
 static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
 static const double MOSTLY = 0.9;     /* of the products that are said to be computed again are so at least */
@@ -41,7 +42,6 @@ static double cost_of(const Searcher *x, double seconds, double bytes)
 {
     return x->space->wants_memory ? bytes : seconds;
 }
-
 
 /* ---- classes ---- */
 
@@ -118,12 +118,41 @@ static const char *make_card(Searcher *x, Class class, DtCard *card)
         const char *not = x->host->card(x->host->context, &members[i], card);
         x->search->n_cards++;
         if (!not) {
-            x->no_micro = x->no_micro || (i == 2 && members[i].micro == 1);
+            x->no_micro = x->no_micro || (i > 0 && members[i].micro == 1);
             return NULL;
         }
         why = why ? why : not;
     }
     return why;
+}
+
+/* How much of the program a rank has of what a class without any splits has for one sample. */
+static double share_of(const Searcher *x, const DtLayout *l)
+{
+    return (double)dt_layout_local(x->space, l) / (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]);
+}
+
+/* Layouts of a class that is not looked at may still be good: what they take is bounded by a card of another class, of
+ * which theirs has a share of the work or more: splits never make less work of it, tiles and waves of larger
+ * micro-batches leave a little less idle. */
+static void leave_out(Searcher *x, Class class)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < class.n; i++)
+        some = some || is_open(x, &class.at[i]);
+    if (some && !x->plain)
+        x->search->bound = 0; /* nothing is known of them */
+    if (!some || !x->plain)
+        return;
+    const double by = LARGER * share_of(x, class.at) / share_of(x, x->of);
+    DtCard less = *x->plain;
+    less.front.work *= by;
+    less.back.work *= by;
+    for (uint32_t i = 0; i < x->space->n_loops; i++)
+        less.loops[i].work *= by;
+    for (uint32_t i = 0; i < class.n; i++)
+        if (may_fit(x, &class.at[i]))
+            x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &class.at[i], &less).bound);
 }
 
 /* NULL: there is no card of it. */
@@ -132,6 +161,8 @@ static const DtCard *look_at(Searcher *x, Class class)
     bool some = false;
     for (uint32_t i = 0; i < class.n; i++)
         some = some || is_open(x, &class.at[i]);
+    if (some && x->search->n_cards >= MOST_CARDS)
+        leave_out(x, class);
     if (!some || x->search->n_cards >= MOST_CARDS)
         return NULL;
     DtCard *card = DT_NEW(x->arena, DtCard);
@@ -147,30 +178,6 @@ static const DtCard *look_at(Searcher *x, Class class)
 }
 
 /* ---- which classes are worth a card ---- */
-
-/* How much of the program a rank has of what a class without any splits has for one sample. */
-static double share_of(const Searcher *x, const DtLayout *l)
-{
-    return (double)dt_layout_local(x->space, l) / (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]);
-}
-
-/* Layouts of a class that is not looked at may still be good: what they take is bounded by a card of another class, of
- * which theirs has a share of the work or more: splits never make less work of it, tiles and waves of larger
- * micro-batches leave a little less idle. */
-static void leave_out(Searcher *x, Class class)
-{
-    if (!x->plain)
-        return;
-    const double by = LARGER * share_of(x, class.at) / share_of(x, x->of);
-    DtCard less = *x->plain;
-    less.front.work *= by;
-    less.back.work *= by;
-    for (uint32_t i = 0; i < x->space->n_loops; i++)
-        less.loops[i].work *= by;
-    for (uint32_t i = 0; i < class.n; i++)
-        if (may_fit(x, &class.at[i]))
-            x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &class.at[i], &less).bound);
-}
 
 /* Least estimate of the class if computing again costs nothing but most of the products. */
 static double hope_of(const Searcher *x, Class class)
@@ -228,9 +235,7 @@ static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
                 classes[n_classes++] = (Class){&at[from], end + 1 - from};
                 from = end + 1;
             }
-        if (in_context && local > 1)
-            continue; /* the same work is that of fewer ranks with more samples */
-        if (!gains) {
+        if (!gains || (in_context && local > 1)) { /* the same work is that of fewer ranks with more samples */
             for (uint32_t k = 0; k < n_classes; k++)
                 leave_out(x, classes[k]);
             continue;
@@ -274,9 +279,11 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
         if (last && steps[2] < MOST_STEPS)
             best[2][steps[2]++] = x->best;
         if (expert && steps[1] < MOST_STEPS)
-            best[1][steps[1]++] = x->best, steps[2] = 0;
+            best[1][steps[1]++] = x->best;
+        steps[2] = expert ? 0 : steps[2];
         if (context && steps[0] < MOST_STEPS)
-            best[0][steps[0]++] = x->best, steps[1] = 0;
+            best[0][steps[0]++] = x->best;
+        steps[1] = context ? 0 : steps[1];
         bool useless = false;
         for (int k = 0; k < 3; k++)
             useless = useless || is_useless(best[k], steps[k]);
@@ -306,7 +313,7 @@ static int by_cost(const void *a, const void *b, void *context)
 }
 
 /* How much there is to a layout: mesh axes, a pipeline, levels of zero, what is computed again. */
-static int lines_of(const DtLayout *l)
+static int complexity_of(const DtLayout *l)
 {
     int n = l->zero + (l->remat ? 2 : 0) + (l->micro > 1) + (l->chunks > 1);
     for (int r = 0; r < DT_ROLES; r++)
@@ -325,7 +332,7 @@ static void choose(Searcher *x)
     for (uint32_t i = 0; i < s->trials.n; i++) {
         const DtTrial *t = &s->trials.at[i];
         if (!t->why && cost_of_trial(x, t) <= least * ALIKE &&
-            (s->best.seconds == 0 || lines_of(&t->layout) < lines_of(&s->best.layout)))
+            (s->best.seconds == 0 || complexity_of(&t->layout) < complexity_of(&s->best.layout)))
             s->best = *t;
     }
 }
@@ -394,6 +401,9 @@ static void try_candidates(Searcher *x)
         if (!c->tried && (x->space->memory == 0 || bytes <= x->space->memory))
             x->search->bound = fmin(x->search->bound, c->estimate.bound);
     }
+    for (uint32_t i = 0; i < x->larger.n; i++)
+        if (x->larger.at[i].estimate.bytes <= UNSURE * x->space->memory)
+            x->search->bound = fmin(x->search->bound, x->larger.at[i].estimate.bound);
 }
 
 /* What more memory would bring. */
@@ -426,6 +436,8 @@ void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *mode
             x.corrections[i][z] = (Correction){.seconds = 1, .bytes = 1 / ROOM};
     dt_layout_list(arena, space, &all);
     ret_search->n_layouts = all.n;
+    if (all.n == DT_LAYOUTS_MOST)
+        ret_search->bound = 0; /* there are more */
     look_at_all(&x, &all);
     try_candidates(&x);
     find_larger(&x);

@@ -28,7 +28,7 @@ typedef enum DtRole {
 
 /* ---- what there is to choose (space.c) ---- */
 
-enum { DT_SPACE_AXES = 24, DT_SPACE_LOOPS = 8, DT_SPACE_REMATS = 12 };
+enum { DT_SPACE_AXES = 24, DT_SPACE_LOOPS = 8, DT_SPACE_REMATS = 12, DT_SPACE_SHARDS = 64 };
 
 typedef struct DtSpaceAxis { const char *name; int64_t extent; } DtSpaceAxis;
 typedef struct DtSpaceLoop {
@@ -36,6 +36,8 @@ typedef struct DtSpaceLoop {
     int64_t count;
     double carried;        /* bytes of all samples that go from one iteration to the next */
 } DtSpaceLoop;
+
+typedef struct DtSpaceShard { const char *axis; DtRole role; } DtSpaceShard;
 
 /* again: share of the products of forward passes that is computed again, of those that calls with names do. */
 typedef struct DtSpaceRemat { const char *lines; double again; } DtSpaceRemat; /* lines "": none */
@@ -60,8 +62,9 @@ typedef struct DtSpace {
     const char *pipeline_line, *zero_line;   /* NULL: there is none */
     const DtPipeline *pipeline;
     bool has_mesh, has_remat;
-    bool has_shard[DT_ROLES];
+    bool in_mesh[DT_ROLES];
     int64_t size[DT_ROLES];                  /* if has_mesh */
+    DtSpaceShard shards[DT_SPACE_SHARDS]; uint32_t n_shards; /* what lines for all places split over what */
     int64_t micro;                           /* 0: there is no such line */
     int zero;                                /* level, if there is zero_line */
 } DtSpace;
@@ -78,6 +81,7 @@ typedef enum DtSearchSchedule {
     DT_SEARCH_1F1B,
     DT_SEARCH_INTERLEAVED,
     DT_SEARCH_ZB_H1,
+    DT_SEARCH_OTHER, /* a line of the block names it */
     DT_SEARCH_SCHEDULES
 } DtSearchSchedule;
 
@@ -99,14 +103,16 @@ void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_t
 /* The same in one line: "pipe 4, data 2, tensor 8, 32 micro-batches, 1f1b, zero 1". */
 const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *layout);
 
+bool dt_layout_same(const DtLayout *a, const DtLayout *b);
 /* Whether two layouts have one card: the same work on each rank of a replica. */
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b);
 /* The member of the class that is compiled for its card: no pipeline, nothing split by `zero`, and one replica that
  * goes through all samples in micro-batches (alone), or as many replicas and micro-batches as the layout has. */
 DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool alone);
 
+enum { DT_LAYOUTS_MOST = 1 << 20 };
 typedef DT_VEC(DtLayout) DtLayouts;
-/* All of a space, those of one class one behind the other. */
+/* All of a space, those of one class one behind the other; of more than DT_LAYOUTS_MOST the first. */
 void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts);
 
 /* ---- cards ---- */
@@ -143,12 +149,12 @@ DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtL
 
 /* ---- the search (search.c) ---- */
 
-/* A layout that was compiled. */
+/* A layout that was to be compiled as it is. */
 typedef struct DtTrial {
     DtLayout layout;
     DtEstimate estimate;
     double seconds, low, high, bytes; /* as simulated, as laid out; seconds 0: there is no such plan */
-    const char *why;                  /* then: why there is none */
+    const char *why;                  /* NULL, or why it will not do: it does not compile, does not fit */
 } DtTrial;
 
 /* What compiles. Both return NULL, or why there is no such plan. */
@@ -160,9 +166,10 @@ typedef struct DtSearchHost {
 
 typedef struct DtSearch {
     DtTrial best;             /* seconds 0: none fits */
-    DT_VEC(DtTrial) trials;   /* all that were compiled, the best first */
-    uint32_t n_layouts, n_cards, n_fit; /* that there are; compiled for cards; that fit as estimated */
-    double bound;             /* least bound of those that fit and were not simulated; INFINITY: all were */
+    DT_VEC(DtTrial) trials;   /* in the order of their cost, whether they fit or not */
+    uint32_t n_layouts, n_cards, n_fit; /* that there are; compilations for cards; that may fit as estimated */
+    double bound;             /* least bound of those that may fit and were not simulated; INFINITY: there are none; 0:
+                               * of some nothing is known */
     DtEstimate smallest; DtLayout smallest_layout; /* with least memory */
     DtEstimate larger; DtLayout larger_layout; /* that would be faster and needs least memory more; seconds 0: none */
     const char *why;          /* of the first card that there is none of; NULL: there were all */

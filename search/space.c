@@ -26,7 +26,7 @@ typedef struct Finder {
     DtDiags *diags;
     const DtProgram *program;
     DtSpace *space;
-    Names kept, summed, batch, matrix; /* axes: of inputs and what loops hand on; of products with parameters */
+    Names kept, batch, matrix; /* axes: of inputs and what loops hand on; of products with parameters */
     const DtFunc *bodies[DT_SPACE_LOOPS];
 } Finder;
 
@@ -121,7 +121,7 @@ static void look_at_product(Finder *f, const DtOp *op, uint32_t operand)
     for (uint32_t i = 0; i < type->rank; i++) {
         const char *axis = type->axes[i].name;
         if (dt_op_has_axis(op, axis))
-            add(&f->summed, axis), add(&f->matrix, axis);
+            add(&f->matrix, axis);
         else
             add(dt_type_find(other, axis) >= 0 ? &f->batch : &f->matrix, axis);
     }
@@ -397,15 +397,21 @@ static bool read_mesh(Finder *f)
     DtSpace *s = f->space;
     s->has_mesh = p->mesh.n > 0;
     for (uint32_t m = 0; m < p->mesh.n; m++) {
-        const DtRole role = role_of(f, p->mesh.axes[m].name);
-        if (role == DT_ROLES || s->size[role]) {
+        const char *name = p->mesh.axes[m].name;
+        const DtRole role = role_of(f, name);
+        if (role == DT_ROLES) {
             DtDiag *d = dt_diag_report(f->diags, E0513, p->mesh_span,
-                                       role == DT_ROLES ? "`auto` cannot tell what mesh axis `%s` is for"
-                                                        : "`auto` knows one mesh axis of a sort, and `%s` is a second",
-                                       p->mesh.axes[m].name);
+                                       "`auto` cannot tell what mesh axis `%s` is for", name);
             dt_diag_help(d, "name it pipe, data, context, expert or tensor, or split something over it");
             return false;
         }
+        if (s->in_mesh[role]) {
+            DtDiag *d = dt_diag_report(f->diags, E0513, p->mesh_span, "mesh axes `%s` and `%s` are of one sort, %s",
+                                       s->mesh[role], name, role_names[role][0]);
+            dt_diag_note(d, "`auto` gives each sort one axis; what a line splits over an axis says its sort");
+            return false;
+        }
+        s->in_mesh[role] = true;
         s->size[role] = p->mesh.axes[m].size;
         s->mesh[role] = p->mesh.axes[m].name;
     }
@@ -428,9 +434,11 @@ static void read_lines(Finder *f, DtSpaceSource *text_of, void *context)
     s->kept = "";
     for (uint32_t i = 0; i < p->shards.n; i++) {
         const DtShard *shard = &p->shards.at[i];
-        for (uint32_t m = 0; m < shard->n_mesh; m++)
+        for (uint32_t m = 0; m < shard->n_mesh && shard->n_place == 0; m++)
             for (int r = 0; r < DT_ROLES; r++)
-                s->has_shard[r] = s->has_shard[r] || shard->mesh[m] == s->mesh[r];
+                for (uint32_t a = 0; a < shard->n_axes; a++)
+                    if (shard->mesh[m] == s->mesh[r] && s->n_shards < DT_SPACE_SHARDS)
+                        s->shards[s->n_shards++] = (DtSpaceShard){shard->axes[a], (DtRole)r};
         if (last.file != shard->span.file || last.lo != shard->span.lo) /* a line may be several records */
             s->kept = with(f->arena, s->kept, text_of(context, shard->span));
         last = shard->span;
@@ -473,7 +481,8 @@ bool dt_space_find(DtArena *arena, DtDiags *diags, const DtProgram *program, DtS
     const DtParallelConfig *p = program->parallel;
     const DtClusterConfig *cluster = program->cluster;
     DtSpace *s = ret_space;
-    *s = (DtSpace){.name = p->name, .cluster = p->cluster, .devices = cluster ? cluster->nodes * cluster->gpus : 1,
+    *s = (DtSpace){.name = p->name, .cluster = cluster ? cluster->name : p->cluster,
+                   .devices = cluster ? cluster->nodes * cluster->gpus : 1,
                    .node = cluster ? cluster->gpus : 1};
     Finder f = {.arena = arena, .diags = diags, .program = program, .space = s};
     if (!program->train || !program->train->readers.n) {

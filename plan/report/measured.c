@@ -12,17 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 8, MOST_RANKS = 4096 };
+enum { SHOWN = 8 };
 
 typedef DT_VEC(double) Times;
+
+/* Of a process: entries of a step, which follow one another. */
+typedef struct Step {
+    json_int_t process, number;
+    double begin, end, seconds; /* seconds: of its entries */
+    bool kept;                  /* its instructions are in the trace, too */
+} Step;
+
+/* When instructions of a process begin, as far as they are in the trace. */
+typedef struct Process {
+    json_int_t number;
+    double begin, end;
+} Process;
 
 typedef struct Reader {
     DtArena *arena;
     const DtPlan *plan;
+    const json_t *events;
+    DT_VEC(Step) steps;
+    DT_VEC(Process) processes;
     Times *insts;   /* by instruction */
-    Times steps;    /* of all ranks; those of step 0 in first */
-    Times first;
-    json_int_t ranks[MOST_RANKS]; uint32_t n_ranks; /* processes of the trace that had a step */
     bool other;     /* an instruction that the plan has not */
 } Reader;
 
@@ -40,34 +53,121 @@ static double median(Times *times)
     return times->at[times->n / 2];
 }
 
-static void add_rank(Reader *r, json_int_t process)
+/* ---- events ---- */
+
+typedef struct Event {
+    const char *name;
+    json_int_t process, inst; /* inst: -1: it is an entry */
+    double begin, seconds;
+} Event;
+
+/* False: it is no slice of time. */
+static bool read_event(const Reader *r, size_t at, Event *ret)
 {
-    for (uint32_t i = 0; i < r->n_ranks; i++)
-        if (r->ranks[i] == process)
-            return;
-    if (r->n_ranks < MOST_RANKS)
-        r->ranks[r->n_ranks++] = process;
+    const json_t *event = json_array_get(r->events, at);
+    const json_t *inst = json_object_get(json_object_get(event, "args"), "inst");
+    ret->name = json_string_value(json_object_get(event, "name"));
+    ret->process = json_integer_value(json_object_get(event, "pid"));
+    ret->inst = json_is_integer(inst) ? json_integer_value(inst) : -1;
+    ret->begin = json_number_value(json_object_get(event, "ts")) * 1e-6;
+    ret->seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
+    return ret->name && json_is_number(json_object_get(event, "dur")) && ret->seconds >= 0 && isfinite(ret->seconds) &&
+           isfinite(ret->begin);
 }
 
-/* An entry's event is named "step 3"; its update is a part of the step for this. */
-static void read_event(Reader *r, const json_t *event)
+/* "step 3", "update 3", of one of several losses "step@near 3". */
+static bool is_entry(const char *name, json_int_t *ret_number)
 {
-    const char *name = json_string_value(json_object_get(event, "name"));
-    const json_t *inst = json_object_get(json_object_get(event, "args"), "inst");
-    const double seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
-    if (!name || !(seconds >= 0) || !isfinite(seconds))
+    const size_t n = !strncmp(name, "step", 4) ? 4 : !strncmp(name, "update", 6) ? 6 : 0;
+    const char *blank = strrchr(name, ' ');
+    if (!n || !blank || (name[n] != ' ' && name[n] != '@'))
+        return false;
+    *ret_number = atoll(blank + 1);
+    return true;
+}
+
+static void add_entry(Reader *r, const Event *e, json_int_t number)
+{
+    uint32_t i = r->steps.n;
+    while (i > 0 && (r->steps.at[i - 1].process != e->process || r->steps.at[i - 1].number != number))
+        i--;
+    if (i == 0) {
+        DT_PUSH(r->arena, r->steps, ((Step){e->process, number, e->begin, e->begin + e->seconds, e->seconds, false}));
         return;
-    if (json_is_integer(inst)) {
-        const json_int_t at = json_integer_value(inst);
-        r->other = r->other || at < 0 || at >= r->plan->n_insts;
-        if (at >= 0 && at < r->plan->n_insts)
-            DT_PUSH(r->arena, r->insts[at], seconds);
-    } else if (!strncmp(name, "step ", 5)) {
-        add_rank(r, json_integer_value(json_object_get(event, "pid")));
-        if (strcmp(name, "step 0"))
-            DT_PUSH(r->arena, r->steps, seconds);
+    }
+    Step *step = &r->steps.at[i - 1];
+    step->begin = fmin(step->begin, e->begin);
+    step->end = fmax(step->end, e->begin + e->seconds);
+    step->seconds += e->seconds;
+}
+
+static void add_process(Reader *r, const Event *e)
+{
+    uint32_t i = 0;
+    while (i < r->processes.n && r->processes.at[i].number != e->process)
+        i++;
+    if (i == r->processes.n)
+        DT_PUSH(r->arena, r->processes, ((Process){e->process, e->begin, e->begin + e->seconds}));
+    r->processes.at[i].begin = fmin(r->processes.at[i].begin, e->begin);
+    r->processes.at[i].end = fmax(r->processes.at[i].end, e->begin + e->seconds);
+}
+
+/* dtrun keeps so many instructions and so many entries: steps of which it has both are kept. The first instruction
+ * begins a little behind its step: of the first step there is, that is so, too, unless earlier ones are gone. */
+static void keep_steps(Reader *r)
+{
+    for (uint32_t i = 0; i < r->steps.n; i++)
+        for (uint32_t k = 0; k < r->processes.n; k++) {
+            Step *step = &r->steps.at[i];
+            const Process *p = &r->processes.at[k];
+            if (p->number == step->process)
+                step->kept = (step->begin >= p->begin || step->number == 0) && step->end > p->begin && step->begin < p->end;
+        }
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const Step *x = a, *y = b;
+    return x->process != y->process ? (x->process < y->process ? -1 : 1)
+           : x->begin < y->begin    ? -1
+                                    : x->begin > y->begin;
+}
+
+/* The step of the event's process that it begins in; NULL: that is not there, or not kept. */
+static const Step *step_of(const Reader *r, const Event *e)
+{
+    uint32_t lo = 0, hi = r->steps.n;
+    while (lo < hi) {
+        const uint32_t at = (lo + hi) / 2;
+        const Step *s = &r->steps.at[at];
+        if (s->process < e->process || (s->process == e->process && s->begin <= e->begin))
+            lo = at + 1;
         else
-            DT_PUSH(r->arena, r->first, seconds);
+            hi = at;
+    }
+    const Step *s = lo > 0 ? &r->steps.at[lo - 1] : NULL;
+    return s && s->kept && s->process == e->process && e->begin <= s->end ? s : NULL;
+}
+
+static void read_events(Reader *r)
+{
+    Event e;
+    json_int_t number;
+    for (size_t i = 0; i < json_array_size(r->events); i++)
+        if (read_event(r, i, &e)) {
+            if (e.inst >= 0)
+                add_process(r, &e);
+            else if (is_entry(e.name, &number))
+                add_entry(r, &e, number);
+        }
+    keep_steps(r);
+    qsort(r->steps.at, r->steps.n, sizeof *r->steps.at, by_begin);
+    for (size_t i = 0; i < json_array_size(r->events); i++) {
+        if (!read_event(r, i, &e) || e.inst < 0)
+            continue;
+        r->other = r->other || e.inst >= r->plan->n_insts;
+        if (e.inst < r->plan->n_insts && step_of(r, &e))
+            DT_PUSH(r->arena, r->insts[e.inst], e.seconds);
     }
 }
 
@@ -75,23 +175,31 @@ DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan, 
 {
     json_error_t error;
     json_t *trace = json_load_file(path, 0, &error);
-    const json_t *events = json_is_array(trace) ? trace : json_object_get(trace, "traceEvents");
-    Reader r = {.arena = arena, .plan = plan, .insts = DT_NEW_ARRAY(arena, Times, plan->n_insts + 1)};
+    Reader r = {.arena = arena, .plan = plan, .insts = DT_NEW_ARRAY(arena, Times, plan->n_insts + 1),
+                .events = json_is_array(trace) ? trace : json_object_get(trace, "traceEvents")};
+    DtMeasured *m = ret_measured;
+    Times all = {0}, later = {0};
+    *m = (DtMeasured){.insts = DT_NEW_ARRAY(arena, DtMeasuredInst, plan->n_insts + 1)};
     if (!trace)
         return dt_status_fail(DT_EXIT_IO, "cannot read the trace %.200s: %.200s", path, error.text);
-    for (size_t i = 0; i < json_array_size(events); i++)
-        read_event(&r, json_array_get(events, i));
+    read_events(&r);
     json_decref(trace);
-    const uint32_t n = r.steps.n + r.first.n;
-    if (!n || r.other)
+    for (uint32_t i = 0; i < r.steps.n; i++) {
+        const Step *step = &r.steps.at[i];
+        if (!step->kept)
+            continue;
+        DT_PUSH(arena, all, step->seconds);
+        if (step->number > 0)
+            DT_PUSH(arena, later, step->seconds);
+    }
+    if (!all.n || r.other)
         return dt_status_fail(DT_EXIT_IO,
                               "%.200s is not a trace of this plan's steps: dtrun PLAN --trace FILE makes one", path);
-    DtMeasured *m = ret_measured;
-    *m = (DtMeasured){.n_ranks = r.n_ranks, .n_steps = n / r.n_ranks,
-                      .insts = DT_NEW_ARRAY(arena, DtMeasuredInst, plan->n_insts + 1)};
-    m->step = r.steps.n ? median(&r.steps) : median(&r.first);
+    m->n_ranks = r.processes.n;
+    m->n_steps = all.n / r.processes.n;
+    m->step = later.n ? median(&later) : median(&all);
     for (uint32_t i = 0; i < plan->n_insts; i++)
-        m->insts[i] = (DtMeasuredInst){.seconds = median(&r.insts[i]), .runs = (double)r.insts[i].n / (double)n};
+        m->insts[i] = (DtMeasuredInst){.runs = (double)r.insts[i].n / (double)all.n, .seconds = median(&r.insts[i])};
     return (DtStatus){.code = DT_EXIT_OK};
 }
 

@@ -14,7 +14,7 @@ typedef struct DtMeasuredInst {
 
 typedef struct DtMeasured {
     DtMeasuredInst *insts; /* by instruction of the plan */
-    uint32_t n_steps, n_ranks;
+    uint32_t n_steps, n_ranks; /* of which all is in the trace */
     double step;           /* seconds: the median over steps, but for the first if there are others */
 } DtMeasured;
 

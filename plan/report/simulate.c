@@ -216,7 +216,7 @@ static void find_band(const Sim *sim, DtSimulation *ret)
         ret->cost[k] *= others;
     ret->cost[DT_COST_KIND_FIXED] += ret->fixed;
     const double band = dt_cost_band(sim->model, ret->cost);
-    ret->low = ret->seconds * (1 - band);
+    ret->low = band < 1 ? ret->seconds * (1 - band) : 0;
     ret->high = ret->seconds * (1 + band);
 }
 

@@ -86,7 +86,7 @@ exits 4; says "error[E0701]: no layout fits"; says "that one: "
 compile --parallel unclear
 exits 3; says "error[E0513]"; says 'what mesh axis `left` is for'
 compile --parallel twice
-exits 3; says "error[E0513]"; says "is a second"
+exits 3; says "error[E0513]"; says "are of one sort"
 compile --parallel many --add "auto (gpus = (16, 2))"
 exits 3; says "error[E0452]"; says "(least, most)"
 compile --parallel between

@@ -224,10 +224,9 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
         }
         if (!b->host->constant(b->host->context, item, &number))
             return;
-        int64_t last = ret_pipeline->n_cuts ? ret_pipeline->cuts[ret_pipeline->n_cuts - 1] : 0;
+        int64_t last = ret_pipeline->n_cuts ? ret_pipeline->cuts[ret_pipeline->n_cuts - 1] : -1;
         if (!number.is_integer || number.whole <= last) {
-            dt_diag_report(b->host->diags, E0606, item->span,
-                           "cuts are increasing numbers of iterations, each at least 1");
+            dt_diag_report(b->host->diags, E0606, item->span, "cuts are increasing numbers of iterations");
             return;
         }
         ret_pipeline->cuts[ret_pipeline->n_cuts++] = number.whole;

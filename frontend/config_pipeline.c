@@ -176,31 +176,32 @@ static void check_cuts(const Check *c, int64_t pieces, int64_t total)
         dt_diag_report(c->host->diags, E0606, line->span, "%lld pieces need %lld cut%s, not %u",
                        (long long)pieces, (long long)pieces - 1, pieces == 2 ? "" : "s", n);
     for (uint32_t i = 0; i < line->n_cuts; i++)
-        if (line->cuts[i] >= total) {
-            dt_diag_report(c->host->diags, E0606, line->span,
-                           "a cut after %lld iterations leaves nothing behind it: there are %lld",
+        if (line->cuts[i] > total) {
+            dt_diag_report(c->host->diags, E0606, line->span, "a cut after %lld iterations: there are %lld",
                            (long long)line->cuts[i], (long long)total);
             return;
         }
 }
 
+/* What stands before, between and behind the loops may be pieces of their own, if it is anything: the stage pass knows
+ * (stage_cut.c). Here what is too many in any case is refused. */
 static void check_pieces(const Check *c, int64_t stages, int64_t total)
 {
     const DtPipeline *line = c->line;
-    int64_t pieces = stages * line->chunks;
-    if (line->n_named_cuts == 0 && pieces > total) {
-        DtDiag *d = dt_diag_report(c->host->diags, E0605, line->span,
-                                   "%lld iterations cannot be cut into %lld pieces",
-                                   (long long)total, (long long)pieces);
-        dt_diag_note(d, "%lld ranks with %lld chunk%s each", (long long)stages,
-                     (long long)line->chunks, line->chunks == 1 ? "" : "s");
-        if (total >= stages && line->chunks > 1)
-            dt_diag_help(d, "the largest `chunks` that works is %lld", (long long)(total / stages));
-        else
-            dt_diag_help(d, "at most %lld stages", (long long)total);
+    const int64_t pieces = stages * line->chunks, parts = total + line->n_loops + 1;
+    if (line->n_named_cuts > 0 || pieces <= parts) {
+        check_cuts(c, pieces, total);
         return;
     }
-    check_cuts(c, pieces, total);
+    DtDiag *d = dt_diag_report(c->host->diags, E0605, line->span,
+                               "%lld iterations and what stands around them cannot be cut into %lld pieces",
+                               (long long)total, (long long)pieces);
+    dt_diag_note(d, "%lld ranks with %lld chunk%s each; what precedes the first loop and what follows the last one may "
+                 "be pieces of their own", (long long)stages, (long long)line->chunks, line->chunks == 1 ? "" : "s");
+    if (total / stages > 1)
+        dt_diag_help(d, "with an iteration in each piece, the largest `chunks` is %lld", (long long)(total / stages));
+    else
+        dt_diag_help(d, "with an iteration in each piece, at most %lld stages", (long long)(total / line->chunks));
 }
 
 /* ---- the line ---- */

@@ -129,6 +129,11 @@ typedef struct DtOpHome {
     uint32_t piece; /* F, B */
 } DtOpHome;
 
+/* Whether pieces that read an op's results make them again each, and from what. */
+typedef enum DtAgain { DT_AGAIN_NO, DT_AGAIN_FREE, DT_AGAIN_PARAM } DtAgain;
+/* of_value: of the op's operands, by id. */
+DtAgain dt_stage_again(const DtOp *op, const uint8_t *of_value);
+
 /* Of an expanded function. */
 typedef struct DtAssigned {
     DT_VEC(DtOpHome) ops;   /* per op of the function */

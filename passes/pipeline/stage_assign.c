@@ -25,7 +25,7 @@ typedef struct Assigner {
     DtAssigned *to;
     uint32_t words; /* of a set of pieces */
     const bool *forward;
-    uint8_t *again;        /* per op: Again */
+    uint8_t *again, *value_again; /* per op, and per value: DtAgain */
     uint64_t *value_homes; /* per value: the pieces whose forward part has it */
     uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
     uint8_t *known;        /* per op: Known */
@@ -34,12 +34,6 @@ typedef struct Assigner {
 } Assigner;
 
 typedef enum Known { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES } Known; /* whether it depends on no cotangent */
-
-typedef enum Again {
-    AGAIN_NO,
-    AGAIN_FREE,
-    AGAIN_PARAM
-} Again; /* whether it is made again, and from what */
 
 static DtArena *arena_of(const Assigner *a) { return a->s->arena; }
 static DtOp *op_at(const Assigner *a, uint32_t i) { return a->e->func->ops.at[i]; }
@@ -64,21 +58,21 @@ static bool is_cheap(const DtOp *op)
     return kind == DT_CLASS_MAP || kind == DT_CLASS_AXIS;
 }
 
-static Again again_of(const Assigner *a, const DtOp *op)
+DtAgain dt_stage_again(const DtOp *op, const uint8_t *of_value)
 {
     if (op->kind == DT_OP_PARAM)
-        return AGAIN_PARAM;
+        return DT_AGAIN_PARAM;
     if (dt_op_info[op->kind].op_class == DT_CLASS_SOURCE)
-        return AGAIN_FREE;
-    Again all = op->n_in > 0 ? (Again)a->again[number_of(a, op->in[0])] : AGAIN_NO;
+        return DT_AGAIN_FREE;
+    const DtAgain all = op->n_in > 0 ? (DtAgain)of_value[op->in[0]->id] : DT_AGAIN_NO;
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (a->again[number_of(a, op->in[i])] != all)
-            return AGAIN_NO;
-    if (all == AGAIN_FREE)
-        return is_cheap(op) ? all : AGAIN_NO;
+        if (of_value[op->in[i]->id] != all)
+            return DT_AGAIN_NO;
+    if (all == DT_AGAIN_FREE)
+        return is_cheap(op) ? all : DT_AGAIN_NO;
     const bool of_param = op->kind == DT_OP_CAST || dt_op_info[op->kind].data == DT_DATA_VIEW ||
                           dt_op_info[op->kind].op_class == DT_CLASS_COMM;
-    return of_param && op->n_in == 1 ? all : AGAIN_NO;
+    return of_param && op->n_in == 1 ? all : DT_AGAIN_NO;
 }
 
 /* ---- sets of pieces ---- */
@@ -109,9 +103,9 @@ static void read_forward(const Assigner *a, const DtOp *op, uint32_t piece)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
         const uint8_t again = a->again[number_of(a, op->in[i])];
-        if (again == AGAIN_NO)
+        if (again == DT_AGAIN_NO)
             add_home(a, a->value_homes, op->in[i]->id, piece);
-        else if (again == AGAIN_PARAM)
+        else if (again == DT_AGAIN_PARAM)
             add_home(a, a->store_homes, param_of(op->in[i])->index, piece);
     }
 }
@@ -126,9 +120,9 @@ static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
         for (uint32_t i = 0; i < op->n_in; i++) {
             const uint32_t of = number_of(a, op->in[i]);
             int64_t home = -1;
-            if (a->again[of] == AGAIN_PARAM)
+            if (a->again[of] == DT_AGAIN_PARAM)
                 home = largest(a, a->store_homes, param_of(op->in[i])->index, piece);
-            else if (a->again[of] == AGAIN_NO && a->forward[of])
+            else if (a->again[of] == DT_AGAIN_NO && a->forward[of])
                 home = largest(a, a->value_homes, op->in[i]->id, piece);
             if (home >= 0 && home < piece) {
                 piece = (uint32_t)home;
@@ -153,7 +147,7 @@ static uint32_t lowest_cotangent(const Assigner *a, const DtOp *op)
 static bool is_known(Assigner *a, uint32_t i)
 {
     const DtOp *op = op_at(a, i);
-    if (a->again[i] != AGAIN_NO || a->forward[i])
+    if (a->again[i] != DT_AGAIN_NO || a->forward[i])
         return true;
     if (a->known[i] == KNOWN_NOT_ASKED) {
         bool known = !a->e->fixed.at[i];
@@ -167,7 +161,7 @@ static bool is_known(Assigner *a, uint32_t i)
 /* The op, and what it depends on. */
 static void make_early(Assigner *a, uint32_t i)
 {
-    if (a->again[i] != AGAIN_NO || a->forward[i] || a->early[i])
+    if (a->again[i] != DT_AGAIN_NO || a->forward[i] || a->early[i])
         return;
     a->early[i] = a->begin_again = true;
     for (uint32_t k = 0; k < op_at(a, i)->n_in; k++)
@@ -206,13 +200,15 @@ static bool assign_op(Assigner *a, uint32_t i, bool live)
     const DtOp *op = op_at(a, i);
     const uint32_t place = a->e->place.at[i];
     DtOpHome home = {live ? DT_HOME_ANY : DT_HOME_NONE, place};
-    a->again[i] = (uint8_t)again_of(a, op);
-    if (live && a->again[i] == AGAIN_NO && (a->forward[i] || a->early[i])) {
+    a->again[i] = (uint8_t)dt_stage_again(op, a->value_again);
+    for (uint32_t k = 0; k < op->n_out; k++)
+        a->value_again[op->out[k]->id] = a->again[i];
+    if (live && a->again[i] == DT_AGAIN_NO && (a->forward[i] || a->early[i])) {
         home = (DtOpHome){DT_HOME_F, a->early[i] ? early_piece(a, op) : place};
         read_forward(a, op, home.piece);
         for (uint32_t k = 0; k < op->n_out; k++)
             add_home(a, a->value_homes, op->out[k]->id, home.piece);
-    } else if (live && a->again[i] == AGAIN_NO) {
+    } else if (live && a->again[i] == DT_AGAIN_NO) {
         const uint32_t lowest = lowest_cotangent(a, op);
         home = (DtOpHome){DT_HOME_B, a->e->fixed.at[i] ? place : pull_down(a, op, lowest)};
         if (home.piece > lowest && !reads_early(a, op, home.piece)) {
@@ -434,6 +430,7 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
     a.forward = dt_stage_ancestors(s->arena, func, forward);
     const bool *live = dt_stage_ancestors(s->arena, func, all);
     a.again = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
+    a.value_again = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
     a.value_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)func->n_values * a.words + 1);
     a.store_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)s->module->stores.n * a.words + 1);
     a.known = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);

@@ -131,6 +131,16 @@ static void add_loop(DtStager *s, const DtOp *op)
     DT_PUSH(s->arena, s->loops, loop);
 }
 
+/* What an op between loops costs its piece: nothing if whoever reads it makes it again. again: per value, of the ops
+ * before it; gets this one's. */
+static double cost_between(const DtStager *s, const DtOp *op, uint8_t *again)
+{
+    const DtAgain own = dt_stage_again(op, again);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        again[op->out[i]->id] = (uint8_t)own;
+    return own == DT_AGAIN_NO ? cost_of(s->module, op) : 0;
+}
+
 /* The chain of the entry, and the loops; what lies outside of them is an item only if it costs
  * something. */
 static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_items)
@@ -138,13 +148,16 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
     const DtFunc *func = entry->func;
     const bool *forward =
         dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
+    uint8_t *again = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
     double between = 0;
     for (uint32_t i = 0; i < func->ops.n && !s->failed; i++) {
         const DtOp *op = func->ops.at[i];
+        const bool named = is_named(s, op);
+        const double cost = named ? 0 : cost_between(s, op, again);
         if (!forward[i])
             continue;
-        if (!is_named(s, op)) {
-            between += cost_of(s->module, op);
+        if (!named) {
+            between += cost;
             continue;
         }
         if (between > 0)
@@ -202,17 +215,24 @@ static void balance(const ItemList *items, uint32_t n_pieces, uint32_t *ret_firs
     fill(items, n_pieces, hi, ret_first);
 }
 
-/* cuts = (3, 6): before each so many iterations, counted through all loops. */
-static void cut_at(const DtStager *s, const ItemList *items, uint32_t *ret_first)
+/* cuts = (3, 6): before each so many iterations, counted through all loops. False after a diagnostic: nothing stands
+ * before the loops, or behind them, that a cut there could part from them. */
+static bool cut_at(DtStager *s, const ItemList *items, uint32_t *ret_first)
 {
     int64_t iterations = 0;
     uint32_t piece = 0;
-    ret_first[0] = 0;
     for (uint32_t i = 0; i < items->n && piece < s->line->n_cuts; i++) {
-        iterations += items->at[i].loop >= 0;
-        if (items->at[i].loop >= 0 && iterations == s->line->cuts[piece])
+        const bool is_iteration = items->at[i].loop >= 0;
+        if (is_iteration && i > 0 && iterations == 0 && s->line->cuts[piece] == 0)
+            ret_first[++piece] = i;
+        iterations += is_iteration;
+        if (is_iteration && i + 1 < items->n && piece < s->line->n_cuts && iterations == s->line->cuts[piece])
             ret_first[++piece] = i + 1;
     }
+    if (piece < s->line->n_cuts)
+        dt_stage_refuse(s, E0606, s->line->span, "a cut after %lld iterations leaves nothing %s it",
+                        (long long)s->line->cuts[piece], s->line->cuts[piece] == 0 ? "before" : "behind");
+    return piece == s->line->n_cuts;
 }
 
 static void set_pieces(DtStager *s, const ItemList *items, const uint32_t *first)
@@ -249,10 +269,10 @@ static bool has_room(DtStager *s, const ItemList *items)
                         "%u parts of the program cannot be cut into %u pieces", items->n, n);
     dt_diag_note(diag, "pieces are cut between the iterations of the named loops and at their "
                        "ends; none may be empty");
-    if (items->n >= p)
+    if (items->n / p > 1)
         dt_diag_help(diag, "the largest `chunks` that works is %u", items->n / p);
     else
-        dt_diag_help(diag, "at most %u stages", items->n);
+        dt_diag_help(diag, "at most %u stages", items->n / (n / p));
     return false;
 }
 
@@ -269,9 +289,9 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry)
     s->segment_piece = DT_NEW_ARRAY(s->arena, uint32_t, s->loops.n + 1);
     if (s->failed || !has_room(s, &items))
         return false;
-    if (s->line->n_cuts)
-        cut_at(s, &items, first);
-    else
+    if (s->line->n_cuts && !cut_at(s, &items, first))
+        return false;
+    if (!s->line->n_cuts)
         balance(&items, n, first);
     set_pieces(s, &items, first);
     return true;

@@ -91,10 +91,13 @@ run mini/train.dsl --time-passes; exits 0; says 'parse, check, lower'; says 'ms'
 run program.dsl --check --parallel two; exits 0
 run program.dsl --check --parallel none; exits 0
 # a layout that is named is the only one that must fit
-run program.dsl --check -D layers=1; exits 3; says 'error[E0605]'
-run program.dsl --check -D layers=1 --parallel two; exits 0
-run program.dsl --check -D layers=1 --parallel none; exits 0
-run program.dsl --check -D layers=1 --parallel staged; exits 3; says 'error[E0605]'
+sed 's/on pair { mesh pipe = 2; pipeline h on pipe;/on four { mesh pipe = 4; pipeline h on pipe;/' program.dsl >many.dsl
+echo 'cluster four { gpus = 4; gpu = "cpu" }' >>many.dsl
+run many.dsl --check -D layers=1; exits 3; says 'error[E0605]'
+run many.dsl --check -D layers=1 --parallel two; exits 0
+run many.dsl --check -D layers=1 --parallel none; exits 0
+run many.dsl --check -D layers=1 --parallel staged; exits 3; says 'error[E0605]'
+run program.dsl --check -D layers=1 --parallel staged; exits 0
 run program.dsl --check --parallel twoo; exits 3; says 'E0003'; says 'did you mean `two`?'
 run program.dsl --check --cluster pear; exits 3; says 'E0003'; says 'did you mean `pair`?'
 run program.dsl --check --train big; exits 3; says 'E0003'

@@ -26,7 +26,7 @@ static void configure(Staged *p)
     DtPipeline line = {.on = dt_intern("pipe"), .schedule = l->schedule, .chunks = l->chunks};
     line.n_loops = words(p->arena, l->loops, line.loops);
     while (line.n_cuts < 4 && l->cuts[line.n_cuts]) {
-        line.cuts[line.n_cuts] = l->cuts[line.n_cuts];
+        line.cuts[line.n_cuts] = l->cuts[line.n_cuts] < 0 ? 0 : l->cuts[line.n_cuts];
         line.n_cuts++;
     }
     for (; line.n_named_cuts < 4 && l->named[line.n_named_cuts]; line.n_named_cuts++)

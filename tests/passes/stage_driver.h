@@ -17,7 +17,7 @@ typedef struct Layout {
     const char *schedule;
     uint32_t stages, chunks;
     int64_t micro;
-    int64_t cuts[4];
+    int64_t cuts[4]; /* -1: before the first iteration */
     const char *named[4];
     bool kernels; /* calls of attend stay */
 } Layout;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define GPT2 "examples/gpt2.dsl", "batch=2 seq=3 vocab=7 layers=8 embed=4 heads=2", 7, "h"
+#define GPT2_10 "examples/gpt2.dsl", "batch=2 seq=3 vocab=7 layers=10 embed=4 heads=2", 7, "h"
 #define T5             \
     "examples/t5.dsl", \
         "batch=2 src=3 tgt=3 vocab=9 enc=6 dec=6 embed=4 heads=2 head=2 ffn=3 buckets=4", 9, "e d"
@@ -40,6 +41,10 @@ static const struct {
     {{GPT2, "interleaved_1f1b", 4, 2, 4, {0}, {0}, false}, true},
     {{GPT2, "zb_v", 4, 2, 8, {0}, {0}, false}, true},
     {{GPT2, "dualpipe_v", 4, 2, 8, {0}, {0}, false}, true},
+    {{GPT2, "1f1b", 10, 1, 12, {0}, {0}, false}, true}, /* the embedding alone, the head alone */
+    {{GPT2, "zb_h1", 10, 1, 12, {0}, {0}, true}, true},
+    {{GPT2_10, "interleaved_1f1b", 6, 2, 12, {0}, {0}, false}, true},
+    {{GPT2_10, "zb_v", 6, 2, 12, {0}, {0}, false}, true},
     {{GPT2, "1f1b", 2, 1, 5, {0}, {0}, false}, false},
     {{T5, "1f1b", 8, 1, 8, {0}, {0}, false}, true},
     {{T5, "zb_h1", 8, 1, 8, {0}, {0}, true}, true},

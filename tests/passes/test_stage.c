@@ -19,6 +19,10 @@
     "examples/t5.dsl", \
         "batch=2 src=3 tgt=3 vocab=9 enc=3 dec=3 embed=4 heads=2 head=2 ffn=3 buckets=4", 9, "e d"
 
+#define GPT2_FEW "examples/gpt2.dsl", "batch=2 seq=3 vocab=7 layers=2 embed=4 heads=2", 7, "h"
+#define T5_FEW         \
+    "examples/t5.dsl", \
+        "batch=2 src=3 tgt=3 vocab=9 enc=1 dec=2 embed=4 heads=2 head=2 ffn=3 buckets=4", 9, "e d"
 #define MOE                                                                                     \
     "examples/moe.dsl",                                                                         \
         "batch=2 seq=4 vocab=9 layers=4 pool=2 experts=4 embed=4 kv=1 group=2 head=2 ffn=3", 9, \
@@ -70,6 +74,18 @@ static const Layout layouts[] = {
     {STATES, "1f1b", 4, 1, 4, {0}, {0}, false},
     {STATES, "zb_v", 2, 2, 4, {0}, {0}, false},
     {STATES, "interleaved_1f1b", 2, 2, 3, {1, 2, 3}, {0}, false},
+    /* pieces without iterations: the embedding, the head, what lies between two loops */
+    {GPT2_FEW, "1f1b", 4, 1, 5, {0}, {0}, false},
+    {GPT2_FEW, "zb_h1", 4, 1, 8, {0}, {0}, true},
+    {GPT2_FEW, "zb_v", 2, 2, 4, {0}, {0}, false},
+    {GPT2_FEW, "dualpipe_v", 2, 2, 5, {0}, {0}, false},
+    {GPT2_FEW, "interleaved_1f1b", 2, 2, 4, {-1, 1, 2}, {0}, true},
+    {GPT2, "interleaved_1f1b", 2, 3, 4, {0}, {0}, false},
+    {GPT2, "gpipe", 3, 1, 3, {-1, 2}, {0}, false},
+    {GPT2, "1f1b", 3, 1, 3, {2, 4}, {0}, false},
+    {T5_FEW, "zb_h1", 5, 1, 5, {0}, {0}, false},
+    {T5_FEW, "interleaved_1f1b", 3, 2, 6, {0}, {0}, false},
+    {STATES, "interleaved_1f1b", 2, 3, 4, {0}, {0}, false},
 };
 
 Test(stage, equals_the_program_in_one_piece, .timeout = 300)
@@ -134,6 +150,18 @@ Test(stage, cuts_as_asked)
     stage_free(p);
 }
 
+Test(stage, cuts_before_the_first_iteration)
+{
+    const Layout layout = {GPT2, "1f1b", 4, 1, 2, {-1, 3, 4}, {0}, false};
+    Staged *p = stage_program(&layout);
+    cr_assert(p->cut);
+    expect_range(p, "h.mlp.up.w", 0, 0, 0);
+    expect_range(p, "h.mlp.up.w", 1, 0, 3);
+    expect_range(p, "h.mlp.up.w", 2, 3, 1);
+    expect_range(p, "h.mlp.up.w", 3, 0, 0);
+    stage_free(p);
+}
+
 /* Iterations that cost alike are shared out evenly; a head that costs as much as they do has a
  * stage of its own. */
 Test(stage, cuts_by_cost)
@@ -172,12 +200,30 @@ Test(stage, cuts_by_cost)
     stage_free(p);
 }
 
-Test(stage, refusals)
+static void expect_refused(const Layout *layout, const char *message)
 {
-    const Layout order = {VGG, "1f1b", 3, 1, 2, {0}, {"f1", "t.0"}, false};
-    Staged *p = stage_program(&order);
+    Staged *p = stage_program(layout);
+    char *out = diags_text(p->diags);
     cr_expect_null(p->cut);
     cr_expect_eq(dt_diag_errors(p->diags), 1);
+    cr_expect(strstr(out, message), "%s", out);
+    free(out);
+    stage_free(p);
+}
+
+/* Nothing precedes this loop but a mask, which all pieces make for themselves. */
+#define BARE "tests/passes/programs/bare_loop.dsl", "", 3, "h"
+
+Test(stage, refusals)
+{
+    expect_refused(&(Layout){VGG, "1f1b", 3, 1, 2, {0}, {"f1", "t.0"}, false}, "not an instance behind the cuts");
+    expect_refused(&(Layout){BARE, "1f1b", 5, 1, 2, {0}, {0}, false}, "4 parts of the program cannot be cut into 5");
+    expect_refused(&(Layout){BARE, "1f1b", 3, 1, 2, {-1, 2}, {0}, false},
+                   "a cut after 0 iterations leaves nothing before");
+    const Layout fits = {BARE, "1f1b", 4, 1, 3, {0}, {0}, false};
+    Staged *p = stage_program(&fits);
+    cr_assert(p->cut);
+    stage_compare(p);
     stage_free(p);
 }
 

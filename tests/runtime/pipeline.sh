@@ -26,6 +26,23 @@ parallel d2p2 on here4 {
 }
 parallel p2t2 on here4 { mesh pipe = 2, tensor = 2; shard heads, ffn on tensor; pipeline h on pipe; micro batch = 2 }
 parallel m1 on here2 { mesh pipe = 2; pipeline h on pipe }
+# The embedding, which is also the head, and the head as pieces of their own.
+cluster here3 { gpus = 3; gpu = "cpu" }
+cluster here6 { gpus = 6; gpu = "cpu" }
+parallel apart on here3 { mesh pipe = 3; pipeline h on pipe (cuts = (0, 4)); micro batch = 4 }
+parallel apart6 on here6 { mesh pipe = 6; pipeline h on pipe (schedule = zb_h1); micro batch = 8 }
+parallel apart_i on here2 {
+  mesh pipe = 2; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 3); micro batch = 4; remat h
+}
+parallel apart_v on here3 { mesh pipe = 3; pipeline h on pipe (schedule = zb_v); micro batch = 8 }
+parallel apart_z on here6 {
+  mesh pipe = 3, data = 2; shard batch on data; pipeline h on pipe (schedule = dualpipe_v); micro batch = 4
+  zero 3 on data; remat h
+}
+parallel apart_t on here4 {
+  mesh pipe = 2, tensor = 2; shard heads, ffn, vocab on tensor
+  pipeline h on pipe (schedule = interleaved_1f1b, chunks = 3); micro batch = 4; zero 1 on tensor
+}
 END
 
 numbers() { sed -n 's/.*"event":"\(step\|eval\)".*"loss":\([^,]*\),.*/\2/p' "$1"; }
@@ -40,7 +57,7 @@ plan none
 run none.plan -q --steps 20 --set eval.every=10 --log none.jsonl --save whole; exits 0
 numbers none.jsonl >none.losses; norms none.jsonl >none.norms
 holds test "$(wc -l <none.losses)" -eq 22
-for layout in gpipe p2 p4 inter zb_h1 zb_v dual p2d2 d2p2 p2t2 m1; do
+for layout in gpipe p2 p4 inter zb_h1 zb_v dual p2d2 d2p2 p2t2 m1 apart apart6 apart_i apart_v apart_z apart_t; do
     plan $layout
     run $layout.plan -q --steps 20 --set eval.every=10 --log $layout.jsonl; exits 0
     numbers $layout.jsonl >$layout.losses; norms $layout.jsonl >$layout.norms
@@ -69,7 +86,7 @@ run p4.plan -q --steps 20 --save stages; exits 0
 names whole/$last >a.txt; names stages/$last >b.txt
 holds test -s a.txt; holds cmp a.txt b.txt
 run p4.plan -q --steps 10 --save half; exits 0
-for layout in none p4 inter p2d2; do
+for layout in none p4 inter p2d2 apart_v; do
     cp -r half "half.$layout"
     run $layout.plan -q --resume "half.$layout" --steps 20 --set eval.every=10 --log on.jsonl; exits 0
     numbers on.jsonl >on.losses
@@ -86,7 +103,7 @@ alike tail.losses on.losses 1e-5 11
 run none.plan --resume whole --eval; exits 0; cp out a.txt
 run p4.plan --resume whole --eval; exits 0; holds cmp out a.txt
 run none.plan --resume whole --generate '12 sq' --tokens 20 --temperature 0; exits 0; cp out a.txt
-for layout in p4 inter p2d2; do
+for layout in p4 inter p2d2 apart apart_v; do
     run $layout.plan --resume whole --generate '12 sq' --tokens 20 --temperature 0; exits 0; holds cmp out a.txt
 done
 
@@ -210,6 +227,14 @@ for layout in far farzb far2; do
     bytes=$(wc -c <$layout.plan)
     if [ "$bytes" -lt 2000000 ]; then pass; else fail "the plan has $bytes bytes"; fi
 done
+
+# ---- 22 layers, the embedding and the head: 24 pieces, one of each ----
+cat >>small.dsl <<'END'
+parallel each on here8 { mesh pipe = 8; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 3); micro batch = 8 }
+END
+what='dtc --parallel each'
+"$dtc" small.dsl --parallel each -D layers=22 --no-kernels -o each.plan >out 2>err || fail 'cannot compile'
+holds test "$("$dtc" dump each.plan | grep -c '^ENTR.*name="grad\.f')" -eq 24
 
 echo "pipeline: $passed passed, $failed failed"
 [ $failed -eq 0 ]

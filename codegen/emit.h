@@ -240,7 +240,7 @@ void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const
 void dt_inst_zero(DtEmit *e, const DtPlace *place);
 uint32_t dt_inst_group(DtEmit *e, uint16_t mesh);            /* the plan's group for a set of mesh axes */
 /* Of some stages of the pipeline, whose mesh axis is in mesh; 0: of all. */
-uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
+uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages);
 
 /* scope.c */
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */

@@ -342,7 +342,7 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 {
     DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
     bool in_place = dt_place_same(to, from);
-    uint32_t ranks = dt_inst_stage_group(e, mesh, op ? op->stages : 0);
+    uint32_t ranks = dt_inst_stage_group(e, mesh, op ? op->stages : NULL);
     dt_inst_add(e, DT_INST_ALL_REDUCE, ranks, in_place ? 1 : 2, args, op);
     set_inst(e, args[0].bytes / (int64_t)dt_dtype_size(to->view.dtype), to->view.dtype, reduce, 0);
     if (op)

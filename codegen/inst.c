@@ -36,23 +36,23 @@ void dt_inst_zero(DtEmit *e, const DtPlace *place)
     e->items.at[e->items.n - 1].inst.count = arg.bytes;
 }
 
-uint32_t dt_inst_group(DtEmit *e, uint16_t mesh) { return dt_inst_stage_group(e, mesh, 0); }
+uint32_t dt_inst_group(DtEmit *e, uint16_t mesh) { return dt_inst_stage_group(e, mesh, NULL); }
 
-uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
+uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages)
 {
     const DtMesh *m = &e->module->mesh;
     uint32_t first = dt_emit_first_device(m);
     const DtPipelineSchedule *pipeline = e->module->pipeline;
-    if (pipeline && stages == UINT64_MAX >> (64 - pipeline->n_stages))
-        stages = 0; /* all of them */
-    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .queue = 1, .stages = stages};
+    if (pipeline && dt_stages_count(stages) == pipeline->n_stages)
+        stages = NULL; /* all of them */
+    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .queue = 1};
+    group.stages = stages ? dt_write_str(e->plan, stages) : 0;
     for (uint32_t i = first; i < m->n; i++)
         if (mesh >> i & 1)
-            group.size *= pipeline && i == pipeline->mesh && stages
-                              ? (uint32_t)__builtin_popcountll(stages)
-                              : (uint32_t)m->axes[i].size;
+            group.size *= pipeline && i == pipeline->mesh && stages ? dt_stages_count(stages)
+                                                                    : (uint32_t)m->axes[i].size;
     for (uint32_t i = 0; i < e->plan->groups.n; i++)
-        if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == stages)
+        if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == group.stages)
             return i;
     for (uint32_t i = 0; i < e->plan->groups.n; i++) { /* a queue for each set of mesh axes */
         const DtPlanGroup *other = &e->plan->groups.at[i];

@@ -214,7 +214,7 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
         bool full = ret_pipeline->n_cuts == DT_COUNT(ret_pipeline->cuts) ||
                     ret_pipeline->n_named_cuts == DT_COUNT(ret_pipeline->named_cuts);
         if (full) {
-            dt_diag_report(b->host->diags, E0606, item->span, "a pipeline has at most 64 cuts");
+            dt_diag_report(b->host->diags, E0606, item->span, "a pipeline has at most %d cuts", DT_STAGES_MOST);
             return;
         }
         if (item->kind == DT_EXPR_STRING && item->string_len) {

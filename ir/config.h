@@ -4,6 +4,7 @@
 #ifndef DT_IR_CONFIG_H
 #define DT_IR_CONFIG_H
 
+#include "base/stages.h"
 #include "ir/ranges.h"
 
 /* ---- train ---- */
@@ -159,8 +160,8 @@ typedef struct DtPipeline {
     const char *on;
     const char *schedule;                     /* "1f1b" by default */
     int64_t chunks;
-    int64_t cuts[64]; uint32_t n_cuts;
-    const char *named_cuts[64]; uint32_t n_named_cuts;
+    int64_t cuts[DT_STAGES_MOST]; uint32_t n_cuts;
+    const char *named_cuts[DT_STAGES_MOST]; uint32_t n_named_cuts;
     DtSpan span;
 } DtPipeline;
 typedef struct DtZero {

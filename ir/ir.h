@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/stages.h"
 #include "base/text.h"
 
 #include <stdbool.h>
@@ -280,7 +281,7 @@ struct DtOp {
     DtFunc *func;           /* call, fused, loop, when */
     DtLoop *loop;
     uint16_t mesh;          /* communication: bits of mesh axes */
-    uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
+    const char *stages;     /* all_reduce over the pipeline's mesh axis: those that add (base/stages.h), else NULL */
     bool starts;            /* communication: goes on beside the ops behind it, until the `done` of its result */
     bool late;              /* such a sum: what micro-batches add up to the entry's result, in the last of them */
     uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */

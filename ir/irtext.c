@@ -259,16 +259,10 @@ static void print_mesh_set(Printer *p, uint16_t bits)
     dt_text_add(p->text, "}");
 }
 
-static void print_stages(Printer *p, uint64_t bits)
+static void print_stages(Printer *p, const char *stages)
 {
-    const char *gap = " stages=(";
-    for (uint32_t i = 0; i < 64; i++) {
-        if (!(bits >> i & 1))
-            continue;
-        dt_text_printf(p->text, "%s%u", gap, i);
-        gap = ", ";
-    }
-    dt_text_add(p->text, bits ? ")" : "");
+    if (stages)
+        dt_text_printf(p->text, " stages=(%s)", stages);
 }
 
 /* The pipeline stage of a store or an entry, or those of its class. */

@@ -148,16 +148,23 @@ static bool parse_relabels(DtIrReader *p, DtOp *op)
     return true;
 }
 
-static bool parse_stages(DtIrReader *p, uint64_t *ret_bits)
+/* (0, 2 to 5) */
+static bool parse_stages(DtIrReader *p, const char **ret_stages)
 {
-    int64_t stage;
+    bool has[DT_STAGES_MOST] = {false};
+    int64_t stage, last;
     if (!dt_irlex_expect(&p->lex, '('))
         return false;
     do {
-        if (!dt_irlex_integer(&p->lex, 0, DT_PIPELINE_STAGES - 1, &stage))
+        if (!dt_irlex_integer(&p->lex, 0, DT_STAGES_MOST - 1, &stage))
             return false;
-        *ret_bits |= (uint64_t)1 << stage;
+        last = stage;
+        if (dt_irlex_take_word(&p->lex, "to") && !dt_irlex_integer(&p->lex, stage, DT_STAGES_MOST - 1, &last))
+            return false;
+        for (; stage <= last; stage++)
+            has[stage] = true;
     } while (dt_irlex_take(&p->lex, ','));
+    *ret_stages = dt_stages_of(has, DT_STAGES_MOST);
     return dt_irlex_expect(&p->lex, ')');
 }
 

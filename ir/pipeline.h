@@ -53,7 +53,7 @@
 
 #include "ir/ir.h"
 
-enum { DT_PIPELINE_STAGES = 64, DT_PIPELINE_MICRO = 1 << 20 }; /* at most */
+enum { DT_PIPELINE_STAGES = DT_STAGES_MOST, DT_PIPELINE_CHUNKS = 64, DT_PIPELINE_MICRO = 1 << 20 }; /* at most */
 
 typedef enum DtActionKind {
     DT_ACTION_F,    /* forward of piece `unit` */

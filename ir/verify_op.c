@@ -95,7 +95,7 @@ static uint32_t present(const DtOp *op)
                         op->func,
                         op->loop,
                         op->mesh,
-                        op->stages != 0,
+                        op->stages,
                         op->gradients,
                         op->ahead != 0,
                         op->of,

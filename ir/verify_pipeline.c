@@ -70,11 +70,8 @@ static bool is_here(const DtStore *store, const DtEntryPoint *entry)
 static void check_across(DtVerify *v, const DtEntryPoint *entry, const DtOp *op)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
-    const uint64_t beyond = pipeline->n_stages < 64 ? op->stages >> pipeline->n_stages : 0;
-    const uint64_t own = entry->stage < 0 || entry->more > 63 - (uint32_t)entry->stage
-                             ? 0
-                             : UINT64_MAX >> (63 - entry->more) << entry->stage;
-    if (op->mesh != 1u << pipeline->mesh || beyond || !own || (op->stages & own) != own)
+    if (op->mesh != 1u << pipeline->mesh || entry->stage < 0 || !dt_stages_is_valid(op->stages, pipeline->n_stages) ||
+        !dt_stages_has_all(op->stages, (uint32_t)entry->stage, entry->more))
         dt_verify_fail(v, op->span,
                        "entry `%s` of stage %d adds up over stages that lack it or do not exist",
                        entry->name, entry->stage);

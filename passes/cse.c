@@ -79,7 +79,7 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
            a->reduce == b->reduce && a->reverse == b->reverse && a->gradients == b->gradients &&
            a->ahead == b->ahead && a->starts == b->starts &&
            a->store == b->store && a->func == b->func && a->mesh == b->mesh &&
-           a->stages == b->stages && (a->kind == DT_OP_CALL || same_text(a->text, b->text));
+           dt_stages_same(a->stages, b->stages) && (a->kind == DT_OP_CALL || same_text(a->text, b->text));
 }
 
 static bool same_op(const DtOp *a, const DtOp *b)

@@ -304,8 +304,8 @@ static bool check_collective(const CheckInst *at)
     if (inst->ref >= plan->n_groups)
         return dt_check_fail(at->check, "INST", at->index, "group %u of %u", inst->ref,
                              plan->n_groups);
-    uint64_t stages = plan->groups[inst->ref].stages;
-    if (stages != 0 && !(stages >> at->stage & 1)) /* then there are at most 64 */
+    const char *stages = dt_plan_str(plan, plan->groups[inst->ref].stages);
+    if (*stages && !dt_stages_has(stages, at->stage))
         return dt_check_fail(at->check, "INST", at->index, "stage %u is not in group %u", at->stage,
                              inst->ref);
     if (inst->count < 0 || inst->count > DT_PLAN_MAX_BYTES)

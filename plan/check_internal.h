@@ -4,6 +4,7 @@
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
+#include "base/stages.h"
 #include "base/status.h"
 #include "plan/plan.h"
 

@@ -68,16 +68,15 @@ static bool check_groups(Check *check)
     for (uint32_t i = 0; i < plan->n_groups; i++) {
         const DtPlanGroup *group = &plan->groups[i];
         uint32_t stages = dt_plan_stages(plan);
-        bool some = group->stages != 0;
+        const char *members = dt_plan_str(plan, group->stages);
+        bool some = *members != 0;
         if (!mask_in_mesh(plan, group->mask) ||
-            (some && (plan->meta->pipeline == 0 || stages > 64 ||
-                      !(group->mask >> (plan->meta->pipeline - 1) & 1) ||
-                      (stages < 64 && group->stages >> stages != 0))))
-            return dt_check_fail(check, "GRUP", i, "axes %x, stages %llx", group->mask,
-                                 (unsigned long long)group->stages);
+            (some && (plan->meta->pipeline == 0 || !(group->mask >> (plan->meta->pipeline - 1) & 1) ||
+                      !dt_stages_is_valid(members, stages))))
+            return dt_check_fail(check, "GRUP", i, "axes %x, stages %.40s", group->mask, members);
         int64_t ranks = ranks_of(plan, group->mask);
         if (some)
-            ranks = ranks / stages * __builtin_popcountll(group->stages);
+            ranks = ranks / stages * dt_stages_count(members);
         if (group->size != ranks)
             return dt_check_fail(check, "GRUP", i, "axes %x do not make %u ranks", group->mask,
                                  group->size);
@@ -334,7 +333,7 @@ static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
 {
     const DtPlan *plan = check->plan;
     const uint32_t stages = dt_plan_stages(plan);
-    if (store->stage < 0 || store->more >= 64 || (uint32_t)store->stage + store->more >= stages)
+    if (store->stage < 0 || store->more >= stages || (uint32_t)store->stage + store->more >= stages)
         return dt_check_fail(check, "STOR", index, "stage %d and %u more of %u", store->stage,
                              store->more, stages);
     if (store->of >= 0 && (plan->stores[store->of].stage != store->stage ||

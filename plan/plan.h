@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 16, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 17, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -80,10 +80,10 @@ typedef struct DtPlanSetting { DtPlanStr name; uint32_t is_whole; double value; 
 /* MESH, slowest link first; rank = row-major over the coordinates. */
 typedef struct DtPlanMeshAxis { DtPlanStr name; uint32_t size; } DtPlanMeshAxis;
 
-/* GRUP: the ranks that differ only in the mesh axes of mask. stages: bits of the stages that belong to it, if
- * mask has the pipeline's axis; 0: all of them. queue: of its collectives; groups of equal masks share one. All else is
- * in queue 0. */
-typedef struct DtPlanGroup { uint32_t mask, size, queue, reserved; uint64_t stages; } DtPlanGroup;
+/* GRUP: the ranks that differ only in the mesh axes of mask. stages: those that belong to it (base/stages.h), if
+ * mask has the pipeline's axis; "": all. queue: of its collectives; groups of equal masks share one. All else is in
+ * queue 0. */
+typedef struct DtPlanGroup { uint32_t mask, size, queue; DtPlanStr stages; } DtPlanGroup;
 
 /* CHAN: values that travel from one stage to another, to the rank whose other coordinates are equal. It holds
  * `slots` messages: `send` waits for a free slot only, `recv` for the oldest message. direct 1: it can do without

@@ -16,6 +16,7 @@
 #include "runtime/blocks.h"
 
 #include "base/page.h"
+#include "base/stages.h"
 #include "runtime/channel.h"
 #include "runtime/comm_sync.h"
 #include "runtime/device.h"
@@ -97,10 +98,10 @@ static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 /* Groups of some stages are numbered as those of all stages would be. */
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
-    uint64_t stages = g < plan->n_groups ? plan->groups[g].stages : 0;
+    uint32_t stages = g < plan->n_groups ? dt_stages_count(dt_plan_str(plan, plan->groups[g].stages)) : 0;
     uint32_t size = group_size(plan, g);
     if (stages)
-        size = size / (uint32_t)__builtin_popcountll(stages) * dt_plan_stages(plan);
+        size = size / stages * dt_plan_stages(plan);
     return dt_sync_area((DtSyncWide)area_bytes(plan, g) * (plan->meta->n_ranks / size));
 }
 

@@ -2,6 +2,8 @@
 /* What a rank is in the mesh: coordinates, groups; and how it fails. */
 #include "runtime/rank.h"
 
+#include "base/stages.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +80,7 @@ DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coo
                           const DtPlanGroup *record)
 {
     DtRankGroup group = {.me = UINT32_MAX};
+    const char *stages = dt_plan_str(plan, record->stages);
     uint32_t mask = record->mask, all = 1, self = 0;
     int64_t at[16];
     for (uint32_t m = 0; m < plan->n_mesh; m++) {
@@ -96,7 +99,7 @@ DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coo
                 at[m] = rest % plan->mesh[m].size;
                 rest /= plan->mesh[m].size;
             }
-        if (record->stages && !(record->stages >> at[plan->meta->pipeline - 1] & 1))
+        if (*stages && !dt_stages_has(stages, (uint32_t)at[plan->meta->pipeline - 1]))
             continue;
         if (member == self)
             group.me = group.size;

@@ -136,7 +136,7 @@ static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
     for (uint32_t i = 0; i < op->n_in; i++)
         write_number(w, op->in[i]);
     write_number(w, op->mesh);
-    write_number(w, op->stages != 0);
+    write_number(w, op->stages != NULL);
     write_text(w, named ? op->text : NULL);
     write_number(w, func != NULL);
     if (func)

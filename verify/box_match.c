@@ -124,7 +124,8 @@ static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 {
     bool same = is(placed->kind, final->kind) && placed->attributes == final->attributes &&
                 placed->text == final->text && placed->path == final->path && placed->store == final->store &&
-                placed->ahead == final->ahead && placed->mesh == final->mesh && placed->stages == final->stages &&
+                placed->ahead == final->ahead && placed->mesh == final->mesh &&
+                dt_stages_same(placed->stages, final->stages) &&
                 placed->reduce == final->reduce && !placed->func == !final->func && placed->n_in == final->n_in &&
                 same_number(placed->number, final->number) && same_loop(placed->loop, final->loop) &&
                 same_names(placed->n_axes, placed->axes, final->n_axes, final->axes) &&

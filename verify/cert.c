@@ -37,7 +37,7 @@ typedef struct Part { /* what one entry adds to a gradient */
 
 typedef struct Sum { /* over stages: number k among those of these stages in entries of this name */
     const char *entry;
-    uint64_t stages;
+    const char *stages;
     uint32_t number;
     CertNode **terms; /* by stage */
     CertNode *all;    /* once all of them are known */
@@ -56,7 +56,7 @@ typedef struct Proof {
     const CertChannel **from;
     DT_VEC(Part) parts;
     DT_VEC(Sum) sums;
-    DT_VEC(uint64_t) across; /* stage sets of the sums met in the entry being evaluated */
+    DT_VEC(const char *) across; /* stage sets of the sums met in the entry being evaluated */
     uint32_t news;           /* terms that became known */
     const char *base;
     DT_VEC(Left) left;
@@ -316,14 +316,15 @@ static uint32_t n_stages(const CertProgram *program)
     return 1;
 }
 
-static Sum *sum_of(Proof *p, uint64_t stages)
+static Sum *sum_of(Proof *p, const char *stages)
 {
     Sum sum = {.entry = p->base, .stages = stages};
     for (uint32_t i = 0; i < p->across.n; i++) /* sums of the same stages correspond in order */
-        sum.number += p->across.at[i] == stages;
+        sum.number += dt_stages_same(p->across.at[i], stages);
     DT_PUSH(p->state.arena, p->across, stages);
     for (uint32_t i = 0; i < p->sums.n; i++)
-        if (p->sums.at[i].entry == sum.entry && p->sums.at[i].stages == stages && p->sums.at[i].number == sum.number)
+        if (p->sums.at[i].entry == sum.entry && p->sums.at[i].number == sum.number &&
+            dt_stages_same(p->sums.at[i].stages, stages))
             return &p->sums.at[i];
     sum.terms = DT_NEW_ARRAY(p->state.arena, CertNode *, n_stages(&p->program));
     DT_PUSH(p->state.arena, p->sums, sum);
@@ -335,9 +336,8 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
 {
     Proof *p = state->data;
     uint32_t stages = n_stages(&p->program), n = 0;
-    CertNode *in[64];
-    if (state->stage < 0 || state->stage >= stages || stages > 64 || !(op->stages >> state->stage & 1) ||
-        (stages < 64 && op->stages >> stages))
+    if (state->stage < 0 || state->stage >= stages || !dt_stages_is_valid(op->stages, stages) ||
+        !dt_stages_has(op->stages, (uint32_t)state->stage))
         return dt_cert_fail(state, op, "a sum over stages on a stage that is not one of them");
     if (!is(op->reduce, "sum") || (x.node && !dt_certpad_is_zero(state, &x)))
         return dt_cert_fail(state, op, "stages add up");
@@ -361,15 +361,15 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
         sum->terms[state->stage] = x.node;
     }
     ret_value->node = sum->all;
-    for (uint32_t s = 0; s < stages && !sum->all; s++) {
-        if (!(op->stages >> s & 1))
-            continue;
-        in[n] = sum->terms[s];
-        if (!in[n++])
+    for (uint32_t s = 0; s < stages && !sum->all; s++)
+        if (!sum->terms[s] && dt_stages_has(op->stages, s))
             return true;
-    }
     if (sum->all)
         return true;
+    CertNode **in = DT_NEW_ARRAY(p->state.arena, CertNode *, stages);
+    for (uint32_t s = 0; s < stages; s++)
+        if (dt_stages_has(op->stages, s))
+            in[n++] = sum->terms[s];
     sum->all = ret_value->node = sum_up(p, dt_certrange_all(state, op->types[0], sum->like.loop), n, in);
     if (sum->total)
         sum->all = ret_value->node = total(state, sum->total - 1, sum->all);

@@ -10,7 +10,7 @@
 #include "base/intern.h"
 
 
-enum { MOST_OPS = 1 << 21 }; /* ops: a text that names each function twice in the next has no end */
+enum { MOST_OPS = 1 << 22 }; /* ops: a text that names each function twice in the next has no end */
 
 static const char part_kind[] = "part", behind_kind[] = "behind", iteration_kind[] = "iteration";
 

@@ -362,10 +362,17 @@ static void loop_of(Reader *r, CertLoop **ret_loop)
         fail(r, "a loop of this size");
 }
 
-static void stage_set(Reader *r, uint64_t *ret_stages)
+/* 0, 2 to 5) */
+static void stage_set(Reader *r, const char **ret_stages)
 {
-    for (; !r->failed && !take(r, ")"); take(r, ","))
-        *ret_stages |= UINT64_C(1) << number_of(r, CERT_STAGES - 1);
+    bool has[CERT_STAGES] = {false};
+    for (; !r->failed && !take(r, ")"); take(r, ",")) {
+        uint32_t stage = number_of(r, CERT_STAGES - 1);
+        const uint32_t last = take(r, "to") ? number_of(r, CERT_STAGES - 1) : stage;
+        while (stage <= last)
+            has[stage++] = true;
+    }
+    *ret_stages = dt_stages_of(has, CERT_STAGES);
 }
 
 static void ranges_of(Reader *r, CertOp *op)

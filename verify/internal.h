@@ -10,6 +10,7 @@
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
+#include "base/stages.h"
 #include "verify/cert.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ enum {
     CERT_MESH = 16,
     CERT_NAMES = 4,
     CERT_PADDED = 8,
-    CERT_STAGES = 64,
+    CERT_STAGES = DT_STAGES_MOST,
     CERT_FUNCS = 256,
     CERT_DEPTH = 1024
 };
@@ -89,7 +90,7 @@ typedef struct CertOp {
     uint32_t n_ranges;
     CertRange *ranges; /* of a slice, pad, window or fold; the first CERT_RANK */
     uint16_t mesh;
-    uint64_t stages;
+    const char *stages;
 } CertOp;
 
 typedef struct CertFunc {

@@ -22,16 +22,15 @@ const char *dt_certplan_reduction(const DtPlanInst *inst)
     return reduces[inst->reduce];
 }
 
-bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages)
+bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, const char *stages)
 {
     const DtPlanGroup *group = &walk->plan->groups[inst->ref];
-    uint32_t n = dt_plan_stages(walk->plan);
-    uint64_t all = n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-    bool some = stages != 0 && stages != all;
-    return (group->mask == mask && group->stages == (some ? stages : 0)) ||
-           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %llx, not %x, %llx",
-                            inst->ref, group->mask, (unsigned long long)group->stages, mask,
-                            (unsigned long long)stages);
+    const char *members = dt_plan_str(walk->plan, group->stages);
+    if (dt_stages_count(stages) == dt_plan_stages(walk->plan))
+        stages = NULL; /* all of them */
+    return (group->mask == mask && dt_stages_same(members, stages)) ||
+           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %.40s, not %x, %.40s", inst->ref, group->mask,
+                            *members ? members : "all", mask, stages ? stages : "all");
 }
 
 /* Where splits of `longer` that `shorter` lacks move a block. */

@@ -493,7 +493,7 @@ bool dt_certplan_landed(PlanWalk *walk);                             /* all that
 bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
                       const PlanPlace *from);
 const char *dt_certplan_reduction(const DtPlanInst *inst); /* "sum" */
-bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages);
+bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, const char *stages);
 
 /* plan_mask.c */
 bool dt_certplan_mask(PlanWalk *walk); /* of the attention that begins */

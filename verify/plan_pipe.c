@@ -85,11 +85,11 @@ void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int 
     DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type, adds}));
 }
 
-static uint32_t *met_of(PlanWalk *walk, uint64_t stages)
+static uint32_t *met_of(PlanWalk *walk, const char *stages)
 {
     struct PlanPipe *pipe = walk->pipe;
     for (uint32_t i = 0; i < pipe->met.n; i++)
-        if (pipe->met.at[i].frame == walk->frame && pipe->met.at[i].stages == stages)
+        if (pipe->met.at[i].frame == walk->frame && dt_stages_same(pipe->met.at[i].stages, stages))
             return &pipe->met.at[i].n;
     DT_PUSH(walk->arena, pipe->met, ((Met){walk->frame, stages, 0}));
     return &pipe->met.at[pipe->met.n - 1].n;
@@ -102,7 +102,7 @@ bool dt_certplan_across(PlanWalk *walk, const CertOp *op)
     if (!pipelined(walk) || !(op->mesh & walk->program->pipe))
         return true;
     for (uint32_t i = 0; i < func->ops.n && func->ops.at[i] != op; i++)
-        number += (func->ops.at[i]->mesh & walk->program->pipe) && func->ops.at[i]->stages == op->stages;
+        number += (func->ops.at[i]->mesh & walk->program->pipe) && dt_stages_same(func->ops.at[i]->stages, op->stages);
     walk->pipe->now->meets = true;
     bool good = is(op->kind, "all_reduce") && walk->frame->kind == PLAN_ENTRY && !walk->pipe->n_shared;
     return (good && number == (*met_of(walk, op->stages))++) ||

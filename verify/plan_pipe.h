@@ -60,7 +60,7 @@ typedef struct Piece {
 
 typedef struct Met { /* of a function: sums over these stages, so far */
     const PlanFrame *frame;
-    uint64_t stages;
+    const char *stages;
     uint32_t n;
 } Met;
 

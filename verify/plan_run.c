@@ -329,14 +329,14 @@ static Outcome run_message(PlanWalk *walk, uint32_t stage, Course *course)
     return outcome;
 }
 
-static bool is_of(uint64_t stages, uint32_t stage) { return !stages || (stage < 64 && stages >> stage & 1); }
+static bool is_of(const char *stages, uint32_t stage) { return !*stages || dt_stages_has(stages, stage); }
 
 /* All stages of the group go on when the last of them comes. */
 static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
 {
     const DtPlan *plan = walk->plan;
     Course *courses = walk->pipe->run->courses;
-    const uint64_t stages = plan->groups[group].stages;
+    const char *stages = dt_plan_str(plan, plan->groups[group].stages);
     for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
         if (s != stage && is_of(stages, s) &&
             !(courses[s].waits && courses[s].now.kind == MEETS && courses[s].now.index == group))
@@ -444,7 +444,7 @@ static bool is_at(const Drain *d, uint32_t stage, uint32_t group)
 /* Whether all stages of the group have come to the sum; then they go on. */
 static bool join(Drain *d, uint32_t stage, uint32_t group)
 {
-    const uint64_t stages = d->walk->plan->groups[group].stages;
+    const char *stages = dt_plan_str(d->walk->plan, d->walk->plan->groups[group].stages);
     const uint32_t n = dt_plan_stages(d->walk->plan);
     for (uint32_t s = 0; s < n; s++)
         if (is_of(stages, s) && !is_at(d, s, group))

@@ -22,7 +22,7 @@ typedef struct DtSlot {
 
 /* An all_reduce over pipeline stages: what each rank gave when it last got there. */
 typedef struct DtAcross {
-    uint64_t stages;
+    const char *stages;
     uint32_t ordinal; /* among those over the same stages, in each of their entries */
     DtTensor **at;
 } DtAcross;

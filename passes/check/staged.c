@@ -78,11 +78,11 @@ static DtAcross *across_of(DtJudge *j, const DtOp *op)
 {
     uint32_t ordinal = 0, at = 0;
     while (at < j->met.n && j->met.at[at] != op)
-        ordinal += j->met.at[at++]->stages == op->stages;
+        ordinal += dt_stages_same(j->met.at[at++]->stages, op->stages);
     if (at == j->met.n)
         DT_PUSH(j->arena, j->met, op);
     for (uint32_t i = 0; i < j->across.n; i++)
-        if (j->across.at[i].stages == op->stages && j->across.at[i].ordinal == ordinal)
+        if (dt_stages_same(j->across.at[i].stages, op->stages) && j->across.at[i].ordinal == ordinal)
             return &j->across.at[i];
     DtAcross across = {op->stages, ordinal, DT_NEW_ARRAY(j->arena, DtTensor *, j->n)};
     DT_PUSH(j->arena, j->across, across);
@@ -99,7 +99,7 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
     *own = *in;
     for (uint32_t stage = 0; stage < pipeline->n_stages; stage++) {
         const DtTensor *term = across->at[dt_ranks_move(j->mesh, rank, pipeline->mesh, stage)];
-        if (!(op->stages >> stage & 1) || !term)
+        if (!dt_stages_has(op->stages, stage) || !term)
             continue;
         if (term->type != in->type)
             dt_judge_problem(j, "stages add up different things%s", dt_judge_line(j, op->span));

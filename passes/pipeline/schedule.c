@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { MAX_CHUNKS = 64, SLOTS = 2, WORTH = 24 };
+enum { SLOTS = 2, WORTH = 24 };
 
 struct DtLister {
     DtArena *arena;
@@ -28,7 +28,7 @@ struct DtLister {
     uint32_t p, v, stage;
     bool there_and_back;
     int64_t m;
-    int64_t next[3][MAX_CHUNKS]; /* micro-batch of the next F, B, W per chunk */
+    int64_t next[3][DT_PIPELINE_CHUNKS]; /* micro-batch of the next F, B, W per chunk */
     DtActions list;
 };
 

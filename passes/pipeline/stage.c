@@ -37,9 +37,9 @@ static bool make_pipeline(DtStager *s)
         return false; /* the frontend has said so */
     pipeline->schedule = s->line->schedule;
     pipeline->mesh = (uint8_t)mesh;
-    if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_STAGES) {
+    if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_CHUNKS) {
         dt_stage_refuse(s, E0605, s->line->span,
-                        "a pipeline has at most %d stages and as many chunks", DT_PIPELINE_STAGES);
+                        "a pipeline has at most %d stages and %d chunks", DT_PIPELINE_STAGES, DT_PIPELINE_CHUNKS);
         return false;
     }
     pipeline->n_stages = (uint32_t)module->mesh.axes[mesh].size;

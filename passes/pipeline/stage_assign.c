@@ -9,7 +9,8 @@
  *  - Cotangents go from the last piece to the first. A backward op could run in the lowest piece of
  *    the cotangents that it reads. It goes further down where that is the home of a forward value
  *    or a parameter that it reads: to where the op is that it differentiates, so that neither has
- *    to travel.
+ *    to travel. What is made of a cotangent alone, for the gradient of one parameter, goes down to where that is read:
+ *    an embedding that is a piece of its own adds up its gradient itself.
  *  - What backward ops of later pieces read, and what depends on no cotangent (a forward value that is made a second
  *    time), is made in F of the pieces that have what it depends on, and travels forwards.
  *  - A parameter's gradient that adds up over several pieces is not brought together: each piece
@@ -30,8 +31,11 @@ typedef struct Assigner {
     uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
     uint8_t *known;        /* per op: Known */
     bool *early;           /* per op: a backward one that is done in F */
+    int32_t *goal;         /* per value: the parameter of whose gradient alone it is part, UNUSED, MORE */
     bool begin_again;      /* more of them were found */
 } Assigner;
+
+enum { UNUSED = -1, MORE = -2 };
 
 typedef enum Known { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES } Known; /* whether it depends on no cotangent */
 
@@ -133,6 +137,29 @@ static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
     return piece;
 }
 
+/* Whether the op makes something of one cotangent, and of nothing else that travels. */
+static bool is_of_cotangent(const Assigner *a, const DtOp *op)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const DtOpHome *home = &a->to->ops.at[number_of(a, op->in[i])];
+        if (home->home == DT_HOME_F)
+            return false;
+        n += home->home == DT_HOME_B;
+    }
+    return n == 1;
+}
+
+/* The piece of a backward op, not above the lowest of the cotangents that it reads. */
+static uint32_t backward_piece(const Assigner *a, const DtOp *op, uint32_t lowest)
+{
+    const uint32_t piece = pull_down(a, op, lowest);
+    const int32_t goal = op->n_out == 1 ? a->goal[op->out[0]->id] : MORE;
+    const int64_t home =
+        goal >= 0 && is_of_cotangent(a, op) ? largest(a, a->store_homes, (uint32_t)goal, piece) : -1;
+    return home >= 0 ? (uint32_t)home : piece;
+}
+
 static uint32_t lowest_cotangent(const Assigner *a, const DtOp *op)
 {
     uint32_t piece = a->s->pipeline->n_pieces - 1;
@@ -210,7 +237,7 @@ static bool assign_op(Assigner *a, uint32_t i, bool live)
             add_home(a, a->value_homes, op->out[k]->id, home.piece);
     } else if (live && a->again[i] == DT_AGAIN_NO) {
         const uint32_t lowest = lowest_cotangent(a, op);
-        home = (DtOpHome){DT_HOME_B, a->e->fixed.at[i] ? place : pull_down(a, op, lowest)};
+        home = (DtOpHome){DT_HOME_B, a->e->fixed.at[i] ? place : backward_piece(a, op, lowest)};
         if (home.piece > lowest && !reads_early(a, op, home.piece)) {
             dt_stage_refuse(a->s, E0592, op->span,
                             "a pipeline whose gradients go forwards (here to piece %u from piece "
@@ -414,6 +441,32 @@ static bool assign_all(Assigner *a, const bool *live)
     return true;
 }
 
+static void add_goal(int32_t *goal, int32_t of)
+{
+    *goal = *goal == UNUSED || of == *goal ? of : of == UNUSED ? *goal : MORE;
+}
+
+static void find_goals(Assigner *a)
+{
+    const DtFunc *func = a->e->func;
+    a->goal = DT_NEW_ARRAY(arena_of(a), int32_t, func->n_values + 1);
+    for (uint32_t i = 0; i < func->n_values; i++)
+        a->goal[i] = UNUSED;
+    for (uint32_t i = 0; i < a->e->results.n; i++) {
+        const DtExpandedResult *result = &a->e->results.at[i];
+        const bool whole = is_gradient(result) && result->range < 0;
+        add_goal(&a->goal[result->value->id], whole ? (int32_t)result->to.store->of->index : MORE);
+    }
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = op_at(a, i);
+        int32_t goal = a->e->fixed.at[i] ? MORE : UNUSED;
+        for (uint32_t k = 0; k < op->n_out; k++)
+            add_goal(&goal, a->goal[op->out[k]->id]);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            add_goal(&a->goal[op->in[k]->id], goal);
+    }
+}
+
 bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
 {
     DtFunc *func = e->func;
@@ -435,6 +488,7 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
     a.store_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)s->module->stores.n * a.words + 1);
     a.known = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
     a.early = DT_NEW_ARRAY(s->arena, bool, func->ops.n + 1);
+    find_goals(&a);
     do
         if (!assign_all(&a, live))
             return false;

@@ -289,13 +289,13 @@ DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run,
 
 /* ---- at the end ---- */
 
-static uint64_t stages_of(const DtStager *s, uint64_t classes)
+static const char *stages_of(const DtStager *s, const char *classes)
 {
-    uint64_t stages = 0;
+    bool has[DT_STAGES_MOST] = {false};
     for (uint32_t i = 0; i < s->pipeline->n_stages; i++)
-        if (classes >> i & 1)
-            stages |= UINT64_MAX >> (63 - s->class_more[i]) << s->class_first[i];
-    return stages;
+        for (uint32_t k = 0; k <= s->class_more[i] && dt_stages_has(classes, i); k++)
+            has[s->class_first[i] + k] = true;
+    return dt_stages_of(has, s->whole->n_stages);
 }
 
 void dt_stage_settle_classes(DtStager *s)
@@ -309,7 +309,9 @@ void dt_stage_settle_classes(DtStager *s)
         DtEntryPoint *entry = &s->entries.at[i];
         entry->more = s->class_more[entry->stage];
         entry->stage = (int32_t)s->class_first[entry->stage];
-        for (uint32_t k = 0; k < entry->func->ops.n; k++)
-            entry->func->ops.at[k]->stages = stages_of(s, entry->func->ops.at[k]->stages);
+        for (uint32_t k = 0; k < entry->func->ops.n; k++) {
+            DtOp *op = entry->func->ops.at[k];
+            op->stages = op->stages ? stages_of(s, op->stages) : NULL;
+        }
     }
 }

@@ -25,7 +25,8 @@ typedef struct Updater {
     const DtFunc *func;
     DT_VEC(const DtValue *) norms; /* square roots of sums of squares */
     int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
-    uint64_t *stages;       /* per parameter or state store that is not cut: where it is */
+    bool **stages;          /* per parameter or state store that is not cut: where it is, by stage */
+    const char **members;   /* the same as a set; NULL: one stage or none */
     bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next value */
     /* of the stage being built */
     uint32_t stage, turn;
@@ -79,10 +80,17 @@ static void find_norms(Updater *u)
     u->sums_of = DT_NEW_ARRAY(u->s->arena, DtValue *, u->norms.n + 1);
 }
 
-/* The sum of the stages' values; gradients: they are such, else numbers that a norm is made of. */
-static DtValue *across(Updater *u, DtValue *value, uint64_t stages, bool gradients)
+/* The set of stages; NULL where there is nobody to add up with. */
+static const char *several(const Updater *u, const bool *stages)
 {
-    if (!(stages & (stages - 1)))
+    const char *set = dt_stages_of(stages, u->s->pipeline->n_stages);
+    return dt_stages_count(set) > 1 ? set : NULL;
+}
+
+/* The sum of the stages' values; gradients: they are such, else numbers that a norm is made of. */
+static DtValue *across(Updater *u, DtValue *value, const char *stages, bool gradients)
+{
+    if (!stages)
         return value; /* one stage */
     DtOp draft = {
         .kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages,
@@ -193,11 +201,11 @@ static void add_totals(Updater *u)
         if (op->kind != DT_OP_PARAM || !is_total(op->store) ||
             u->sums[op->store->of->index] || !u->has_terms[op->store->of->index] ||
             u->s->loop_of[op->store->of->index] >= 0 ||
-            !(u->stages[op->store->of->index] >> u->stage & 1))
+            !u->stages[op->store->of->index][u->stage])
             continue;
         u->range = -1;
         u->sums[op->store->of->index] =
-            across(u, read_store(u, op), u->stages[op->store->of->index], op->store->kind == DT_STORE_GRAD);
+            across(u, read_store(u, op), u->members[op->store->of->index], op->store->kind == DT_STORE_GRAD);
     }
 }
 
@@ -211,8 +219,9 @@ static DtValue *own_part(Updater *u, const DtValue *value)
 {
     const int32_t param = u->owner[value->id];
     DtValue *sum = NULL;
-    if (u->s->loop_of[param] < 0 && (u->stages[param] & (((uint64_t)1 << u->stage) - 1)))
-        return NULL; /* a lower stage has it too */
+    for (uint32_t i = 0; i < u->stage && u->s->loop_of[param] < 0; i++)
+        if (u->stages[param][i])
+            return NULL; /* a lower stage has it too */
     const DtStageCopies *copies = &u->s->copies[param];
     for (uint32_t i = 0; i < copies->n; i++) {
         if (copies->at[i].store->stage != (int32_t)u->stage)
@@ -273,8 +282,8 @@ static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *cop
 
 static void update_stage(Updater *u, uint32_t stage)
 {
-    const uint64_t all =
-        u->s->pipeline->n_stages == 64 ? UINT64_MAX : ((uint64_t)1 << u->s->pipeline->n_stages) - 1;
+    const uint32_t n = u->s->pipeline->n_stages;
+    const char *all = n > 1 ? dt_stages_range(0, n - 1) : NULL;
     DtEntryPoint entry = dt_entry_new(u->entry->kind, NULL, u->entry->part, (int32_t)u->s->class_first[stage]);
     entry.stage = (int32_t)stage;
     u->b = (DtBuilder){.func = dt_graph_func(u->s->module, entry.name, DT_FUNC_ENTRY),
@@ -315,7 +324,7 @@ static void find_stages(Updater *u)
         if ((store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE) && copies->n == 0)
             dt_stage_copy(u->s, store, 0, 0);
         for (uint32_t k = 0; k < copies->n; k++)
-            u->stages[param_of(store)->index] |= (uint64_t)1 << copies->at[k].store->stage;
+            u->stages[param_of(store)->index][copies->at[k].store->stage] = true;
         if (is_total(store) && copies->n > 0)
             u->has_terms[store->of->index] = true;
     }
@@ -328,7 +337,10 @@ bool dt_stage_update(DtStager *s, const DtEntryPoint *entry)
     const uint32_t n = func->n_values + 1, n_stores = s->module->stores.n + 1;
     Updater u = {.s = s, .entry = entry, .func = func, .loop = -1};
     u.owner = DT_NEW_ARRAY(s->arena, int32_t, n);
-    u.stages = DT_NEW_ARRAY(s->arena, uint64_t, n_stores);
+    u.stages = DT_NEW_ARRAY(s->arena, bool *, n_stores);
+    u.members = DT_NEW_ARRAY(s->arena, const char *, n_stores);
+    for (uint32_t i = 0; i < n_stores; i++)
+        u.stages[i] = DT_NEW_ARRAY(s->arena, bool, s->pipeline->n_stages);
     u.has_terms = DT_NEW_ARRAY(s->arena, bool, n_stores);
     u.shared = DT_NEW_ARRAY(s->arena, DtValue *, n);
     u.own = DT_NEW_ARRAY(s->arena, DtValue *, n);
@@ -337,6 +349,8 @@ bool dt_stage_update(DtStager *s, const DtEntryPoint *entry)
     find_norms(&u);
     find_owners(&u);
     find_stages(&u);
+    for (uint32_t i = 0; i < n_stores; i++)
+        u.members[i] = several(&u, u.stages[i]);
     for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++)
         update_stage(&u, stage);
     return true;

@@ -126,8 +126,9 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
     DtOpClass class = dt_op_info[op->kind].op_class;
     m->alone = m->alone || !(class == DT_CLASS_MAP || op->kind == DT_OP_ALL_REDUCE ||
                              (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
-    const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
+    const uint64_t words[] = {op->kind, operand, op->mesh, (uint64_t)op->reduce};
     mix(&m->key, words, sizeof words);
+    mix(&m->key, op->stages ? op->stages : "", op->stages ? strlen(op->stages) : 0);
     mix(&m->key, &op->number, sizeof op->number);
 }
 

@@ -7,6 +7,7 @@
  * split sequence) it is the one that has most to do. */
 #include "plan/report/simulate_internal.h"
 
+#include "base/stages.h"
 #include "plan/report/report.h"
 
 #include <string.h>
@@ -68,14 +69,6 @@ static void begin_entry(const Sim *sim, SimStage *stage, DtPlanStr name)
 
 /* ---- all stages ---- */
 
-static uint32_t bits_of(uint64_t bits)
-{
-    uint32_t n = 0;
-    for (; bits; bits &= bits - 1)
-        n++;
-    return n;
-}
-
 static void clear_links(Sim *sim)
 {
     for (uint32_t c = 0; c < sim->plan->n_channels; c++) {
@@ -83,8 +76,8 @@ static void clear_links(Sim *sim)
         *sim->channels[c].link = 0;
     }
     for (uint32_t g = 0; g < sim->plan->n_groups; g++) {
-        const uint64_t stages = sim->plan->groups[g].stages;
-        sim->meets[g] = (SimMeet){.members = stages ? bits_of(stages) : dt_plan_stages(sim->plan)};
+        const uint32_t members = dt_stages_count(dt_plan_str(sim->plan, sim->plan->groups[g].stages));
+        sim->meets[g] = (SimMeet){.members = members ? members : dt_plan_stages(sim->plan)};
     }
 }
 

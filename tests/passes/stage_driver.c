@@ -105,13 +105,13 @@ typedef struct Named {
 } Named;
 
 typedef struct Sum { /* over stages */
-    uint64_t stages;
+    const char *stages;
     uint32_t number;
     DtTensor *known, *parts[64];
 } Sum;
 
 typedef struct Count {
-    uint64_t stages;
+    const char *stages;
     uint32_t n;
 } Count;
 
@@ -165,7 +165,7 @@ static DtTensor *add(Machine *m, const DtTensor *x, const DtTensor *y)
 }
 
 /* How many sums over these stages the entry that runs has had. */
-static uint32_t count(Machine *m, uint64_t stages)
+static uint32_t count(Machine *m, const char *stages)
 {
     for (uint32_t i = 0; i < m->counts.n; i++)
         if (m->counts.at[i].stages == stages)
@@ -304,7 +304,7 @@ static void complete(Machine *m, Sum *sum)
 {
     sum->known = NULL;
     for (uint32_t s = 0; s < 64; s++) {
-        cr_assert_eq(sum->parts[s] != NULL, sum->stages >> s & 1,
+        cr_assert_eq(sum->parts[s] != NULL, dt_stages_has(sum->stages, s),
                      "a sum over stages lacks a member");
         if (sum->parts[s])
             sum->known = sum->known ? add(m, sum->known, sum->parts[s]) : sum->parts[s];

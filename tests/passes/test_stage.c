@@ -136,6 +136,19 @@ static void expect_range(const Staged *p, const char *path, int32_t stage, int64
     cr_expect_eq(n, 0, "stage %d has no `%s`", stage, path);
 }
 
+/* The stages that have a copy of the parameter. */
+static void expect_stages(const Staged *p, const char *path, const char *stages)
+{
+    bool has[DT_STAGES_MOST] = {false};
+    for (uint32_t i = 0; i < p->cut->stores.n; i++) {
+        const DtStore *s = p->cut->stores.at[i];
+        for (uint32_t k = 0; s->kind == DT_STORE_PARAM && strcmp(s->path, path) == 0 && k <= s->more; k++)
+            has[(uint32_t)s->stage + k] = true;
+    }
+    const char *found = dt_stages_of(has, DT_STAGES_MOST);
+    cr_expect(dt_stages_same(found, stages), "`%s` is on stages %s", path, found ? found : "none");
+}
+
 Test(stage, cuts_as_asked)
 {
     const Layout layout = {T5, "1f1b", 3, 1, 2, {1, 5}, {0}, false};
@@ -159,6 +172,8 @@ Test(stage, cuts_before_the_first_iteration)
     expect_range(p, "h.mlp.up.w", 1, 0, 3);
     expect_range(p, "h.mlp.up.w", 2, 3, 1);
     expect_range(p, "h.mlp.up.w", 3, 0, 0);
+    expect_stages(p, "wte", "0, 3"); /* also the head; where its gradient is made of what comes back from stage 1 */
+    expect_stages(p, "wpe", "0");
     stage_free(p);
 }
 

@@ -44,7 +44,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     ADD(mesh, {.name = STR("pipe"), .size = 2});
     ADD(groups, {.mask = 1, .size = 2, .queue = 2});
     ADD(groups, {.mask = 3, .size = 4, .queue = 1});
-    ADD(groups, {.mask = 4, .size = 1, .stages = 1});
+    ADD(groups, {.mask = 4, .size = 1, .stages = STR("0")});
     ADD(channels, {.name = STR("h.x"), .from = 0, .to = 1, .slots = 2, .bytes = 64, .span = 1});
     ADD(arenas, {.name = STR("params"), .kind = DT_ARENA_PARAMS, .bytes = 4096});
     ADD(arenas, {.name = STR("grads"), .kind = DT_ARENA_GRADS, .shared = 1, .bytes = 4096});

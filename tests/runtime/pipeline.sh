@@ -220,13 +220,34 @@ parallel far2 on many {
   mesh pipe = 64; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 2); micro batch = 512
 }
 END
-for layout in far farzb far2; do
-    what="dtc --parallel $layout"
-    timeout 60 "$dtc" small.dsl --parallel $layout -D batch=512 -D layers=128 --no-kernels -o $layout.plan >out 2>err ||
+many() { # LAYOUT LAYERS: a plan of that many stages, or pieces
+    what="dtc --parallel $1"
+    timeout 60 "$dtc" small.dsl --parallel "$1" -D batch=512 -D layers="$2" --no-kernels -o "$1.plan" >out 2>err ||
         fail 'cannot compile'
-    bytes=$(wc -c <$layout.plan)
+    bytes=$(wc -c <"$1.plan")
     if [ "$bytes" -lt 2000000 ]; then pass; else fail "the plan has $bytes bytes"; fi
+}
+for layout in far farzb far2; do many $layout 128; done
+
+# ---- more than 64 stages: compiled, proved, and run ----
+cat >>small.dsl <<'END'
+cluster more { nodes = 128; gpus = 1; gpu = "cpu" }
+parallel more1 on more { mesh pipe = 128; pipeline h on pipe; micro batch = 512 }
+parallel more_z on more { mesh pipe = 128; pipeline h on pipe (schedule = zb_h1); micro batch = 512 }
+cluster here70 { gpus = 70; gpu = "cpu" }
+parallel each70 on here70 { mesh pipe = 70; pipeline h on pipe (schedule = zb_h1); micro batch = 2 }
+END
+for layout in more1 more_z; do many $layout 128; done
+few='-D layers=68 -D embed=4 -D batch=2 -D seq=4'
+what='dtc --verify --parallel each70'
+"$dtc" small.dsl --parallel each70 $few --verify --no-kernels >out 2>err || fail 'not proved'
+holds grep -q "proved: the plan's .* instructions" out; holds grep -q 'equal to the serial program' out
+for layout in none each70; do
+    "$dtc" small.dsl --parallel $layout $few -o $layout.plan 2>err || fail 'cannot compile'
+    run $layout.plan --max-ranks 70 -q --steps 3 --set eval.every=0 --overwrite --log $layout.jsonl; exits 0
+    numbers $layout.jsonl >$layout.losses
 done
+alike none.losses each70.losses 1e-5 3
 
 # ---- 22 layers, the embedding and the head: 24 pieces, one of each ----
 cat >>small.dsl <<'END'

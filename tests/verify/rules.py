@@ -751,10 +751,14 @@ def main(prover):
                 failed += 1
                 print("FAIL halo of %s: %s" % (row[1], verdict))
         whole, final = halos(HALOS[0])
-        for text, old, new in ((final, "means=2 @", "means=4294967297 @"),
-                               (STATE_STAGES, "stages=(0, 1) @", "stages=(64, 65) @")):
+        for text, old, new, message in (
+            (final, "means=2 @", "means=4294967297 @", "smaller number"),
+            (STATE_STAGES, "stages=(0, 1) @", "stages=(64, 65) @", "a stage that is not one of them"),
+            (STATE_STAGES, "stages=(0, 1) @", "stages=(0 to 2) @", "a stage that is not one of them"),
+            (STATE_STAGES, "stages=(0, 1) @", "stages=(0 to 1024) @", "smaller number"),
+        ):
             verdict = verdict_of([prover], folder, whole, text.replace(old, new))
-            if old not in text or "smaller number" not in verdict:
+            if old not in text or message not in verdict:
                 failed += 1
                 print("FAIL %s: %s" % (new.strip(), verdict))
         for holds, first, final in LONG_SUMS:

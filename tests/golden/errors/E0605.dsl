@@ -33,3 +33,23 @@ parallel p on four {
   pipeline h on pipe
   micro batch = 8
 }
+# ---- too_many
+include "std.dsl"
+dim batch = 1025, embed = 4, wide = embed, layers = 2000
+model m(x[batch, embed]) -> [batch, embed] {
+  repeat h in layers { x = x + tanh(up:linear[embed, wide](x))[wide -> embed] }
+  return x
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  y = m(x)
+  loss = mean[batch, embed](y * y)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+cluster four { gpus = 1025; gpu = "cpu" }
+parallel p on four {
+  mesh pipe = 1025
+  pipeline h on pipe
+  micro batch = 1025
+}

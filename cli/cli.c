@@ -37,7 +37,7 @@ static const DtOptionTable option_table = {
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
                 "verify PLAN [--program FILE.dsl]\n"
-                "report PLAN [--report=text|json|trace|html]\n"
+                "report PLAN [--report=text|json|trace|html|dot]\n"
                 "compare PLAN PLAN\n"
                 "calibrate [NAME] [-o FILE]\n"
                 "explain CODE | NAME | settings",
@@ -191,7 +191,7 @@ static int read_emit(DtCli *cli, const char *value)
 
 static int read_report(DtCli *cli, const char *value)
 {
-    static const char *const words[] = {"text", "json", "trace", "html"};
+    static const char *const words[] = {"text", "json", "trace", "html", "dot"};
     int format = value ? choose("--report", value, words, DT_COUNT(words)) : 0;
     if (format >= 0)
         cli->report = (DtCliReport)(DT_REPORT_TEXT + format);

@@ -18,7 +18,7 @@
 typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C, DT_EMIT_CUDA,
                          DT_EMIT_SCHEDULE, DT_EMIT_SCHEDULE_SVG, DT_EMIT_LAYOUT } DtCliEmit;
 typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON, DT_REPORT_TRACE,
-                           DT_REPORT_HTML } DtCliReport;
+                           DT_REPORT_HTML, DT_REPORT_DOT } DtCliReport;
 
 /* What was asked for. */
 typedef struct DtCli {

@@ -53,6 +53,8 @@ int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *
         dt_trace_report(&summary, ret_text);
     else if (draws)
         dt_html_report(&summary, ret_text);
+    else if (cli->report == DT_REPORT_DOT)
+        dt_dot_report(&summary, cli->details, ret_text);
     else if (cli->report == DT_REPORT_JSON || cli->json)
         dt_json_report(&summary, ret_text);
     else

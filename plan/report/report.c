@@ -22,8 +22,8 @@ static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop
     return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
 }
 
-/* Adds the runs of an entry that itself runs `times` times. */
-static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, int64_t *runs)
+/* Adds the runs of an entry that itself runs `times` times: by instruction, or by item of the schedule (RUN). */
+static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items, int64_t *runs)
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
@@ -47,7 +47,9 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, in
         } else if (s->kind == DT_SCHED_END && depth) {
             depth--;
         } else if (s->kind == DT_SCHED_CALL) {
-            add_runs(plan, &plan->entries[s->body], by_depth[depth], runs);
+            add_runs(plan, &plan->entries[s->body], by_depth[depth], items, runs);
+        } else if (s->kind == DT_SCHED_RUN && items) {
+            runs[i] += now;
         } else if (s->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[s->body];
             for (uint32_t k = 0; k < body->n_insts; k++)
@@ -59,7 +61,12 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, in
 void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs)
 {
     memset(ret_runs, 0, sizeof *ret_runs * plan->n_insts);
-    add_runs(plan, &plan->entries[entry], 1, ret_runs);
+    add_runs(plan, &plan->entries[entry], 1, false, ret_runs);
+}
+
+void dt_report_add_items(const DtPlan *plan, uint32_t entry, int64_t *runs)
+{
+    add_runs(plan, &plan->entries[entry], 1, true, runs);
 }
 
 bool dt_report_is_part(const DtPlan *plan, uint32_t entry)

@@ -23,6 +23,9 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
 /* How often each instruction of the plan runs in one entry; ret_runs has plan->n_insts numbers. */
 void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs);
 
+/* Adds how often each RUN of the schedule runs in the entry and in what it calls; runs has plan->n_schedule numbers. */
+void dt_report_add_items(const DtPlan *plan, uint32_t entry, int64_t *runs);
+
 /* Whether other entries call it: a piece of a pipeline, which is counted there. */
 bool dt_report_is_part(const DtPlan *plan, uint32_t entry);
 

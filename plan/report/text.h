@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms of a report: a screen of text (text.c), JSON (json.c), a trace (trace.c), a page (html.c); of two plans beside
- * each other (compare.c). */
+/* Forms of a report: a screen of text (text.c), JSON (json.c), a trace (trace.c), a page (html.c), a graph (dot.c); of
+ * two plans beside each other (compare.c). */
 #ifndef DT_REPORT_TEXT_H
 #define DT_REPORT_TEXT_H
 
@@ -16,6 +16,9 @@ void dt_trace_report(const DtSummary *summary, DtText *ret_text);
 
 /* One page of HTML that needs nothing else (html.c); slices as for a trace. */
 void dt_html_report(const DtSummary *summary, DtText *ret_text);
+
+/* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all of them. */
+void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
 /* Two plans beside each other; names: of their files. */
 void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);

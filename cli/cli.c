@@ -233,6 +233,7 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_REPORT: return read_report(cli, value);
     case OPTION_DETAILS: cli->details = true; break;
     case OPTION_MEASURED: cli->measured = value; break;
+    case OPTION_WINDOW: cli->window = value; break;
     case OPTION_TOKENS: return read_amount("--tokens", value, &cli->tokens);
     case OPTION_PRICE: return read_amount("--price", value, &cli->price);
     case OPTION_DIM:

@@ -30,6 +30,7 @@ typedef struct DtCli {
     DtCliReport report;
     bool details;
     const char *measured; /* --measured: a trace of dtrun */
+    const char *window;   /* "A..B", of a picture; NULL */
     double tokens, price; /* of a run; money for a device and hour; 0: not asked */
     const char *target; /* NULL until the program is known: that of its cluster */
     int epilogues; /* 1: all, 0: none, -1: as the target's row says */
@@ -108,6 +109,10 @@ const char *dt_cli_library(DtArena *arena);
 /* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. Not DT_EXIT_OK after a
  * message. */
 int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
+
+/* picture.c: the schedule of the pipeline as a picture; plan, model NULL: with equal times. */
+int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct DtPlan *plan,
+                   const DtCostModel *model);
 
 /* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module);

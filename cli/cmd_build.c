@@ -139,6 +139,8 @@ static int check_combination(const DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
     if (cli->emit && cli->report)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit and --report are two results; ask for one");
+    if (cli->window && cli->emit != DT_EMIT_SCHEDULE_SVG)
+        return dt_cli_fail(DT_EXIT_USAGE, "--window belongs to --emit=schedule-svg");
     if (cli->check && (cli->output || cli->emit || cli->report || cli->verify))
         return dt_cli_fail(DT_EXIT_USAGE, "--check does nothing else; leave it out, or %s",
                            cli->output   ? "-o"

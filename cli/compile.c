@@ -218,15 +218,13 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
 /* Whether a plan, or something about it, was asked for. */
 static bool writes_plan(const DtCli *cli)
 {
-    return cli->against || (cli->output && !cli->emit) || cli->report ||
-           (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
+    return cli->against || (cli->output && !cli->emit) || cli->report || cli->emit >= DT_EMIT_PLAN;
 }
 
 /* Reports and texts say nothing of machine code. */
 bool dt_cli_no_kernels(const DtCli *cli)
 {
-    return cli->no_kernels || cli->report || cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_SCHEDULE ||
-           cli->emit == DT_EMIT_LAYOUT;
+    return cli->no_kernels || cli->report || cli->emit == DT_EMIT_C || cli->emit >= DT_EMIT_SCHEDULE;
 }
 
 /* Without --target a program is compiled for the devices of its cluster; what only processors have is theirs. */
@@ -336,18 +334,6 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
     return result;
 }
 
-/* The stages' schedule as a picture; no plan is needed. */
-static int draw_schedule(const DtCli *cli, const DtModule *module)
-{
-    DtText text = {0};
-    if (!module->pipeline)
-        return dt_cli_fail(DT_EXIT_USAGE, "--emit=schedule-svg draws pipelines; this layout has none");
-    dt_schedule_draw(cli->arena, module->pipeline, &text);
-    int code = dt_cli_write(cli, &text);
-    dt_text_free(&text);
-    return code;
-}
-
 /* Proves that the plan does what the final program says: whatever code generation did. It reads the texts that the plan
  * has, which are those of the other proof. */
 static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof)
@@ -424,6 +410,8 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
         return DT_EXIT_DOES_NOT_FIT;
     if (cli->emit == DT_EMIT_LAYOUT)
         dt_text_add(&text, cli->block);
+    if (cli->emit == DT_EMIT_SCHEDULE_SVG)
+        code = dt_cli_picture(cli, module, &plan, has_model ? &model : NULL);
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
     if (cli->emit == DT_EMIT_SCHEDULE && module->pipeline)
@@ -517,9 +505,10 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     Proof proof = {.good = false};
+    const bool draws = cli->emit == DT_EMIT_SCHEDULE_SVG;
     if (cli->emit == DT_EMIT_LAYOUT && !cli->block)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit=layout prints what `auto` chose; this layout is written in full");
-    bool makes_plan = writes_plan(cli) || (cli->verify && program->train);
+    bool makes_plan = (writes_plan(cli) && !(draws && !program->train)) || (cli->verify && program->train);
     int code = check_pass_names(cli);
     choose_target(cli, program);
     if (code == DT_EXIT_OK)
@@ -542,8 +531,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = certify(cli, &proof);
     if (code == DT_EXIT_OK && cli->verify && !makes_plan)
         code = says_no_plan();
-    if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
-        code = draw_schedule(cli, program->module);
+    if (code == DT_EXIT_OK && draws && !makes_plan)
+        code = dt_cli_picture(cli, program->module, NULL, NULL);
     free_proof(&proof);
     return code;
 }

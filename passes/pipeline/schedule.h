@@ -73,9 +73,20 @@ void dt_schedule_simulate(DtArena *arena, const DtPipelineSchedule *pipeline,
  * action: activations in flight, in pieces. */
 int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage);
 
-/* All runs of a module's pipeline: text, and the first run as a picture; with F, B and W of equal
- * length, a whole backward twice as long. */
+/* The time line with F, B and W of length 1, a whole backward of 2. */
+void dt_schedule_equal(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPipelineRun *run,
+                       DtTimeline *ret_line);
+
+/* All runs of a module's pipeline as text; with equal times. */
 void dt_schedule_print(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
-void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
+
+typedef struct DtPicture {
+    const DtTimeline *line; /* in seconds; NULL: that of equal times */
+    const char *times;      /* where times are from, for people; NULL: what equal ones are */
+    int64_t first, last;    /* only what happens while these micro-batches are in the pipeline; -1: all */
+} DtPicture;
+
+/* The first run as SVG, at most about 4,000 pixels wide. */
+void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPicture *picture, DtText *ret_text);
 
 #endif

@@ -50,6 +50,7 @@ typedef struct DtSimulateOptions {
     bool slices;             /* keep slices of pieces and messages */
     bool insts;              /* and of instructions, the first time that something runs */
     uint32_t objective;      /* keep those of this loss */
+    uint32_t most;           /* keep so many, 0: 100,000 */
 } DtSimulateOptions;
 
 /* prices: of every instruction. The plan must have passed dt_check_plan. All results lie in the arena. */

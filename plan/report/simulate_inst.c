@@ -18,7 +18,7 @@ static void add(Sim *sim, SimStage *stage, DtTime time, double seconds, uint8_t 
 
 static void keep(Sim *sim, const SimStage *stage, uint32_t inst, uint32_t queue, double begin, double end)
 {
-    if (sim->keeps && sim->options->insts && end > begin && sim->slices.n < SIM_MOST_SLICES)
+    if (sim->keeps && sim->options->insts && end > begin && sim->slices.n < dt_sim_most(sim))
         DT_PUSH(sim->arena, sim->slices, ((DtSlice){begin, end, stage->number, queue, inst, (int32_t)stage->reg[0],
                                                     DT_SLICE_INST}));
 }
@@ -165,7 +165,7 @@ static bool receive(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
     if (may_wait && channel->n_received == channel->n_sent)
         return false;
     wait_until(stage, channel->sent[slot]);
-    if (sim->keeps && sim->options->slices && sim->flows.n < SIM_MOST_SLICES)
+    if (sim->keeps && sim->options->slices && sim->flows.n < dt_sim_most(sim))
         DT_PUSH(sim->arena, sim->flows, ((DtFlow){channel->sent[slot], stage->now, ref, (int32_t)stage->reg[0]}));
     channel->freed[slot] = stage->now;
     channel->n_received++;

@@ -71,6 +71,9 @@ typedef struct Sim {
     DT_VEC(DtFlow) flows;
 } Sim;
 
+/* How many slices, or messages, are kept. */
+static inline uint32_t dt_sim_most(const Sim *sim) { return sim->options->most ? sim->options->most : SIM_MOST_SLICES; }
+
 /* simulate_inst.c. False: it waits for another stage; may_wait false: it never does. */
 bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t inst, bool may_wait);
 bool dt_sim_waits(const Sim *sim, const DtPlanInst *inst);

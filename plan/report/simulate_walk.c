@@ -144,6 +144,7 @@ void dt_sim_set(SimStage *stage, const DtPlanSchedule *s)
 typedef struct Past {
     double *state, *sum, now;
     int64_t turn, ring;
+    uint32_t n_slices;
 } Past;
 
 /* Iterations from `turn` on that do the same as far as WHENs say: the first that does not. */
@@ -177,6 +178,7 @@ static void remember(const Sim *sim, const SimStage *stage, int64_t turn, Past *
     past->now = stage->now;
     past->turn = turn;
     past->ring = stage->reg[DT_PLAN_REG_RINGBUF];
+    past->n_slices = sim->slices.n;
 }
 
 /* Leaves out n times what came between the two. */
@@ -192,10 +194,41 @@ static void keep_turns(Sim *sim, const SimStage *stage, int64_t first, double be
 {
     if (!sim->keeps || !sim->options->slices)
         return;
-    for (int64_t i = 0; i < n && sim->slices.n < SIM_MOST_SLICES; i++)
+    for (int64_t i = 0; i < n && sim->slices.n < dt_sim_most(sim); i++)
         DT_PUSH(sim->arena, sim->slices,
                 ((DtSlice){begin + (double)i * each, begin + (double)(i + 1) * each, stage->number, 0, UINT32_MAX,
                            (int32_t)(first + i), DT_SLICE_PIECE}));
+}
+
+/* By how many micro-batches a piece is later in each turn. */
+static int32_t micro_step(const Sim *sim, uint32_t number)
+{
+    const DtSlice *slice = &sim->slices.at[number];
+    for (uint32_t i = number; i-- > 0;) {
+        const DtSlice *before = &sim->slices.at[i];
+        if (before->stage != slice->stage)
+            return 1;
+        if (before->kind == DT_SLICE_PIECE && before->what == slice->what)
+            return slice->micro - before->micro;
+    }
+    return 1;
+}
+
+/* The pieces of what is left out: those that ran between the two, so many times again. */
+static void repeat_pieces(Sim *sim, const Past *from, const Past *to, int64_t n)
+{
+    const double each = to->now - from->now;
+    const int64_t turns = to->turn - from->turn;
+    for (int64_t i = 1; sim->keeps && sim->options->slices && i <= n; i++)
+        for (uint32_t k = from->n_slices; k < to->n_slices && sim->slices.n < dt_sim_most(sim); k++) {
+            DtSlice slice = sim->slices.at[k];
+            if (slice.kind != DT_SLICE_PIECE || slice.what == UINT32_MAX)
+                continue;
+            slice.begin += (double)i * each;
+            slice.end += (double)i * each;
+            slice.micro += (int32_t)(i * turns) * micro_step(sim, k);
+            DT_PUSH(sim->arena, sim->slices, slice);
+        }
 }
 
 typedef struct Pasts { Past at[HISTORY]; uint32_t n; } Pasts;
@@ -232,8 +265,10 @@ static int64_t skip(Sim *sim, SimStage *stage, Pasts *pasts, int64_t turn, int64
         past = &pasts->at[(pasts->n - 2) % HISTORY];
     }
     const int64_t times = past ? (until - turn) / (last->turn - past->turn) : 0;
-    if (times > 0)
+    if (times > 0) {
+        repeat_pieces(sim, past, last, times);
         leave_out(sim, stage, past, last, (double)times);
+    }
     return times > 0 ? times * (last->turn - past->turn) : 0;
 }
 
@@ -350,7 +385,7 @@ void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item)
     else
         run_new(sim, stage, entry, when, same && n < MOST_MEMOS);
     stage->depth = depth;
-    if (sim->keeps && sim->options->slices && sim->slices.n < SIM_MOST_SLICES)
+    if (sim->keeps && sim->options->slices && sim->slices.n < dt_sim_most(sim))
         DT_PUSH(sim->arena, sim->slices,
                 ((DtSlice){began, stage->now, stage->number, 0, number, (int32_t)stage->reg[0], DT_SLICE_PIECE}));
 }

@@ -145,7 +145,8 @@ static void find_changes(DtArena *arena, DtSummary *s)
 
 static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary *s)
 {
-    const DtSimulateOptions how = {.slices = options->slices, .insts = options->insts};
+    const DtSimulateOptions how = {.slices = options->slices, .insts = options->insts,
+                                   .most = options->most_slices};
     s->prices = dt_price_plan(arena, s->plan, &s->model);
     dt_simulate(arena, s->plan, &s->model, s->prices, &how, &s->sim);
     if (s->sim.stuck) {

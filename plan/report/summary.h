@@ -43,6 +43,7 @@ typedef struct DtSummary {
 
 typedef struct DtReportOptions {
     bool slices, insts;  /* the simulation keeps them */
+    uint32_t most_slices; /* so many; 0: as many as a trace may have */
     double tokens, price;
     DtReportSource *source; void *source_context; /* NULL: no source is shown */
 } DtReportOptions;

@@ -291,6 +291,10 @@ run program.dsl --parallel two --emit=c; exits 0; prints 'void '
 run program.dsl --parallel two --emit=schedule --no-kernels; exits 0; prints 'step'; prints 'all_reduce data'; prints '4 times'
 run program.dsl --parallel staged --emit=schedule --no-kernels; exits 0; prints '0F0 0SEND_F0'; prints '1RECV_F0 1F0'
 run program.dsl --parallel staged --emit=schedule-svg -o picture; exits 0; silent out; holds grep -q '</svg>' picture
+holds grep -q 'forward' picture; holds grep -q 'simulated for cpu' picture
+run program.dsl --parallel staged --emit=schedule-svg --window=1..2; exits 0; prints 'micro-batches 1 to 2'
+run program.dsl --parallel staged --emit=schedule-svg --window=1..4; exits 2; says '--window takes A..B'
+run program.dsl --parallel staged --emit=schedule --window=1..2; exits 2; says '--window belongs to --emit=schedule-svg'
 run program.dsl --parallel two --emit=schedule-svg; exits 2; says 'this layout has none'
 run program.dsl --parallel two --report --details; exits 0; prints 'memory of one rank'; prints 'all_reduce'; prints 'tokens/s'
 run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; silent out

@@ -432,12 +432,41 @@ Test(schedule, picture)
     DtText text = {0};
     uint32_t boxes = 0;
     DT_PUSH(c->arena, c->pipeline.runs, c->run);
-    dt_schedule_draw(c->arena, &c->pipeline, &text);
+    dt_schedule_draw(c->arena, &c->pipeline, &(DtPicture){.first = -1, .last = -1}, &text);
     for (const char *at = text.at; (at = strstr(at, "<title>")); at++)
         boxes++;
     cr_expect_eq(boxes, 2 * 2 * 3 * 4);
     cr_expect(strstr(text.at, "zb_v, 2 stages, 4 micro-batches: bubble 0.0 %"));
     cr_expect(strstr(text.at, "</svg>\n"));
+    cr_expect(strstr(text.at, "a forward is 1"));
     dt_text_free(&text);
     dt_arena_free(c->arena);
+}
+
+/* The width that a picture says it has. */
+static double width_of(const DtText *text) { return strtod(strstr(text->at, "width=\"") + 7, NULL); }
+
+/* Of many micro-batches the middle is left out; of many stages boxes are small; a window is drawn whole. */
+Test(schedule, wide_pictures)
+{
+    static const struct {
+        uint32_t p;
+        int64_t m, first, last;
+        bool whole;
+    } rows[] = {{4, 40, -1, -1, true},     {4, 400, -1, -1, false}, {64, 512, -1, -1, false}, {200, 300, -1, -1, false},
+                {4, 400, 200, 210, true}, {64, 512, 0, 0, true},   {64, 512, 0, 511, false}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        Case *c = make("1f1b", rows[i].p, 1, rows[i].m);
+        DtText text = {0};
+        char first[40], last[40];
+        DT_PUSH(c->arena, c->pipeline.runs, c->run);
+        dt_schedule_draw(c->arena, &c->pipeline, &(DtPicture){.first = rows[i].first, .last = rows[i].last}, &text);
+        cr_expect_leq(width_of(&text), 4000, "row %zu", i);
+        cr_expect_eq(strstr(text.at, "is left out") == NULL, rows[i].whole, "row %zu", i);
+        snprintf(first, sizeof first, "<title>0F%lld<", (long long)(rows[i].first < 0 ? 0 : rows[i].first));
+        snprintf(last, sizeof last, "<title>0B%lld<", (long long)(rows[i].last < 0 ? rows[i].m - 1 : rows[i].last));
+        cr_expect(strstr(text.at, first) && strstr(text.at, last), "row %zu lacks %s or %s", i, first, last);
+        dt_text_free(&text);
+        dt_arena_free(c->arena);
+    }
 }

@@ -249,6 +249,19 @@ for layout in none each70; do
 done
 alike none.losses each70.losses 1e-5 3
 
+# ---- a trillion parameters in 128 stages of a layer each ----
+cat >deep.dsl <<END
+include "$root/examples/gpt_1t.dsl"
+cluster deep { nodes = 128; gpus = 8; gpu = "a100-80g" }
+parallel deep on deep {
+  mesh pipe = 128, tensor = 8; shard heads, ffn, vocab on tensor; shard seq on tensor
+  pipeline h on pipe; micro batch = 512; zero 1 on tensor; remat h
+}
+END
+what='dtc deep.dsl'
+"$dtc" deep.dsl --parallel deep --no-kernels -o deep.plan >out 2>err || fail 'cannot compile'
+holds test "$("$dtc" dump deep.plan | grep -c '^ENTR.*name="step"')" -eq 128
+
 # ---- 22 layers, the embedding and the head: 24 pieces, one of each ----
 cat >>small.dsl <<'END'
 parallel each on here8 { mesh pipe = 8; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 3); micro batch = 8 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buckets: `unpack` is a view. What `pack` joins is written where it belongs in the bucket by whatever computes it;
  * only what cannot be (a value with another reader, or one that lies elsewhere already) is copied there. Memory of
- * stores is zero where nothing is packed; of a temporary bucket the rest is zeroed. */
+ * stores is zero where nothing is packed; of a temporary bucket, or one in a ring buffer, the rest is zeroed. */
 #include "codegen/emit.h"
 
 static int64_t length_of(const DtEmit *e, const DtType *type, uint32_t kept)
@@ -77,6 +77,6 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op)
     each_part(e, op, &bucket, direct && wanted->accumulate, false);
     if (direct)
         e->scope->wanted[out->id] = NULL;
-    if (!e->buffers.at[bucket.view.buffer].fixed)
+    if (!e->buffers.at[bucket.view.buffer].fixed || bucket.reg[DT_PLAN_REG_RINGBUF])
         zero_rest(e, op, &bucket);
 }

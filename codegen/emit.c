@@ -53,20 +53,6 @@ static void emit_kernel(DtEmit *e, const DtOp *op)
 
 /* ---- loops ---- */
 
-static DtPlace slice_of(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
-{
-    DtView *view = &place.view;
-    for (uint32_t d = 0; d < view->rank; d++) {
-        if (view->axis[d] != op->loop->axis)
-            continue;
-        place.reg[reg] += view->stride[d] * (int64_t)dt_dtype_size(view->dtype);
-        dt_view_drop(view, d);
-        return place;
-    }
-    (void)e;
-    fail(e, op, "a stacked value lacks the loop's axis");
-}
-
 static void emit_ops(DtEmit *e, uint32_t from);
 
 /* What is gathered ahead comes before all else that an iteration does; ret: so many ops. */
@@ -121,7 +107,7 @@ static void emit_loop(DtEmit *e, const DtOp *op)
             inner->places[body->inputs.at[1 + k]->id] = *dt_copy_require(e, op->in[k]);
     for (uint32_t i = 0; i < loop->n_stacked; i++, k++)
         inner->places[body->inputs.at[1 + k]->id] =
-            slice_of(e, op, *dt_copy_require(e, op->in[k]), inner->reg);
+            dt_place_slice(e, op, *dt_copy_require(e, op->in[k]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
         DtValue *out = op->out[loop->n_carried + i];
@@ -130,10 +116,11 @@ static void emit_loop(DtEmit *e, const DtOp *op)
         wanted[loop->n_carried + i] =
             (DtWanted){.set = true,
                        .accumulate = stacked[i].accumulate,
-                       .place = slice_of(e, op, stacked[i].place, inner->reg)};
+                       .place = dt_place_slice(e, op, stacked[i].place, inner->reg)};
     }
     push_loop(e, op, inner->reg);
     uint32_t begin = e->items.n;
+    inner->results = wanted;
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
         dt_place_begin(e, &stacked[i].place);
     e->scope = inner;

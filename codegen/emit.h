@@ -98,6 +98,7 @@ typedef struct DtScope {
     const DtFunc *func;
     DtPlace *places;       /* by value id */
     const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
+    const DtWanted *results; /* of a body, by result: where it goes */
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
     const DtLoop *loop;    /* NULL: an entry, a call or a kernel */
@@ -143,9 +144,9 @@ typedef struct DtStarted {
 } DtStarted;
 
 /* Events that slots of ring buffers wait for: of gathers, number `gather` of each slot; with `of`, a loop's body, of
- * what reads the slot and makes that result. */
+ * what reads the slot and makes that result; a loop, or a function, of that late sum in it. */
 typedef struct DtRingEvents {
-    const DtFunc *of;
+    const void *of;
     uint32_t gather, slots, first;
 } DtRingEvents;
 
@@ -226,6 +227,8 @@ bool dt_place_apart(const DtPlace *a, const DtPlace *b); /* have no byte in comm
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
 /* What a rank has of a value of the first type there as one of the second, which mesh axes split more. */
 DtPlace dt_place_run(DtEmit *e, const DtPlace *place, const DtType *from, const DtType *to);
+/* The part of what a loop stacks, or has stacked, that is of the iteration whose number is in the register. */
+DtPlace dt_place_slice(DtEmit *e, const DtOp *loop, DtPlace place, uint32_t reg);
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
 /* What a loop touches and was there before item `begin`, its first one, lives until its last one, the present. */
 void dt_place_extend(DtEmit *e, uint32_t begin);
@@ -398,14 +401,34 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
                               uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
-/* exchange.c: emits a collective, or a `done`; false if op is none. turn: the next slot of a ring buffer is the front
- * one, which what was started on it has read. */
+/* ring.c: events, and slots of ring buffers. take: n events in a row, none of them below `from`. event: of gather
+ * number `gather` of a slot, in slot 0; or of the function. set: of the last instruction, and as many more as `step`
+ * says for each slot. slot: where a value lies in the front one, in this memory. put: where the op puts something.
+ * turn: the next slot is the front one; or the first. */
+uint32_t dt_ring_take(DtEmit *e, uint32_t from, uint32_t n);
+uint32_t dt_ring_event(DtEmit *e, const void *of, uint32_t gather, uint32_t slots);
+void dt_ring_set(DtEmit *e, uint32_t event, uint32_t step);
+void dt_ring_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step);
+uint32_t dt_ring_slots(const DtType *ringbuf);
+DtPlace dt_ring_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type);
+DtPlace dt_ring_put(DtEmit *e, const DtOp *put, const DtPlace *memory);
+void dt_ring_turn(DtEmit *e, const DtType *ringbuf, bool begins);
+
+/* exchange.c: emits a collective, or a `done`; false if op is none. finish: waits for the sums that the entry, a piece,
+ * returns on their way. */
 bool dt_exchange_emit(DtEmit *e, const DtOp *op);
-void dt_exchange_turn(DtEmit *e, const DtOp *turn);
+void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 /* The last instruction is of a message that is started, or waits for it, under this event, a new one if it is 0. */
 void dt_exchange_message(DtEmit *e, uint32_t *event);
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
+
+/* left.c: whether the op is what the function leaves to the loop around it, and as which result. turn: the next slot of
+ * a ring buffer is the front one, which what was started on it has read. finish: a `done` of a loop's result. */
+bool dt_left_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number);
+uint32_t dt_left_event(DtEmit *e, const DtFunc *body, uint32_t result);
+void dt_left_turn(DtEmit *e, const DtOp *turn);
+void dt_left_finish(DtEmit *e, const DtOp *done);
 
 /* ringbuf.c: ops of `when`, of counters and ring buffers; false if op is none. claim: before a function is emitted,
  * what it puts into ring buffers gets its wish. memory: of a ring buffer. */
@@ -445,6 +468,9 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
 void dt_note_ahead(DtEmit *e, const DtAheadOf *of);          /* what follows, up to RETURN, gathers for that */
+/* What follows, up to RETURN, is of the iteration so many before the present one; or, of a loop that has ended, of
+ * number `number` of those that ran. */
+void dt_note_behind(DtEmit *e, const DtOp *loop, int64_t number);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
 void dt_note_part(DtEmit *e, const DtValue *value); /* of what micro-batches added to a result where that lies */

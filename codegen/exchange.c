@@ -88,47 +88,7 @@ static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtP
  * what it reads and where it writes lives on, and neither is written: buffers are touched by the WAIT, too, and emit.c
  * does not give away memory that is still read (DtRead.held).
  *
- * What a body leaves to its loop reads a slot of a ring buffer: that is waited for when it is the front one again, and
- * what is left behind the loop by the `done` of its result. So slots have an event each.
- *
- * An event is a number that is free again once it was waited for. Gathers into ring buffers have one for each slot,
- * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. Theirs were
- * nobody's before, either: what an iteration of a loop, or a micro-batch, leaves in a slot is on its way when the next
- * one begins, and meets all that stands in front of its loop. */
-
-/* n in a row, none of them below `from`. */
-static uint32_t take_events(DtEmit *e, uint32_t from, uint32_t n)
-{
-    uint32_t first = from, run = 0;
-    for (uint32_t i = from; run < n; i++) {
-        if (i == e->events_taken.n)
-            DT_PUSH(e->arena, e->events_taken, false);
-        run = e->events_taken.at[i] ? 0 : run + 1;
-        first = run == 1 ? i : first;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        e->events_taken.at[first + i] = true;
-    DtPlanMeta *meta = &e->plan->meta.at[0];
-    meta->events = meta->events > first + n ? meta->events : first + n;
-    if (meta->events > DT_PLAN_MAX_EVENTS)
-        DT_BUG("%u events", meta->events);
-    return first;
-}
-
-static uint32_t slots_of(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
-
-/* Of gather number `gather` of a slot, in slot 0. */
-static uint32_t ring_event(DtEmit *e, const DtFunc *of, uint32_t gather, uint32_t slots)
-{
-    for (uint32_t i = 0; i < e->ring_events.n; i++) {
-        const DtRingEvents *known = &e->ring_events.at[i];
-        if (known->of == of && known->gather == gather && known->slots == slots)
-            return known->first;
-    }
-    const uint32_t first = take_events(e, e->events_taken.n, slots);
-    DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){of, gather, slots, first}));
-    return first;
-}
+ * What a body leaves to its loop is in left.c, what numbers of events are in ring.c. */
 
 /* How many ops of its kind come before it: an iteration takes out in the order in which what it reads was put in. */
 static uint32_t place_among(const DtFunc *func, const DtOp *op)
@@ -137,36 +97,6 @@ static uint32_t place_among(const DtFunc *func, const DtOp *op)
     for (uint32_t i = 0; func->ops.at[i] != op; i++)
         n += func->ops.at[i]->kind == op->kind;
     return n;
-}
-
-static const DtOp *put_of(const DtFunc *func, const DtValue *value)
-{
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (func->ops.at[i]->kind == DT_OP_RINGBUF_PUT && func->ops.at[i]->in[1] == value)
-            return func->ops.at[i];
-    DT_BUG("`%s` is started and nobody waits for it", dt_op_info[value->op->kind].text);
-}
-
-/* Which of the body's results it is that the loop goes on with; false: none. */
-static bool is_left(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
-{
-    *ret_number = 0;
-    while (*ret_number < func->results.n && func->results.at[*ret_number] != op->out[0])
-        ++*ret_number;
-    return op->starts && !op->late && *ret_number < func->results.n;
-}
-
-static uint32_t left_event(DtEmit *e, const DtFunc *body, uint32_t result)
-{
-    const DtValue *slot = body->results.at[result]->op->in[0];
-    return ring_event(e, body, result, slots_of(slot->op->in[0]->type));
-}
-
-static void set_event(DtEmit *e, uint32_t event, uint32_t step)
-{
-    DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
-    inst->event = 1 + event;
-    inst->event_step = step;
 }
 
 static DtValue *event_result(DtEmit *e, const DtOp *op)
@@ -182,71 +112,42 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (!op->starts)
         return;
     if (done) {
-        const DtStarted started = {op->out[0], take_events(e, 0, 1), to->view.buffer, from->view.buffer};
-        set_event(e, started.event, 0);
+        const DtStarted started = {op->out[0], dt_ring_take(e, 0, 1), to->view.buffer, from->view.buffer};
+        dt_ring_set(e, started.event, 0);
         DT_PUSH(e->arena, e->started, started);
         dt_place_set(e, op->out[0], *to);
         return;
     }
-    if (is_left(e->scope->func, op, &result)) {
+    if (dt_left_is(e->scope->func, op, &result)) {
         if (e->scope->wanted[op->out[0]->id])
             DT_BUG("`%s` is started and not where it belongs", dt_op_info[op->kind].text);
-        set_event(e, left_event(e, e->scope->func, result), 1);
+        dt_ring_set(e, dt_left_event(e, e->scope->func, result), 1);
         return;
     }
-    const DtOp *put = put_of(e->scope->func, op->out[0]);
+    const DtOp *put = dt_graph_put(e->scope->func, op->out[0]);
+    if (!put)
+        DT_BUG("`%s` is started and nobody waits for it", dt_op_info[op->kind].text);
     if (e->buffers.at[from->view.buffer].fixed) /* else it may be gone when the slot is read */
-        set_event(e, ring_event(e, NULL, place_among(e->scope->func, put), slots_of(put->out[0]->type)), 1);
+        dt_ring_set(e, dt_ring_event(e, NULL, place_among(e->scope->func, put), dt_ring_slots(put->out[0]->type)), 1);
 }
 
 void dt_exchange_message(DtEmit *e, uint32_t *event)
 {
     if (!*event)
-        *event = 1 + take_events(e, e->events_taken.n, 1);
-    set_event(e, *event - 1, 0);
-}
-
-static void push_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
-{
-    dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, done);
-    set_event(e, event, step);
-}
-
-void dt_exchange_turn(DtEmit *e, const DtOp *turn)
-{
-    const DtFunc *func = e->scope->func;
-    uint32_t result;
-    for (uint32_t i = 0; i < func->ops.n && e->scope->loop; i++)
-        if (is_left(func, func->ops.at[i], &result))
-            push_wait(e, turn, left_event(e, func, result), 1);
-}
-
-/* Of all iterations of a loop: what is still on its way reads one of the slots. */
-static void finish_loop(DtEmit *e, const DtOp *op)
-{
-    const DtOp *loop = op->in[0]->op;
-    const DtFunc *body = loop->func;
-    const uint32_t result = op->in[0]->index, first = left_event(e, body, result),
-                   slots = slots_of(body->results.at[result]->op->in[0]->op->in[0]->type);
-    const DtPlace place = *dt_copy_require(e, op->in[0]);
-    for (uint32_t i = 0; i < loop->loop->n_carried; i++)
-        if (dt_type_is_ringbuf(loop->out[i]->type))
-            dt_place_touch(e, dt_copy_require(e, loop->out[i])->view.buffer);
-    dt_place_touch(e, place.view.buffer);
-    for (uint32_t i = 0; i < slots; i++)
-        push_wait(e, op, first + i, 0);
-    dt_place_set(e, op->out[0], place);
+        *event = 1 + dt_ring_take(e, e->events_taken.n, 1);
+    dt_ring_set(e, *event - 1, 0);
 }
 
 /* ---- sums of what micro-batches add up ---- */
 
-/* One at a time is on its way: the one before it in its place has ended when the next one is started. */
-static uint32_t late_event(DtEmit *e, const DtFunc *func, const DtOp *op)
+/* One at a time is on its way: the one before it in its place has ended when the next one is started. loop: whose body
+ * the function is, which others may have, too; NULL: it is none. */
+static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, const DtOp *op)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; func->ops.at[i] != op; i++)
         n += func->ops.at[i]->late;
-    return ring_event(e, func, n, 1);
+    return dt_ring_event(e, loop ? (const void *)loop : func, n, 1);
 }
 
 /* A rank's run of all that lies there becomes the sum of all ranks'. */
@@ -265,36 +166,48 @@ static void emit_late(DtEmit *e, const DtOp *op)
 {
     const DtValue *value = event_result(e, op);
     const DtWanted *wanted = e->scope->wanted[value->id];
-    const uint32_t event = late_event(e, e->scope->func, op);
+    const uint32_t event = late_event(e, e->scope->loop ? e->scope->op : NULL, e->scope->func, op);
     if (!wanted || !wanted->accumulate)
         DT_BUG("a late sum is of no result that micro-batches add up");
     if (e->scope->wanted[op->in[0]->id])
         DT_BUG("the term of a late sum is not added where that lies");
     e->scope->wanted[value->id] = NULL;
-    if (e->scope->loop)
-        push_wait(e, op, event, 0);
+    if (e->scope->loop && e->scope->loop->count > 1)
+        dt_ring_wait(e, op, event, 0);
     const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1, .count = 1};
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last})); /* up to a CLOSE */
     if (op->kind == DT_OP_REDUCE_SCATTER)
         cut_in_place(e, op, &wanted->place);
     else
         dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
-    set_event(e, event, 0);
+    dt_ring_set(e, event, 0);
     dt_note_part(e, op->kind == DT_OP_REDUCE_SCATTER ? op->out[0] : op->in[0]);
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
     dt_place_set(e, value, wanted->place);
 }
 
+/* What was started last of a late sum of the function, or in all iterations of a loop in it. */
+static void wait_late(DtEmit *e, const DtFunc *func, const DtValue *sum, const DtOp *done)
+{
+    const DtOp *loop = sum->op->kind == DT_OP_LOOP ? sum->op : NULL;
+    const DtFunc *of = loop ? loop->func : func;
+    const DtOp *maker = loop ? of->results.at[sum->index]->op : sum->op;
+    dt_ring_wait(e, done, late_event(e, loop, of, maker), 0);
+}
+
+void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry)
+{
+    for (uint32_t i = 0; i < entry->func->results.n; i++)
+        if (dt_op_late(entry->func->results.at[i]))
+            wait_late(e, entry->func, entry->func->results.at[i], dt_op_late(entry->func->results.at[i]));
+}
+
 /* Of one, or of all iterations of a loop; false: that is no late sum. */
 static bool finish_late(DtEmit *e, const DtOp *op)
 {
-    const DtOp *maker = op->in[0]->op;
-    const DtFunc *func = maker->kind == DT_OP_LOOP ? maker->func : e->scope->func;
     if (!dt_op_late(op->in[0]))
         return false;
-    if (maker->kind == DT_OP_LOOP)
-        maker = func->results.at[op->in[0]->index]->op;
-    push_wait(e, op, late_event(e, func, maker), 0);
+    wait_late(e, e->scope->func, op->in[0], op);
     if (op->in[0]->op->kind == DT_OP_LOOP)
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
     return true;
@@ -306,11 +219,12 @@ static void emit_done(DtEmit *e, const DtOp *op)
     if (finish_late(e, op))
         return;
     if (maker->kind == DT_OP_LOOP) {
-        finish_loop(e, op);
+        dt_left_finish(e, op);
         return;
     }
     if (maker->kind == DT_OP_RINGBUF_GET) {
-        push_wait(e, op, ring_event(e, NULL, place_among(e->scope->func, maker), slots_of(maker->in[0]->type)), 1);
+        const uint32_t among = place_among(e->scope->func, maker), slots = dt_ring_slots(maker->in[0]->type);
+        dt_ring_wait(e, op, dt_ring_event(e, NULL, among, slots), 1);
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         return;
     }
@@ -320,7 +234,7 @@ static void emit_done(DtEmit *e, const DtOp *op)
             continue;
         dt_place_touch(e, started.to);
         dt_place_touch(e, started.from);
-        push_wait(e, op, started.event, 0);
+        dt_ring_wait(e, op, started.event, 0);
         e->events_taken.at[started.event] = false;
         e->started.at[i] = e->started.at[--e->started.n];
         return;

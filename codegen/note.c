@@ -116,6 +116,13 @@ void dt_note_ahead(DtEmit *e, const DtAheadOf *of)
     word(e, of->piece ? 1 + DT_NOTE_PHASES * (of->piece - 1) + of->kind : (uint64_t)of->turn);
 }
 
+void dt_note_behind(DtEmit *e, const DtOp *loop, int64_t number)
+{
+    word(e, DT_NOTE_BEHIND);
+    word(e, loop ? 1 + (uint64_t)number_of(e, name_of(loop)) : 0);
+    word(e, (uint64_t)number);
+}
+
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store)
 {
     word(e, kind);

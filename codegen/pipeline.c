@@ -510,6 +510,19 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
                   run->kind == DT_ENTRY_EVAL);
 }
 
+/* Behind all actions: what pieces left on its way, in whichever of their forms. */
+static void finish_pieces(DtEmit *e, const DtPipelineRun *run)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    for (uint32_t g = 0; g < pipeline->n_pieces; g++)
+        for (DtAction action = {.unit = g, .kind = DT_ACTION_F}; action.kind <= DT_ACTION_W; action.kind++) {
+            int32_t number;
+            for (action.form = 0; (number = dt_pipeline_called(run, &action)) >= 0; action.form++)
+                if (pipeline->stage_of[g] == (uint32_t)e->stage && e->pipeline->is_called[number])
+                    dt_exchange_finish(e, &e->module->entries.at[number]);
+        }
+}
+
 static void emit_run(DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
@@ -526,6 +539,7 @@ static void emit_run(DtEmit *e, const DtPipelineRun *run)
     emit_prologue(e, run);
     zero_results(e, plan_name(run), results);
     emit_actions(e, run, &course);
+    finish_pieces(e, run);
     dt_entry_complete(e, &results->entry, results->wanted.at);
     share_scalars(e, plan_name(run));
     dt_finish_entry(e, plan_name(run));

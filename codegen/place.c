@@ -81,6 +81,17 @@ DtPlace dt_place_own(DtEmit *e, const DtValue *value)
     return place;
 }
 
+DtPlace dt_place_slice(DtEmit *e, const DtOp *loop, DtPlace place, uint32_t reg)
+{
+    DtView *view = &place.view;
+    const int d = dt_view_find(view, loop->loop->axis);
+    if (d < 0)
+        DT_BUG("a stacked value of `%s` lacks the loop's axis", e->scope->func->name);
+    place.reg[reg] += view->stride[d] * (int64_t)dt_dtype_size(view->dtype);
+    dt_view_drop(view, (uint32_t)d);
+    return place;
+}
+
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value)
 {
     DtPlace *place = &e->scope->places[value->id];

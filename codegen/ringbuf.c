@@ -82,24 +82,6 @@ static void emit_at(DtEmit *e, const DtOp *op)
 
 /* ---- ring buffers ---- */
 
-/* Of a value in the front slot. */
-static DtPlace slot_of(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type)
-{
-    DtPlace place = dt_place_dense(e, type, memory->view.buffer);
-    place.view.offset = (int64_t)byte / (int64_t)dt_dtype_size(type->dtype);
-    place.reg[DT_PLAN_REG_RINGBUF] = ringbuf->type->axes[ringbuf->type->rank - 1].extent;
-    return place;
-}
-
-/* front = 0, or front + 1 */
-static void push_front(DtEmit *e, const DtType *ringbuf, bool begins)
-{
-    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RINGBUF, .count = (int32_t)ringbuf->axes[0].extent};
-    if (!begins)
-        item.body = DT_PLAN_REG_RINGBUF, item.step = item.first = 1;
-    push_item(e, item);
-}
-
 DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type)
 {
     const uint32_t buffer = dt_place_buffer(e, "gathered ahead", dt_place_bytes(e, type));
@@ -122,7 +104,7 @@ void dt_ringbuf_claim(DtEmit *e)
         if (!memory)
             DT_BUG("a ring buffer is not there when its slots are given away");
         DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
-        *wanted = (DtWanted){.set = true, .place = slot_of(e, ringbuf, memory, op->number, op->in[1]->type)};
+        *wanted = (DtWanted){.set = true, .place = dt_ring_put(e, op, memory)};
         e->scope->wanted[op->in[1]->id] = wanted;
     }
 }
@@ -130,7 +112,7 @@ void dt_ringbuf_claim(DtEmit *e)
 static void emit_put(DtEmit *e, const DtOp *op)
 {
     const DtPlace memory = *dt_copy_require(e, op->in[0]);
-    const DtPlace slot = slot_of(e, op->in[0], &memory, op->number, op->in[1]->type);
+    const DtPlace slot = dt_ring_put(e, op, &memory);
     dt_copy_value(e, op->in[1], &slot, false); /* nothing, if it was written there */
     dt_place_set(e, op->out[0], memory);
 }
@@ -176,16 +158,16 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_RINGBUF:
         dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]->type));
         dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer); /* a loop that carries it has all of it */
-        push_front(e, op->out[0]->type, true);
+        dt_ring_turn(e, op->out[0]->type, true);
         return true;
     case DT_OP_RINGBUF_TURN:
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
-        push_front(e, op->out[0]->type, false);
-        dt_exchange_turn(e, op);
+        dt_ring_turn(e, op->out[0]->type, false);
+        dt_left_turn(e, op);
         return true;
     case DT_OP_RINGBUF_GET: {
         const DtPlace memory = *dt_copy_require(e, op->in[0]);
-        dt_place_set(e, op->out[0], slot_of(e, op->in[0], &memory, op->number, op->out[0]->type));
+        dt_place_set(e, op->out[0], dt_ring_slot(e, op->in[0], &memory, op->number, op->out[0]->type));
         return true;
     }
     default: return false;

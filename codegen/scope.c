@@ -31,6 +31,8 @@ void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
 {
     DtValue *const *results = scope->func->results.at;
     for (uint32_t i = 0; i < n; i++) {
+        if (dt_graph_is_slotted(scope->func, results[i]))
+            continue;
         if (wanted[i].set && !scope->wanted[results[i]->id])
             scope->wanted[results[i]->id] = &wanted[i];
         const DtOp *late = late_of(results[i]);
@@ -51,7 +53,7 @@ void dt_scope_check(DtEmit *e, uint32_t n, const DtWanted *wanted)
     for (uint32_t i = 0; i < n; i++) {
         const DtValue *value = func->results.at[i];
         const DtPlace *place = dt_place_find(e, value);
-        if (wanted[i].set && (!place || !dt_place_same(place, &wanted[i].place) ||
+        if (wanted[i].set && !dt_graph_is_slotted(func, value) && (!place || !dt_place_same(place, &wanted[i].place) ||
                               (wanted[i].accumulate && e->scope->wanted[value->id])))
             DT_BUG("result %u of `%s` is not where it belongs", i, func->name);
     }

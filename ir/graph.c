@@ -86,6 +86,33 @@ uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value)
     return n;
 }
 
+const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op && op->kind == DT_OP_RINGBUF_PUT && op->n_in == 2 && op->in && op->in[1] == value)
+            return op;
+    }
+    return NULL;
+}
+
+bool dt_graph_is_slotted(const DtFunc *func, const DtValue *result)
+{
+    bool is = false;
+    if (func->kind != DT_FUNC_BODY || !result->op || !result->op->starts)
+        return false;
+    for (uint32_t i = 0; !is && i < func->results.n; i++)
+        is = func->results.at[i] == result;
+    return is && dt_graph_put(func, result);
+}
+
+bool dt_graph_is_slotted_in(const DtValue *value)
+{
+    const DtOp *op = value->op;
+    return op && op->kind == DT_OP_LOOP && op->func && value->index < op->func->results.n &&
+           op->func->results.at[value->index] && dt_graph_is_slotted(op->func, op->func->results.at[value->index]);
+}
+
 static _Noreturn void misuse(const DtFunc *func, const char *problem)
 {
     DT_BUG("in function `%s`: %s", func->name, problem);

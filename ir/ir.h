@@ -548,6 +548,11 @@ void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
 uint32_t dt_graph_number(const DtModule *module, const DtFunc *func); /* of a function that the module has */
 uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value); /* how often it reads it; results count */
+const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value); /* what puts it into a ring buffer; NULL: none */
+/* Whether the result of a body goes into a slot of a ring buffer while it is on its way, and is added to where it
+ * belongs when the slot comes again. */
+bool dt_graph_is_slotted(const DtFunc *func, const DtValue *result);
+bool dt_graph_is_slotted_in(const DtValue *value); /* so is what iterations make of a loop's result */
 
 /* ---- entry points (entry.c) ---- */
 

@@ -279,7 +279,7 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
     if ((store->kind == DT_STORE_RINGBUF) != dt_type_is_ringbuf(store->type))
         dt_verify_fail(v, store->span, "store `%s` is a ring buffer, or has the type of one, but not both",
                        store->path);
-    if (store->terms && (store->kind != DT_STORE_GRAD || v->module->pipeline || store->bucket || !store->type->rank ||
+    if (store->terms && (store->kind != DT_STORE_GRAD || store->bucket || !store->type->rank ||
                          store->type->axes[store->type->rank - 1].n_split == 0))
         dt_verify_fail(v, store->span, "store `%s` has terms, and is no bucket of gradients that ranks share",
                        store->path);
@@ -353,9 +353,12 @@ static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t 
         dt_verify_fail(v, span, "entry `%s` stores `%s` twice", entry->name, store->path);
     written[store->index] = stamp;
     const DtOp *op = entry->func->results.at[i]->op;
-    const DtOp *late = op && op->kind == DT_OP_DONE && op->in && op->in[0] ? dt_op_late(op->in[0]) : NULL;
-    if (late && !result->accumulate)
-        dt_verify_fail(v, span, "result %u of entry `%s` is a late sum that adds nothing up", i, entry->name);
+    const bool done = op && op->kind == DT_OP_DONE && op->in && op->in[0];
+    const DtOp *late = dt_op_late(done ? op->in[0] : entry->func->results.at[i]);
+    const bool slotted = done && dt_graph_is_slotted_in(op->in[0]);
+    if ((late || slotted) && !result->accumulate)
+        dt_verify_fail(v, span, "result %u of entry `%s` is a %s that adds nothing up", i, entry->name,
+                       late ? "late sum" : "sum in slots");
     if (late && store->terms != (late->kind == DT_OP_REDUCE_SCATTER))
         dt_verify_fail(v, span, "result %u of entry `%s` is a late sum that store `%s` has no memory for", i,
                        entry->name, store->path);

@@ -242,14 +242,22 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
 
 static bool is_put(const DtOp *op, uint32_t operand) { return op->kind == DT_OP_RINGBUF_PUT && operand == 1; }
 
-/* Whether what lies in ring buffers may be on its way: some op puts what it started there. */
+static bool is_result(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == value)
+            return true;
+    return false;
+}
+
+/* Whether what lies in ring buffers may be on its way: some op puts what it started there, for an iteration to read. */
 bool dt_verify_starts_rings(const DtModule *module)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
         for (uint32_t k = 0; module->funcs.at[i] && k < module->funcs.at[i]->ops.n; k++) {
             const DtOp *op = module->funcs.at[i]->ops.at[k];
             if (op && op->kind == DT_OP_RINGBUF_PUT && op->n_in == 2 && op->in && op->in[1] && op->in[1]->op &&
-                op->in[1]->op->starts)
+                op->in[1]->op->starts && !is_result(module->funcs.at[i], op->in[1]))
                 return true;
         }
     return false;
@@ -305,21 +313,25 @@ static bool any_starts(const DtVerify *v, const DtFunc *func)
  * slot of its ring buffer, which is turned to again when that is done. */
 static bool is_left(const DtFunc *func, const DtValue *value)
 {
+    if (func->kind == DT_FUNC_ENTRY && dt_op_late(value))
+        return func->module->pipeline != NULL; /* done behind all actions of the run */
     const DtValue *from = value->op && value->op->starts ? first_operand(value->op) : NULL;
     return func->kind == DT_FUNC_BODY && from && (value->op->late || is_slot(from));
 }
 
-/* What is late is what micro-batches add up, which nobody reads before all have. */
+/* What is late, or comes to slots, is what micro-batches add up, which nobody reads before all have. */
 static void check_late(DtVerify *v, const DtFunc *func, const DtOp *op)
 {
     uint32_t results = 0;
     const DtValue *out = op->out ? op->out[0] : NULL;
-    if (op->kind != DT_OP_DONE || !out || !first_operand(op) || !dt_op_late(op->in[0]))
+    if (op->kind != DT_OP_DONE || !out || !first_operand(op) ||
+        !(dt_op_late(op->in[0]) || dt_graph_is_slotted_in(op->in[0])))
         return;
     for (uint32_t i = 0; i < func->results.n; i++)
         results += func->results.at[i] == out;
     if (func->kind != DT_FUNC_ENTRY || results != 1 || dt_graph_reads(func, out) != 1)
-        dt_verify_fail(v, op->span, "`done` of a late sum is not just a result of its entry");
+        dt_verify_fail(v, op->span, "`done` of a sum that is %s is not just a result of its entry",
+                       dt_op_late(op->in[0]) ? "late" : "in slots");
 }
 
 static void check_loop(DtVerify *v, const DtOp *op)
@@ -331,8 +343,21 @@ static void check_loop(DtVerify *v, const DtOp *op)
     }
 }
 
-/* What is on its way is read by one `done`, put into a ring buffer, or left to the loop around. */
+/* Whether what is left to the loop is put into a slot on its way, a second time: it may be once. */
+static bool is_slotted(DtVerify *v, const DtFunc *func, const DtOp *put)
+{
+    const DtValue *value = put->in[1];
+    if (!value->op || !value->op->starts || value->op->late || !is_result(func, value) || !is_left(func, value))
+        return false;
+    for (uint32_t i = 0; func->ops.at[i] != put; i++)
+        if (func->ops.at[i] && func->ops.at[i]->in && is_put(func->ops.at[i], 1) && func->ops.at[i]->n_in == 2 &&
+            func->ops.at[i]->in[1] == value)
+            return dt_verify_fail(v, put->span, "`%s` of what is in a slot already", dt_op_info[put->kind].text);
+    return true;
+}
 
+/* What is on its way is read by one `done`, put into a ring buffer, or left to the loop around; that may be put into
+ * one besides, where it waits for being added to the result. */
 static void check_starts(DtVerify *v, const DtFunc *func)
 {
     uint32_t *taken = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
@@ -342,7 +367,7 @@ static void check_starts(DtVerify *v, const DtFunc *func)
             const DtValue *in = op->in[k];
             if (!in || in->id >= func->n_values)
                 continue;
-            taken[in->id]++;
+            taken[in->id] += !(is_put(op, k) && is_slotted(v, func, op));
             const bool done = op->kind == DT_OP_DONE, lies = in->op && in->op->kind == DT_OP_RINGBUF_GET;
             const bool wrong = is_started(v, in) ? !done && !is_put(op, k) : done && !lies;
             if (wrong && !(lies && op->starts && is_slot(in)))

@@ -259,8 +259,11 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
     const CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1},
                      ring = nest->reg[DT_PLAN_REG_RINGBUF];
     nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
-    if (nest->reg[item->reg].lo > nest->reg[item->reg].hi)
-        return dt_check_fail(check, "SCHD", index, "what it guards never runs");
+    if (nest->reg[item->reg].lo > nest->reg[item->reg].hi) {
+        nest->reg[item->reg] = all;
+        return (plan->meta->pipeline && item->reg == 0) || /* a piece runs for other micro-batches, too */
+               dt_check_fail(check, "SCHD", index, "what it guards never runs");
+    }
     nest->n_when++;
     if (!check_items(check, index + 1, index + 1 + item->body, nest, stage))
         return false;

@@ -18,6 +18,8 @@
  *           this one; j > 0: the loop is in the entry of another piece of the stage, of number (j - 1) / 3 of these,
  *           forward, backward or for gradients of parameters. 0, j: what the iteration of this loop does that comes j
  *           later
+ *   BEHIND  0, j: what follows, up to RETURN, is of the iteration of this loop that came j before: copies of what it
+ *           made. 1 + loop op, j: the same of iteration j of a loop that has ended
  *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 + the mask by which blocks may
  *           leave out keys, or 0; n outputs: as written arguments in DO (ZEROED: it is all of the value in the
  *           end). Loops over these axes follow; inside are blocks, and what they read and write are the blocks
@@ -36,6 +38,7 @@
 typedef enum DtNoteKind {
     DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO, DT_NOTE_TILES,
     DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_MOVE, DT_NOTE_AHEAD, DT_NOTE_PART,
+    DT_NOTE_BEHIND,
     DT_NOTE_KINDS
 } DtNoteKind;
 

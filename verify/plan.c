@@ -64,6 +64,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->inst = NULL;
     walk->frame = NULL;
     walk->back = NULL;
+    walk->behind = walk->last = false;
     walk->frames = NULL;
     walk->n_frames = walk->most_frames = 0;
     walk->entries.n = walk->written.n = walk->log.n = walk->started.n = 0;

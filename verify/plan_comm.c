@@ -183,6 +183,7 @@ bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted start
         if (walk->started.at[i].event == started.event)
             return dt_certplan_fail(walk, "event %llu is still waited for", (unsigned long long)started.event - 1);
     DT_PUSH(walk->arena, walk->started, started);
+    dt_certplan_began(walk, started.event, false);
     return true;
 }
 
@@ -207,6 +208,8 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
         return true;
     }
     dt_certplan_log(walk, 0);
+    if (dt_certplan_has_called(walk))
+        dt_certplan_ended(walk, event_of(walk, inst));
     return true;
 }
 
@@ -224,8 +227,21 @@ bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
     return true;
 }
 
+/* What a piece sums in its last micro-batch it may leave: nobody else comes to that memory (plan_pipe.c). */
+static void leave_sums(PlanWalk *walk)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < walk->started.n; i++)
+        if (walk->plan->meta->pipeline && walk->started.at[i].sum)
+            dt_certplan_began(walk, walk->started.at[i].event, true);
+        else
+            walk->started.at[n++] = walk->started.at[i];
+    walk->started.n = n;
+}
+
 bool dt_certplan_landed(PlanWalk *walk)
 {
+    leave_sums(walk);
     if (walk->started.n == 0)
         return true;
     const PlanStarted *started = &walk->started.at[0];

@@ -276,6 +276,35 @@ bool dt_certplan_ahead(PlanWalk *walk)
     return true;
 }
 
+/* ---- what earlier iterations left ---- */
+
+/* The iteration that a note means, of those that ran: only what it made can be named. */
+bool dt_certplan_behind(PlanWalk *walk)
+{
+    PlanFrame *now = walk->frame, *then;
+    const uint64_t named = dt_certplan_word(walk), number = dt_certplan_word(walk);
+    const bool inside = now->kind == PLAN_BODY && walk->guard == 1 + now->reg;
+    if (walk->tiles.open || walk->back || walk->problem->len || (named ? walk->guard != 0 : !inside) ||
+        number > PLAN_BYTES)
+        return dt_certplan_fail(walk, "a note of an earlier iteration is out of place");
+    const CertOp *op = named ? op_in(walk, now, named - 1) : now->op;
+    if (!op || !op->loop)
+        return dt_certplan_fail(walk, "an earlier iteration is of no loop");
+    const int64_t turn = (int64_t)number, last = op->loop->count - 1;
+    if (named)
+        then = dt_certplan_has_frame(walk, now, op, op->loop->reverse ? last - turn : turn);
+    else if (walk->skips)
+        then = now;
+    else
+        then = dt_certplan_has_frame(walk, now->outer, op, now->number + (op->loop->reverse ? turn : -turn));
+    if (!then)
+        return dt_certplan_fail(walk, "an earlier iteration, %lld, did not run", (long long)turn);
+    walk->back = now;
+    walk->frame = then;
+    walk->behind = true;
+    return true;
+}
+
 /* ---- what a piece finds gathered ---- */
 
 bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place)

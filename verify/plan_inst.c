@@ -239,6 +239,8 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
     uint64_t n = dt_certplan_word(walk);
     if (n > MOST)
         return dt_certplan_fail(walk, "a note has too many ops");
+    if (walk->behind && n)
+        return dt_certplan_fail(walk, "an earlier iteration does more than to copy");
     for (uint64_t i = 0; i < n; i++) {
         const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
         if (!op)
@@ -634,13 +636,23 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
     if (place.bytes != inst->count)
         return dt_certplan_fail(walk, "%lld bytes of %lld are zeroed", (long long)inst->count,
                                 (long long)place.bytes);
+    if (dt_certplan_has_called(walk))
+        return dt_certplan_fail(walk, "memory is zeroed behind pieces");
     dt_certplan_spoil(walk, &place, false);
     dt_certplan_hold(walk, PLAN_ZERO, &place);
     return dt_certplan_may_write(walk, &place);
 }
 
+/* Copies of what an earlier iteration made; they are no ops of it. */
+static bool copies(const PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
+{
+    return walk->behind && kind == DT_NOTE_DO && (inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_COPY);
+}
+
 static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
+    if (walk->behind && !copies(walk, inst, kind))
+        return dt_certplan_fail(walk, "an earlier iteration does more than to copy");
     if (walk->back ? kind != DT_NOTE_DO || inst->guards : walk->guard && kind != DT_NOTE_PART)
         return dt_certplan_fail(walk, "what a guard lets run is no gather ahead");
     if (inst->event && kind != DT_NOTE_DO && kind != DT_NOTE_PART && kind != DT_NOTE_MOVE)
@@ -687,7 +699,9 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
         return dt_certplan_fail(walk, "what a pipeline repeats is no transfer");
     if (inst->guards && inst->kind == DT_INST_ZERO)
         return dt_certplan_fail(walk, "memory is zeroed under guards");
-    if (walk->guard && inst->kind != DT_INST_ALL_GATHER && kind != DT_NOTE_PART)
+    if (walk->last && kind != DT_NOTE_PART)
+        return dt_certplan_fail(walk, "the last micro-batch does more than others");
+    if (walk->guard && inst->kind != DT_INST_ALL_GATHER && kind != DT_NOTE_PART && !copies(walk, inst, kind))
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     if (walk->budget == 0)
         return dt_certplan_fail(walk, "loops repeat more than can be followed");
@@ -715,11 +729,16 @@ bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
         dt_certplan_word(walk);
         return !walk->problem->len;
     }
-    if (inst->kind != DT_INST_ALL_GATHER || kind != DT_NOTE_DO || !walk->back)
+    const bool may = walk->behind ? copies(walk, inst, kind) : inst->kind == DT_INST_ALL_GATHER;
+    if (kind != DT_NOTE_DO || !walk->back || !may)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     for (uint64_t n = dt_certplan_word(walk); n > 0 && !walk->problem->len; n--)
         dt_certplan_word(walk);
+    if (inst->kind == DT_INST_KERNEL) /* which it is */
+        dt_certplan_word(walk);
     for (uint32_t a = 0; a < inst->n_args && !walk->problem->len; a++) {
+        if (walk->plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)
+            return dt_certplan_fail(walk, "a guard holds back what counts iterations");
         const uint64_t word = dt_certplan_word(walk), value = word / DT_NOTE_FLAGS;
         if (value >= walk->frame->func->n_values)
             return dt_certplan_fail(walk, "a note names no value");

@@ -204,6 +204,7 @@ typedef struct PlanStack {
     const CertOp *op;
     const CertFunc *func; /* its body */
     uint32_t number;      /* of the result */
+    bool waited, left;    /* some of its slices were on their way when the loop ended; they lie in even steps now */
     PlanAgain again;
 } PlanStack;
 
@@ -233,7 +234,8 @@ struct PlanWalk {
     PlanCells *cells[DT_ARENA_KINDS + DT_PLAN_N_SLOTS]; /* NULL: its regions are few */
     PlanList near;               /* what the last search found */
     uint64_t meeting;            /* its number */
-    PlanFrame *frame, *back;     /* back: where gathers ahead return to */
+    PlanFrame *frame, *back;     /* back: where gathers ahead, and copies of what other iterations made, return to */
+    bool behind;                 /* back: such copies */
     PlanFrame **frames;          /* all of this plan entry, by hash */
     uint32_t n_frames, most_frames;
     DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry, the last of each */
@@ -241,6 +243,7 @@ struct PlanWalk {
     bool taken[DT_PLAN_REGS];    /* by a loop around us */
     bool skips;                  /* notes are read of what a guard holds back */
     uint32_t guard;              /* 1 + the register of the innermost WHEN around us, 0: there is none */
+    bool last;                   /* what a piece does in its last micro-batch alone */
     uint32_t depth;              /* loops over blocks of attention that are open */
     uint32_t actions;            /* loops over actions of a pipeline, of which plan_pipe.c knows every turn */
     int64_t count[DT_PLAN_REGS]; /* of registers without a value: how many they may have; 0: it has one */
@@ -312,7 +315,8 @@ PlanFrame *dt_certplan_home(PlanWalk *walk, const PlanFrame *frame, uint32_t val
 void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text); /* what lies at a place */
 bool dt_certplan_is_ahead(const CertOp *op);
 bool dt_certplan_takes(const CertOp *op, const CertFunc *func, PlanFrameKind kind); /* as a call or a loop does */
-bool dt_certplan_ahead(PlanWalk *walk); /* AHEAD */
+bool dt_certplan_ahead(PlanWalk *walk);  /* AHEAD */
+bool dt_certplan_behind(PlanWalk *walk); /* BEHIND */
 /* A piece may find there what another one gathered: then that is noted, and the value is there. */
 bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place);
 
@@ -450,6 +454,11 @@ bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name,
                        const PlanPlace *place); /* ... reads that of its prologue */
+/* What a piece starts, and leaves on its way; a WAIT for that, in the schedule of its stage. */
+void dt_certplan_began(PlanWalk *walk, uint64_t event, bool leaves);
+void dt_certplan_ended(PlanWalk *walk, uint64_t event);
+/* A piece sums over ranks, in its last micro-batch, what it added there; false: it adds nothing. */
+bool dt_certplan_parts(PlanWalk *walk, const PlanPlace *place);
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
                       const CertType *type, bool adds); /* to a result; false: sets it */
 bool dt_certplan_across(PlanWalk *walk, const CertOp *op); /* a collective; stages meet in the order of the text */

@@ -55,7 +55,7 @@ bool dt_certplan_enter(PlanWalk *walk, uint32_t entry)
         pipe->by_entry[entry] = first;
     }
     DT_PUSH(walk->arena, first->turns, DT_NEW(walk->arena, Turn));
-    pipe->called.n = pipe->slots.n = pipe->met.n = pipe->n_shared = 0;
+    pipe->ended.n = pipe->called.n = pipe->slots.n = pipe->met.n = pipe->n_shared = 0;
     memset(pipe->shared, 0, walk->plan->n_metrics);
     walk->count[0] = dt_certplan_n_micro(walk);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
@@ -82,7 +82,30 @@ void dt_certplan_needs(PlanWalk *walk, const char *name, const PlanPlace *place)
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
                       const CertType *type, bool adds)
 {
-    DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type, adds}));
+    DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type, adds, false}));
+}
+
+bool dt_certplan_parts(PlanWalk *walk, const PlanPlace *place)
+{
+    Piece *now = walk->pipe ? walk->pipe->now : NULL;
+    for (uint32_t i = 0; now && i < now->adds.n; i++)
+        if (dt_certplan_same(&now->adds.at[i].place, place) && now->adds.at[i].adds)
+            return now->adds.at[i].parts = true;
+    return dt_certplan_fail(walk, "parts of a result are summed over ranks that no piece adds to");
+}
+
+void dt_certplan_began(PlanWalk *walk, uint64_t event, bool leaves)
+{
+    if (pipelined(walk) && leaves)
+        DT_PUSH(walk->arena, walk->pipe->now->left, event);
+    else if (pipelined(walk))
+        DT_PUSH(walk->arena, walk->pipe->now->begun, event);
+}
+
+void dt_certplan_ended(PlanWalk *walk, uint64_t event)
+{
+    if (pipelined(walk))
+        DT_PUSH(walk->arena, walk->pipe->ended, event);
 }
 
 static uint32_t *met_of(PlanWalk *walk, const char *stages)
@@ -157,6 +180,7 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
         if (!uses->name)
             add_slot(walk, uses->store);
     }
+    pipe->ended.n = 0;
     for (uint32_t i = 0; i < pipe->called.n; i++)
         if (pipe->called.at[i] == piece)
             return true;
@@ -177,7 +201,7 @@ bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace
             *ret_place = adds->place;
             *ret_sum = adds->sum;
             *ret_type = adds->type;
-            if (!dt_certplan_is_zero(walk, ret_place, walk->depth, false))
+            if (adds->parts || !dt_certplan_is_zero(walk, ret_place, walk->depth, false))
                 return dt_certplan_fail(walk, "a result is summed over ranks twice");
             dt_certplan_spoil(walk, ret_place, false);
             PlanRegion *region = dt_certplan_hold(walk, PLAN_ADDED, ret_place);
@@ -205,7 +229,8 @@ static bool is_complete(PlanWalk *walk, const PlanPlace *place)
     for (uint32_t p = 0; p < walk->pipe->called.n; p++)
         for (uint32_t i = 0; i < walk->pipe->called.at[p]->adds.n; i++) {
             const Adds *adds = &walk->pipe->called.at[p]->adds.at[i];
-            if (adds->sum && dt_certplan_same(&adds->place, place) && (!sum || sum->summed != adds->sum))
+            if (adds->sum && !adds->parts && dt_certplan_same(&adds->place, place) &&
+                (!sum || sum->summed != adds->sum))
                 return false;
         }
     return sum || dt_certplan_is_zero(walk, place, walk->depth, false);
@@ -524,6 +549,21 @@ static bool adds_to(const Piece *piece, const PlanPlace *place)
     return false;
 }
 
+/* What a piece sums in its last micro-batch no other piece adds to; other entries that are this piece do the same. */
+static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t k = 0; adds->parts && k < pipe->called.n; k++)
+        for (uint32_t i = 0; i < pipe->called.at[k]->adds.n; i++) {
+            const Adds *other = &pipe->called.at[k]->adds.at[i];
+            if (dt_certplan_same(&other->place, &adds->place) &&
+                (pipe->called.at[k]->main != piece->main || !other->parts))
+                return dt_certplan_fail(walk, "%s sums over ranks what %s adds to", piece->of->name,
+                                        pipe->called.at[k]->of->name);
+        }
+    return true;
+}
+
 /* A result of the run is left alone by the pieces that add nothing to it. */
 static bool spares_result(PlanWalk *walk, const PlanPlace *place)
 {
@@ -542,7 +582,8 @@ static bool keeps_results(PlanWalk *walk)
     const struct PlanPipe *pipe = walk->pipe;
     for (uint32_t p = 0; p < pipe->called.n; p++)
         for (uint32_t i = 0; i < pipe->called.at[p]->adds.n; i++)
-            if (!spares_result(walk, &pipe->called.at[p]->adds.at[i].place))
+            if (!spares_result(walk, &pipe->called.at[p]->adds.at[i].place) ||
+                !sums_alone(walk, pipe->called.at[p], &pipe->called.at[p]->adds.at[i]))
                 return false;
     for (uint32_t i = 0; i < walk->plan->n_metrics; i++) { /* of other stages: zero here */
         const PlanPlace place = dt_certplan_metric(&walk->plan->metrics[i]);
@@ -550,6 +591,33 @@ static bool keeps_results(PlanWalk *walk)
             !spares_result(walk, &place))
             return false;
     }
+    return true;
+}
+
+static bool has_event(const uint64_t *list, uint32_t n, uint64_t event)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == event)
+            return true;
+    return false;
+}
+
+/* What the last micro-batch of a piece left on its way is waited for behind all calls, and its event is no other's. */
+static bool ends_left(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t p = 0; p < pipe->called.n; p++)
+        for (uint32_t i = 0; i < pipe->called.at[p]->left.n; i++) {
+            const uint64_t event = pipe->called.at[p]->left.at[i];
+            bool alone = has_event(pipe->ended.at, pipe->ended.n, event);
+            for (uint32_t k = 0; k < pipe->called.n; k++) {
+                const Piece *other = pipe->called.at[k];
+                alone = alone && (k == p || !has_event(other->begun.at, other->begun.n, event));
+            }
+            if (!alone)
+                return dt_certplan_fail(walk, "%s leaves event %llu, which is not waited for, or another's",
+                                        pipe->called.at[p]->of->name, (unsigned long long)event - 1);
+        }
     return true;
 }
 
@@ -577,7 +645,7 @@ static bool has_results(PlanWalk *walk)
         for (uint32_t i = 0; i < pipe->called.at[p]->adds.n; i++) {
             const Adds *adds = &pipe->called.at[p]->adds.at[i];
             const PlanRegion *sum = dt_certplan_find_sum(walk, &adds->place);
-            if (adds->sum ? !sum || sum->summed != adds->sum
+            if (adds->sum && !adds->parts ? !sum || sum->summed != adds->sum
                           : !dt_certplan_is_zero(walk, &adds->place, walk->depth, false))
                 return dt_certplan_fail(walk, "a result of %s is not summed over its ranks",
                                         pipe->called.at[p]->of->name);
@@ -621,7 +689,7 @@ bool dt_certplan_leave(PlanWalk *walk)
         pipe->places[dt_cert_place(&walk->program->stores.at[pipe->slots.at[i]], walk->stage)] =
             slot_reg(&walk->stores[pipe->slots.at[i]]);
     return has_apart(walk) && keeps_named(walk) && keeps_gathered(walk) && keeps_results(walk) &&
-           has_results(walk);
+           ends_left(walk) && has_results(walk);
 }
 
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of)

@@ -11,7 +11,8 @@ typedef struct Adds {
     uint32_t sum;
     int store;
     const CertType *type;
-    bool adds; /* false: it sets it */
+    bool adds;  /* false: it sets it */
+    bool parts; /* its last micro-batch sums over ranks what all added */
 } Adds;
 
 /* A slot that a piece reads or writes, or (name) a result of the stage's prologue that it reads. */
@@ -50,6 +51,7 @@ typedef struct Piece {
     const CertEntry *of;
     DT_VEC(Adds) adds;
     DT_VEC(Uses) uses;
+    DT_VEC(uint64_t) begun, left; /* events of collectives that it starts; of those, it does not wait for */
     DT_VEC(Turn *) turns; /* by slot of the ring; one, if it has none, or begins it itself */
     bool meets;       /* other stages */
     struct Piece *main; /* the first entry of the stage that is this piece */
@@ -71,6 +73,7 @@ struct PlanPipe {
     DT_VEC(int) slots;      /* stores with slots in it, each once */
     uint8_t *shared;        /* by metric */
     uint32_t n_shared;      /* metrics up to the last one of those */
+    DT_VEC(uint64_t) ended; /* events that the schedule has waited for since its last call */
     DT_VEC(Met) met;        /* in the entry that is walked */
     int *carries;           /* by channel: the store that receives, -1: not known */
     uint32_t *message;      /* by event from 1 on: 1 + the end of a channel (2 x number, + 1: it sends) which alone

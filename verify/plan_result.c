@@ -190,8 +190,11 @@ static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint32_t sum)
 {
     PlanPlace place;
-    return dt_certplan_place_result(walk, frame, i, &place) &&
-           (is_whole(walk, frame, i, &place)
+    if (!dt_certplan_place_result(walk, frame, i, &place))
+        return false;
+    if (walk->plan->meta->pipeline)
+        return dt_certplan_parts(walk, &place);
+    return (is_whole(walk, frame, i, &place)
                 ? close_sum(walk, &place, sum)
                 : dt_certplan_fail(walk, "parts of a result are summed over ranks too early"));
 }
@@ -215,7 +218,8 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
         const uint32_t sum = dt_certplan_sum_of(walk, type, result->store);
         if (!dt_certplan_place_result(walk, frame, i, &place))
             return false;
-        if (sum && frame->terms[i] + 1 == dt_certplan_n_micro(walk) && is_there(walk, frame, i, &place, sum))
+        const bool last = walk->plan->meta->pipeline || frame->terms[i] + 1 == dt_certplan_n_micro(walk);
+        if (sum && last && is_there(walk, frame, i, &place, sum))
             summed[i] = sum;
         else if (!is_delivered(walk, frame, i, &place, 0))
             return false;
@@ -380,7 +384,8 @@ static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cu
             return false;
         if (!dt_certplan_meets(walk, &place, part))
             continue;
-        if (frame->terms[i] + 1 != dt_certplan_n_micro(walk) || (cut && !walk->terms[result->store]) ||
+        const bool last = walk->plan->meta->pipeline ? walk->last : frame->terms[i] + 1 == dt_certplan_n_micro(walk);
+        if (!last || (cut && !walk->terms[result->store]) ||
             dt_certplan_sum_of(walk, dt_certplan_type(frame, frame->func->results.at[i]), result->store) != sum)
             return false;
         any = true;
@@ -414,7 +419,7 @@ bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
     const uint32_t part = dt_certplan_number(walk);
     PlanPlace all, address;
     PlanFinds found;
-    if (walk->problem->len || !walk->frame || walk->plan->meta->pipeline || part >= walk->frame->func->n_values)
+    if (walk->problem->len || !walk->frame || part >= walk->frame->func->n_values)
         return dt_certplan_fail(walk, "a part of a sum is of no value");
     const CertOp *maker = walk->frame->maker[part];
     const CertOp *cut = maker && is(maker->kind, "reduce_scatter") ? maker : NULL;
@@ -435,7 +440,8 @@ bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
         there = there || (found.at[i].added && !found.at[i].summed && dt_certplan_alike(&found.at[i].place, &all));
     if (!there || !is_last(walk, &all, sum, cut != NULL) || !dt_certplan_is_still(walk, &all))
         return dt_certplan_fail(walk, "a part of a sum is added up that is not there, or not of all micro-batches");
-    set_summed(walk, &all, inst->event ? (uint32_t)PLAN_SUMMING : sum);
+    const bool goes_on = inst->event && !walk->plan->meta->pipeline; /* of a piece it may, until the run ends */
+    set_summed(walk, &all, goes_on ? (uint32_t)PLAN_SUMMING : sum);
     return !inst->event ||
            dt_certplan_start(walk, inst, (PlanStarted){.frame = walk->frame, .value = part, .to = all, .from = all,
                                                        .to_arg = arg, .from_arg = arg, .sum = sum});

@@ -207,6 +207,17 @@ static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
     return true;
 }
 
+/* Whether all other micro-batches have run, if the last one sums over ranks what they added. */
+static bool is_last(const PlanWalk *walk, const Piece *piece, uint32_t micro)
+{
+    bool sums = false, last = true;
+    for (uint32_t i = 0; i < piece->adds.n; i++)
+        sums = sums || piece->adds.at[i].parts;
+    for (uint32_t i = 0; sums && micro + 1 == dt_certplan_n_micro(walk) && i < micro; i++)
+        last = last && piece->main->ran[i];
+    return last;
+}
+
 static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
 {
     const Action *action = &course->now;
@@ -229,7 +240,8 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
     if (action->micro >= dt_certplan_n_micro(walk) || piece->main->ran[action->micro]++)
         return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name,
                                 action->micro);
-    return true;
+    return is_last(walk, piece, action->micro) ||
+           dt_certplan_fail(walk, "%s sums over ranks before all micro-batches have run", piece->of->name);
 }
 
 typedef enum Outcome { DONE, WAITS, WRONG } Outcome;

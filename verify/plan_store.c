@@ -105,7 +105,7 @@ static bool has_terms(PlanWalk *walk, uint32_t number)
     const CertAxis *flat = store->type->rank ? &store->type->axes[store->type->rank - 1] : NULL;
     if (!store->terms || walk->terms[number])
         return true;
-    if (walk->plan->meta->pipeline || !is(store->kind, "grad") || !flat || !flat->n || flat->zigzag)
+    if (!is(store->kind, "grad") || !flat || !flat->n || flat->zigzag)
         return dt_certplan_fail(walk, "store %s is no gradient that ranks add up", store->path);
     CertType *all = DT_NEW(walk->arena, CertType);
     *all = *store->type;

@@ -10,12 +10,18 @@
 
 static bool is_one_of(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
 
+static void land(PlanWalk *walk, const CertOp *moved);
+
 static bool leave(PlanWalk *walk)
 {
     PlanFrame *frame = walk->frame;
     if (walk->back) {
+        const CertOp *moved = walk->behind && !walk->guard ? walk->frame->op : NULL;
         walk->frame = walk->back;
         walk->back = NULL;
+        walk->behind = false;
+        if (moved)
+            land(walk, moved);
         return true;
     }
     if (!frame || frame->kind != PLAN_CALL || walk->tiles.open)
@@ -74,7 +80,8 @@ DtNoteKind dt_certplan_note(PlanWalk *walk)
     while (walk->note < walk->end && !walk->problem->len) {
         DtNoteKind kind = (DtNoteKind)dt_certplan_word(walk);
         if (kind != DT_NOTE_ENTRY && !walk->frame &&
-            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO) || kind == DT_NOTE_AHEAD)) {
+            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO) || kind == DT_NOTE_AHEAD ||
+             kind == DT_NOTE_BEHIND)) {
             dt_certplan_fail(walk, "a note is of no function");
             break;
         }
@@ -84,6 +91,7 @@ DtNoteKind dt_certplan_note(PlanWalk *walk)
         case DT_NOTE_RETURN: leave(walk); break;
         case DT_NOTE_CARRY: carry(walk); break;
         case DT_NOTE_AHEAD: dt_certplan_ahead(walk); break;
+        case DT_NOTE_BEHIND: dt_certplan_behind(walk); break;
         case DT_NOTE_BLOCK: dt_certplan_block(walk); break;
         case DT_NOTE_TILES:
             if (dt_certplan_tiles(walk) && walk->tiles.n_loops)
@@ -306,8 +314,10 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
     }
 }
 
-static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanAgain *again)
+/* False: its slices do not lie in even steps. */
+static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanAgain *again)
 {
+    bool any = false;
     const CertLoop *loop = op->loop;
     const int64_t last = loop->count - 1;
     const PlanFrame *first = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last : 0),
@@ -315,15 +325,17 @@ static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func
     PlanFinds a, b = {.n = 0};
     const uint32_t value = func->results.at[i];
     if (!first)
-        return;
+        return false;
     dt_certplan_find(walk, first, value, NULL, &a);
     if (second)
         dt_certplan_find(walk, second, value, NULL, &b);
     for (uint32_t k = 0; k < a.n; k++) {
         PlanFound *slice = &a.at[k];
         dt_certplan_log(walk, slice->stamp);
-        if (loop->count == 1 && (slice->added || !slice->summed))
+        if (loop->count == 1 && (slice->added || !slice->summed)) {
             leave_slices(walk, op, i, slice, slice->place.bytes);
+            any = true;
+        }
         for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
             const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
             if ((slice->summed && !slice->added) || !is_stacked(walk, op, value, again, slice, step))
@@ -331,9 +343,11 @@ static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func
             PlanFound least = *slice;
             least.place.base -= loop->reverse ? last * step : 0;
             leave_slices(walk, op, i, &least, step);
+            any = true;
         }
     }
     take_over(walk, op, i);
+    return any;
 }
 
 /* Whether an iteration's slice is still on its way. */
@@ -342,26 +356,29 @@ static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
     for (uint32_t i = 0; i < walk->started.n; i++) {
         const PlanStarted *started = &walk->started.at[i];
         if (started->frame->kind == PLAN_BODY && started->frame->op == stack->op &&
+            !(started->sum && walk->plan->meta->pipeline) &&
             started->frame->outer == stack->frame && started->value == stack->func->results.at[stack->number])
             return true;
     }
     return false;
 }
 
-/* What loops stacked, of which nothing is on its way any more, is there. */
-static void land(PlanWalk *walk)
+/* What loops stacked, of which nothing is on its way any more, is there. moved: the loop of which an iteration's slice
+ * was copied; NULL: none. */
+static void land(PlanWalk *walk, const CertOp *moved)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < walk->stacks.n; i++) {
         PlanStack *stack = &walk->stacks.at[i];
-        if (is_awaited(walk, stack)) {
-            walk->stacks.at[n++] = *stack;
-            continue;
-        }
         PlanFrame *frame = walk->frame;
+        const bool skips = stack->left && stack->op != moved, awaited = !skips && is_awaited(walk, stack);
         walk->frame = stack->frame;
-        leave_stacked(walk, stack->op, stack->func, stack->number, &stack->again);
+        stack->waited = stack->waited || awaited;
+        if (!skips && !awaited)
+            stack->left |= leave_stacked(walk, stack->op, stack->func, stack->number, &stack->again);
         walk->frame = frame;
+        if (stack->waited)
+            walk->stacks.at[n++] = *stack;
     }
     walk->stacks.n = n;
 }
@@ -407,8 +424,8 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
     walk->reg[item->reg] = 0;
     walk->taken[item->reg] = false;
     for (uint32_t i = (uint32_t)loop->carried; i < func->results.n; i++)
-        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, again}));
-    land(walk);
+        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, false, false, again}));
+    land(walk, NULL);
     return true;
 }
 
@@ -464,8 +481,8 @@ static bool set(PlanWalk *walk, const DtPlanSchedule *item)
         return set_action(walk, item->reg);
     if (walk->back)
         return_to(walk, walk->back);
-    if (!is_run_once(walk) || walk->actions || walk->depth || walk->guard > 1 || item->plus || item->count < 1 ||
-        (item->step && item->body != DT_PLAN_REG_RINGBUF))
+    if (!is_run_once(walk) || walk->actions || walk->depth || walk->guard > 1 || walk->last || item->plus ||
+        item->count < 1 || (item->step && item->body != DT_PLAN_REG_RINGBUF))
         return dt_certplan_fail(walk, "register %u is set", item->reg);
     const int64_t value = item->step * walk->reg[DT_PLAN_REG_RINGBUF] + item->first;
     walk->reg[DT_PLAN_REG_RINGBUF] = (value % item->count + item->count) % item->count;
@@ -491,7 +508,7 @@ static bool walk_inst(PlanWalk *walk, const DtPlanInst *inst)
     if (!dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk)))
         return false;
     if (inst->kind == DT_INST_WAIT)
-        land(walk);
+        land(walk, NULL);
     return true;
 }
 
@@ -535,6 +552,14 @@ static void settle(PlanWalk *walk)
     }
 }
 
+/* A piece, which is walked once for any micro-batch, does that in the last one alone: it only sums over ranks what all
+ * have added (PART), and is walked as if it were that one. */
+static bool is_last_guard(const PlanWalk *walk, const DtPlanSchedule *item)
+{
+    return walk->plan->meta->pipeline && item->reg == 0 && walk->count[0] && !walk->guard && item->count == 1 &&
+           (uint32_t)item->first + 1 == dt_certplan_n_micro(walk);
+}
+
 static bool when(PlanWalk *walk, uint32_t at)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
@@ -542,8 +567,17 @@ static bool when(PlanWalk *walk, uint32_t at)
     end_tiles(walk);
     settle(walk);
     const PlanFrame *frame = walk->frame;
-    if (!is_run_once(walk) || walk->tiles.open || walk->back || !frame || walk->count[item->reg] ||
-        !walk->taken[item->reg])
+    if (!is_run_once(walk) || walk->tiles.open || walk->back || walk->last || !frame)
+        return dt_certplan_fail(walk, "a guard is out of place");
+    if (is_last_guard(walk, item)) {
+        walk->last = true;
+        walk->guard = 1;
+        const bool good = walk_items(walk, at + 1, end);
+        walk->last = false;
+        walk->guard = kept;
+        return good && (walk->frame == frame || dt_certplan_fail(walk, "a guard ends in another function"));
+    }
+    if (walk->count[item->reg] || !walk->taken[item->reg])
         return dt_certplan_fail(walk, "a guard is out of place");
     const int64_t value = walk->reg[item->reg];
     walk->guard = 1u + item->reg;

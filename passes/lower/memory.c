@@ -69,12 +69,6 @@ DtValue *dt_memory_param(const DtFunc *func, const DtStore *store)
     return NULL;
 }
 
-/* Whether what entries add up comes in several terms. */
-static bool has_terms(const DtModule *module)
-{
-    return module->pipeline || (module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1);
-}
-
 static void list_wishes(DtMemory *m)
 {
     const DtLoop *loop = m->call->loop;
@@ -83,12 +77,12 @@ static void list_wishes(DtMemory *m)
         const DtValue *value = m->func->results.at[i];
         DtMemoryWish *wish = &m->wish[value->id];
         wish->drops = wish->drops || wish->adds;
-        if (wish->set || dt_type_is_ringbuf(value->type))
+        if (wish->set || dt_type_is_ringbuf(value->type) || dt_graph_is_slotted(m->func, value))
             continue;
         wish->set = true;
         wish->strides = m->call->results[i];
         wish->accumulate = entry && entry->results.at[i].accumulate;
-        wish->adds = entry ? wish->accumulate && has_terms(m->func->module) : m->call->adds[i];
+        wish->adds = entry ? wish->accumulate && dt_order_adds(m->func->module) : m->call->adds[i];
         if (loop && i < loop->n_carried)
             wish->old = m->func->inputs.at[1 + i];
         else if (entry && !wish->accumulate)

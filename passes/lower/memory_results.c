@@ -126,6 +126,7 @@ void dt_memory_results(DtMemory *m)
         const DtValue *value = results[i];
         old[i] = old_of(m, i);
         copied[i] = !dt_type_is_ringbuf(value->type) && !dt_memory_late(value) &&
+                    !dt_graph_is_slotted(m->func, value) &&
                     !(old[i] && stays(m, value, old[i])) && (seen[value->id] || !dt_memory_lands(m, value));
         seen[value->id] = true;
     }

@@ -83,8 +83,10 @@ void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t b
 
 /* ---- order_carry.c ---- */
 
-/* Buckets of gradients that loops of an entry's function reduce last in an iteration are on their way in the next. */
-void dt_order_carry(DtFunc *func);
+/* Buckets of gradients that loops of entries reduce last in an iteration are on their way in the next. */
+void dt_order_carry(DtModule *module);
+/* Whether what an entry returns may be added to what it returned before, in the same step. */
+bool dt_order_adds(const DtModule *module);
 
 /* Whether no other op has the body. */
 bool dt_order_is_alone(const DtModule *module, const DtFunc *body);

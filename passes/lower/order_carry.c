@@ -15,11 +15,21 @@
  * Gradients of an iteration are written into one slot while the other one is on its way. That takes a bucket more; what
  * has work beside it in its own iteration is done there.
  *
- * One ring at a time turns. So a loop that gathers ahead puts its buckets behind what it gathers, in the slots that it
- * has; and if others in its entry do, but not the loop itself, it keeps to itself.
+ * Where results are added to those of other micro-batches, the sum of an iteration is not written where it belongs, but
+ * into the slot, too:
  *
- * It is for loops of an entry that runs once a step: where micro-batches add up, a result is added to the store in its
- * iteration. */
+ *                                                 %6 = start reduce_scatter(%7)
+ *                                                 %v = ringbuf_put(%u, %6)           behind the bucket
+ *                                                 return %x', %v, %6
+ *
+ * When the slot is in front again, what came there is added to the result of its iteration; what is left in the slots
+ * when the loop has ended, by the `done` of its result, in front of the next loop whose ring turns. So each term is
+ * added in its micro-batch, and sums are those of exchanges in line, bit by bit.
+ *
+ * One ring at a time turns. So a loop that gathers ahead puts its buckets behind what it gathers, in the slots that it
+ * has; and if others in its entry do, or other pieces of its stage, but not the loop itself, it keeps to itself.
+ *
+ * So loops that add up may have the same bytes of a ring that they share. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -30,8 +40,10 @@
 /* Results of a body that go on. */
 typedef struct Carry {
     DtModule *module;
+    const DtEntryPoint *entry;
     DtFunc *func; /* which has the loop */
     DtOp *loop;
+    bool adds; /* to results of other micro-batches: sums go into the slot, too */
     DT_VEC(DtOp *) moves;
     const DtType *ring; /* that the loop carries already; NULL: none */
     int64_t from, bytes; /* of a slot: what is there before the buckets; all */
@@ -73,7 +85,7 @@ static bool is_bucket(const DtFunc *body, const DtValue *value)
     uint32_t results = 0;
     for (uint32_t i = 0; i < body->results.n; i++)
         results += body->results.at[i] == value;
-    return pack && pack->kind == DT_OP_PACK && op->kind != DT_OP_ALL_GATHER && results == 1 &&
+    return pack && pack->kind == DT_OP_PACK && op->kind != DT_OP_ALL_GATHER && !op->late && results == 1 &&
            dt_graph_reads(body, value) == results && dt_graph_reads(body, pack->out[0]) == 1 && !has_beside(body, op) &&
            !is_read_behind(body, op);
 }
@@ -96,6 +108,24 @@ static int32_t ring_among(DtValue *const *list, uint32_t n)
     return -1;
 }
 
+static void add_slot(Carry *c, const DtType *type)
+{
+    c->bytes += dt_order_slot_bytes(c->module, type);
+    c->splits |= type->partial;
+    for (uint32_t a = 0; a < type->rank; a++)
+        c->splits |= dt_shape_split_bits(&type->axes[a]);
+}
+
+/* Whether result number i of the loop is one that micro-batches add up, and nothing else. */
+static bool is_added(const Carry *c, uint32_t i)
+{
+    const DtValue *value = c->loop->out[i];
+    bool is = false;
+    for (uint32_t k = 0; !is && k < c->func->results.n; k++)
+        is = c->func->results.at[k] == value && c->entry->results.at[k].accumulate;
+    return is && dt_graph_reads(c->func, value) == 1;
+}
+
 static void list_moves(Carry *c)
 {
     const DtFunc *body = c->loop->func;
@@ -108,14 +138,13 @@ static void list_moves(Carry *c)
     }
     for (uint32_t i = c->loop->loop->n_carried; i < body->results.n; i++) {
         const DtValue *value = body->results.at[i];
-        if (!is_bucket(body, value))
+        if (!is_bucket(body, value) || (c->adds && !is_added(c, i)))
             continue;
         const DtType *type = value->op->in[0]->type;
         DT_PUSH(c->module->arena, c->moves, value->op);
-        c->bytes += dt_order_slot_bytes(c->module, type);
-        c->splits |= type->partial;
-        for (uint32_t a = 0; a < type->rank; a++)
-            c->splits |= dt_shape_split_bits(&type->axes[a]);
+        add_slot(c, type);
+        if (c->adds)
+            add_slot(c, value->type);
     }
 }
 
@@ -185,6 +214,10 @@ static void change_body(const Carry *c, const DtType *type)
             byte += dt_order_slot_bytes(c->module, bucket->type);
         }
         DT_PUSH(arena, body->ops, op);
+        if (goes_on(c, op) && c->adds) {
+            ring = dt_graph_ringbuf_put(&b, ring, op->out[0], byte);
+            byte += dt_order_slot_bytes(c->module, op->out[0]->type);
+        }
     }
     if (c->ring) {
         body->results.at[at] = ring;
@@ -240,49 +273,183 @@ static void change_loop(Carry *c, DtValue *ring)
     op->loop = loop;
 }
 
-static Carry look(DtFunc *func, DtOp *op)
+static Carry look(DtEntryPoint *entry, DtOp *op)
 {
-    Carry carry = {.module = func->module, .func = func, .loop = op};
-    if (op->kind == DT_OP_LOOP && op->loop->count > 1 && dt_order_is_alone(func->module, op->func))
+    Carry carry = {.module = entry->func->module, .entry = entry, .func = entry->func, .loop = op,
+                   .adds = dt_order_adds(entry->func->module)};
+    if (op->kind == DT_OP_LOOP && op->loop->count > 1 && dt_order_is_alone(carry.module, op->func))
         list_moves(&carry);
     return carry;
 }
 
-/* In the slots of loops that gather ahead. */
-static void carry_with(DtFunc *func)
+/* What is left in slots of the loop's ring is added up: another one turns from here on. */
+static void finish(const Carry *carry, DtBuilder *b)
 {
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const Carry carry = look(func, func->ops.at[i]);
-        if (!carry.moves.n || !carry.ring || count_rings(func, carry.ring) != 1)
-            continue;
-        const DtType *type = dt_order_ring(func->module, carry.ring->axes[0].extent, carry.bytes, carry.splits);
-        widen(func, carry.ring, type);
-        change_body(&carry, type);
+    for (uint32_t i = 0; i < carry->func->results.n && carry->adds; i++) {
+        DtValue **result = &carry->func->results.at[i];
+        if ((*result)->op == carry->loop && dt_op_is_started(*result))
+            *result = dt_graph_done(b, *result);
     }
 }
 
-void dt_order_carry(DtFunc *func)
+/* Each loop has a ring of its own. */
+static void carry_alone(DtEntryPoint *entry)
 {
+    DtFunc *func = entry->func;
     const uint32_t n = func->ops.n;
     DtOp *const *ops = func->ops.at;
-    Carry *carries = DT_NEW_ARRAY(func->module->arena, Carry, n + 1);
-    if (dt_order_uses(func)) {
-        carry_with(func);
-        return;
-    }
+    Carry *carries = DT_NEW_ARRAY(func->module->arena, Carry, n + 1), *before = NULL;
     for (uint32_t i = 0; i < n; i++)
-        carries[i] = look(func, ops[i]);
+        carries[i] = look(entry, ops[i]);
     memset(&func->ops, 0, sizeof func->ops);
     for (uint32_t i = 0; i < n; i++) {
-        Carry carry = carries[i];
-        if (carry.moves.n) {
+        Carry *carry = &carries[i];
+        if (carry->moves.n) {
             DtBuilder b = {.func = func, .span = ops[i]->span, .path = ops[i]->path};
-            const DtType *type = dt_order_ring(func->module, 2, carry.bytes, carry.splits);
+            const DtType *type = dt_order_ring(func->module, 2, carry->bytes, carry->splits);
+            if (before)
+                finish(before, &b);
             DtValue *ring = dt_graph_ringbuf(&b, type, NULL);
-            change_body(&carry, type);
-            change_loop(&carry, ring);
+            change_body(carry, type);
+            change_loop(carry, ring);
+            before = carry;
         }
         DT_PUSH(func->module->arena, func->ops, ops[i]);
     }
     dt_graph_renumber(func);
+}
+
+/* ---- in slots of what is gathered ahead ---- */
+
+typedef DT_VEC(Carry) Carries;
+
+static bool takes_ring(const DtOp *op)
+{
+    return (op->func && dt_order_uses(op->func)) || (op->n_in && ring_among(op->in, op->n_in) >= 0);
+}
+
+/* Before the next op that the ring goes to what is left in its slots is added up; behind all, order_start.c says so. */
+static void finish_early(const Carry *carry)
+{
+    DtFunc *func = carry->func;
+    uint32_t at = number_of(func, carry->loop) + 1;
+    while (at < func->ops.n && !takes_ring(func->ops.at[at]))
+        at++;
+    if (at == func->ops.n)
+        return;
+    DtBuilder b = {.func = func, .span = carry->loop->span, .path = carry->loop->path};
+    const uint32_t n = func->ops.n;
+    finish(carry, &b);
+    for (uint32_t i = n; i < func->ops.n; i++, at++) { /* they stand behind all */
+        DtOp *done = func->ops.at[i];
+        memmove(func->ops.at + at + 1, func->ops.at + at, (i - at) * sizeof done);
+        func->ops.at[at] = done;
+    }
+    dt_graph_renumber(func);
+}
+
+/* Loops of an entry that carry a ring of this type. */
+static void list_carries(DtEntryPoint *entry, const DtType *ring, Carries *ret_list)
+{
+    for (uint32_t i = 0; i < entry->func->ops.n; i++) {
+        const Carry carry = look(entry, entry->func->ops.at[i]);
+        if (carry.moves.n && carry.ring == ring)
+            DT_PUSH(entry->func->module->arena, *ret_list, carry);
+    }
+}
+
+/* The type of a ring with slots that have room for all of them, each in bytes of its own, unless it is done before the
+ * next one turns it. */
+static const DtType *larger(const Carries *list)
+{
+    const DtType *ring = list->at[0].ring;
+    const int64_t gathered = list->at[0].from;
+    int64_t all = gathered;
+    uint16_t splits = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        Carry *carry = &list->at[i];
+        const int64_t bytes = carry->bytes - gathered;
+        carry->from = carry->adds ? gathered : all;
+        all = carry->from + bytes > all ? carry->from + bytes : all;
+        splits |= carry->splits;
+    }
+    return dt_order_ring(list->at[0].module, ring->axes[0].extent, all, splits);
+}
+
+static void change_all(const Carries *list, const DtType *type)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        change_body(&list->at[i], type);
+        if (list->at[i].adds)
+            finish_early(&list->at[i]);
+    }
+}
+
+/* A ring that the entry makes, and keeps to itself. */
+static void carry_with(DtEntryPoint *entry)
+{
+    for (uint32_t i = 0; i < entry->func->ops.n; i++) {
+        const DtOp *op = entry->func->ops.at[i];
+        const DtType *ring = op->kind == DT_OP_RINGBUF && op->n_in == 0 ? op->out[0]->type : NULL;
+        Carries list = {0};
+        if (!ring || count_rings(entry->func, ring) != 1)
+            continue;
+        list_carries(entry, ring, &list);
+        if (!list.n)
+            continue;
+        const DtType *type = larger(&list);
+        widen(entry->func, ring, type);
+        change_all(&list, type);
+    }
+}
+
+static bool has_ring(const DtEntryPoint *entry, const DtStore *store)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        has = has || (store ? entry->results.at[i].store == store
+                            : entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RINGBUF);
+    return has;
+}
+
+/* A ring that micro-batches, or pieces, hand to each other. */
+static void carry_handed(DtModule *module, DtStore *store)
+{
+    Carries list = {0};
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (module->entries.at[i].kind == DT_ENTRY_GRAD && has_ring(&module->entries.at[i], store))
+            list_carries(&module->entries.at[i], store->type, &list);
+    if (!list.n)
+        return;
+    const DtType *type = larger(&list), *old = store->type;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (has_ring(&module->entries.at[i], store))
+            widen(module->entries.at[i].func, old, type);
+    store->type = type;
+    change_all(&list, type);
+}
+
+/* Whether pieces of its stage hand a ring to each other: what turns another one in between would lose its place. */
+static bool is_beside_ring(const DtModule *module, const DtEntryPoint *entry)
+{
+    bool is = false;
+    for (uint32_t i = 0; !is && i < module->entries.n; i++) {
+        const DtEntryPoint *other = &module->entries.at[i];
+        const int32_t last = entry->stage + (int32_t)entry->more, others = other->stage + (int32_t)other->more;
+        is = other->kind == entry->kind && has_ring(other, NULL) && other->stage <= last && entry->stage <= others;
+    }
+    return is;
+}
+
+void dt_order_carry(DtModule *module)
+{
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == DT_STORE_RINGBUF)
+            carry_handed(module, module->stores.at[i]);
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        DtEntryPoint *entry = &module->entries.at[i];
+        if (entry->kind != DT_ENTRY_GRAD || is_beside_ring(module, entry))
+            continue;
+        (dt_order_uses(entry->func) ? carry_with : carry_alone)(entry);
+    }
 }

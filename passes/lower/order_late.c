@@ -14,7 +14,8 @@
  * knows nothing of it. What runs is the other order of the two sums: it needs no memory, since it is done where the
  * result adds up. Nobody else reads it. It goes on beside all that comes before the next one in its place.
  *
- * It is for results that the entry would complete behind all micro-batches: pass `zero` packs them. */
+ * It is for results that the entry would complete behind all micro-batches: pass `zero` packs them. A piece of a
+ * pipeline returns them without `done`: that is behind all actions of the run, since the piece before waits for it. */
 #include "passes/lower/order.h"
 
 #include "base/bug.h"
@@ -69,16 +70,25 @@ static void cut_late(DtFunc *func, uint32_t i)
     op->starts = op->late = true;
 }
 
+/* Whether the loop's result is such a bucket in each iteration, or a late sum: another loop has this body, too. */
+static bool is_stacked_bucket(const DtFunc *func, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (!op || op->kind != DT_OP_LOOP || value->index < op->loop->n_carried || dt_graph_reads(func, value) != 1)
+        return false;
+    const DtValue *inside = op->func->results.at[value->index];
+    return (inside->op && inside->op->late) || is_bucket(op->func, inside);
+}
+
 static void sum_late(DtFunc *func, uint32_t i, uint16_t mesh)
 {
     DtValue *value = func->results.at[i];
-    const DtOp *op = value->op;
     if (is_bucket(func, value)) {
         sum_result(func, i, mesh);
-    } else if (op && op->kind == DT_OP_LOOP && value->index >= op->loop->n_carried &&
-               dt_graph_reads(func, value) == 1 && dt_order_is_alone(func->module, op->func) &&
-               is_bucket(op->func, op->func->results.at[value->index])) {
-        sum_result(op->func, value->index, mesh);
+    } else if (is_stacked_bucket(func, value)) {
+        const DtOp *inside = value->op->func->results.at[value->index]->op;
+        if (!inside->late)
+            sum_result(value->op->func, value->index, mesh);
         value->type = summed_type(value->type, mesh);
     }
 }
@@ -89,20 +99,24 @@ static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
     const DtStore *store = entry->results.at[i].store;
     const DtType *type = entry->func->results.at[i]->type;
     const bool adds = store && store->kind == DT_STORE_GRAD && entry->results.at[i].accumulate;
-    return adds && type->pending == DT_REDUCE_SUM ? (uint16_t)(type->partial & ~store->type->partial & ~1u) : 0;
+    const DtModule *module = entry->func->module;
+    const uint16_t time = module->mesh.axes[0].is_time ? 1 : 0,
+                   pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0;
+    const uint16_t mesh = adds && type->pending == DT_REDUCE_SUM ? type->partial & ~store->type->partial & ~time : 0;
+    return mesh & pipe ? 0 : mesh; /* stages add up behind all */
 }
 
 static bool has_terms(const DtEntryResult *result) { return result->store && result->store->terms; }
 
-static bool has_micro(const DtModule *module)
+bool dt_order_adds(const DtModule *module)
 {
-    return !module->pipeline && module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1;
+    return module->pipeline || (module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1);
 }
 
 bool dt_order_has_late(const DtModule *module)
 {
     bool has = false;
-    for (uint32_t i = 0; has_micro(module) && i < module->entries.n; i++)
+    for (uint32_t i = 0; dt_order_adds(module) && i < module->entries.n; i++)
         for (uint32_t k = 0; k < module->entries.at[i].results.n; k++)
             has = has || (module->entries.at[i].kind == DT_ENTRY_GRAD &&
                           (summed_over(&module->entries.at[i], k) || has_terms(&module->entries.at[i].results.at[k])));
@@ -111,7 +125,7 @@ bool dt_order_has_late(const DtModule *module)
 
 void dt_order_late(DtEntryPoint *entry)
 {
-    for (uint32_t i = 0; has_micro(entry->func->module) && i < entry->results.n; i++) {
+    for (uint32_t i = 0; dt_order_adds(entry->func->module) && i < entry->results.n; i++) {
         const uint16_t mesh = summed_over(entry, i);
         if (has_terms(&entry->results.at[i]))
             cut_late(entry->func, i);

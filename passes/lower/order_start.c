@@ -191,9 +191,11 @@ static bool is_open(const Starts *s, const DtValue *value)
     return op && (dt_op_is_started(value) || (s->rings && op->kind == DT_OP_RINGBUF_GET)) && !s->done[value->id];
 }
 
-/* Whether a loop goes on with it: order_carry.c */
+/* Whether a loop goes on with it (order_carry.c), or the run that calls a piece of a pipeline (order_late.c). */
 static bool is_carried(const DtFunc *func, const DtValue *value)
 {
+    if (func->kind == DT_FUNC_ENTRY && func->module->pipeline && dt_op_late(value))
+        return true;
     const DtOp *from = value->op && value->op->starts ? value->op->in[0]->op : NULL;
     return from && (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
 }
@@ -240,7 +242,8 @@ static void write_starts(Starts *s)
             s->late[op->out[0]->id] = op;
             continue;
         }
-        for (uint32_t k = 0; k < op->n_in && op->kind != DT_OP_RINGBUF_PUT && !op->starts; k++)
+        const bool waits = op->kind != DT_OP_RINGBUF_PUT && op->kind != DT_OP_DONE && !op->starts;
+        for (uint32_t k = 0; k < op->n_in && waits; k++)
             op->in[k] = read_done(s, op->in[k]);
         if (!op->starts && dt_order_exchanges(op) && goes_on(s, i)) {
             op->starts = true;
@@ -286,18 +289,6 @@ static void begin(Starts *s, DtFunc *func, bool rings)
                   .pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0};
 }
 
-/* Results of an entry that runs once a step are not added to those of other micro-batches. */
-static void write_buckets(DtModule *module, DtEntryPoint *entry)
-{
-    const bool micro = module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1;
-    if (entry->kind != DT_ENTRY_GRAD || module->pipeline)
-        return;
-    if (micro)
-        dt_order_late(entry);
-    else
-        dt_order_carry(entry->func);
-}
-
 void dt_order_starts(DtModule *module)
 {
     const bool rings = starts_rings(module);
@@ -310,7 +301,9 @@ void dt_order_starts(DtModule *module)
         dt_order_fill(starts.func, starts.pipe);
     }
     for (uint32_t i = 0; i < module->entries.n; i++)
-        write_buckets(module, &module->entries.at[i]);
+        if (module->entries.at[i].kind == DT_ENTRY_GRAD)
+            dt_order_late(&module->entries.at[i]);
+    dt_order_carry(module);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         begin(&starts, module->funcs.at[i], rings);
         if (!has_any(starts.func, rings))

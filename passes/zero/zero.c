@@ -35,12 +35,16 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "ir/pipeline.h"
 #include "ir/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
+/* Stages of a pipeline of which each sums gradients beside its last backward. That one passes through all stages, each
+ * a little slower for it, before the step ends; sums behind all go on in all stages at once. */
+enum { MOST_STAGES = 16 };
 
 /* A trained parameter and what decides into which bucket it goes. */
 typedef struct Member {
@@ -49,6 +53,8 @@ typedef struct Member {
     uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
     uint16_t pending;
     bool usable, alone;      /* alone: the update does not work on it element by element: a bucket of its own */
+    bool several;            /* entries, or stages, add to its gradient, or there are too many stages: it is summed
+                              * behind all */
 } Member;
 
 typedef struct Zero {
@@ -222,6 +228,8 @@ static void read_gradients(Zero *z, uint32_t number)
         const DtValue *value = entry->func->results.at[i];
         uint16_t pending = value->type->partial & (uint16_t)~z->time;
         bool again = m->store != NULL;
+        const DtPipelineSchedule *pipeline = z->buckets.module->pipeline;
+        m->several = m->several || (pipeline && (again || pipeline->n_stages > MOST_STAGES));
         m->usable = again ? m->usable && m->pending == pending : store->of->type->rank > 0;
         m->store = store->of;
         m->pending = pending;
@@ -278,6 +286,9 @@ static void part_alone(Zero *z)
     for (uint32_t i = 0; i < module->stores.n; i++)
         if (z->members[i].store && z->members[i].alone)
             mix_number(&z->members[i].key, i);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (z->members[i].several)
+            mix_number(&z->members[i].key, 1);
 }
 
 /* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages add up hold the
@@ -298,6 +309,7 @@ static void part_shared(Zero *z)
                 continue;
             Member *m = &z->members[params[i]->index], *other = &z->members[params[k]->index];
             m->key = dt_hash_text(params[i]->path, m->key);
+            m->several = other->several = true;
             m->usable = m->usable && other->store && other->usable && m->pending == other->pending;
             other->usable = other->usable && m->usable;
         }
@@ -331,9 +343,10 @@ static bool crosses(const Zero *z, const DtStore *param)
 /* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
  * the highest level first, in the order of the mesh within a level. Gradients that no other micro-batch adds to are
  * complete, and cut, where they are made, if one exchange does that: so it goes on beside the rest of backward. Of
- * several micro-batches the last one does that, unless loops in loops make them. */
-static void choose_mesh(const Zero *z, DtBucket *bucket, const DtStore *param)
+ * several micro-batches the last one does that, unless loops in loops make them, or several pieces of a pipeline. */
+static void choose_mesh(const Zero *z, DtBucket *bucket, const Member *member)
 {
+    const DtStore *param = member->store;
     const uint16_t taken = splits_of(param->type);
     const DtMesh *mesh = &z->buckets.module->mesh;
     uint16_t bits = 0;
@@ -354,7 +367,7 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, const DtStore *param)
                         (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
     bucket->at_once = by_one && z->buckets.once;
     bucket->terms = by_one && !z->buckets.once && !bucket->plain && bucket->n_loops <= 1 &&
-                    !z->buckets.module->pipeline && crosses(z, param);
+                    !member->several && crosses(z, param);
     if (bucket->at_once || bucket->terms)
         bucket->n_split[2] = bucket->n_mesh;
 }
@@ -415,8 +428,8 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                                  .pending = list[i]->pending,
                                  .n_loops = store->n_loops,
                                  .span = store->span};
-            choose_mesh(z, bucket, store);
-            if (bucket->plain && (z->buckets.module->pipeline || !bucket->pending))
+            choose_mesh(z, bucket, list[i]);
+            if (bucket->plain && (!bucket->pending || (z->buckets.module->pipeline && list[i]->several)))
                 continue; /* split over all of these mesh axes by its axes */
             DT_PUSH(b->arena, b->list, bucket);
             DT_PUSH(b->arena, keys, list[i]->key);
@@ -664,8 +677,8 @@ static void make_buckets(Zero *z)
         if (applies(module->entries.at[i].func))
             read_update(z, module->entries.at[i].func);
     mix_stores(z);
-    part_alone(z);
     part_shared(z);
+    part_alone(z);
     if (!check_members(z))
         return;
     for (uint32_t i = 0; i < module->stores.n; i++)
@@ -685,10 +698,6 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
-    if (context->parallel->zeros.n == 0 && module->pipeline) {
-        dt_arena_free(zero.buckets.arena);
-        return false;
-    }
     zero.buckets.ahead = wanted_ahead(context->parallel);
     note_offload(&zero);
     if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)

@@ -240,6 +240,65 @@ static DtFunc *new_body(Scope *outer, NewLoop *loop)
     return s.b.func;
 }
 
+/* ---- bodies that loops share ---- */
+
+/* Whether gradients of both lie and are summed alike. */
+static bool packs_alike(const DtBucket *a, const DtBucket *b)
+{
+    bool alike = a->members.n == b->members.n && a->extent == b->extent && a->n_loops == b->n_loops &&
+                 a->plain == b->plain && a->terms == b->terms && a->at_once == b->at_once &&
+                 a->pending == b->pending && a->n_split[2] == b->n_split[2] &&
+                 memcmp(a->mesh, b->mesh, a->n_split[2] * sizeof a->mesh[0]) == 0;
+    for (uint32_t i = 0; alike && i < a->members.n; i++)
+        alike = a->members.at[i]->type->dtype == b->members.at[i]->type->dtype;
+    return alike;
+}
+
+/* What the loop packs, and of which results of its body. */
+static DtPackedBody packed_of(Scope *s, const NewLoop *loop)
+{
+    uint32_t n = 0, at = 0;
+    for (uint32_t i = 0; i < loop->jobs.n; i++)
+        n += loop->jobs.at[i]->bucket->members.n;
+    const DtBucket **buckets = DT_NEW_ARRAY(s->z->arena, const DtBucket *, loop->jobs.n + 1);
+    uint32_t *results = DT_NEW_ARRAY(s->z->arena, uint32_t, n + 1);
+    for (uint32_t i = 0; i < loop->jobs.n; i++) {
+        buckets[i] = loop->jobs.at[i]->bucket;
+        for (uint32_t k = 0; k < buckets[i]->members.n; k++)
+            results[at++] = loop->jobs.at[i]->values[k]->index;
+    }
+    return (DtPackedBody){.from = loop->op->func, .buckets = buckets, .results = results, .n = loop->jobs.n};
+}
+
+static bool same_packed(const DtPackedBody *a, const DtPackedBody *b)
+{
+    uint32_t n = 0;
+    bool same = a->from == b->from && a->n == b->n;
+    for (uint32_t i = 0; same && i < a->n; i++) {
+        same = packs_alike(a->buckets[i], b->buckets[i]);
+        n += a->buckets[i]->members.n;
+    }
+    return same && memcmp(a->results, b->results, n * sizeof *a->results) == 0;
+}
+
+/* The loop's new body. What micro-batches sum in the last of them (order_late.c) is alike in all pieces of a pipeline;
+ * what iterations leave on its way (order_carry.c) changes each body for its own loop. */
+static DtFunc *body_of(Scope *s, NewLoop *loop)
+{
+    bool shares = loop->sliced.n == 0 && s->z->module->pipeline;
+    for (uint32_t i = 0; i < loop->jobs.n; i++)
+        shares = shares && (loop->jobs.at[i]->bucket->plain || loop->jobs.at[i]->bucket->terms);
+    if (!shares)
+        return new_body(s, loop);
+    DtPackedBody packed = packed_of(s, loop);
+    for (uint32_t i = 0; i < s->z->packed.n; i++)
+        if (same_packed(&s->z->packed.at[i], &packed))
+            return s->z->packed.at[i].made;
+    packed.made = new_body(s, loop);
+    DT_PUSH(s->z->arena, s->z->packed, packed);
+    return packed.made;
+}
+
 static void copy_op(Scope *s, const DtOp *op)
 {
     DtValue **in = DT_NEW_ARRAY(s->z->arena, DtValue *, op->n_in + 1);
@@ -270,7 +329,7 @@ static void copy_loop(Scope *s, const DtOp *op)
     }
     DtLoop made = *old;
     made.n_stacked = loop.in.n + loop.sliced.n - old->n_carried - old->n_invariant;
-    DtFunc *body = new_body(s, &loop);
+    DtFunc *body = body_of(s, &loop);
     made.n_stacked_out = body->results.n - old->n_carried;
     for (uint32_t i = 0; i < loop.sliced.n; i++)
         DT_PUSH(s->z->arena, loop.in, held_of(s, loop.sliced.at[i])->run);

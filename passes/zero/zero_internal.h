@@ -27,6 +27,15 @@ typedef struct DtBucket {
     DtSpan span;
 } DtBucket;
 
+/* A loop's body in which gradients are packed: others of the same body that pack alike have it, too. */
+typedef struct DtPackedBody {
+    const DtFunc *from;
+    DtFunc *made;
+    const DtBucket *const *buckets;    /* n of them, one behind the other */
+    const uint32_t *results;           /* of the old body: their members, all behind each other */
+    uint32_t n;
+} DtPackedBody;
+
 typedef struct DtBuckets {
     DtModule *module;
     DtArena *arena;
@@ -34,6 +43,7 @@ typedef struct DtBuckets {
     DtBucket **of;                     /* by index of a member store of any kind; NULL: in no bucket */
     uint32_t ahead;                    /* iterations that loops gather ahead */
     bool once;                         /* a step has one micro-batch */
+    DT_VEC(DtPackedBody) packed;
 } DtBuckets;
 
 /* zero.c */

@@ -22,8 +22,50 @@ static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop
     return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
 }
 
-/* Adds the runs of an entry that itself runs `times` times: by instruction, or by item of the schedule (RUN). */
-static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items, int64_t *runs)
+/* Register 0, the micro-batch of a piece: the sum of two numbers, each of which a loop counts. known: it is. */
+typedef struct Micro {
+    bool known;
+    DtPlanSchedule by, plus;
+} Micro;
+
+/* step x the register, as the loop with this register counts it; false: there is none. */
+static bool counted(const DtPlanSchedule *const *loops, uint32_t depth, uint32_t reg, int64_t step,
+                    DtPlanSchedule *ret_counts)
+{
+    *ret_counts = (DtPlanSchedule){.count = 1};
+    for (uint32_t d = 0; d < depth && step; d++)
+        if (loops[d]->reg == reg) {
+            *ret_counts = (DtPlanSchedule){.first = (int32_t)(step * loops[d]->first), .count = loops[d]->count,
+                                           .step = (int32_t)(step * loops[d]->step)};
+            return true;
+        }
+    return !step;
+}
+
+static Micro micro_of(const DtPlanSchedule *set, const DtPlanSchedule *const *loops, uint32_t depth)
+{
+    Micro micro;
+    micro.known = counted(loops, depth, set->body, set->step, &micro.by) && !set->count;
+    micro.known = counted(loops, depth, set->plus, set->plus != 0, &micro.plus) && micro.known;
+    micro.by.first += set->first;
+    return micro;
+}
+
+/* How many of its values WHEN lets through, of by.count x plus.count. */
+static int64_t times_micro(const DtPlanSchedule *when, const Micro *micro)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < micro->plus.count; i++) {
+        DtPlanSchedule rest = *when;
+        rest.first -= micro->plus.first + (int32_t)(i * micro->plus.step);
+        n += times_when(&rest, &micro->by);
+    }
+    return n;
+}
+
+/* Adds the runs of an entry that itself runs `times` times, for such micro-batches: by instruction, or by item of the
+ * schedule (RUN). */
+static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items, Micro micro, int64_t *runs)
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
@@ -43,11 +85,15 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bo
             for (uint32_t d = 0; d < depth; d++)
                 if (loops[d]->reg == s->reg)
                     guarded[n_when] = now / loops[d]->count * times_when(s, loops[d]);
+            if (s->reg == 0 && micro.known)
+                guarded[n_when] = now / (micro.by.count * micro.plus.count) * times_micro(s, &micro);
             n_when++;
         } else if (s->kind == DT_SCHED_END && depth) {
             depth--;
         } else if (s->kind == DT_SCHED_CALL) {
-            add_runs(plan, &plan->entries[s->body], by_depth[depth], items, runs);
+            add_runs(plan, &plan->entries[s->body], by_depth[depth], items, micro, runs);
+        } else if (s->kind == DT_SCHED_SET && s->reg == 0) {
+            micro = micro_of(s, loops, depth);
         } else if (s->kind == DT_SCHED_RUN && items) {
             runs[i] += now;
         } else if (s->kind == DT_SCHED_RUN) {
@@ -61,12 +107,12 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bo
 void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs)
 {
     memset(ret_runs, 0, sizeof *ret_runs * plan->n_insts);
-    add_runs(plan, &plan->entries[entry], 1, false, ret_runs);
+    add_runs(plan, &plan->entries[entry], 1, false, (Micro){.known = false}, ret_runs);
 }
 
 void dt_report_add_items(const DtPlan *plan, uint32_t entry, int64_t *runs)
 {
-    add_runs(plan, &plan->entries[entry], 1, true, runs);
+    add_runs(plan, &plan->entries[entry], 1, true, (Micro){.known = false}, runs);
 }
 
 bool dt_report_is_part(const DtPlan *plan, uint32_t entry)

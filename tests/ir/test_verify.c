@@ -570,6 +570,39 @@ Test(verify, late_sums_are_where_their_terms_are)
                  "has terms, and is no bucket");
 }
 
+/* What iterations leave on its way, and comes to the slot that it was read from. */
+Test(verify, sums_in_slots_are_added_up)
+{
+    static const char text[] =
+        "mesh micro=2 time, d=2\nstore 0 : param f32[h=3, b=16] path=w pattern=w.# loops=1 init=const(0, 0)\n"
+        "store 1 : grad f32[h=3, b=16/d] path=w pattern=w.# loops=1 init=const(0, 0) of=0\n"
+        "func l : body {\n  arg %i : i32[]\n  arg %x : f32[b=16, a=8/micro.d]\n"
+        "  arg %r : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %r1 = ringbuf_turn(%r) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %t = reduce[a](%x) : f32[b=16]{sum micro d}\n"
+        "  %r2 = ringbuf_put(%r1, %t) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %q = ringbuf_get(%r2) : f32[b=16]{sum micro d}\n"
+        "  %s = start reduce_scatter(%q) : f32[b=16/d]{sum micro} mesh={d}\n"
+        "  %r3 = ringbuf_put(%r2, %s) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128] "
+        "number=64\n"
+        "  return %x, %r3, %s\n}\n"
+        "func e : entry {\n  %x = input() : f32[b=16, a=8/micro.d] text=x\n"
+        "  %r = ringbuf() : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %y, %z, %g = loop(%x, %r) : f32[b=16, a=8/micro.d], "
+        "u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128], f32[h=3, b=16/d]{sum micro} "
+        "func=l loop(label=h axis=h count=3 carried=2 stacked_out=1)\n"
+        "  %d = done(%g) : f32[h=3, b=16/d]{sum micro}\n  return %d\n}\n"
+        "entry grad : e { result store=1 accumulate }\n";
+    check_change(text, "done(%g)", "done(%g)", NULL);
+    check_change(text, "  return %x, %r3, %s\n",
+                 "  %r4 = ringbuf_put(%r3, %s) : "
+                 "u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+                 "  return %x, %r4, %s\n", "of what is in a slot already");
+    check_change(text, " accumulate", "", "sum in slots that adds nothing up");
+    check_change(text, "  return %d\n}\n", "  %f = add(%d, %d) : f32[h=3, b=16/d]{sum micro}\n  return %f\n}\n",
+                 "is not just a result of its entry");
+}
+
 Test(verify, what_a_stream_is_made_of_fits)
 {
     static const char types[] = "parts or results of other types";

@@ -244,6 +244,16 @@ Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_p
 Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0}); }
 /* A bucket that is full when its iteration ends is on its way in the next; one with work beside it is not. */
 Test(golden, order_carry) { check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0}); }
+/* Where micro-batches add up, what comes of it waits in the slot, too; one ring turns at a time. */
+Test(golden, order_carry_adds)
+{
+    check_pass("order_carry_adds_before", "order_carry_adds", dt_pass_order, &(DtPassContext){0});
+}
+/* It is written into the slot, and not copied from there to where it is added. */
+Test(golden, memory_carry_adds)
+{
+    check_pass("order_carry_adds", "memory_carry_adds", dt_pass_memory, &(DtPassContext){0});
+}
 /* What micro-batches add up is summed in the last one: in the loop's body, and behind it. */
 Test(golden, order_late) { check_pass("order_late_before", "order_late", dt_pass_order, &(DtPassContext){0}); }
 /* Of what ranks share, each adds up its terms of all, which the last micro-batch cuts. */

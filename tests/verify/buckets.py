@@ -16,9 +16,12 @@ import planraces
 
 PROGRAM = "tests/passes/programs/buckets.dsl"
 LAYOUTS = {"two": 2, "three": 2, "small": 2, "both": 2, "levels": 2, "plain": 2, "one": 2, "ahead": 2,
-           "further": 2, "late": 2, "later": 3, "late_cut": 2, "late_small": 4, "late_both": 3, "late_two": 2}  # loops that leave a bucket to their result
+           "further": 2, "late": 2, "later": 3, "late_cut": 2, "late_small": 4, "late_both": 3, "late_two": 2,
+           "adds": 2, "adds_three": 2, "adds_small": 2, "adds_both": 2, "adds_levels": 2, "adds_pipe": 2, "adds_zb": 2,
+           "adds_chunks": 3, "adds_ahead": 2, "adds_ahead_pipe": 9, "late_pipe": 3, "late_zb": 3, "late_chunks": 4,
+           "late_dual": 10}  # loops that leave a bucket to their result
 
-MUTANTS = ("plain", "ahead", "late", "late_cut")
+MUTANTS = ("plain", "ahead", "late", "late_cut", "adds", "adds_pipe", "adds_ahead", "late_pipe", "late_chunks")
 CARRIED = "INST kind=(reduce_scatter|all_reduce) .*event_step=1"
 LATE = "SCHD kind=when "  # around the sum of what micro-batches add up, in the last one
 
@@ -61,11 +64,52 @@ def changes(lines):
         found = re.match(r"INST kind=(?:wait|reduce_scatter|all_reduce) .* event=(\d+)", line)
         if not found or int(found.group(1)) not in (event, event + 1):
             continue
-        if " event_step=1" in line:
+        if " event_step=1" in line and at <= lines.index(longest):  # behind the loop it may be slot 0
             yield at, line.replace(" event_step=1", "")
         for other in range(1, most + 1):
             if other != int(found.group(1)):
                 yield at, re.sub(r" event=\d+", " event=%d" % other, line)
+    yield from added(lines)
+
+
+def added(lines):
+    """The same of what is added to a result once it has come to its slot: it is of another iteration, or slot, is added
+    in an iteration more, or less, or the ring does not turn."""
+    items = [line for line in lines if line.startswith("SCHD ")]
+    bodies = [line for line in lines if line.startswith("BODY ")]
+    insts = [line for line in lines if line.startswith("INST ")]
+    for at, line in enumerate(lines):
+        found = re.match(r"SCHD kind=when (reg=\d+)(?: first=(\d+))? body=1 count=(\d+) # (\d+)", line)
+        if not found:
+            continue
+        first, count, number = int(found.group(2) or 0), int(found.group(3)), int(found.group(4))
+        body = re.search(r" body=(\d+)", items[number + 1])
+        inst = re.search(r" first_inst=(\d+)", bodies[int(body.group(1))])
+        if not insts[int(inst.group(1))].startswith("INST kind=kernel "):
+            continue
+        arg = int(re.search(r" first_arg=(\d+)", insts[int(inst.group(1))]).group(1))
+        for a, n in ((first, count - 1), (first, count + 1), (first + 1, count - 1), (first + 1, count)):
+            yield at, "SCHD kind=when %s first=%d body=1 count=%d # %d" % (found.group(1), a, n, number)
+        for k in (arg, arg + 1):
+            yield from moved(lines, k)
+        for back in range(1, 4):  # the turn in front of it
+            if items[number - back].startswith("SCHD kind=set reg=7 "):
+                place = lines.index(items[number - back])
+                yield place, lines[place].replace(" first=1", "")
+                yield place, lines[place].replace(" count=2", " count=3")
+                break
+
+
+def moved(lines, number):
+    """The argument is a slot, or an iteration, away."""
+    for at, line in enumerate(lines):
+        if line.startswith("ARGS ") and line.endswith(" # %d" % number):
+            base = int(re.search(r" base=(\d+)", line).group(1)) if " base=" in line else 0
+            steps = [int(step) for step in re.search(r" reg=\(([^)]*)\)", line).group(1).split(",") if int(step)]
+            bare = re.sub(r" base=\d+", "", line)
+            for away in (steps[0], -steps[0]):
+                if base + away >= 0:
+                    yield at, bare.replace(" bytes=", " base=%d bytes=" % (base + away))
 
 
 def refuses(dtc, folder, path):

@@ -23,7 +23,7 @@ import planted_bugs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-FOLDERS = "base cli codegen frontend ir lib passes plan runtime scripts verify".split()
+FOLDERS = "base cli codegen cost frontend ir lib passes plan runtime scripts search verify".split()
 FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()
 LIMIT = 120  # seconds of processor time that a process may take
 PATIENCE = 3600  # seconds after which a command that takes no processor time is ended

@@ -39,3 +39,17 @@ parallel late_cut on pair { mesh data = 2; shard batch on data; zero 1 on data; 
 parallel late_small on pair { mesh data = 2; shard batch on data; zero 1 on data (bucket = 256B); micro batch = 4 }
 parallel late_both on four { mesh data = 2, t = 2; shard batch on data; shard f on t; zero 1 on data; micro batch = 2 }
 parallel late_two on four { mesh outer = 2, inner = 2; shard batch on outer, inner; zero 1 on outer, inner; micro batch = 2 }
+parallel adds on pair { mesh data = 2; shard batch on data; zero 2 on data; micro batch = 4 }
+parallel adds_three on pair { mesh data = 2; shard batch on data; zero 3 on data; micro batch = 2 }
+parallel adds_small on pair { mesh data = 2; shard batch on data; zero 2 on data (bucket = 256B); micro batch = 2 }
+parallel adds_both on four { mesh data = 2, t = 2; shard batch on data; shard f on t; zero 3 on data (bucket = 256B); micro batch = 4 }
+parallel adds_levels on four { mesh outer = 2, inner = 2; shard batch on outer, inner; zero 2 on inner; zero 1 on outer; micro batch = 2 }
+parallel adds_pipe on four { mesh pp = 2, data = 2; shard batch on data; pipeline a on pp; micro batch = 4; zero 2 on data }
+parallel adds_zb on four { mesh pp = 2, data = 2; shard batch on data; pipeline a, b on pp (schedule = "zb_h1"); micro batch = 4; zero 3 on data }
+parallel adds_chunks on four { mesh pp = 2, data = 2; shard batch on data; pipeline a on pp (schedule = "interleaved_1f1b", chunks = 2); micro batch = 4; zero 2 on data }
+parallel adds_ahead on pair { mesh data = 2; shard batch on data; zero 3 on data (prefetch = 1); micro batch = 4 }
+parallel adds_ahead_pipe on four { mesh pp = 2, data = 2; shard batch on data; pipeline a, b on pp (chunks = 2, schedule = "interleaved_1f1b"); micro batch = 4; zero 3 on data (prefetch = 1) }
+parallel late_pipe on four { mesh pp = 2, data = 2; shard batch on data; pipeline a on pp; micro batch = 4 }
+parallel late_zb on four { mesh pp = 2, data = 2; shard batch on data; pipeline a, b on pp (schedule = "zb_h1"); micro batch = 4; zero 1 on data }
+parallel late_chunks on four { mesh pp = 2, data = 2; shard batch on data; pipeline a on pp (schedule = "interleaved_1f1b", chunks = 2); micro batch = 4; zero 1 on data }
+parallel late_dual on four { mesh pp = 2, data = 2; shard batch on data; pipeline a on pp (schedule = "dualpipe_v"); micro batch = 4; zero 1 on data (bucket = 256B) }

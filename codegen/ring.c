@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events, and the slots of ring buffers: what registers and instructions say of either.
+ *
+ * An event is a number that is free again once it was waited for. Gathers into ring buffers have one for each slot,
+ * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. Theirs were
+ * nobody's before, either: what an iteration of a loop, or a micro-batch, leaves in a slot is on its way when the next
+ * one begins, and meets all that stands in front of its loop. */
+#include "codegen/emit.h"
+
+#include "base/bug.h"
+
+/* ---- events ---- */
+
+uint32_t dt_ring_take(DtEmit *e, uint32_t from, uint32_t n)
+{
+    uint32_t first = from, run = 0;
+    for (uint32_t i = from; run < n; i++) {
+        if (i == e->events_taken.n)
+            DT_PUSH(e->arena, e->events_taken, false);
+        run = e->events_taken.at[i] ? 0 : run + 1;
+        first = run == 1 ? i : first;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        e->events_taken.at[first + i] = true;
+    DtPlanMeta *meta = &e->plan->meta.at[0];
+    meta->events = meta->events > first + n ? meta->events : first + n;
+    if (meta->events > DT_PLAN_MAX_EVENTS)
+        DT_BUG("%u events", meta->events);
+    return first;
+}
+
+uint32_t dt_ring_event(DtEmit *e, const void *of, uint32_t gather, uint32_t slots)
+{
+    for (uint32_t i = 0; i < e->ring_events.n; i++) {
+        const DtRingEvents *known = &e->ring_events.at[i];
+        if (known->of == of && known->gather == gather && known->slots == slots)
+            return known->first;
+    }
+    const uint32_t first = dt_ring_take(e, e->events_taken.n, slots);
+    DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){of, gather, slots, first}));
+    return first;
+}
+
+void dt_ring_set(DtEmit *e, uint32_t event, uint32_t step)
+{
+    DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
+    inst->event = 1 + event;
+    inst->event_step = step;
+}
+
+void dt_ring_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
+{
+    dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, done);
+    dt_ring_set(e, event, step);
+}
+
+/* ---- slots ---- */
+
+uint32_t dt_ring_slots(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
+
+DtPlace dt_ring_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type)
+{
+    DtPlace place = dt_place_dense(e, type, memory->view.buffer);
+    place.view.offset = (int64_t)byte / (int64_t)dt_dtype_size(type->dtype);
+    place.reg[DT_PLAN_REG_RINGBUF] = ringbuf->type->axes[ringbuf->type->rank - 1].extent;
+    return place;
+}
+
+DtPlace dt_ring_put(DtEmit *e, const DtOp *put, const DtPlace *memory)
+{
+    return dt_ring_slot(e, put->in[0], memory, put->number, put->in[1]->type);
+}
+
+void dt_ring_turn(DtEmit *e, const DtType *ringbuf, bool begins)
+{
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RINGBUF, .count = (int32_t)ringbuf->axes[0].extent};
+    if (!begins)
+        item.body = DT_PLAN_REG_RINGBUF, item.step = item.first = 1;
+    DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = item}));
+}

@@ -24,7 +24,7 @@ def program(row, block):
     head = re.sub(r'nodes = \d+', f'nodes = {nodes}', head)
     for name, key in ('batch', 'global_batch'), ('seq', 'seq'), ('layers', 'layers'), ('embed', 'hidden'), ('heads', 'heads'):
         head = re.sub(rf'\b{name} = \d+', f'{name} = {row[key]}', head, count=1)
-    return head.replace('include "std.dsl"', 'include "std.dsl"') + block
+    return head + block
 
 
 def published(row):

@@ -28,8 +28,8 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
         dt_diag_note(d, "of %u layouts all have stages, and what one iteration of a loop costs cannot be told here",
                      search->n_layouts);
     else
-        dt_diag_note(d, "%s = %lld, axes of parameters, positions, experts and iterations of loops do not divide over so "
-                     "many ranks", a->space.samples.name, (long long)a->space.samples.extent);
+        dt_diag_note(d, "%s = %lld, axes of parameters, positions, experts and iterations of loops do not divide over "
+                     "so many ranks", a->space.samples.name, (long long)a->space.samples.extent);
 }
 
 static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)

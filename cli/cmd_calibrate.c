@@ -251,7 +251,7 @@ int dt_cmd_calibrate(DtCli *cli)
     Calibrator c = {.cli = cli, .library = cli->library ? cli->library : dt_cli_library(cli->arena),
                     .dtrun = dt_cli_dtrun(cli->arena)};
     const char *name = cli->words.n ? cli->words.at[0] : "here", *temporary = getenv("TMPDIR");
-    char *folder = (char *)(uintptr_t)dt_arena_printf(cli->arena, "%s/dtc-XXXXXX", temporary ? temporary : "/tmp");
+    char *folder = (char *)(uintptr_t)dt_arena_printf(cli->arena, "%s/dtc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (cli->words.n > 1 || !is_name(name))
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate takes one name of a device: dtc calibrate NAME");
     if (cli->target && strncmp(cli->target, "cpu", 3))

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PIECES = 4096 };
+enum { MOST_PIECES = 4096, OVERLAPPED = 16 }; /* stages of more, gradients are summed behind all (passes/zero) */
 static const double BESIDE = 0.7;  /* of a backward pass exchanges can run beside */
 static const double HIDDEN = 0.1;  /* of exchanges is waited for at least */
 static const double SAVED_W = 2.7; /* what weights' gradients need, put off, to what a backward pass needs */
@@ -144,15 +144,14 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     const double m = (double)l->micro;
     if (op.ranks == 1)
         return 0;
+    const double sums_each = l->zero >= 2 ? m : 1; /* so often */
     op.kind = l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE;
     op.bytes = stage->state[1];
-    const double sums = dt_cost_collective(e->model, op);
+    const double sums = sums_each * dt_cost_collective(e->model, op);
     op.kind = DT_COST_ALL_GATHER;
     op.bytes = stage->state[0];
     const double gathers = l->zero ? dt_cost_collective(e->model, op) : 0;
-    double seconds = fmax(sums - BESIDE * beside, sums * (e->stages > 1 ? 1 : HIDDEN));
-    if (l->zero == 3 || (l->zero == 2 && m > 1))
-        seconds = m * sums;
+    const double seconds = fmax(sums - BESIDE * sums_each * beside, sums * (e->stages > OVERLAPPED ? 1 : HIDDEN));
     if (l->zero == 3)
         return seconds + 2 * m * fmax(gathers - BESIDE * beside, gathers * HIDDEN);
     return seconds + gathers;

@@ -103,7 +103,8 @@ static void print_positions(const Printer *p)
     const DtSpace *s = p->space;
     for (int which = 0; which < 3; which++) {
         const bool first = which < 2, second = which != 1;
-        const int64_t n = (first ? p->layout->size[DT_ROLE_CONTEXT] : 1) * (second ? p->layout->size[DT_ROLE_TENSOR] : 1);
+        const int64_t *size = p->layout->size;
+        const int64_t n = (first ? size[DT_ROLE_CONTEXT] : 1) * (second ? size[DT_ROLE_TENSOR] : 1);
         const char *between = "  shard ";
         for (uint32_t i = 0; i < s->n_positions; i++)
             if (is_cut(p, s->positions[i].name, DT_ROLE_CONTEXT) == first &&
@@ -165,7 +166,7 @@ static void print_zero(const Printer *p)
             dt_text_printf(p->text, "%s%s", between, p->space->mesh[over[i]]);
             between = ", ";
         }
-    dt_text_add(p->text, "\n");
+    dt_text_add(p->text, p->layout->zero == 3 ? " (prefetch = 1)\n" : "\n"); /* else gathers are waited for */
 }
 
 void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_text)

@@ -8,7 +8,7 @@
 enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
 static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
 static const double FASTER = 0.99;    /* what needs more memory is told if it takes this or less */
-static const double UNSURE = 1.5;     /* what is estimated to need so much of the memory that there is might fit after all */
+static const double UNSURE = 1.5;     /* what is estimated to need so much of the memory might fit after all */
 static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
 static const double MOSTLY = 0.9;     /* of the products that are said to be computed again are so at least */

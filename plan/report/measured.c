@@ -121,7 +121,8 @@ static void keep_steps(Reader *r)
             Step *step = &r->steps.at[i];
             const Process *p = &r->processes.at[k];
             if (p->number == step->process)
-                step->kept = (step->begin >= p->begin || step->number == 0) && step->end > p->begin && step->begin < p->end;
+                step->kept = (step->begin >= p->begin || step->number == 0) && step->end > p->begin &&
+                             step->begin < p->end;
         }
 }
 

@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +179,6 @@ static DtStatus measure(Calibrator *c, const Size *size, Measured *m)
             status = dt_status_fail(DT_EXIT_FAILED, "dtrun's trace cannot be read");
         dt_read_close(&file);
     }
-    unlink(plan);
-    unlink(trace);
-    unlink(said);
     for (uint32_t i = 0; !size->is_check && i < m->timings.n; i++)
         DT_PUSH(arena, c->fitted, m->timings.at[i]);
     return status;
@@ -237,6 +235,38 @@ static int calibrate(Calibrator *c, const char *name)
     return write_block(c, name, measured);
 }
 
+/* ---- what lies about meanwhile ---- */
+
+static char folder[4096]; /* a signal handler has to know it */
+
+static void clean_up(void)
+{
+    static const char *const names[] = {"plan", "trace", "said"};
+    char path[4200];
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        size_t n = strlen(folder);
+        memcpy(path, folder, n);
+        path[n++] = '/';
+        memcpy(path + n, names[i], strlen(names[i]) + 1);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static void clean_up_and_end(int number)
+{
+    clean_up();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void clean_up_on_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < DT_COUNT(numbers); i++)
+        signal(numbers[i], clean_up_and_end);
+}
+
 static bool is_name(const char *text)
 {
     bool good = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
@@ -251,7 +281,7 @@ int dt_cmd_calibrate(DtCli *cli)
     Calibrator c = {.cli = cli, .library = cli->library ? cli->library : dt_cli_library(cli->arena),
                     .dtrun = dt_cli_dtrun(cli->arena)};
     const char *name = cli->words.n ? cli->words.at[0] : "here", *temporary = getenv("TMPDIR");
-    char *folder = (char *)(uintptr_t)dt_arena_printf(cli->arena, "%s/dtc-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    temporary = temporary && *temporary ? temporary : "/tmp";
     if (cli->words.n > 1 || !is_name(name))
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate takes one name of a device: dtc calibrate NAME");
     if (cli->target && strncmp(cli->target, "cpu", 3))
@@ -260,12 +290,13 @@ int dt_cmd_calibrate(DtCli *cli)
         return dt_cli_fail(DT_EXIT_IO, "the library is not found (--library DIR)");
     if (!c.dtrun)
         return dt_cli_fail(DT_EXIT_IO, "dtrun is not in the folder that dtc is in");
-    if (!mkdtemp(folder))
+    if (snprintf(folder, sizeof folder, "%s/dtc-XXXXXX", temporary) >= (int)sizeof folder || !mkdtemp(folder))
         return dt_cli_fail(DT_EXIT_IO, "cannot make a folder %s: %s", folder, strerror(errno));
+    clean_up_on_signals();
     cli->target = cli->target ? cli->target : "cpu";
     c.folder = folder;
     c.program = dt_arena_printf(cli->arena, "%s/calibrate.dsl", c.library);
     const int code = calibrate(&c, name);
-    rmdir(folder);
+    clean_up();
     return code;
 }

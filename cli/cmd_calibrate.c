@@ -56,6 +56,44 @@ typedef struct Calibrator {
     Timings fitted;
 } Calibrator;
 
+/* ---- what lies about meanwhile ---- */
+
+/* A signal handler has to know them. */
+static char folder[4096];
+static volatile pid_t child; /* dtrun; 0: it does not run */
+
+static void clean_up(void)
+{
+    static const char *const names[] = {"plan", "trace", "said"};
+    char path[4200];
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        size_t n = strlen(folder);
+        memcpy(path, folder, n);
+        path[n++] = '/';
+        memcpy(path + n, names[i], strlen(names[i]) + 1);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static void clean_up_and_end(int number)
+{
+    if (child > 0) {
+        kill(child, SIGTERM);
+        waitpid(child, NULL, 0);
+    }
+    clean_up();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void clean_up_on_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < DT_COUNT(numbers); i++)
+        signal(numbers[i], clean_up_and_end);
+}
+
 /* ---- one size ---- */
 
 static const char *name_of(DtArena *arena, const Size *size)
@@ -94,9 +132,11 @@ static DtStatus run_plan(const Calibrator *c, DtArena *arena, const char *plan, 
     posix_spawn_file_actions_destroy(&files);
     if (error)
         return dt_status_fail(DT_EXIT_FAILED, "cannot start %s: %s", c->dtrun, strerror(error));
+    child = pid;
     while (waitpid(pid, &state, 0) < 0)
         if (errno != EINTR)
             return dt_status_fail(DT_EXIT_FAILED, "cannot wait for %s: %s", c->dtrun, strerror(errno));
+    child = 0;
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return (DtStatus){.code = DT_EXIT_OK};
     char *text = NULL;
@@ -233,38 +273,6 @@ static int calibrate(Calibrator *c, const char *name)
             return dt_cli_fail(status.code, "%s", status.message);
     }
     return write_block(c, name, measured);
-}
-
-/* ---- what lies about meanwhile ---- */
-
-static char folder[4096]; /* a signal handler has to know it */
-
-static void clean_up(void)
-{
-    static const char *const names[] = {"plan", "trace", "said"};
-    char path[4200];
-    for (size_t i = 0; i < DT_COUNT(names); i++) {
-        size_t n = strlen(folder);
-        memcpy(path, folder, n);
-        path[n++] = '/';
-        memcpy(path + n, names[i], strlen(names[i]) + 1);
-        unlink(path);
-    }
-    rmdir(folder);
-}
-
-static void clean_up_and_end(int number)
-{
-    clean_up();
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-static void clean_up_on_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    for (size_t i = 0; i < DT_COUNT(numbers); i++)
-        signal(numbers[i], clean_up_and_end);
 }
 
 static bool is_name(const char *text)

@@ -47,7 +47,8 @@
  * micro-batch waits for, and so does START_RECV for DONE_RECV; one at a time at each end of a channel. Until it is done
  * nothing writes the slots that are read, and nothing touches those that are written. Ranks that do one thing at a time
  * send where it is started and receive where it has to be done. The messages of a run that is `direct` need no places
- * in transit: no stage waits for ever if each of them goes once both of its ends have begun. */
+ * in transit: no stage waits for ever if each of them goes once both of its ends have begun, which begin it where it is
+ * started and do nothing else until it has gone. */
 #ifndef DT_IR_PIPELINE_H
 #define DT_IR_PIPELINE_H
 

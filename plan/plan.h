@@ -87,8 +87,8 @@ typedef struct DtPlanGroup { uint32_t mask, size, queue; DtPlanStr stages; } DtP
 
 /* CHAN: values that travel from one stage to another, to the rank whose other coordinates are equal. It holds
  * `slots` messages: `send` waits for a free slot only, `recv` for the oldest message. direct 1: it can do without
- * slots, since no rank waits for ever if each message goes from buffer to buffer, once both ends have begun. Either end
- * is a queue of its own then. */
+ * slots, since no rank waits for ever if each does one thing at a time, in the order in which it begins them, and a
+ * message goes from buffer to buffer once both ends have begun. Either end is a queue of its own then. */
 typedef struct DtPlanChannel {
     DtPlanStr name;           /* of the value */
     uint32_t from, to;        /* stages; may be equal */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedules of all stages, run together: every piece runs once per micro-batch, finds in its slots what belongs to
- * that micro-batch, channels deliver what was sent, stages meet where all of them come, and none waits for ever.
+/* The schedules of all stages, run together: every piece runs once per micro-batch, finds in its slots what belongs
+ * to that micro-batch, channels deliver what was sent, stages meet where all of them come, and none waits for ever.
  *
- * They are run twice. As ranks do that do one thing at a time: a message that is started is sent there, into one of its
- * channel's places, and received where it is waited for; until it is waited for, nothing writes the slot that it
- * leaves, and nothing touches the one that it comes to. And as ranks do with queues, in which channels that are direct
- * have no places: a message goes once both of its ends have begun. Then only what waits for what is looked at. */
+ * They are run twice. As ranks do that do one thing at a time: a message that is started is sent there, into one of
+ * its channel's places, and received where it is waited for; until it is waited for, nothing writes the slot that it
+ * leaves, and nothing touches the one that it comes to. And as devices with queues may: channels that are direct have
+ * no places, a message goes once both of its ends have begun, and what a stage starts keeps all behind it from going
+ * on, in whatever queue that is. Then only what waits for what is looked at. */
 #include "verify/plan_pipe.h"
 
 #include <string.h>
@@ -54,7 +55,7 @@ typedef struct Course {
 /* An action between stages: a message, its end, or (meets) a sum. */
 typedef struct Step {
     uint32_t number : 26; /* of the channel, of the group */
-    uint32_t sends : 1, starts : 1, ends : 1, meets : 1;
+    uint32_t sends : 1, ends : 1, meets : 1;
 } Step;
 typedef DT_VEC(Step) StepList;
 
@@ -336,8 +337,7 @@ static Outcome run_message(PlanWalk *walk, uint32_t stage, Course *course)
     if (outcome == DONE)
         *open = ends || !starts ? (Action){.kind = 0} : course->now;
     if (outcome == DONE)
-        DT_PUSH(walk->arena, pipe->run->steps[stage], ((Step){.number = number, .sends = m.sends, .ends = ends,
-                                                               .starts = starts}));
+        DT_PUSH(walk->arena, pipe->run->steps[stage], ((Step){.number = number, .sends = m.sends, .ends = ends}));
     return outcome;
 }
 
@@ -469,17 +469,19 @@ static bool join(Drain *d, uint32_t stage, uint32_t group)
     return true;
 }
 
-/* Whether the stage can go on behind a message, or its end. */
+/* Whether the stage can go on behind a message; who waits for one that was started finds it done. */
 static bool pass(Drain *d, uint32_t stage, Step step)
 {
+    if (step.ends)
+        return true;
     const DtPlanChannel *channel = &d->walk->plan->channels[step.number];
     uint32_t *begun = d->walk->pipe->run->queues[step.number].begun, other = !step.sends, own = step.sends;
     const uint32_t room = channel->direct || !step.sends ? 0 : channel->slots;
-    if (!step.ends && !d->begun[stage]) {
+    if (!d->begun[stage]) {
         begun[own]++;
         DT_PUSH(d->walk->arena, d->ready, step.sends ? channel->to : channel->from);
     }
-    d->begun[stage] = !(step.starts && !step.ends) && begun[other] + room < begun[own];
+    d->begun[stage] = begun[other] + room < begun[own];
     return !d->begun[stage];
 }
 
@@ -495,7 +497,7 @@ static void drain_stage(Drain *d, uint32_t stage)
     }
 }
 
-/* All stages come to their ends as ranks with queues do. */
+/* All stages come to their ends if each does one thing at a time, in its order. */
 static bool drains(PlanWalk *walk, const char *name)
 {
     const uint32_t n = dt_plan_stages(walk->plan);

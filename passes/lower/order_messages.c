@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stages of a pipeline send each other goes on beside other work: a message is received from when its slot is free
- * to when it is read, and sent up to when its slot is written again.
+/* What stages of a pipeline send each other goes on beside other work: a message is on its way from when the sender
+ * has it and the slot that it goes to is free, to when it is read, and when the slot that it leaves is written again.
  *
  *   before   0F1 0SEND_F1 0RECV_B0 0B0 0F2 ..
  *   after    0F1 0START_SEND_F1 0DONE_RECV_B0 0B0 0START_RECV_B1 0DONE_SEND_F1 0F2 ..
  *
- * Slots are as many as before, so this takes no memory. One message at a time is on its way at either end of a channel;
- * where nothing is computed meanwhile, it is sent or received as before.
+ * Slots are as many as before, so this takes no memory. One message at a time is on its way at either end of a
+ * channel; where nothing else is begun meanwhile, it is sent or received as before.
  *
- * Devices with queues need no places in transit then, if all stages come to their ends so; of a run in which they would
+ * All stages are run together, as if F, B and W took what they usually do and a message a little. Both ends start a
+ * message at the moment when it can go, so all of them start messages in one order. Devices need no places in transit
+ * then, and may do one thing at a time: where each stage does things in the order of its list, a message is never
+ * behind one that comes after it elsewhere (a receive that was started as soon as its slot is free would be, behind
+ * the sends that the sender still waits for). That it is so is looked at once more; of a run in which stages would
  * wait for ever no message is started. In "predict" one micro-batch alone goes through the pieces, beside nothing. */
 #include "passes/lower/order.h"
 
@@ -18,38 +22,52 @@
 
 typedef DT_VEC(uint32_t) Numbers;
 
-enum { KIND_BITS = 4 }; /* of a message's action in a list of numbers, below its channel */
+enum { KIND_BITS = 4,  /* of a message's action in a list of numbers, below its channel */
+       WORK = 16, TRANSIT = 1 }; /* how long an F lasts, and a message is on its way */
 _Static_assert(DT_ACTION_KINDS < 1 << KIND_BITS, "kinds have room");
 
-/* Of a channel, on the stage at hand. */
+/* Of a channel, on a stage. */
 typedef struct End {
     uint32_t channel;
     bool sends;
     int64_t depth;    /* slots of its stores there */
     Numbers users;    /* actions (piece x 3 + kind) that write what is sent, read what is received */
     Numbers through;  /* ends at the other side of the stage that have a store in common */
+    int64_t made;     /* messages that there are to send */
     int64_t next;     /* micro-batch of the message that is, or will be, started */
     bool open;        /* it is: */
-    uint32_t at, computed; /* where in the list, behind how many actions that compute */
+    int64_t arrives;  /* when it is there */
+    uint32_t at;      /* where in the list */
 } End;
+
+/* A stage on its way through its actions. */
+typedef struct Line {
+    const DtStageActions *from;
+    uint32_t part, at;      /* in `from`: prologue, period, epilogue; in that */
+    int64_t turn;           /* of the period */
+    DT_VEC(End) ends;
+    int32_t *end_of[2];     /* by channel: its receiving, its sending end here; -1: it is elsewhere */
+    Numbers *used_by;       /* by action: ends of which it is a user */
+    int64_t *done;          /* by action: micro-batches */
+    DtActions list;         /* as it becomes */
+    Numbers steps;          /* what of the list is of channels */
+    bool busy;              /* until then, with: */
+    int64_t until;
+    DtAction now;           /* DT_ACTION_KINDS: a message that is on its way here */
+} Line;
 
 typedef struct Messages {
     DtArena *arena;
     const DtModule *module;
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
-    uint32_t stage;
-    DT_VEC(End) ends;
-    int32_t *end_of[2];     /* by channel: its receiving, its sending end here; -1: it is elsewhere */
-    Numbers *used_by;       /* by action: ends of which it is a user */
-    int64_t *done;          /* by action: micro-batches */
-    DtActions list;         /* DT_ACTION_KINDS: nothing is there any more */
-    uint32_t computed;      /* actions in the list that compute */
-    Numbers freed;          /* ends of which a slot may be free now */
-    Numbers *lists;         /* by stage: what of its list is of channels, for `drains` */
+    Line *lines; /* by stage */
+    int64_t time;
 } Messages;
 
 /* ---- who uses what ---- */
+
+static uint32_t number_of(const Messages *m, const Line *line) { return (uint32_t)(line - m->lines); }
 
 static const DtStore *store_of(const Messages *m, const End *end, uint32_t i)
 {
@@ -66,26 +84,26 @@ static bool has_store(const Messages *m, const End *end, const DtStore *store)
     return false;
 }
 
-static void add_end(Messages *m, uint32_t channel, bool sends)
+static void add_end(Messages *m, Line *line, uint32_t channel, bool sends)
 {
     End end = {.channel = channel, .sends = sends, .depth = INT64_MAX};
     for (uint32_t i = 0; i < m->run->channels.at[channel].stores.n; i++) {
-        const int64_t depth = dt_pipeline_depth(store_of(m, &end, i), m->stage);
+        const int64_t depth = dt_pipeline_depth(store_of(m, &end, i), number_of(m, line));
         end.depth = depth < end.depth ? depth : end.depth;
     }
-    m->end_of[sends][channel] = (int32_t)m->ends.n;
-    DT_PUSH(m->arena, m->ends, end);
+    line->end_of[sends][channel] = (int32_t)line->ends.n;
+    DT_PUSH(m->arena, line->ends, end);
 }
 
-static void add_user(Messages *m, uint32_t action, const DtStore *store, bool writes)
+static void add_user(Messages *m, Line *line, uint32_t action, const DtStore *store, bool writes)
 {
-    for (uint32_t i = 0; store && i < m->ends.n; i++) {
-        End *end = &m->ends.at[i];
+    for (uint32_t i = 0; store && i < line->ends.n; i++) {
+        End *end = &line->ends.at[i];
         const bool known = end->users.n && end->users.at[end->users.n - 1] == action;
         if (end->sends != writes || known || !has_store(m, end, store))
             continue;
         DT_PUSH(m->arena, end->users, action);
-        DT_PUSH(m->arena, m->used_by[action], i);
+        DT_PUSH(m->arena, line->used_by[action], i);
     }
 }
 
@@ -94,7 +112,7 @@ static bool is_slot(const DtStore *store)
     return store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL);
 }
 
-static void find_users(Messages *m, uint32_t piece, uint32_t kind)
+static void find_users(Messages *m, Line *line, uint32_t piece, uint32_t kind)
 {
     const int32_t number = dt_pipeline_entry(&m->run->pieces[piece], kind);
     if (number < 0)
@@ -102,157 +120,247 @@ static void find_users(Messages *m, uint32_t piece, uint32_t kind)
     const DtEntryPoint *entry = &m->module->entries.at[number];
     for (uint32_t i = 0; i < entry->func->ops.n; i++)
         if (is_slot(entry->func->ops.at[i]->store))
-            add_user(m, piece * 3 + kind, entry->func->ops.at[i]->store, false);
+            add_user(m, line, piece * 3 + kind, entry->func->ops.at[i]->store, false);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (is_slot(entry->results.at[i].store))
-            add_user(m, piece * 3 + kind, entry->results.at[i].store, true);
+            add_user(m, line, piece * 3 + kind, entry->results.at[i].store, true);
 }
 
 /* What is received and sent on. */
-static void find_through(Messages *m)
+static void find_through(Messages *m, Line *line)
 {
-    for (uint32_t i = 0; i < m->ends.n; i++)
-        for (uint32_t k = 0; k < m->ends.n; k++) {
-            const End *to = &m->ends.at[k];
+    for (uint32_t i = 0; i < line->ends.n; i++)
+        for (uint32_t k = 0; k < line->ends.n; k++) {
+            const End *to = &line->ends.at[k];
             bool shares = false;
-            for (uint32_t s = 0; m->ends.at[i].sends != to->sends && s < m->run->channels.at[to->channel].stores.n; s++)
-                shares = shares || has_store(m, &m->ends.at[i], store_of(m, to, s));
+            const uint32_t n = m->run->channels.at[to->channel].stores.n;
+            for (uint32_t s = 0; line->ends.at[i].sends != to->sends && s < n; s++)
+                shares = shares || has_store(m, &line->ends.at[i], store_of(m, to, s));
             if (shares)
-                DT_PUSH(m->arena, m->ends.at[i].through, k);
+                DT_PUSH(m->arena, line->ends.at[i].through, k);
         }
 }
 
-static void find_ends(Messages *m)
+static void find_ends(Messages *m, Line *line)
 {
+    const uint32_t stage = number_of(m, line);
     for (uint32_t i = 0; i < m->run->channels.n; i++) {
-        m->end_of[0][i] = m->end_of[1][i] = -1;
-        if (m->run->channels.at[i].to == m->stage)
-            add_end(m, i, false);
-        if (m->run->channels.at[i].from == m->stage)
-            add_end(m, i, true);
+        line->end_of[0][i] = line->end_of[1][i] = -1;
+        if (m->run->channels.at[i].to == stage)
+            add_end(m, line, i, false);
+        if (m->run->channels.at[i].from == stage)
+            add_end(m, line, i, true);
     }
-    for (uint32_t g = 0; m->ends.n && g < m->pipeline->n_pieces; g++)
-        for (uint32_t kind = DT_ACTION_F; m->pipeline->stage_of[g] == m->stage && kind <= DT_ACTION_W; kind++)
-            find_users(m, g, kind);
-    find_through(m);
+    for (uint32_t g = 0; line->ends.n && g < m->pipeline->n_pieces; g++)
+        for (uint32_t kind = DT_ACTION_F; m->pipeline->stage_of[g] == stage && kind <= DT_ACTION_W; kind++)
+            find_users(m, line, g, kind);
+    find_through(m, line);
 }
 
-/* ---- the list ---- */
+static void begin_line(Messages *m, uint32_t stage)
+{
+    const uint32_t n_actions = m->pipeline->n_pieces * 3;
+    Line *line = &m->lines[stage];
+    line->from = &m->run->stages[stage];
+    for (int k = 0; k < 2; k++)
+        line->end_of[k] = DT_NEW_ARRAY(m->arena, int32_t, m->run->channels.n + 1);
+    line->used_by = DT_NEW_ARRAY(m->arena, Numbers, n_actions + 1);
+    line->done = DT_NEW_ARRAY(m->arena, int64_t, n_actions + 1);
+    find_ends(m, line);
+}
 
-static void push(Messages *m, uint32_t kind, const End *end)
+/* ---- messages ---- */
+
+static void push(Messages *m, Line *line, uint32_t kind, const End *end)
 {
     const DtAction action = {.kind = kind, .unit = end->channel, .micro = end->next};
-    DT_PUSH(m->arena, m->list, action);
+    DT_PUSH(m->arena, line->list, action);
+}
+
+static void open_end(Messages *m, Line *line, End *end)
+{
+    end->open = true;
+    end->arrives = m->time + TRANSIT;
+    end->at = line->list.n;
+    push(m, line, end->sends ? DT_ACTION_START_SEND : DT_ACTION_START_RECV, end);
 }
 
 /* The message that is started at this end is done here. */
-static void close_end(Messages *m, End *end)
+static void close_end(Messages *m, Line *line, End *end)
 {
-    if (end->computed != m->computed) {
-        push(m, end->sends ? DT_ACTION_DONE_SEND : DT_ACTION_DONE_RECV, end);
-    } else if (end->sends) {
-        m->list.at[end->at].kind = DT_ACTION_SEND;
-    } else {
-        m->list.at[end->at].kind = DT_ACTION_KINDS;
-        push(m, DT_ACTION_RECV, end);
-    }
+    if (end->at + 1 < line->list.n)
+        push(m, line, end->sends ? DT_ACTION_DONE_SEND : DT_ACTION_DONE_RECV, end);
+    else
+        line->list.at[end->at].kind = end->sends ? DT_ACTION_SEND : DT_ACTION_RECV;
     end->open = false;
     end->next++;
 }
 
-static bool is_free(const Messages *m, const End *end)
+static bool has_arrived(const Messages *m, const End *end) { return end->open && end->arrives <= m->time; }
+
+/* Whether the slot of the next message to come is free, but for what has arrived elsewhere. */
+static bool is_free(const Messages *m, const Line *line, const End *end)
 {
     const int64_t least = end->next - end->depth + 1; /* so many micro-batches have left the slot behind */
-    bool is = !end->open && end->next < m->pipeline->n_micro;
+    bool is = !end->open;
     for (uint32_t i = 0; is && i < end->users.n; i++)
-        is = m->done[end->users.at[i]] >= least;
-    for (uint32_t i = 0; is && i < end->through.n; i++)
-        is = m->ends.at[end->through.at[i]].next >= least;
+        is = line->done[end->users.at[i]] >= least;
+    for (uint32_t i = 0; is && i < end->through.n; i++) {
+        const End *other = &line->ends.at[end->through.at[i]];
+        is = other->next + has_arrived(m, other) >= least;
+    }
     return is;
 }
 
-static void open_end(Messages *m, End *end)
+/* Starts the channel's next message at both ends, if it can go. */
+static bool start(Messages *m, uint32_t channel)
 {
-    end->open = true;
-    end->at = m->list.n;
-    end->computed = m->computed;
-    push(m, end->sends ? DT_ACTION_START_SEND : DT_ACTION_START_RECV, end);
-}
-
-/* Messages are received behind what is sent where the slot became free, which is of the micro-batch at hand. */
-static void receive_freed(Messages *m)
-{
-    for (uint32_t i = 0; i < m->freed.n; i++)
-        if (is_free(m, &m->ends.at[m->freed.at[i]]))
-            open_end(m, &m->ends.at[m->freed.at[i]]);
-    m->freed.n = 0;
-}
-
-/* What is sent is done, and what it kept from being received may come. */
-static void close_send(Messages *m, End *end)
-{
-    close_end(m, end);
-    for (uint32_t i = 0; i < end->through.n; i++)
-        DT_PUSH(m->arena, m->freed, end->through.at[i]);
-}
-
-static void add_transfer(Messages *m, const DtAction *action)
-{
-    const bool sends = action->kind == DT_ACTION_SEND;
-    const uint32_t number = (uint32_t)m->end_of[sends][action->unit];
-    End *end = &m->ends.at[number];
-    if (sends) {
-        if (end->open)
-            close_send(m, end);
-        open_end(m, end);
-        return;
+    Line *from = &m->lines[m->run->channels.at[channel].from], *to = &m->lines[m->run->channels.at[channel].to];
+    End *out = &from->ends.at[from->end_of[1][channel]], *in = &to->ends.at[to->end_of[0][channel]];
+    if (out->made <= out->next + out->open || (out->open && !has_arrived(m, out)) || !is_free(m, to, in))
+        return false;
+    if (out->open)
+        close_end(m, from, out);
+    for (uint32_t i = 0; i < in->through.n; i++) {
+        End *other = &to->ends.at[in->through.at[i]];
+        if (has_arrived(m, other) && other->next <= in->next - in->depth)
+            close_end(m, to, other);
     }
-    receive_freed(m);
-    for (uint32_t i = 0; !end->open && i < end->through.n; i++) {
-        End *other = &m->ends.at[end->through.at[i]];
-        if (other->open && other->next <= end->next - end->depth)
-            close_end(m, other);
-    }
-    if (!end->open)
-        open_end(m, end);
-    close_end(m, end);
-    DT_PUSH(m->arena, m->freed, number);
+    open_end(m, from, out);
+    open_end(m, to, in);
+    return true;
 }
 
-static void add_computed(Messages *m, const DtAction *action)
+/* ---- actions ---- */
+
+/* The next one of the stage. False: there is none. */
+static bool look(Line *line, DtAction *ret_action)
 {
-    const uint32_t number = action->unit * 3 + action->kind;
-    const Numbers *ends = &m->used_by[number];
-    receive_freed(m);
+    for (; line->part < 3; line->part++, line->at = 0) {
+        const DtActions *list = line->part == 0   ? &line->from->prologue
+                                : line->part == 1 ? &line->from->period
+                                                  : &line->from->epilogue;
+        if (line->part == 1 && line->at == list->n) {
+            line->turn++;
+            line->at = 0;
+        }
+        if (line->at == list->n || (line->part == 1 && line->turn >= line->from->count))
+            continue;
+        *ret_action = list->at[line->at];
+        if (line->part == 1)
+            ret_action->micro += line->turn * line->from->step;
+        return true;
+    }
+    return false;
+}
+
+static void occupy(Line *line, DtAction with, int64_t until)
+{
+    line->busy = true;
+    line->now = with;
+    line->until = until;
+}
+
+/* The message has gone by micro-batch `least`; false: not yet. */
+static bool is_over(Messages *m, Line *line, End *end, int64_t least)
+{
+    if (end->next > least)
+        return true;
+    if (end->open && !has_arrived(m, end))
+        occupy(line, (DtAction){.kind = DT_ACTION_KINDS}, end->arrives);
+    if (!has_arrived(m, end))
+        return false;
+    close_end(m, line, end);
+    return end->next > least;
+}
+
+static int64_t length_of(const Messages *m, const DtAction *action)
+{
+    const DtPieceEntries *entries = &m->run->pieces[action->unit];
+    const bool is_whole = action->kind == DT_ACTION_B && dt_pipeline_entry(entries, DT_ACTION_W) < 0;
+    return is_whole ? 2 * WORK : WORK;
+}
+
+/* Begins to compute, once the slots that this writes have been sent. */
+static bool compute(Messages *m, Line *line, const DtAction *action)
+{
+    const Numbers *ends = &line->used_by[action->unit * 3 + action->kind];
     for (uint32_t i = 0; i < ends->n; i++) {
-        End *end = &m->ends.at[ends->at[i]];
-        if (end->sends && end->open && end->next <= action->micro - end->depth)
-            close_send(m, end);
+        End *end = &line->ends.at[ends->at[i]];
+        if (end->sends && !is_over(m, line, end, action->micro - end->depth))
+            return false;
     }
-    DT_PUSH(m->arena, m->list, *action);
-    m->computed++;
-    m->done[number]++;
-    for (uint32_t i = 0; i < ends->n; i++)
-        if (!m->ends.at[ends->at[i]].sends)
-            DT_PUSH(m->arena, m->freed, ends->at[i]);
+    occupy(line, *action, m->time + length_of(m, action));
+    return true;
 }
 
-/* Without what is not there any more. */
-static void squeeze(Messages *m)
+/* As far as the stage comes now. */
+static bool go_on(Messages *m, Line *line)
 {
-    uint32_t n = 0;
-    Numbers *list = &m->lists[m->stage];
-    for (uint32_t i = 0; i < m->list.n; i++) {
-        const DtAction *action = &m->list.at[i];
-        if (action->kind > DT_ACTION_W && action->kind < DT_ACTION_KINDS)
-            DT_PUSH(m->arena, *list, action->unit << KIND_BITS | action->kind);
-        if (action->kind < DT_ACTION_KINDS)
-            m->list.at[n++] = *action;
+    DtAction action;
+    bool moved = false;
+    while (!line->busy && look(line, &action)) {
+        bool passed = true;
+        if (action.kind == DT_ACTION_SEND)
+            line->ends.at[line->end_of[1][action.unit]].made++;
+        else if (action.kind == DT_ACTION_RECV)
+            passed = is_over(m, line, &line->ends.at[line->end_of[0][action.unit]], action.micro);
+        else
+            passed = compute(m, line, &action);
+        if (!passed)
+            return moved;
+        line->at++;
+        moved = true;
     }
-    m->list.n = n;
+    return moved;
 }
 
-/* ---- stages ---- */
+static void finish(Messages *m, Line *line)
+{
+    line->busy = false;
+    if (line->now.kind == DT_ACTION_KINDS)
+        return;
+    DT_PUSH(m->arena, line->list, line->now);
+    line->done[line->now.unit * 3 + line->now.kind]++;
+}
+
+/* Until the next stage has finished something; false: none is at work. */
+static bool pass_time(Messages *m)
+{
+    int64_t next = INT64_MAX;
+    for (uint32_t s = 0; s < m->pipeline->n_stages; s++)
+        if (m->lines[s].busy && m->lines[s].until < next)
+            next = m->lines[s].until;
+    m->time = next;
+    for (uint32_t s = 0; s < m->pipeline->n_stages; s++)
+        if (m->lines[s].busy && m->lines[s].until == next)
+            finish(m, &m->lines[s]);
+    return next < INT64_MAX;
+}
+
+/* Runs all stages together. False: not all come to their ends. */
+static bool run_stages(Messages *m)
+{
+    bool done = true;
+    do {
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (uint32_t s = 0; s < m->pipeline->n_stages; s++)
+                moved = go_on(m, &m->lines[s]) || moved;
+            for (uint32_t c = 0; c < m->run->channels.n; c++)
+                moved = start(m, c) || moved;
+        }
+    } while (pass_time(m));
+    for (uint32_t s = 0; s < m->pipeline->n_stages; s++) {
+        Line *line = &m->lines[s];
+        DtAction action;
+        done = done && !look(line, &action);
+        for (uint32_t i = 0; i < line->ends.n; i++)
+            if (line->ends.at[i].open)
+                close_end(m, line, &line->ends.at[i]);
+    }
+    return done;
+}
 
 static DtActions kept(DtArena *arena, const DtActions *list)
 {
@@ -262,54 +370,21 @@ static DtActions kept(DtArena *arena, const DtActions *list)
     return copy;
 }
 
-static void begin_stage(Messages *m, uint32_t stage)
+static DtStageActions list_of(Messages *m, Line *line)
 {
-    const uint32_t n_actions = m->pipeline->n_pieces * 3;
-    m->stage = stage;
-    m->ends.n = m->list.n = m->freed.n = 0;
-    m->computed = 0;
-    memset(m->used_by, 0, n_actions * sizeof *m->used_by);
-    memset(m->done, 0, n_actions * sizeof *m->done);
-    find_ends(m);
-    for (uint32_t i = 0; i < m->ends.n; i++)
-        if (!m->ends.at[i].sends)
-            DT_PUSH(m->arena, m->freed, i);
-}
-
-static void add_list(Messages *m, const DtActions *list, int64_t later)
-{
-    for (uint32_t i = 0; i < list->n; i++) {
-        DtAction action = list->at[i];
-        action.micro += later;
-        if (action.kind > DT_ACTION_W)
-            add_transfer(m, &action);
-        else
-            add_computed(m, &action);
-    }
-}
-
-static DtStageActions order_stage(Messages *m, uint32_t stage)
-{
-    const DtStageActions *actions = &m->run->stages[stage];
     DtArena *arena = m->module->arena;
     DtStageActions list;
-    begin_stage(m, stage);
-    add_list(m, &actions->prologue, 0);
-    for (int64_t i = 0; i < actions->count; i++)
-        add_list(m, &actions->period, i * actions->step);
-    add_list(m, &actions->epilogue, 0);
-    for (uint32_t i = 0; i < m->ends.n; i++)
-        if (m->ends.at[i].open)
-            close_end(m, &m->ends.at[i]);
-    squeeze(m);
-    dt_schedule_compress(&m->list, &list);
+    for (uint32_t i = 0; i < line->list.n; i++)
+        if (line->list.at[i].kind > DT_ACTION_W)
+            DT_PUSH(m->arena, line->steps, line->list.at[i].unit << KIND_BITS | line->list.at[i].kind);
+    dt_schedule_compress(&line->list, &list);
     list.prologue = kept(arena, &list.prologue);
     list.period = kept(arena, &list.period);
     list.epilogue = kept(arena, &list.epilogue);
     return list;
 }
 
-/* ---- devices with queues ---- */
+/* ---- one thing at a time ---- */
 
 /* A channel: how many messages its ends have begun, by whether they send. */
 typedef struct Begun {
@@ -319,7 +394,7 @@ typedef struct Begun {
 typedef struct Drain {
     const Messages *m;
     Begun *channels;
-    uint32_t *at; /* by stage: how far it has come in its list */
+    uint32_t *at; /* by stage: how far it has come in its steps */
     bool *begun;  /* by stage: the message there has */
     Numbers ready; /* stages that may go on */
 } Drain;
@@ -327,23 +402,26 @@ typedef struct Drain {
 /* Takes the stage as far as it comes; who waited for what it begins may go on. */
 static void advance(Drain *d, uint32_t stage)
 {
-    const Numbers *list = &d->m->lists[stage];
-    for (uint32_t *at = &d->at[stage]; *at < list->n; ++*at) {
-        const uint32_t kind = list->at[*at] & ((1u << KIND_BITS) - 1), number = list->at[*at] >> KIND_BITS;
-        const bool sends = dt_pipeline_is_send(kind), ends = kind >= DT_ACTION_DONE_SEND;
+    const Numbers *steps = &d->m->lines[stage].steps;
+    for (uint32_t *at = &d->at[stage]; *at < steps->n; ++*at) {
+        const uint32_t kind = steps->at[*at] & ((1u << KIND_BITS) - 1), number = steps->at[*at] >> KIND_BITS;
+        const bool sends = dt_pipeline_is_send(kind);
         uint32_t *n = d->channels[number].n;
-        if (!ends && !d->begun[stage]) {
+        if (kind >= DT_ACTION_DONE_SEND)
+            continue;
+        if (!d->begun[stage]) {
             const DtChannel *channel = &d->m->run->channels.at[number];
             n[sends]++;
             DT_PUSH(d->m->arena, d->ready, sends ? channel->to : channel->from);
         }
-        d->begun[stage] = (ends || kind <= DT_ACTION_RECV) && n[!sends] < n[sends];
+        d->begun[stage] = n[!sends] < n[sends];
         if (d->begun[stage])
             return;
     }
 }
 
-/* Whether all stages come to their ends if each message goes once both of its ends have begun. */
+/* Whether all stages come to their ends if each does one thing at a time, and a message goes when both of its ends have
+ * come to where they start it. */
 static bool drains(const Messages *m)
 {
     const uint32_t n = m->pipeline->n_stages;
@@ -356,7 +434,7 @@ static bool drains(const Messages *m)
             advance(&d, d.ready.at[--d.ready.n]);
     }
     for (uint32_t s = 0; s < n; s++)
-        done = done && d.at[s] == m->lists[s].n;
+        done = done && d.at[s] == m->lines[s].steps.n;
     return done;
 }
 
@@ -364,17 +442,16 @@ static bool drains(const Messages *m)
 
 static void order_run(const DtModule *module, DtPipelineRun *run)
 {
-    const uint32_t n = module->pipeline->n_stages, n_actions = module->pipeline->n_pieces * 3;
+    const uint32_t n = module->pipeline->n_stages;
     DtStageActions *stages = DT_NEW_ARRAY(module->arena, DtStageActions, n);
     Messages m = {.arena = dt_arena_child(module->arena), .module = module, .pipeline = module->pipeline, .run = run};
-    for (int k = 0; k < 2; k++)
-        m.end_of[k] = DT_NEW_ARRAY(m.arena, int32_t, run->channels.n + 1);
-    m.used_by = DT_NEW_ARRAY(m.arena, Numbers, n_actions + 1);
-    m.done = DT_NEW_ARRAY(m.arena, int64_t, n_actions + 1);
-    m.lists = DT_NEW_ARRAY(m.arena, Numbers, n + 1);
+    m.lines = DT_NEW_ARRAY(m.arena, Line, n);
     for (uint32_t s = 0; s < n; s++)
-        stages[s] = order_stage(&m, s);
-    run->direct = drains(&m);
+        begin_line(&m, s);
+    run->direct = run_stages(&m);
+    for (uint32_t s = 0; run->direct && s < n; s++)
+        stages[s] = list_of(&m, &m.lines[s]);
+    run->direct = run->direct && drains(&m);
     if (run->direct)
         run->stages = stages;
     dt_arena_free(m.arena);

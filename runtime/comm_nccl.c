@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives between GPUs by NCCL. They go to the stream of the rank's GPU, in the order of the instructions: each
- * begins when what was begun before it is done, and the host goes on meanwhile. What ranks do when the host of each
- * waits for them is the same order, so no two wait for each other.
+/* Collectives and messages between GPUs by NCCL. Each begins in the queue of its group or channel when what was begun
+ * before it is done, and the host goes on meanwhile; the next instruction waits for it, unless it was only started
+ * (plan.h, INST). nccl_links.h says why no two ranks wait for each other.
  *
- * Strided blocks (plan.h, BLOK) are laid side by side by copies on the stream before, and taken apart afterwards, in
- * memory that is made when a rank is loaded. What moves without being added up moves as bytes.
+ * Strided blocks (plan.h, BLOK) are laid side by side by copies on the queue's stream before, and taken apart
+ * afterwards, in memory of each queue that is made when a rank is loaded. What moves without being added up moves as
+ * bytes.
  *
- * Numbers of the host, which are few, messages, barriers, and what rank 0 saves go through the mapping, by `shm`, once
- * the GPU is done with what was begun before. Messages of pipelines wait for a free slot only, which a pair of calls on
- * one stream cannot. */
+ * Numbers of the host, which are few, barriers, what rank 0 saves, and messages of channels that need slots go
+ * through the mapping, by `shm`, once the GPU is done with what was begun before. */
 #include "runtime/blocks.h"
 #include "runtime/device.h"
 #include "runtime/nccl_links.h"
@@ -18,8 +18,6 @@ struct DtComm {
     DtComm *shm; /* what goes through the mapping */
     DtNcclLinks *links;
     const DtNccl *nccl;
-    DtCudaStream *stream;
-    DtDeviceAt sent, got; /* where strided blocks lie side by side */
 };
 
 /* ---- strided blocks ---- */
@@ -34,17 +32,26 @@ static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
                : 0;
 }
 
-static uint64_t memory_side(const DtRank *rank)
+/* Of a queue, whose operations are never on their way at once. */
+static uint64_t memory_side(const DtRank *rank, uint32_t queue)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < rank->plan->n_insts; i++) {
-        const uint64_t bytes = packed_bytes(rank, &rank->plan->insts[i]);
-        most = bytes > most ? bytes : most;
+        const DtPlanInst *inst = &rank->plan->insts[i];
+        const uint64_t bytes = packed_bytes(rank, inst);
+        if (bytes > most && dt_nccl_links_queue_of(rank->plan, inst) == queue)
+            most = bytes;
     }
     return (most + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
 }
 
-static uint64_t memory(const DtRank *rank) { return 2 * memory_side(rank); }
+static uint64_t memory(const DtRank *rank)
+{
+    uint64_t bytes = DT_PLAN_ALIGN;
+    for (uint32_t q = 0; q < dt_nccl_links_queues(rank->plan); q++)
+        bytes += 2 * memory_side(rank, q);
+    return bytes;
+}
 
 /* Whether n blocks of count elements with such strides, that begin at `at`, lie side by side. */
 static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const int64_t *at, uint32_t n, int64_t count)
@@ -61,7 +68,8 @@ static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const i
 }
 
 /* One block, from `from` to `to`, e bytes an element. */
-static bool copy_block(DtComm *comm, const DtRankBlocks *blocks, int64_t e, DtDeviceAt to, DtDeviceAt from)
+static bool copy_block(DtComm *comm, const DtNcclLink *link, const DtRankBlocks *blocks, int64_t e, DtDeviceAt to,
+                       DtDeviceAt from)
 {
     const DtCudaDriver *d = dt_nccl_links_work(comm->links)->driver;
     DtBlockWalk walk = dt_blocks_rows(blocks);
@@ -75,7 +83,7 @@ static bool copy_block(DtComm *comm, const DtRankBlocks *blocks, int64_t e, DtDe
                                         .pitch = (size_t)(walk.to_row * e)},
                                  .bytes = (size_t)(walk.run * e),
                                  .rows = (size_t)walk.rows};
-        error = d->copy_rows(&rows, comm->stream);
+        error = d->copy_rows(&rows, link->stream);
     } while (error == 0 && dt_blocks_next(&walk));
     return error == 0 || dt_rank_fail(comm->rank, DT_EXIT_FAILED, "the GPU failed to copy rows: %s",
                                       dt_cuda_driver_error(d, error));
@@ -96,7 +104,7 @@ static DtDeviceAt at_block(uint64_t at, int64_t element, int64_t e)
     return (DtDeviceAt){at + (uint64_t)(element * e)};
 }
 
-static bool pack(DtComm *comm, Exchange *x)
+static bool pack(DtComm *comm, const DtNcclLink *link, Exchange *x)
 {
     const DtRankBlocks *blocks = x->blocks;
     x->packed_to = x->to.at.at;
@@ -104,27 +112,27 @@ static bool pack(DtComm *comm, Exchange *x)
     if (!blocks)
         return true;
     if (!is_dense(blocks, blocks->to, x->gets > 1 ? blocks->to_at : NULL, x->gets, x->count))
-        x->packed_to = comm->got.at;
+        x->packed_to = link->queue->got.at;
     if (is_dense(blocks, blocks->from, x->sends > 1 ? blocks->from_at : NULL, x->sends, x->count))
         return true;
     DtRankBlocks together = *blocks;
     dt_blocks_set_dense(blocks, together.to);
-    x->packed_from = comm->sent.at;
+    x->packed_from = link->queue->sent.at;
     for (uint32_t p = 0; p < x->sends; p++)
-        if (!copy_block(comm, &together, x->e, at_block(x->packed_from, p * x->count, x->e),
+        if (!copy_block(comm, link, &together, x->e, at_block(x->packed_from, p * x->count, x->e),
                         at_block(x->from.at.at, x->sends > 1 ? blocks->from_at[p] : 0, x->e)))
             return false;
     return true;
 }
 
-static bool unpack(DtComm *comm, const Exchange *x)
+static bool unpack(DtComm *comm, const DtNcclLink *link, const Exchange *x)
 {
     if (x->packed_to == x->to.at.at)
         return true;
     DtRankBlocks apart = *x->blocks;
     dt_blocks_set_dense(x->blocks, apart.from);
     for (uint32_t q = 0; q < x->gets; q++)
-        if (!copy_block(comm, &apart, x->e, at_block(x->to.at.at, x->gets > 1 ? x->blocks->to_at[q] : 0, x->e),
+        if (!copy_block(comm, link, &apart, x->e, at_block(x->to.at.at, x->gets > 1 ? x->blocks->to_at[q] : 0, x->e),
                         at_block(x->packed_to, q * x->count, x->e)))
             return false;
     return true;
@@ -153,25 +161,36 @@ static DtStatus check_reductions(const DtPlan *plan)
     return DT_OK;
 }
 
+static DtStatus make_sides(DtRank *rank, DtNcclLinks *links)
+{
+    DtStatus status = DT_OK;
+    for (uint32_t q = 0; dt_status_ok(&status) && q < dt_nccl_links_queues(rank->plan); q++) {
+        DtNcclQueue *queue = dt_nccl_links_queue(links, q);
+        const uint64_t side = memory_side(rank, q);
+        status = rank->device_ops->arena(rank->device, side, &queue->sent);
+        if (dt_status_ok(&status))
+            status = rank->device_ops->arena(rank->device, side, &queue->got);
+    }
+    return status;
+}
+
 static DtStatus open_nccl(DtRank *rank, DtComm **ret_comm)
 {
     DtComm *comm = DT_NEW(rank->memory, DtComm);
     char *area = dt_shared_comm(rank->plan, rank->shared) + dt_comm_shm_bytes(rank->plan);
-    const uint64_t side = memory_side(rank);
+    DtDeviceAt spare;
     comm->rank = rank;
     DtStatus status = check_reductions(rank->plan);
     if (dt_status_ok(&status))
-        status = rank->device_ops->arena(rank->device, side, &comm->sent);
-    if (dt_status_ok(&status))
-        status = rank->device_ops->arena(rank->device, side, &comm->got);
+        status = rank->device_ops->arena(rank->device, DT_PLAN_ALIGN, &spare);
     if (dt_status_ok(&status))
         status = dt_comm_shm.open(rank, &comm->shm);
     if (dt_status_ok(&status))
-        status = dt_nccl_links_open(rank, area, meet, comm, &comm->links);
-    if (comm->links) {
+        status = dt_nccl_links_open(rank, area, meet, comm, spare, &comm->links);
+    if (dt_status_ok(&status))
+        status = make_sides(rank, comm->links);
+    if (comm->links)
         comm->nccl = dt_nccl_links_library(comm->links);
-        comm->stream = dt_nccl_links_work(comm->links)->stream;
-    }
     *ret_comm = comm;
     return status;
 }
@@ -194,9 +213,9 @@ static int begun(int result) { return result == DT_NCCL_IN_PROGRESS ? 0 : result
 static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64_t from, uint32_t to_member,
                       uint64_t to, uint32_t from_member)
 {
-    const int result = begun(comm->nccl->send(from, bytes, DT_NCCL_BYTES, (int)to_member, link->comm, comm->stream));
+    const int result = begun(comm->nccl->send(from, bytes, DT_NCCL_BYTES, (int)to_member, link->comm, link->stream));
     return result ? result
-                  : begun(comm->nccl->recv(to, bytes, DT_NCCL_BYTES, (int)from_member, link->comm, comm->stream));
+                  : begun(comm->nccl->recv(to, bytes, DT_NCCL_BYTES, (int)from_member, link->comm, link->stream));
 }
 
 /* Of `bytes` bytes a member has, those that it gets from others in an all-reduce where each adds up its share. */
@@ -225,7 +244,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     return dt_nccl_links_begin(comm->links, link) &&
            dt_nccl_links_end(
                comm->links, link,
-               comm->nccl->all_reduce(from.at.at, to.at.at, (size_t)count, type, op, link->comm, comm->stream));
+               comm->nccl->all_reduce(from.at.at, to.at.at, (size_t)count, type, op, link->comm, link->stream));
 }
 
 /* What is exchanged once blocks lie side by side; returns as NCCL's calls do. */
@@ -235,13 +254,13 @@ static int call_all_gather(DtComm *comm, const DtNcclLink *link, const Exchange 
 {
     (void)type, (void)op;
     return comm->nccl->all_gather(x->packed_from, x->packed_to, (size_t)(x->count * x->e), DT_NCCL_BYTES, link->comm,
-                                  comm->stream);
+                                  link->stream);
 }
 
 static int call_reduce_scatter(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
 {
     return comm->nccl->reduce_scatter(x->packed_from, x->packed_to, (size_t)x->count, type, op, link->comm,
-                                      comm->stream);
+                                      link->stream);
 }
 
 static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
@@ -258,17 +277,17 @@ static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange 
 static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *call, int type, int op)
 {
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
-    if (!link || !pack(comm, &x))
+    if (!link || !pack(comm, link, &x))
         return false;
     if (link->comm) {
         link->received += (uint64_t)(x.count * x.e) * (link->size - 1);
         if (!dt_nccl_links_begin(comm->links, link) ||
             !dt_nccl_links_end(comm->links, link, call(comm, link, &x, type, op)))
             return false;
-    } else if (x.packed_to != x.packed_from)
+    } else if (x.packed_to != x.packed_from) /* in the queue of instructions, as what lays blocks side by side */
         comm->rank->device_ops->copy(comm->rank->device, (DtDeviceAt){x.packed_to}, (DtDeviceAt){x.packed_from},
                                      x.count * x.e);
-    return unpack(comm, &x);
+    return unpack(comm, link, &x);
 }
 
 static bool all_gather(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
@@ -322,26 +341,67 @@ static uint64_t received(const DtComm *comm, const DtRankGroup *group)
     return link ? link->received : 0;
 }
 
+/* ---- queues ---- */
+
+static DtNcclLink *link_of(const DtComm *comm, const DtPlanInst *inst)
+{
+    const bool is_message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+    return is_message ? dt_nccl_links_channel(comm->links, inst->ref)
+                      : dt_nccl_links_find(comm->links, &comm->rank->groups[inst->ref]);
+}
+
+static bool starts(const DtComm *comm, uint32_t channel)
+{
+    return dt_nccl_links_channel(comm->links, channel)->comm != NULL;
+}
+
+static bool enter(DtComm *comm, const DtPlanInst *inst)
+{
+    return dt_nccl_links_enter(comm->links, link_of(comm, inst));
+}
+
+static bool leave(DtComm *comm, const DtPlanInst *inst, int64_t event)
+{
+    return dt_nccl_links_leave(comm->links, link_of(comm, inst), event);
+}
+
+static bool await(DtComm *comm, int64_t event) { return dt_nccl_links_await(comm->links, event); }
+
+/* ---- messages ---- */
+
+static bool send(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
+{
+    DtNcclLink *link = dt_nccl_links_channel(comm->links, channel);
+    if (!link->comm)
+        return wait(comm) && dt_comm_shm.send(comm->shm, channel, buffer, bytes, tag);
+    return dt_nccl_links_begin(comm->links, link) &&
+           dt_nccl_links_end(comm->links, link,
+                             comm->nccl->send(buffer.at.at, (size_t)bytes, DT_NCCL_BYTES, 1 - (int)link->me, link->comm,
+                                              link->stream));
+}
+
+static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
+{
+    DtNcclLink *link = dt_nccl_links_channel(comm->links, channel);
+    if (!link->comm)
+        return wait(comm) && dt_comm_shm.recv(comm->shm, channel, buffer, bytes, tag);
+    link->received += (uint64_t)bytes;
+    return dt_nccl_links_begin(comm->links, link) &&
+           dt_nccl_links_end(comm->links, link,
+                             comm->nccl->recv(buffer.at.at, (size_t)bytes, DT_NCCL_BYTES, 1 - (int)link->me, link->comm,
+                                              link->stream));
+}
+
+static uint64_t channel_received(const DtComm *comm, uint32_t channel)
+{
+    return dt_nccl_links_channel(comm->links, channel)->received + dt_comm_shm.channel_received(comm->shm, channel);
+}
+
 /* ---- through the mapping ---- */
 
 static bool barrier(DtComm *comm, const DtRankGroup *group)
 {
     return wait(comm) && dt_comm_shm.barrier(comm->shm, group);
-}
-
-static bool send(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
-{
-    return wait(comm) && dt_comm_shm.send(comm->shm, channel, buffer, bytes, tag);
-}
-
-static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
-{
-    return wait(comm) && dt_comm_shm.recv(comm->shm, channel, buffer, bytes, tag);
-}
-
-static uint64_t channel_received(const DtComm *comm, uint32_t channel)
-{
-    return dt_comm_shm.channel_received(comm->shm, channel);
 }
 
 static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
@@ -371,5 +431,9 @@ const DtCommOps dt_comm_nccl = {
     .serve = serve,
     .release = release,
     .memory = memory,
+    .starts = starts,
+    .enter = enter,
+    .leave = leave,
+    .await = await,
     .wait = wait,
 };

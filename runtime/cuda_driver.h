@@ -53,6 +53,7 @@ typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
     F(stream_free, "cuStreamDestroy_v2", (DtCudaStream *stream))                                                \
     F(stream_query, "cuStreamQuery", (DtCudaStream *stream))                                                    \
     F(stream_wait, "cuStreamSynchronize", (DtCudaStream *stream))                                               \
+    F(stream_follow, "cuStreamWaitEvent", (DtCudaStream *stream, DtCudaEvent *event, unsigned flags))          \
     F(event_new, "cuEventCreate", (DtCudaEvent **ret_event, unsigned flags))                                     \
     F(event_free, "cuEventDestroy_v2", (DtCudaEvent *event))                                                    \
     F(event_record, "cuEventRecord", (DtCudaEvent *event, DtCudaStream *stream))                                \

@@ -17,7 +17,7 @@ typedef struct Exec {
     int64_t reg[DT_PLAN_REGS];
 } Exec;
 
-/* A RECV that was started; the device does one thing at a time, so it is done when something waits for it. */
+/* A RECV that was started and that the communicator cannot begin: it is done when something waits for it. */
 struct DtPending {
     bool is_there;
     uint32_t inst;
@@ -134,6 +134,30 @@ static bool run_gemm(Exec *exec, const DtPlanInst *inst)
            dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
 }
 
+/* Number of the event that the instruction names; -1: none. */
+static int64_t event_of(const Exec *exec, const DtPlanInst *inst)
+{
+    return inst->event ? inst->event - 1 + (int64_t)inst->event_step * exec->reg[DT_PLAN_REG_RINGBUF] : -1;
+}
+
+/* A collective or message, in its queue if the communicator has some. */
+static bool run_exchange(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    const DtCommOps *ops = rank->comm_ops;
+    const bool is_message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+    return (!ops->enter || ops->enter(rank->comm, inst)) &&
+           (is_message ? run_message(exec, inst) : run_collective(exec, inst)) &&
+           (!ops->leave || ops->leave(rank->comm, inst, event_of(exec, inst)));
+}
+
+/* What was started has ended, or the device knows that it has to. */
+static bool run_wait(Exec *exec, const DtPlanInst *inst)
+{
+    const DtCommOps *ops = exec->rank->comm_ops;
+    return !ops->await || ops->await(exec->rank->comm, event_of(exec, inst));
+}
+
 static bool run_inst(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
@@ -149,10 +173,8 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
         rank->device_ops->zero(rank->device, address_of(exec, at), inst->count);
         return true;
     case DT_INST_READ: return run_read(exec, inst);
-    case DT_INST_SEND:
-    case DT_INST_RECV: return run_message(exec, inst);
-    case DT_INST_WAIT: return true; /* what was started has ended */
-    default: return run_collective(exec, inst);
+    case DT_INST_WAIT: return run_wait(exec, inst);
+    default: return run_exchange(exec, inst);
     }
 }
 
@@ -219,12 +241,10 @@ static bool expect_message(Exec *exec, uint32_t index)
     return true;
 }
 
-/* What is waited for has ended, but for a message that was to be received. */
+/* What is waited for goes on by itself, but for a message that was to be received. */
 static bool await(Exec *exec, uint32_t index)
 {
-    const DtPlanInst *inst = &exec->rank->plan->insts[index];
-    const int64_t event = inst->event - 1 + inst->event_step * exec->reg[DT_PLAN_REG_RINGBUF];
-    struct DtPending *pending = &exec->rank->pending[event];
+    struct DtPending *pending = &exec->rank->pending[event_of(exec, &exec->rank->plan->insts[index])];
     if (!pending->is_there)
         return run_watched(exec, index);
     Exec then = {.rank = exec->rank};
@@ -233,10 +253,16 @@ static bool await(Exec *exec, uint32_t index)
     return run_watched(&then, pending->inst);
 }
 
+/* Whether the message that the instruction starts to receive can be begun. */
+static bool starts(const DtRank *rank, const DtPlanInst *inst)
+{
+    return rank->comm_ops->starts && rank->comm_ops->starts(rank->comm, inst->ref);
+}
+
 static bool run_one(Exec *exec, uint32_t index)
 {
     const DtPlanInst *inst = &exec->rank->plan->insts[index];
-    if (inst->kind == DT_INST_RECV && inst->event)
+    if (inst->kind == DT_INST_RECV && inst->event && !starts(exec->rank, inst))
         return expect_message(exec, index);
     return inst->kind == DT_INST_WAIT ? await(exec, index) : run_watched(exec, index);
 }
@@ -323,6 +349,8 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     const DtPlanEntry *entry = find_entry(rank->plan, rank->stage, name);
     if (entry == NULL)
         return dt_rank_fail(rank, DT_EXIT_FAILED, "the plan has no entry `%s`", name);
+    if (!dt_status_ok(&rank->failure)) /* what was begun before has failed on the device */
+        return false;
     Exec exec = {.rank = rank};
     uint32_t after;
     uint64_t began = dt_now_ns();

@@ -1,64 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators and waiting for them.
+/* Operations on their way, and waiting for them.
  *
- * No call of NCCL blocks: what it answers "in progress" is asked for until it is done, and so is the stream, so a rank
- * that waits always sees that the run is to stop. It aborts its communicators then: nothing on the GPU waits any more
- * for a rank that will not come.
+ * No call of NCCL blocks: what it answers "in progress" is asked for until it is done, and so is the stream, so a
+ * rank that waits always sees that the run is to stop. It aborts its communicators then: nothing on the GPU waits any
+ * more for a rank that will not come.
  *
- * Operations run on the GPU while the host is at a later instruction. Around each an event is put on the stream; so a
- * rank that waits knows the first operation that has not ended, and if the rank itself has come to it, which it tells
- * the others in the mapping: `arrived` counts, by rank and group, operations that it has come to. The member that has
- * come to fewer is the one waited for. */
-#include "runtime/nccl_links.h"
-
-#include "runtime/comm_sync.h"
+ * Operations run on the GPU while the host is at a later instruction. Around each an event is put on its stream, and
+ * one on the stream of instructions in front of what waits for it; so a rank that waits knows the operation that
+ * holds it up, and whether the rank itself has come to it, which it tells the others in the mapping: `arrived`
+ * counts, by rank and link, operations that it has come to. The member that has come to fewer is the one waited for. */
+#include "runtime/nccl_internal.h"
 
 #include <time.h>
 
 enum {
-    PENDING = 256,     /* operations on their way at most; a rank waits for the oldest then */
     SPINS = 200,       /* looks before the first sleep */
     SLEEP_NS = 100000, /* between two looks */
     PATIENCE_S = 3     /* for the news of whose failure it was that NCCL felt */
 };
 
-typedef struct Shared { /* in the mapping; behind it a GPU's number per rank, then the counts */
-    DtNcclId id;
-} Shared;
-
-typedef struct Pending {
-    DtCudaEvent *before, *after; /* made when first needed */
-    DtNcclLink *link;
-    uint32_t number, inst; /* of the operation in its group; of its instruction */
-} Pending;
-
-struct DtNcclLinks {
-    DtRank *rank;
-    DtNccl nccl;
-    DtCudaWork work;
-    DtNcclComm *world;
-    DtNcclLink *links; /* by group, then that of all ranks */
-    uint32_t n_links;
-    Shared *shared;
-    _Atomic uint32_t *gpus, *arrived; /* arrived: [rank * n_links + group] */
-    Pending *pending;                 /* a ring */
-    uint32_t first, n_pending;
-    bool is_aborted;
-};
-
-/* ---- the mapping ---- */
-
-static uint32_t n_links(const DtPlan *plan) { return plan->n_groups + 1; }
-
-uint64_t dt_nccl_links_bytes(const DtPlan *plan)
-{
-    const DtSyncWide words = (DtSyncWide)plan->meta->n_ranks * (n_links(plan) + 1);
-    return plan->n_launches ? dt_sync_area((sizeof(Shared) + words * sizeof(uint32_t) + 63) / 64 * 64) : 0;
-}
-
 /* ---- failing ---- */
 
-static void abort_all(DtNcclLinks *l)
+void dt_nccl_links_abort(DtNcclLinks *l)
 {
     if (l->is_aborted)
         return;
@@ -88,7 +51,7 @@ static bool fail(DtNcclLinks *l, DtNcclComm *comm, int error)
     if (!is_remote || !is_others_failure(l))
         dt_rank_fail(l->rank, is_remote ? DT_EXIT_RETRY : DT_EXIT_FAILED, "NCCL reports: %s%s%.300s",
                      l->nccl.error_string(error), last && last[0] ? ": " : "", last ? last : "");
-    abort_all(l);
+    dt_nccl_links_abort(l);
     return false;
 }
 
@@ -100,7 +63,7 @@ static _Atomic uint32_t *arrived_of(const DtNcclLinks *l, uint32_t rank, const D
 }
 
 /* The first member that has not come to the operation; UINT32_MAX: all have. */
-static uint32_t who_is_late(const DtNcclLinks *l, const Pending *p)
+static uint32_t who_is_late(const DtNcclLinks *l, const DtNcclPending *p)
 {
     for (uint32_t m = 0; m < p->link->size; m++) {
         const uint32_t came = atomic_load_explicit(arrived_of(l, p->link->ranks[m], p->link), memory_order_relaxed);
@@ -110,34 +73,66 @@ static uint32_t who_is_late(const DtNcclLinks *l, const Pending *p)
     return UINT32_MAX;
 }
 
-static Pending *oldest(DtNcclLinks *l) { return l->n_pending ? &l->pending[l->first] : NULL; }
+static DtNcclPending *pending_at(const DtNcclLinks *l, uint32_t i)
+{
+    return &l->pending[(l->first + i) % DT_NCCL_PENDING];
+}
 
 static bool has_passed(const DtNcclLinks *l, DtCudaEvent *event)
 {
     return l->work.driver->event_query(event) != DT_CUDA_NOT_READY; /* an error is the stream's too */
 }
 
-/* Forgets what has ended. True: this rank has come to the oldest operation that has not. */
-static bool look_at_pending(DtNcclLinks *l)
+/* Whether it has ended, or else keeps others of its queue from beginning; tells that this rank has come to it. */
+static bool has_ended(DtNcclLinks *l, DtNcclPending *p)
 {
-    for (Pending *p; (p = oldest(l)) != NULL;) {
-        if (!has_passed(l, p->before))
-            return false;
-        atomic_store_explicit(arrived_of(l, l->rank->rank, p->link), p->number, memory_order_relaxed);
-        if (!has_passed(l, p->after))
-            return true;
-        l->first = (l->first + 1) % PENDING;
-        l->n_pending--;
+    DtNcclQueue *queue = p->link->queue;
+    if (p->has_ended || queue->look == l->look)
+        return p->has_ended;
+    queue->look = l->look;
+    if (!has_passed(l, p->before))
+        return false;
+    atomic_store_explicit(arrived_of(l, l->rank->rank, p->link), p->number, memory_order_relaxed);
+    p->has_ended = has_passed(l, p->after);
+    if (p->has_ended) {
+        queue->look = l->look - 1;
         atomic_fetch_add_explicit(&l->rank->slot->progress, 1, memory_order_relaxed);
     }
-    return false;
+    return p->has_ended;
+}
+
+/* Whether instructions, of which some have come to it, wait for it. */
+static bool holds_up(const DtNcclLinks *l, const DtNcclPending *p)
+{
+    return p->link->stream == l->work.stream || (p->is_awaited && has_passed(l, p->awaited));
+}
+
+/* Forgets what has ended. The operation that instructions wait for, which this rank has come to and that has not ended;
+ * NULL: there is none. */
+static const DtNcclPending *look_at_pending(DtNcclLinks *l)
+{
+    const DtNcclPending *found = NULL;
+    l->look++;
+    for (uint32_t i = 0; i < l->n_pending; i++) {
+        DtNcclPending *p = pending_at(l, i);
+        const bool is_first = !p->has_ended && p->link->queue->look != l->look;
+        if (!has_ended(l, p) && is_first && !found && holds_up(l, p))
+            found = p;
+    }
+    while (l->n_pending && pending_at(l, 0)->has_ended) {
+        l->first = (l->first + 1) % DT_NCCL_PENDING;
+        l->n_pending--;
+        l->n_forgotten++;
+    }
+    return found;
 }
 
 /* ---- waiting ---- */
 
 typedef struct Wait {
     uint64_t began_ns, moved_ns, deadline_ns; /* moved: when an operation ended last */
-    uint32_t looks, inst, left;
+    uint64_t forgotten; /* operations, at the last look */
+    uint32_t looks, inst;
 } Wait;
 
 static Wait wait_new(const DtNcclLinks *l)
@@ -148,7 +143,7 @@ static Wait wait_new(const DtNcclLinks *l)
                   .moved_ns = now,
                   .deadline_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9) : 0,
                   .inst = atomic_load_explicit(&l->rank->slot->inst, memory_order_relaxed),
-                  .left = l->n_pending};
+                  .forgotten = l->n_forgotten};
 }
 
 static const char *axes_of(DtNcclLinks *l, const DtNcclLink *link)
@@ -162,24 +157,34 @@ static const char *axes_of(DtNcclLinks *l, const DtNcclLink *link)
     return axes;
 }
 
-static bool fail_late(DtNcclLinks *l, const Pending *p, uint32_t who)
+/* Of a channel: its value, stage to stage; of a group: its axes. */
+static const char *name_of(DtNcclLinks *l, const DtNcclLink *link)
+{
+    const DtPlan *plan = l->rank->plan;
+    if (link->number <= plan->n_groups)
+        return dt_arena_printf(l->rank->memory, "over `%s`", axes_of(l, link));
+    const DtPlanChannel *channel = &plan->channels[link->number - plan->n_groups - 1];
+    return dt_arena_printf(l->rank->memory, "of `%.60s`, stage %u to %u", dt_plan_str(plan, channel->name),
+                           channel->from, channel->to);
+}
+
+static bool fail_late(DtNcclLinks *l, const DtNcclPending *p, uint32_t who)
 {
     const DtPlan *plan = l->rank->plan;
     const char *kind = p->inst < plan->n_insts ? dt_kinds_inst(plan->insts[p->inst].kind) : "operation";
     if (who == UINT32_MAX)
         dt_rank_fail(l->rank, DT_EXIT_RETRY,
-                     "all ranks have come to this %s over `%s`, which takes longer than --timeout allows", kind,
-                     axes_of(l, p->link));
+                     "all ranks have come to this %s %s, which takes longer than --timeout allows", kind,
+                     name_of(l, p->link));
     else
-        dt_rank_fail(l->rank, DT_EXIT_RETRY,
-                     "rank %u has waited for rank %u (%s over `%s`) longer than --timeout allows", l->rank->rank, who,
-                     kind, axes_of(l, p->link));
-    abort_all(l);
+        dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for rank %u (%s %s) longer than --timeout allows",
+                     l->rank->rank, who, kind, name_of(l, p->link));
+    dt_nccl_links_abort(l);
     return false;
 }
 
 /* Whom the slot says that the rank waits for, and in which instruction; NULL: for nobody. */
-static void say(DtNcclLinks *l, const Wait *wait, const Pending *p, uint32_t who)
+static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32_t who)
 {
     DtSlot *slot = l->rank->slot;
     atomic_store_explicit(&slot->inst, p ? p->inst : wait->inst, memory_order_relaxed);
@@ -187,16 +192,19 @@ static void say(DtNcclLinks *l, const Wait *wait, const Pending *p, uint32_t who
     atomic_store_explicit(&slot->waiting, p != NULL, memory_order_relaxed);
 }
 
-/* One look at how things stand while this rank waits. False: it should not any more. */
-static bool look_around(DtNcclLinks *l, Wait *wait)
+/* One look at how things stand while this rank waits, for the oldest operation if is_full. False: it should not any
+ * more. */
+static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
 {
-    const Pending *p = look_at_pending(l) ? oldest(l) : NULL;
+    const DtNcclPending *p = look_at_pending(l);
     const uint64_t now = dt_now_ns();
-    if (l->n_pending != wait->left)
+    if (!p && is_full && l->n_pending && has_passed(l, pending_at(l, 0)->before))
+        p = pending_at(l, 0);
+    if (l->n_forgotten != wait->forgotten)
         wait->moved_ns = now;
-    wait->left = l->n_pending;
+    wait->forgotten = l->n_forgotten;
     if (dt_rank_aborted(l->rank)) {
-        abort_all(l);
+        dt_nccl_links_abort(l);
         return false;
     }
     if (wait->looks++ < SPINS)
@@ -212,12 +220,12 @@ static bool look_around(DtNcclLinks *l, Wait *wait)
     return true;
 }
 
-bool dt_nccl_links_wait(DtNcclLinks *l)
+bool dt_nccl_links_drain(DtNcclLinks *l, DtCudaStream *stream)
 {
     Wait wait = wait_new(l);
     bool good = !l->is_aborted;
-    while (good && l->work.driver->stream_query(l->work.stream) == DT_CUDA_NOT_READY)
-        good = look_around(l, &wait);
+    while (good && l->work.driver->stream_query(stream) == DT_CUDA_NOT_READY)
+        good = look_around(l, &wait, false);
     if (good) {
         look_at_pending(l);
         say(l, &wait, NULL, UINT32_MAX);
@@ -225,8 +233,9 @@ bool dt_nccl_links_wait(DtNcclLinks *l)
     return good;
 }
 
-/* Until the communicator's last call is done, of which this was the result. */
-static bool settle(DtNcclLinks *l, DtNcclComm *comm, int result)
+bool dt_nccl_links_wait(DtNcclLinks *l) { return dt_nccl_links_drain(l, l->work.stream); }
+
+bool dt_nccl_links_settle(DtNcclLinks *l, DtNcclComm *comm, int result)
 {
     Wait wait = wait_new(l);
     while (result == DT_NCCL_IN_PROGRESS) {
@@ -236,13 +245,13 @@ static bool settle(DtNcclLinks *l, DtNcclComm *comm, int result)
         if (result != DT_NCCL_IN_PROGRESS)
             break;
         if (dt_rank_aborted(l->rank)) {
-            abort_all(l);
+            dt_nccl_links_abort(l);
             return false;
         }
         if (wait.deadline_ns && dt_now_ns() - wait.began_ns > wait.deadline_ns) {
             dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for NCCL longer than --timeout allows",
                          l->rank->rank);
-            abort_all(l);
+            dt_nccl_links_abort(l);
             return false;
         }
         if (wait.looks++ > SPINS)
@@ -251,162 +260,91 @@ static bool settle(DtNcclLinks *l, DtNcclComm *comm, int result)
     return result == 0 || fail(l, comm, result);
 }
 
-/* ---- operations ---- */
+/* ---- queues ---- */
 
-static bool put_event(DtNcclLinks *l, DtCudaEvent **event)
+static bool is_good(DtNcclLinks *l, int error, const char *what)
+{
+    return error == 0 || dt_rank_fail(l->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s", what,
+                                      dt_cuda_driver_error(l->work.driver, error));
+}
+
+static bool put_event(DtNcclLinks *l, DtCudaEvent **event, DtCudaStream *stream)
 {
     const DtCudaDriver *d = l->work.driver;
-    int error = *event ? 0 : d->event_new(event, DT_CUDA_EVENT_NO_TIME);
-    if (error == 0)
-        error = d->event_record(*event, l->work.stream);
-    return error == 0 || dt_rank_fail(l->rank, DT_EXIT_FAILED, "the GPU failed to record an event: %s",
-                                      dt_cuda_driver_error(d, error));
+    return (*event || is_good(l, d->event_new(event, DT_CUDA_EVENT_NO_TIME), "make an event")) &&
+           is_good(l, d->event_record(*event, stream), "record an event");
 }
+
+static bool follow(DtNcclLinks *l, DtCudaStream *stream, DtCudaEvent *event)
+{
+    return is_good(l, l->work.driver->stream_follow(stream, event, 0), "wait for an event");
+}
+
+static bool is_apart(const DtNcclLinks *l, const DtNcclLink *link) { return link->stream != l->work.stream; }
+
+bool dt_nccl_links_enter(DtNcclLinks *l, DtNcclLink *link)
+{
+    return !is_apart(l, link) ||
+           (put_event(l, &l->here, l->work.stream) && follow(l, link->stream, l->here));
+}
+
+static bool await(DtNcclLinks *l, DtNcclPending *p)
+{
+    p->is_awaited = true;
+    return put_event(l, &p->awaited, l->work.stream) && follow(l, l->work.stream, p->after);
+}
+
+bool dt_nccl_links_leave(DtNcclLinks *l, DtNcclLink *link, int64_t event)
+{
+    if (!is_apart(l, link))
+        return true;
+    DtNcclPending *p = pending_at(l, l->n_pending - 1);
+    if (!put_event(l, &p->after, link->stream)) /* what its blocks were taken apart by is behind it */
+        return false;
+    if (event < 0)
+        return await(l, p);
+    l->under[event] = l->n_forgotten + l->n_pending;
+    return true;
+}
+
+bool dt_nccl_links_await(DtNcclLinks *l, int64_t event)
+{
+    const uint64_t number = l->under[event];
+    l->under[event] = 0;
+    if (number <= l->n_forgotten)
+        return true;
+    DtNcclPending *p = pending_at(l, (uint32_t)(number - l->n_forgotten - 1));
+    return p->has_ended || await(l, p);
+}
+
+/* ---- operations ---- */
 
 bool dt_nccl_links_begin(DtNcclLinks *l, DtNcclLink *link)
 {
     Wait wait = wait_new(l);
     look_at_pending(l);
-    while (l->n_pending == PENDING)
-        if (!look_around(l, &wait))
+    while (l->n_pending == DT_NCCL_PENDING)
+        if (!look_around(l, &wait, true))
             return false;
     if (wait.looks)
         say(l, &wait, NULL, UINT32_MAX);
     if (l->is_aborted)
         return false;
-    Pending *p = &l->pending[(l->first + l->n_pending) % PENDING];
+    DtNcclPending *p = pending_at(l, l->n_pending), *last = l->n_pending ? pending_at(l, l->n_pending - 1) : NULL;
     p->link = link;
     p->number = ++link->begun;
+    p->is_awaited = p->has_ended = false;
     p->inst = atomic_load_explicit(&l->rank->slot->inst, memory_order_relaxed);
-    return put_event(l, &p->before);
+    if (l->is_serial && last && last->link->queue != link->queue && !follow(l, link->stream, last->after))
+        return false;
+    return put_event(l, &p->before, link->stream);
 }
 
 bool dt_nccl_links_end(DtNcclLinks *l, DtNcclLink *link, int result)
 {
-    Pending *p = &l->pending[(l->first + l->n_pending) % PENDING];
-    if (!settle(l, link->comm, result) || !put_event(l, &p->after))
+    DtNcclPending *p = pending_at(l, l->n_pending);
+    if (!dt_nccl_links_settle(l, link->comm, result) || !put_event(l, &p->after, link->stream))
         return false;
     l->n_pending++;
     return true;
-}
-
-/* ---- joining ---- */
-
-/* Hands the id of rank 0 to all; also says who has which GPU. One machine: through the mapping. */
-static bool exchange_id(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtNcclId *ret_id)
-{
-    if (l->rank->rank == 0) {
-        const int error = l->nccl.new_id(&l->shared->id);
-        if (error)
-            return dt_rank_fail(l->rank, DT_EXIT_FAILED, "NCCL makes no id: %s: %.200s", l->nccl.error_string(error),
-                                l->nccl.last_error(NULL));
-    }
-    atomic_store(&l->gpus[l->rank->rank], (uint32_t)l->work.device);
-    if (!meet(context))
-        return false;
-    *ret_id = l->shared->id;
-    return true;
-}
-
-static bool check_gpus(DtNcclLinks *l)
-{
-    for (uint32_t a = 0; a < l->rank->n_ranks; a++)
-        for (uint32_t b = 0; b < a; b++)
-            if (l->gpus[a] == l->gpus[b])
-                return dt_rank_fail(l->rank, DT_EXIT_USAGE,
-                                    "ranks %u and %u have one GPU, between which NCCL does not work: --comm shm does",
-                                    b, a);
-    return true;
-}
-
-/* The group's part of the communicator of all ranks. All call it, members or not. */
-static bool split(DtNcclLinks *l, const DtRankGroup *group, DtNcclLink *link)
-{
-    DtNcclConfig config = dt_nccl_config();
-    const bool belongs = group->me < group->size;
-    if (group->size == 1)
-        return true;
-    if (group->size == l->rank->n_ranks) {
-        link->comm = l->world;
-        return true;
-    }
-    const int result = l->nccl.split(l->world, belongs ? (int)group->number : DT_NCCL_NO_COLOR,
-                                     belongs ? (int)group->me : 0, &link->comm, &config);
-    return settle(l, l->world, result) && (!link->comm || settle(l, link->comm, DT_NCCL_IN_PROGRESS));
-}
-
-static bool join(DtNcclLinks *l, bool (*meet)(void *context), void *context)
-{
-    DtNcclConfig config = dt_nccl_config();
-    DtRank *rank = l->rank;
-    DtNcclId id;
-    if (!exchange_id(l, meet, context, &id) || !check_gpus(l))
-        return false;
-    const int result = l->nccl.init(&l->world, (int)rank->n_ranks, id, (int)rank->rank, &config);
-    if (!settle(l, l->world, result))
-        return false;
-    for (uint32_t g = 0; g < l->n_links; g++) {
-        const DtRankGroup *group = g + 1 < l->n_links ? &rank->groups[g] : &rank->world;
-        l->links[g] = (DtNcclLink){.ranks = group->ranks, .size = group->size, .me = group->me, .number = g};
-        if (!split(l, group, &l->links[g]))
-            return false;
-    }
-    return true;
-}
-
-DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context,
-                            DtNcclLinks **ret_links)
-{
-    DtNcclLinks *l = DT_NEW(rank->memory, DtNcclLinks);
-    l->rank = rank;
-    l->work = dt_device_cuda_work(rank);
-    l->n_links = n_links(rank->plan);
-    l->links = DT_NEW_ARRAY(rank->memory, DtNcclLink, l->n_links);
-    l->pending = DT_NEW_ARRAY(rank->memory, Pending, PENDING);
-    l->shared = (Shared *)(void *)area;
-    l->gpus = (_Atomic uint32_t *)(void *)(area + sizeof(Shared));
-    l->arrived = l->gpus + rank->n_ranks;
-    DtStatus status = dt_nccl_open(rank->memory, &l->nccl);
-    if (!dt_status_ok(&status))
-        return status;
-    *ret_links = l;
-    if (join(l, meet, context))
-        return DT_OK;
-    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_FAILED, "another rank failed") : rank->failure;
-}
-
-void dt_nccl_links_close(DtNcclLinks *l)
-{
-    bool good = dt_status_ok(&l->rank->failure) && dt_nccl_links_wait(l);
-    for (uint32_t g = 0; good && g < l->n_links; g++)
-        if (l->links[g].comm && l->links[g].comm != l->world)
-            good = settle(l, l->links[g].comm, l->nccl.finalize(l->links[g].comm));
-    if (good && l->world)
-        good = settle(l, l->world, l->nccl.finalize(l->world));
-    for (uint32_t g = 0; good && g < l->n_links; g++)
-        if (l->links[g].comm && l->links[g].comm != l->world)
-            l->nccl.destroy(l->links[g].comm);
-    if (good && l->world)
-        l->nccl.destroy(l->world);
-    if (!good)
-        abort_all(l);
-    for (uint32_t i = 0; i < PENDING; i++) {
-        if (l->pending[i].before)
-            l->work.driver->event_free(l->pending[i].before);
-        if (l->pending[i].after)
-            l->work.driver->event_free(l->pending[i].after);
-    }
-}
-
-const DtNccl *dt_nccl_links_library(const DtNcclLinks *l) { return &l->nccl; }
-const DtCudaWork *dt_nccl_links_work(const DtNcclLinks *l) { return &l->work; }
-
-DtNcclLink *dt_nccl_links_find(const DtNcclLinks *l, const DtRankGroup *group)
-{
-    for (uint32_t g = 0; g < l->n_links; g++)
-        if (l->links[g].ranks == group->ranks)
-            return &l->links[g];
-    dt_rank_fail(l->rank, DT_EXIT_FAILED, "a collective over a group of %u ranks that is not in the plan",
-                 group->size);
-    return NULL;
 }

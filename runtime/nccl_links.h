@@ -1,42 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's communicators of a rank, one for each group of the plan, and what is on its way in them (nccl_links.c). */
+/* NCCL's communicators of a rank, one for each group and each channel of the plan (nccl_join.c), their queues, and
+ * what is on its way in them (nccl_links.c).
+ *
+ * A queue is a stream of the GPU. Queue 0 is that of all instructions; each other one that the plan names, and each
+ * end of a channel, is a stream of its own. An operation there begins when what was put on the stream of instructions
+ * before it is done, and what is put there later waits for it where the plan says so.
+ *
+ * Why no rank waits for ever. A GPU promises of two streams only that each goes on if the other one does: kernels of
+ * NCCL that wait for other ranks may keep a later one from beginning, on whatever stream. So it is not enough that
+ * all operations could go on at once. dtc puts the operations of all stages in one order, in which every rank begins
+ * its own (passes/lower/order_messages.c); the certificate proves that all ranks come to their ends even if each does
+ * one thing at a time, in the order in which it was begun (verify/plan_run.c). One thread of a rank begins all. What
+ * a device does must then follow what that thread did: NCCL sees to that from version 2.26 on
+ * (NCCL_LAUNCH_ORDER_IMPLICIT=1); with an older one each operation waits for the one before it, on whatever stream.
+ * Where a call of NCCL itself waits for other ranks, which the first message between two does, to connect them, it is
+ * made when ranks are loaded, channel by channel. */
 #ifndef DT_RUNTIME_NCCL_LINKS_H
 #define DT_RUNTIME_NCCL_LINKS_H
 
 #include "runtime/device_cuda.h"
 #include "runtime/nccl.h"
 
-typedef struct DtNcclLink { /* a group */
-    const uint32_t *ranks;  /* identifies it: the list in its DtRankGroup */
+typedef struct DtNcclQueue {
+    DtCudaStream *stream; /* NULL: nothing of this rank needs one */
+    DtDeviceAt sent, got; /* where strided blocks of its operations lie side by side */
+    uint32_t look;        /* the last look that found it busy */
+} DtNcclQueue;
+
+typedef struct DtNcclLink { /* a group or a channel */
+    const uint32_t *ranks;  /* of a group: identifies it, the list in its DtRankGroup */
     uint32_t size, me;
-    DtNcclComm *comm; /* NULL: of one rank, or this rank is no member */
-    uint32_t begun;   /* operations that this rank has put on the stream */
+    DtNcclComm *comm;   /* NULL: of one rank, this rank is no member, or messages go through the mapping */
+    DtNcclQueue *queue;
+    DtCudaStream *stream; /* of its operations: the queue's; without comm that of instructions */
+    uint32_t begun;     /* operations that this rank has put on the stream */
     uint64_t received;
-    uint32_t number; /* in the plan; that of all ranks is behind the last */
+    uint32_t number; /* groups as in the plan, that of all ranks, then channels as in the plan */
 } DtNcclLink;
 
 typedef struct DtNcclLinks DtNcclLinks;
 
 /* Bytes wanted in the mapping of the ranks, a multiple of 64; none for plans that run on processors. */
 uint64_t dt_nccl_links_bytes(const DtPlan *plan);
+/* Queues of a rank: those that the plan names, and one for each channel. */
+uint32_t dt_nccl_links_queues(const DtPlan *plan);
+/* The queue of the instruction, a collective or message. */
+uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst);
 
-/* Joins the other ranks, all of which call it: one communicator of all, and those of groups made from it. meet: waits
- * for all ranks. Errors: no library, two ranks with one GPU, what NCCL says; and a rank that is missing. */
-DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context,
+/* Joins the other ranks, all of which call it: one communicator of all, and those of groups and channels made from it.
+ * meet: waits for all ranks. spare: some bytes of the GPU. Errors: no library, two ranks with one GPU, what NCCL says;
+ * and a rank that is missing. */
+DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context, DtDeviceAt spare,
                             DtNcclLinks **ret_links);
 /* After what was begun, or if the run has failed at once, whatever is on its way. */
 void dt_nccl_links_close(DtNcclLinks *links);
 
 const DtNccl *dt_nccl_links_library(const DtNcclLinks *links);
 const DtCudaWork *dt_nccl_links_work(const DtNcclLinks *links);
+DtNcclQueue *dt_nccl_links_queue(const DtNcclLinks *links, uint32_t number);
 DtNcclLink *dt_nccl_links_find(const DtNcclLinks *links, const DtRankGroup *group);
+DtNcclLink *dt_nccl_links_channel(const DtNcclLinks *links, uint32_t channel);
 
-/* Around the calls of one operation of a group, which go to the rank's stream. result: of the last call. False after
+/* What is put on the stream of the link's queue from here on is behind what instructions before it do. */
+bool dt_nccl_links_enter(DtNcclLinks *links, DtNcclLink *link);
+/* The operation that was put there is waited for by the next instruction or, with an event (0: the first; -1: none), by
+ * those behind dt_nccl_links_await. */
+bool dt_nccl_links_leave(DtNcclLinks *links, DtNcclLink *link, int64_t event);
+bool dt_nccl_links_await(DtNcclLinks *links, int64_t event);
+
+/* Around the calls of one operation, which go to the stream of the link's queue. result: of the last call. False after
  * dt_rank_fail, or when the run is to stop. */
 bool dt_nccl_links_begin(DtNcclLinks *links, DtNcclLink *link);
 bool dt_nccl_links_end(DtNcclLinks *links, DtNcclLink *link, int result);
 
-/* Waits until all that was begun on the stream is done; meanwhile the rank's slot says for whom, in which instruction.
+/* Waits until all that instructions have begun is done; meanwhile the rank's slot says for whom, in which instruction.
  * False: the run is to stop, or a rank came too late; everything on its way was aborted. */
 bool dt_nccl_links_wait(DtNcclLinks *links);
 

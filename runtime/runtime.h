@@ -8,7 +8,8 @@
  *   channel.c      messages between stages over the mapping
  *   fetch.c        rank 0 reads what others hold, to save it
  *   comm_sync.c    waiting for other ranks in these
- *   comm_nccl.c    collectives between GPUs; nccl_links.c: their groups, and waiting; nccl.c: the library
+ *   comm_nccl.c    collectives and messages between GPUs; nccl_join.c: their groups, channels and queues; nccl_links.c:
+ *                  waiting; nccl.c: the library
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions
@@ -284,6 +285,14 @@ typedef struct DtCommOps {
     void (*release)(DtComm *comm); /* of all other ranks */
     /* Bytes of the device that it needs; NULL: none. */
     uint64_t (*memory)(const DtRank *rank);
+    /* Of a communicator that begins collectives and messages in queues of the device; NULL: it has none. starts:
+     * whether messages of the channel can be begun beside others; else who receives does so when it waits. The
+     * function above is called between enter and leave; event: that a later await names, or -1: the next instruction
+     * waits for it. */
+    bool (*starts)(const DtComm *comm, uint32_t channel);
+    bool (*enter)(DtComm *comm, const DtPlanInst *inst);
+    bool (*leave)(DtComm *comm, const DtPlanInst *inst, int64_t event);
+    bool (*await)(DtComm *comm, int64_t event);
     /* What it does goes on on the device after a function has returned: waits for all that was begun there, and sees
      * that the run is to stop; NULL: it is done when a function returns. */
     bool (*wait)(DtComm *comm);

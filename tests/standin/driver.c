@@ -175,6 +175,7 @@ typedef struct Item {
     StandinWork *work; /* or: */
     StandinTry *attempt;
     struct Item *next;
+    unsigned long long number; /* of all that was begun */
     max_align_t context[];
 } Item;
 
@@ -182,7 +183,7 @@ struct Stream {
     Item *first, **last;
     struct Stream *next;
 };
-static Stream *streams;
+static Stream *streams; /* the newest first */
 
 int cuStreamCreate(Stream **ret_stream, unsigned flags)
 {
@@ -205,9 +206,11 @@ static int begin(Stream *stream, StandinWork *work, StandinTry *attempt, const v
     Item *item = malloc(sizeof *item + bytes);
     if (!stream || !item)
         return INVALID;
+    static unsigned long long n_begun;
     item->work = work;
     item->attempt = attempt;
     item->next = NULL;
+    item->number = ++n_begun;
     memcpy(item->context, context, bytes);
     *stream->last = item;
     stream->last = &item->next;
@@ -225,24 +228,73 @@ int standin_begin_try(Stream *stream, StandinTry *attempt, const void *context, 
 }
 
 /* One item, if it can end now. */
-static void advance(Stream *stream)
+static bool advance(Stream *stream)
 {
     Item *item = stream->first;
     if (!item || (!fault && item->attempt && !item->attempt(item->context)))
-        return;
+        return false;
     if (!fault && item->work)
         item->work(item->context);
     stream->first = item->next;
     if (!stream->first)
         stream->last = &stream->first;
     free(item);
+    return true;
+}
+
+/* ---- which stream goes on (standin.h) ---- */
+
+static bool advance_newest(void)
+{
+    for (Stream *stream = streams; stream; stream = stream->next)
+        if (advance(stream))
+            return true;
+    return false;
+}
+
+static bool advance_oldest(Stream *stream)
+{
+    return stream && (advance_oldest(stream->next) || advance(stream));
+}
+
+static void advance_begun(void)
+{
+    Stream *first = NULL;
+    for (Stream *stream = streams; stream; stream = stream->next)
+        if (stream->first && (!first || stream->first->number < first->first->number))
+            first = stream;
+    if (first)
+        advance(first);
+}
+
+/* Some of them, as far as chance has it. */
+static void advance_some(unsigned seed)
+{
+    static unsigned state;
+    state = state ? state : seed * 2654435761u + (unsigned)current + 1;
+    for (Stream *stream = streams; stream; stream = stream->next) {
+        state = state * 1664525u + 1013904223u;
+        for (unsigned n = (state >> 24) % 6; n > 2 && advance(stream); n--)
+            ;
+    }
 }
 
 /* Who asks lets time go by. */
 static void advance_all(void)
 {
-    for (Stream *stream = streams; stream; stream = stream->next)
-        advance(stream);
+    const char *words = getenv("DT_STANDIN");
+    const unsigned seed = (unsigned)standin_setting("chance=", 0);
+    if (words && strstr(words, "oldest"))
+        advance_oldest(streams);
+    else if (words && strstr(words, "newest"))
+        advance_newest();
+    else if (words && strstr(words, "begun"))
+        advance_begun();
+    else if (seed)
+        advance_some(seed);
+    else
+        for (Stream *stream = streams; stream; stream = stream->next)
+            advance(stream);
 }
 
 int cuStreamQuery(Stream *stream)
@@ -273,48 +325,75 @@ int cuStreamDestroy_v2(Stream *stream)
 
 typedef struct Event {
     struct timespec at;
-    bool known, has_time;
+    unsigned long long recorded, passed; /* so often */
+    bool has_time;
 } Event;
+
+typedef struct Mark { /* of an event that was recorded so often */
+    Event *event;
+    unsigned long long number;
+} Mark;
 
 int cuEventCreate(Event **ret_event, unsigned flags)
 {
     *ret_event = calloc(1, sizeof **ret_event);
     if (!*ret_event)
         return NO_MEMORY;
-    **ret_event = (Event){.known = true, .has_time = flags == 0};
+    **ret_event = (Event){.has_time = flags == 0};
     return flags & ~2u ? INVALID : OK;
 }
 
 int cuEventDestroy_v2(Event *event)
 {
-    free(event);
+    if (event->passed == event->recorded) /* else work still knows it */
+        free(event);
     return OK;
 }
 
 static void do_record(const void *context)
 {
-    Event *event = *(Event *const *)context;
-    clock_gettime(CLOCK_MONOTONIC, &event->at);
-    event->known = true;
+    const Mark *mark = context;
+    clock_gettime(CLOCK_MONOTONIC, &mark->event->at);
+    if (mark->number > mark->event->passed)
+        mark->event->passed = mark->number;
 }
 
 int cuEventRecord(Event *event, Stream *stream)
 {
-    event->known = false;
-    return standin_begin(stream, do_record, &event, sizeof event);
+    return standin_begin(stream, do_record, &(Mark){event, ++event->recorded}, sizeof(Mark));
+}
+
+static bool has_passed(const void *context)
+{
+    const Mark *mark = context;
+    return mark->event->passed >= mark->number;
+}
+
+/* For what was recorded before, and for nothing if nothing was. */
+int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
+{
+    static long long n_waits;
+    const char *words = getenv("DT_STANDIN");
+    n_waits += current == standin_setting("only=", current);
+    if (flags)
+        return INVALID;
+    if ((n_waits && n_waits == standin_setting("deaf=", 0)) ||
+        (words && strstr(words, stream->next ? "deaf_others" : "deaf_oldest")))
+        return OK;
+    return standin_begin_try(stream, has_passed, &(Mark){event, event->recorded}, sizeof(Mark));
 }
 
 int cuEventQuery(const Event *event)
 {
     advance_all();
-    return fault ? fault : event->known ? OK : NOT_READY;
+    return fault ? fault : event->passed == event->recorded ? OK : NOT_READY;
 }
 
 int cuEventElapsedTime(float *ret_ms, const Event *from, const Event *to)
 {
     if (!from->has_time || !to->has_time)
         return INVALID;
-    if (!from->known || !to->known)
+    if (from->passed != from->recorded || to->passed != to->recorded)
         return NOT_READY;
     *ret_ms = (float)((double)(to->at.tv_sec - from->at.tv_sec) * 1e3 +
                       (double)(to->at.tv_nsec - from->at.tv_nsec) * 1e-6);

@@ -12,6 +12,7 @@
 #include "base/half.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 enum { OK, SYSTEM = 2, INTERNAL = 3, INVALID = 4, USAGE = 5, REMOTE = 6, PROGRESS = 7 };
-enum { MOST = 8, REGIONS = 24, ROOM = 1 << 20, PARTS = 2 * MOST };
+enum { MOST = 8, REGIONS = 64, ROOM = 1 << 20, PARTS = 2 * MOST };
 enum { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, MESSAGE };
 enum { SUM, PROD, MAX, MIN };
 
@@ -35,6 +36,7 @@ typedef struct Box {
 
 typedef struct Region { /* of a communicator, or several that have no member in common */
     _Atomic uint32_t came;
+    _Atomic uint32_t met[MOST][MOST]; /* a rank has had messages for another one */
     int color[MOST], key[MOST];
     Box boxes[MOST][MOST]; /* from, to: ranks of the whole */
 } Region;
@@ -81,6 +83,8 @@ struct Op {
     Comm *comm;
     Stream *stream;
     int kind, type, op, tries, n;
+    unsigned long long number; /* of this process's */
+    int is_resident;
     uint64_t from, to;
     size_t count; /* elements: of what a member gets, of an all-gather: gives */
     Part parts[PARTS];
@@ -219,6 +223,56 @@ static void finish(Op *op)
     }
 }
 
+/* ---- which kernels run ---- */
+
+static unsigned long long n_ops, n_launched; /* begun by the process; by the device */
+static int n_resident;
+
+/* Kernels begin in the order of calls, if the library was told to see to that. */
+static int keeps_order(void)
+{
+    const char *word = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    return standin_setting("nccl=", 22809) >= 22600 && word && atoi(word) == 1;
+}
+
+/* Whether its kernel runs, or now begins to. */
+static int has_room(Op *op)
+{
+    const int most = (int)standin_setting("resident=", 0);
+    if (op->is_resident)
+        return 1;
+    if ((keeps_order() && op->number != n_launched + 1) || (most && n_resident >= most))
+        return 0;
+    op->is_resident = 1;
+    n_launched++;
+    n_resident++;
+    return 1;
+}
+
+/* Faults of messages that tests ask for. */
+static int hangs(const Op *op)
+{
+    static long long n_messages;
+    static const Op *hung;
+    if (op->kind != MESSAGE || op->n != 1 || standin_device() != standin_setting("only=", standin_device()))
+        return 0;
+    if (hung == op)
+        return 1;
+    n_messages += op->tries == 0; /* once */
+    if (op->tries == 0 && n_messages == standin_setting("message_dies=", 0))
+        raise(SIGKILL);
+    if (op->tries == 0 && n_messages == standin_setting("message_hangs=", 0))
+        hung = op;
+    return hung == op;
+}
+
+static void end(Op *op)
+{
+    n_launched += !op->is_resident;
+    n_resident -= op->is_resident;
+    free(op);
+}
+
 static bool attempt(const void *context)
 {
     Op *op = *(Op *const *)context;
@@ -226,9 +280,11 @@ static bool attempt(const void *context)
     if (op->comm->is_aborted) {
         for (int i = 0; i < op->n; i++)
             free(op->parts[i].got);
-        free(op);
+        end(op);
         return true;
     }
+    if (!has_room(op) || hangs(op))
+        return false;
     if (op->comm->state > 0 && op->comm->state != PROGRESS)
         return false;
     if (op->tries-- > 0)
@@ -246,7 +302,7 @@ static bool attempt(const void *context)
     if (left)
         return false;
     finish(op);
-    free(op);
+    end(op);
     return true;
 }
 
@@ -262,7 +318,7 @@ static int begin(Comm *c)
 static Op *new_op(Comm *c, Stream *stream, int kind, int type, int op)
 {
     Op *o = calloc(1, sizeof *o);
-    *o = (Op){.comm = c, .stream = stream, .kind = kind, .type = type, .op = op, .tries = some()};
+    *o = (Op){.comm = c, .stream = stream, .kind = kind, .type = type, .op = op, .tries = some(), .number = ++n_ops};
     return o;
 }
 
@@ -339,6 +395,7 @@ static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count
     if (grouped->comm != c || grouped->stream != stream)
         return USAGE;
     add(grouped, sends, peer, at, count * size_of(type));
+    atomic_store(&c->region->met[c->ranks[c->me]][c->ranks[peer]], 1);
     return ncclGroupEnd();
 }
 
@@ -425,10 +482,19 @@ static Comm *part_of(const Comm *c)
     return part;
 }
 
+/* A first message between two ranks connects them, for which both have to call. */
+static int is_alone(const Comm *c)
+{
+    for (int i = 0; c->begun && c->begun->kind == MESSAGE && i < c->begun->n; i++)
+        if (!atomic_load(&c->region->met[c->ranks[c->begun->parts[i].peer]][c->ranks[c->me]]))
+            return 1;
+    return 0;
+}
+
 /* Whether what the communicator is at depends on others who have not come. */
 static int waits(const Comm *c)
 {
-    return (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
+    return is_alone(c) || (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
            (c->split && atomic_load(&c->world->regions[c->n_split].came) < (uint32_t)c->n);
 }
 

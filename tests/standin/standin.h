@@ -5,7 +5,14 @@
  *
  * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, driver=VERSION, nccl=VERSION, order=1: sums between
  * ranks begin at another rank; fault=N, hang=N, die=N: the Nth kernel that a process begins touches what it may not,
- * never ends, ends the process; only=G: of processes that have GPU number G. */
+ * never ends, ends the process; only=G: of processes that have GPU number G.
+ *
+ * Streams take turns when somebody asks or waits; oldest: the oldest goes on as far as it can before another does, so
+ * what waits for queues runs early; newest: the other way round, so queues run early; chance=SEED: as it comes; begun:
+ * all work is done one by one in the order in which it was begun, on whatever stream, as a device may that has one
+ * queue. resident=N: so many kernels of NCCL, which wait for other ranks, leave no room for another one (0: any number
+ * has). deaf=N: the Nth wait of a stream for an event is none; deaf_oldest, deaf_others: all of the oldest, of others.
+ * message_dies=N, message_hangs=N: the Nth message of a process ends it when the device has come to it, never ends. */
 #ifndef DT_TESTS_STANDIN_H
 #define DT_TESTS_STANDIN_H
 

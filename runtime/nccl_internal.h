@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nccl_links.c and nccl_join.c share. */
+#ifndef DT_RUNTIME_NCCL_INTERNAL_H
+#define DT_RUNTIME_NCCL_INTERNAL_H
+
+#include "runtime/nccl_links.h"
+
+enum { DT_NCCL_PENDING = 256 /* operations on their way at most; a rank waits for the oldest then */ };
+
+typedef struct DtNcclShared { /* in the mapping; behind it a GPU's number per rank, then the counts */
+    DtNcclId id;
+} DtNcclShared;
+
+/* An operation on its way. Events are made when first needed. */
+typedef struct DtNcclPending {
+    DtCudaEvent *before, *after; /* on its stream */
+    DtCudaEvent *awaited;        /* on that of instructions, in front of the first that waits for it */
+    DtNcclLink *link;
+    uint32_t number, inst; /* of the operation in its link; of its instruction */
+    bool is_awaited, has_ended;
+} DtNcclPending;
+
+struct DtNcclLinks {
+    DtRank *rank;
+    DtNccl nccl;
+    DtCudaWork work;
+    DtNcclComm *world;
+    DtNcclQueue *queues; /* as in the plan, then channels */
+    uint32_t n_queues;
+    DtNcclLink *links; /* groups, all ranks, channels */
+    uint32_t n_links;
+    DtNcclShared *shared;
+    _Atomic uint32_t *gpus, *arrived; /* arrived: [rank * n_links + link] */
+    DtNcclPending *pending;           /* a ring */
+    uint32_t first, n_pending, look;  /* look: number of the last one */
+    uint64_t n_forgotten;             /* operations that have left the ring */
+    uint64_t *under;                  /* by event: 1 + number of the operation among all, 0: none is waited for */
+    DtCudaEvent *here;                /* a place on the stream of instructions */
+    bool is_serial;                   /* each operation waits for the one before it */
+    bool is_aborted;
+};
+
+/* Until the communicator's last call is done, of which this was the result. */
+bool dt_nccl_links_settle(DtNcclLinks *links, DtNcclComm *comm, int result);
+/* As dt_nccl_links_wait, for a stream. */
+bool dt_nccl_links_drain(DtNcclLinks *links, DtCudaStream *stream);
+void dt_nccl_links_abort(DtNcclLinks *links);
+
+#endif

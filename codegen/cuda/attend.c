@@ -57,6 +57,8 @@ static void mark(DtAttendPrint *a, uint32_t k, bool rows)
             mark(a, node->index[d].node, rows);
 }
 
+void dt_attend_mark(DtAttendPrint *a, uint32_t node) { mark(a, node, false); }
+
 /* A node by column, and all that it is made of. */
 static void mark_column(DtAttendPrint *a, uint32_t k)
 {
@@ -82,7 +84,7 @@ static void define(DtAttendPrint *a, uint32_t k)
 }
 
 /* What is marked and depends on no column: for both rows, into w<k>. */
-static void print_row_nodes(DtAttendPrint *a)
+void dt_attend_print_rows(DtAttendPrint *a)
 {
     DtPrint *c = a->c;
     bool any = false;
@@ -226,6 +228,12 @@ static const char *value_inside(DtAttendPrint *a, uint32_t node, const char *out
 
 static const char *size_text(DtDtype dtype) { return dtype == DT_F32 ? "32" : "16"; }
 
+/* What the tile of a product has, but for what divides the product at the end. */
+static uint32_t made_of(const DtAttendPrint *a, uint32_t i)
+{
+    return a->online ? a->online->exp : a->role->made[i].node;
+}
+
 /* What a reduction, a tile or a store takes of an element. */
 static void take_element(DtAttendPrint *a, uint32_t phase)
 {
@@ -241,10 +249,10 @@ static void take_element(DtAttendPrint *a, uint32_t phase)
             dt_print_close(c, !is_whole(a));
         }
     for (uint32_t i = 0; i < role->n_made; i++)
-        if (c->needed[role->made[i].node])
+        if (c->needed[made_of(a, i)])
             line(c, "DT_PUT_%s(%s, m%u, %u, g%u, %s);", size_text(role->made[i].dtype),
                  dt_attend_element(role->made[i].dtype), i, role->made[i].ld, i,
-                 value_inside(a, role->made[i].node, "0.0f"));
+                 value_inside(a, made_of(a, i), "0.0f"));
     for (uint32_t i = 0; i < role->n_stores; i++) {
         const DtKStore *store = &c->k->stores.at[role->stores[i]];
         const DtKNode *node = &c->k->nodes.at[store->node];
@@ -300,14 +308,14 @@ static void print_held_columns(DtAttendPrint *a)
     memcpy(c->needed, kept, c->k->nodes.n * sizeof *kept);
 }
 
-static void print_elements(DtAttendPrint *a, uint32_t phase)
+void dt_attend_print_elements(DtAttendPrint *a, uint32_t phase)
 {
     DtPrint *c = a->c;
     const uint32_t cols = a->role->cols;
     const long long n = (long long)c->k->extent[cols];
     open_eights(a, a->tile->cols / 8);
     for (uint32_t i = 0; i < a->role->n_made; i++)
-        if (c->needed[a->role->made[i].node])
+        if (c->needed[made_of(a, i)])
             line(c, "float g%u[2];", i);
     open_pair(a);
     if (is_whole(a)) {
@@ -327,7 +335,7 @@ static void print_elements(DtAttendPrint *a, uint32_t phase)
     dt_print_close(c, 3);
 }
 
-static void print_sums(DtAttendPrint *a)
+void dt_attend_print_sums(DtAttendPrint *a)
 {
     const DtRole *role = a->role;
     bool any = false;
@@ -345,6 +353,22 @@ static void print_sums(DtAttendPrint *a)
         line(a->c, "dt_nn_%s(y%u, %u, m%u, %u, u%u, %u, %u);", dt_attend_element(sum->dtype), i,
              role->passing[of].padded / 8, made, role->made[made].ld, of, role->passing[of].ld, a->tile->cols);
     }
+}
+
+void dt_attend_print_load(DtAttendPrint *a)
+{
+    const DtRole *role = a->role;
+    line(a->c, "dt_block();");
+    for (uint32_t i = 0; i < role->n_passing; i++)
+        if (passes(a, &role->passing[i]))
+            load_tile(a, &role->passing[i], i, 'u', role->cols, a->tile->cols, "c0");
+    print_held_columns(a);
+    line(a->c, "dt_block();");
+    for (uint32_t i = 0; i < role->n_made; i++)
+        if (a->c->needed[role->made[i].node])
+            line(a->c, "DT_MADE_%s(m%u, %u, %u, %u);", size_text(role->made[i].dtype), i, role->made[i].at,
+                 role->made[i].ld, a->tile->cols);
+    print_scores(a);
 }
 
 /* Marks what columns of that phase are made of; false: nothing. */
@@ -383,7 +407,7 @@ static void print_phase(DtAttendPrint *a, uint32_t phase)
     const DtRole *role = a->role;
     if (!mark_phase(a, phase))
         return;
-    print_row_nodes(a);
+    dt_attend_print_rows(a);
     mark_phase(a, phase);
     bool reduces = false;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
@@ -404,19 +428,9 @@ static void print_phase(DtAttendPrint *a, uint32_t phase)
         open_braces(c, "for (int once = 0; once < 1; once++)");
         dt_attend_print_hidden(a, false);
     }
-    line(c, "dt_block();");
-    for (uint32_t i = 0; i < role->n_passing; i++)
-        if (passes(a, &role->passing[i]))
-            load_tile(a, &role->passing[i], i, 'u', role->cols, a->tile->cols, "c0");
-    print_held_columns(a);
-    line(c, "dt_block();");
-    for (uint32_t i = 0; i < role->n_made; i++)
-        if (c->needed[role->made[i].node])
-            line(c, "DT_MADE_%s(m%u, %u, %u, %u);", size_text(role->made[i].dtype), i, role->made[i].at,
-                 role->made[i].ld, a->tile->cols);
-    print_scores(a);
-    print_elements(a, phase);
-    print_sums(a);
+    dt_attend_print_load(a);
+    dt_attend_print_elements(a, phase);
+    dt_attend_print_sums(a);
     dt_print_close(c, 2);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
@@ -573,14 +587,18 @@ static void print_role(DtAttendPrint *a)
     line(c, "dt_block();");
     for (uint32_t i = 0; i < role->n_own; i++)
         load_tile(a, &role->own[i], i, 't', role->rows, a->tile->rows, "r0");
-    for (uint32_t phase = 0; phase <= c->last_phase; phase++)
-        print_phase(a, phase);
+    DtOnline online;
+    if (dt_attend_is_online(a, &online))
+        dt_attend_print_online(a, &online);
+    else
+        for (uint32_t phase = 0; phase <= c->last_phase; phase++)
+            print_phase(a, phase);
     dt_print_close(c, opened);
     dt_print_forget(c);
     for (uint32_t i = 0; i < role->n_stores; i++) /* of a row, made of reductions */
         if (!role->single && !c->k->nodes.at[c->k->stores.at[role->stores[i]].node].late)
             mark(a, c->k->stores.at[role->stores[i]].node, true);
-    print_row_nodes(a);
+    dt_attend_print_rows(a);
     for (uint32_t i = 0; i < role->n_sums; i++)
         store_sum(a, i);
     for (uint32_t i = 0; i < role->n_stores; i++)

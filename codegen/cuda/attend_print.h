@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by attend.c, which prints attention, and attend_hidden.c, which says when a tile of it is left out. */
+/* Shared by attend.c, which prints attention, attend_hidden.c, which says when a tile of it is left out, and
+ * attend_online.c, which makes one pass of three. */
 #ifndef DT_CODEGEN_CUDA_ATTEND_PRINT_H
 #define DT_CODEGEN_CUDA_ATTEND_PRINT_H
 
 #include "codegen/cuda/attend.h"
 #include "codegen/print.h"
+
+/* Nodes of attention in one pass (attend_online.c). */
+typedef struct DtOnline {
+    uint32_t max, sum;    /* reductions */
+    uint32_t exp, from, grown; /* exp(from), from = x - grown, which is made of max */
+    uint32_t node, divisor; /* what the product takes: exp, or that over divisor, else DT_KNONE */
+} DtOnline;
 
 typedef struct DtAttendPrint {
     DtPrint *c;
@@ -12,10 +20,23 @@ typedef struct DtAttendPrint {
     const DtRole *role;
     bool *have;      /* by node: w<k> is there */
     bool *reduces;   /* by node: a reduction along the columns of this role */
+    const DtOnline *online; /* NULL: a pass for each phase */
 } DtAttendPrint;
 
 /* Goes on with the next tile of columns where no row sees one; keep: but not past the last one if none was seen. */
 void dt_attend_print_hidden(DtAttendPrint *a, bool keep);
+
+/* Whether the role can go along its columns once; and that, up to its results. */
+bool dt_attend_is_online(DtAttendPrint *a, DtOnline *ret_online);
+void dt_attend_print_online(DtAttendPrint *a, const DtOnline *online);
+
+/* Marks what a node is made of; prints what is marked: of rows alone; tiles of columns and their scores, elements that
+ * something of that phase takes, products. */
+void dt_attend_mark(DtAttendPrint *a, uint32_t node);
+void dt_attend_print_rows(DtAttendPrint *a);
+void dt_attend_print_load(DtAttendPrint *a);
+void dt_attend_print_elements(DtAttendPrint *a, uint32_t phase);
+void dt_attend_print_sums(DtAttendPrint *a);
 
 /* Body of a kernel of attention. */
 void dt_attend_print(DtPrint *c, const DtAttendTile *tile);

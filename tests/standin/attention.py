@@ -104,9 +104,10 @@ def train(dtrun, plan, *arguments):
     return [e[key] for e in steps for key in ("loss", "grad_norm")], tensors(os.path.join(plan + ".saved", "step-00000002"))
 
 
-def far(x, y):
-    """The largest difference, of the largest of them; what should be zero (gradients of keys, alike for all keys) is not."""
-    most = max(max(map(abs, x)), 0.1)
+def far(x, y, dtype):
+    """The largest difference, of the largest of them; what should be zero (gradients of keys, alike for all keys) is not, and
+    in 16 bits is what roundings leave: the kernel rounds exp(z - m) for the product, loops round it divided by the sum."""
+    most = max(max(map(abs, x)), 0.1 if dtype == "f32" else 1)
     return max(abs(a - b) for a, b in zip(x, y)) / most
 
 
@@ -118,10 +119,10 @@ def compare(tools, name, path, layout, dtype, more, number):
         said = run(dtc, path, "--parallel", layout, "--data=synthetic", "--target=" + target, "--epilogues=all", "-o", plans[-1], *more)
         assert "L0588" not in said, "%s: %s" % (name, said)
     wanted, got = train(dtrun, plans[0], "--gemm", "plain"), train(dtrun, plans[1], "--share-gpu")
-    worst = far(wanted[0], got[0]), "losses"
+    worst = far(wanted[0], got[0], dtype), "losses"
     assert wanted[1].keys() == got[1].keys() and wanted[1], name
     for key, values in wanted[1].items():
-        worst = max(worst, (far(values, got[1][key]), key))
+        worst = max(worst, (far(values, got[1][key], dtype), key))
     return worst[0] <= BOUND[dtype], "%s: %s within %.2g" % (name, worst[1], worst[0])
 
 

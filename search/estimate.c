@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PIECES = 4096, OVERLAPPED = 16 }; /* stages of more, gradients are summed behind all (passes/zero) */
+enum { MOST_PIECES = 4096, OVERLAPPED = 4 }; /* stages of more, gradients are summed behind all (passes/zero) */
 static const double BESIDE = 0.7;  /* of a backward pass exchanges can run beside */
 static const double HIDDEN = 0.1;  /* of exchanges is waited for at least */
 static const double SAVED_W = 2.7; /* what weights' gradients need, put off, to what a backward pass needs */

@@ -115,9 +115,14 @@ static const DtNcclPending *look_at_pending(DtNcclLinks *l)
     l->look++;
     for (uint32_t i = 0; i < l->n_pending; i++) {
         DtNcclPending *p = pending_at(l, i);
-        const bool is_first = !p->has_ended && p->link->queue->look != l->look;
-        if (!has_ended(l, p) && is_first && !found && holds_up(l, p))
-            found = p;
+        DtNcclQueue *queue = p->link->queue;
+        const bool is_first = !p->has_ended && queue->look != l->look;
+        if (has_ended(l, p))
+            continue;
+        if (is_first)
+            queue->head = p;
+        if (!found && holds_up(l, p)) /* the first of the queue holds up what is behind it */
+            found = queue->head;
     }
     while (l->n_pending && pending_at(l, 0)->has_ended) {
         l->first = (l->first + 1) % DT_NCCL_PENDING;

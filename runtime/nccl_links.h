@@ -25,6 +25,7 @@ typedef struct DtNcclQueue {
     DtCudaStream *stream; /* NULL: nothing of this rank needs one */
     DtDeviceAt sent, got; /* where strided blocks of its operations lie side by side */
     uint32_t look;        /* the last look that found it busy */
+    struct DtNcclPending *head; /* then: its first operation that has not ended */
 } DtNcclQueue;
 
 typedef struct DtNcclLink { /* a group or a channel */

@@ -120,8 +120,12 @@ int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
     Sizes sizes = {.n = 0};
     int code = DT_EXIT_OK;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    if (!check_sizes(cli, program) || !dt_auto_begin(cli, program, path, &a))
+    if (!check_sizes(cli, program))
         return dt_cli_report(cli);
+    if (!dt_auto_begin(cli, program, path, &a)) {
+        dt_arena_free(a.arena);
+        return dt_cli_report(cli);
+    }
     if (!cli->target)
         cli->target = dt_fit_target(program);
     search_sizes(&a, program, &host, &sizes);

@@ -393,7 +393,8 @@ static void try_candidates(Searcher *x)
             break;
         try_one(x, c, &best, &good);
     }
-    qsort_r(x->search->trials.at, x->search->trials.n, sizeof *x->search->trials.at, by_cost, x);
+    if (x->search->trials.n)
+        qsort_r(x->search->trials.at, x->search->trials.n, sizeof *x->search->trials.at, by_cost, x);
     choose(x);
     for (uint32_t i = 0; i < x->candidates.n; i++) {
         const Candidate *c = &x->candidates.at[i];

@@ -162,7 +162,8 @@ static void read_events(Reader *r)
                 add_entry(r, &e, number);
         }
     keep_steps(r);
-    qsort(r->steps.at, r->steps.n, sizeof *r->steps.at, by_begin);
+    if (r->steps.n)
+        qsort(r->steps.at, r->steps.n, sizeof *r->steps.at, by_begin);
     for (size_t i = 0; i < json_array_size(r->events); i++) {
         if (!read_event(r, i, &e) || e.inst < 0)
             continue;

@@ -78,7 +78,7 @@ static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *car
     DT_PUSH(x->arena, x->candidates, c);
 }
 
-/* Layouts of a list that are one class. */
+/* Layouts of a list that follow one another, of one class unless it is said otherwise. */
 typedef struct Class {
     const DtLayout *at;
     uint32_t n;
@@ -132,39 +132,42 @@ static double share_of(const Searcher *x, const DtLayout *l)
     return (double)dt_layout_local(x->space, l) / (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]);
 }
 
-/* Layouts of a class that is not looked at may still be good: what they take is bounded by a card of another class, of
- * which theirs has a share of the work or more: splits never make less work of it, tiles and waves of larger
- * micro-batches leave a little less idle. */
-static void leave_out(Searcher *x, Class class)
+static bool some_open(const Searcher *x, Class class)
 {
-    bool some = false;
     for (uint32_t i = 0; i < class.n; i++)
-        some = some || is_open(x, &class.at[i]);
-    if (some && !x->plain)
+        if (is_open(x, &class.at[i]))
+            return true;
+    return false;
+}
+
+/* Layouts, of several classes perhaps, that are not looked at may still be good: what they take is bounded by a card of
+ * another class, of which theirs has a share of the work or more: splits never make less work of it, tiles and waves of
+ * larger micro-batches leave a little less idle. */
+static void leave_out(Searcher *x, Class some)
+{
+    if (!x->plain && some_open(x, some))
         x->search->bound = 0; /* nothing is known of them */
-    if (!some || !x->plain)
-        return;
-    const double by = LARGER * share_of(x, class.at) / share_of(x, x->of);
-    DtCard less = *x->plain;
-    less.front.work *= by;
-    less.back.work *= by;
-    for (uint32_t i = 0; i < x->space->n_loops; i++)
-        less.loops[i].work *= by;
-    for (uint32_t i = 0; i < class.n; i++)
-        if (may_fit(x, &class.at[i]))
-            x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &class.at[i], &less).bound);
+    for (uint32_t i = 0; x->plain && i < some.n; i++) {
+        const double by = LARGER * share_of(x, &some.at[i]) / share_of(x, x->of);
+        DtCard less = *x->plain;
+        less.front.work *= by;
+        less.back.work *= by;
+        for (uint32_t k = 0; k < x->space->n_loops; k++)
+            less.loops[k].work *= by;
+        if (is_open(x, &some.at[i]))
+            x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &some.at[i], &less).bound);
+    }
 }
 
 /* NULL: there is no card of it. */
 static const DtCard *look_at(Searcher *x, Class class)
 {
-    bool some = false;
-    for (uint32_t i = 0; i < class.n; i++)
-        some = some || is_open(x, &class.at[i]);
-    if (some && x->search->n_cards >= MOST_CARDS)
-        leave_out(x, class);
-    if (!some || x->search->n_cards >= MOST_CARDS)
+    if (!some_open(x, class))
         return NULL;
+    if (x->search->n_cards >= MOST_CARDS) {
+        leave_out(x, class);
+        return NULL;
+    }
     DtCard *card = DT_NEW(x->arena, DtCard);
     const char *why = make_card(x, class, card);
     if (why) {
@@ -236,8 +239,7 @@ static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
                 from = end + 1;
             }
         if (!gains || (in_context && local > 1)) { /* the same work is that of fewer ranks with more samples */
-            for (uint32_t k = 0; k < n_classes; k++)
-                leave_out(x, classes[k]);
+            leave_out(x, (Class){&at[first], end - first});
             continue;
         }
         const DtCard *card = look_at(x, classes[0]);
@@ -287,15 +289,10 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
         bool useless = false;
         for (int k = 0; k < 3; k++)
             useless = useless || is_useless(best[k], steps[k]);
-        if (!useless) {
+        if (useless)
+            leave_out(x, (Class){l, end - first});
+        else
             look_at_sizes(x, l, end - first);
-            continue;
-        }
-        for (uint32_t i = first, to; i < end; i = to) {
-            for (to = i + 1; to < end && dt_layout_same_class(x->space, &all->at[i], &all->at[to]); to++)
-                ;
-            leave_out(x, (Class){&all->at[i], to - i});
-        }
     }
 }
 

@@ -6,6 +6,7 @@
  *   plan_note.c   words of notes, problems
  *   plan_place.c  addresses, overlaps             plan_find.c   where values are
  *   plan_walk.c   schedules, loops                plan_inst.c   one instruction
+ *   plan_integer.c integers of instructions
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
  *   plan_frame.c  iterations of functions, gathers ahead
  *   plan_again.c  iterations that do the same again
@@ -382,7 +383,7 @@ void dt_certplan_widen(PlanWalk *walk, uint32_t reg); /* holes in zeros: for all
 /* All regions that are there and may meet the place, and perhaps others; until the next call. */
 const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place);
 
-/* plan_inst.c */
+/* plan_inst.c: what memory holds */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place);
 void dt_certplan_hold_store(PlanWalk *walk, int64_t store, const PlanPlace *place);
 PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanPlace *place);
@@ -393,19 +394,24 @@ void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, con
                            const DtPlanArg *arg);
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
                        bool ahead); /* what may lie there is gone */
-bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place);
 void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t before); /* what was there before that */
+/* Zeros from outside of loops deeper than that; fresh: that every iteration of the others finds there. */
+bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
+bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place,
+                          uint32_t depth); /* loops deeper than that */
+
+/* plan_integer.c */
+/* What the argument grows by from stage to stage. */
+int64_t dt_certplan_stage_step(const PlanWalk *walk, const DtPlanArg *arg);
+bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
+
+/* plan_inst.c: the present instruction */
+bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place);
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
                         PlanPlace *place); /* what a note says */
 /* kind: of its note, which is read behind that; of an instruction without one, nothing. */
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind);
 bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind); /* of a gather: does nothing */
-bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
-
-/* Zeros from outside of loops deeper than that; fresh: that every iteration of the others finds there. */
-bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
-bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place,
-                          uint32_t depth); /* loops deeper than that */
 
 /* Where a named result is. */
 static inline PlanPlace dt_certplan_metric(const DtPlanMetric *metric)

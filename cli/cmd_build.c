@@ -139,6 +139,13 @@ static int check_combination(const DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
     if (cli->emit && cli->report)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit and --report are two results; ask for one");
+    const char *of_report = cli->measured     ? "--measured"
+                            : cli->details    ? "--details"
+                            : cli->tokens > 0 ? "--tokens"
+                            : cli->price > 0  ? "--price"
+                                              : NULL;
+    if (of_report && !cli->report)
+        return dt_cli_fail(DT_EXIT_USAGE, "%s belongs to --report", of_report);
     if (cli->window && cli->emit != DT_EMIT_SCHEDULE_SVG)
         return dt_cli_fail(DT_EXIT_USAGE, "--window belongs to --emit=schedule-svg");
     if (cli->check && (cli->output || cli->emit || cli->report || cli->verify))

@@ -88,6 +88,8 @@ int dt_cmd_compare(DtCli *cli)
 {
     DtPlanFile files[2];
     DtText text = {0};
+    if (cli->measured)
+        return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report of one plan");
     if (cli->words.n != 2)
         return dt_cli_fail(DT_EXIT_USAGE, "compare needs two plans: dtc compare PLAN PLAN");
     for (int i = 0; i < 2; i++) {

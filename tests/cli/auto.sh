@@ -41,6 +41,10 @@ exits 5; says "cannot read the trace"
 echo '{"traceEvents": [{"name": "step 0", "dur": 1, "args": {"inst": 99999999}}]}' >wrong.json
 run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --target=cpu --report --measured wrong.json
 exits 5; says "not a trace of this plan"
+run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --measured trace.json
+exits 2; says "--measured belongs to --report"
+run "$dtc" compare pasted.plan pasted.plan --measured trace.json
+exits 2; says "belongs to the report of one plan"
 run "$dtc" report pasted.plan --measured trace.json
 exits 2; says "does not say what device"
 

@@ -22,9 +22,7 @@
 
 typedef DT_VEC(uint32_t) Numbers;
 
-enum { KIND_BITS = 4,  /* of a message's action in a list of numbers, below its channel */
-       WORK = 16, TRANSIT = 1 }; /* how long an F lasts, and a message is on its way */
-_Static_assert(DT_ACTION_KINDS < 1 << KIND_BITS, "kinds have room");
+enum { WORK = 16, TRANSIT = 1 }; /* how long an F lasts, and a message is on its way */
 
 /* Of a channel, on a stage. */
 typedef struct End {
@@ -50,10 +48,7 @@ typedef struct Line {
     Numbers *used_by;       /* by action: ends of which it is a user */
     int64_t *done;          /* by action: micro-batches */
     DtActions list;         /* as it becomes */
-    Numbers steps;          /* what of the list is of channels */
-    bool busy;              /* until then, with: */
-    int64_t until;
-    DtAction now;           /* DT_ACTION_KINDS: a message that is on its way here */
+    DtAction now;           /* what it is busy with; DT_ACTION_KINDS: a message that is on its way here */
 } Line;
 
 typedef struct Messages {
@@ -61,7 +56,11 @@ typedef struct Messages {
     const DtModule *module;
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
-    Line *lines; /* by stage */
+    Line *lines;        /* by stage */
+    int64_t *until;     /* by stage: when it ends what it is busy with; INT64_MAX: it is not */
+    uint8_t *may_go_on; /* by stage: 1 if something that it may wait for came about */
+    uint8_t *may_start; /* by channel: 1 if something that its next message may wait for did */
+    DT_VEC(End *) sent; /* ends whose messages are on their way */
     int64_t time;
 } Messages;
 
@@ -157,16 +156,57 @@ static void find_ends(Messages *m, Line *line)
     find_through(m, line);
 }
 
+/* How long the list becomes at most: messages are two actions. */
+static uint32_t most_actions(const DtStageActions *from)
+{
+    const DtActions *lists[] = {&from->prologue, &from->period, &from->epilogue};
+    uint32_t most = 0;
+    for (int p = 0; p < 3; p++)
+        for (uint32_t i = 0; i < lists[p]->n; i++)
+            most += (lists[p]->at[i].kind > DT_ACTION_W ? 2 : 1) * (p == 1 ? (uint32_t)from->count : 1);
+    return most;
+}
+
 static void begin_line(Messages *m, uint32_t stage)
 {
     const uint32_t n_actions = m->pipeline->n_pieces * 3;
     Line *line = &m->lines[stage];
     line->from = &m->run->stages[stage];
+    line->list.cap = most_actions(line->from);
+    line->list.at = DT_NEW_ARRAY(m->arena, DtAction, line->list.cap + 1);
+    m->until[stage] = INT64_MAX;
+    m->may_go_on[stage] = 1;
     for (int k = 0; k < 2; k++)
         line->end_of[k] = DT_NEW_ARRAY(m->arena, int32_t, m->run->channels.n + 1);
     line->used_by = DT_NEW_ARRAY(m->arena, Numbers, n_actions + 1);
     line->done = DT_NEW_ARRAY(m->arena, int64_t, n_actions + 1);
     find_ends(m, line);
+}
+
+/* ---- what may go on ---- */
+
+static Line *line_of(Messages *m, const End *end)
+{
+    const DtChannel *channel = &m->run->channels.at[end->channel];
+    return &m->lines[end->sends ? channel->from : channel->to];
+}
+
+/* What waits for this end to be done with a message, or for that to arrive, may start. */
+static void wake(Messages *m, const End *end)
+{
+    m->may_start[end->channel] = 1;
+    for (uint32_t i = 0; i < end->through.n; i++)
+        m->may_start[line_of(m, end)->ends.at[end->through.at[i]].channel] = 1;
+}
+
+/* The next of those that may, from `at` on, which then is not noted any more; n: there is none. */
+static uint32_t next_woken(uint8_t *woken, uint32_t at, uint32_t n)
+{
+    uint8_t *next = at < n ? memchr(woken + at, 1, n - at) : NULL;
+    if (!next)
+        return n;
+    *next = 0;
+    return (uint32_t)(next - woken);
 }
 
 /* ---- messages ---- */
@@ -183,6 +223,8 @@ static void open_end(Messages *m, Line *line, End *end)
     end->arrives = m->time + TRANSIT;
     end->at = line->list.n;
     push(m, line, end->sends ? DT_ACTION_START_SEND : DT_ACTION_START_RECV, end);
+    DT_PUSH(m->arena, m->sent, end);
+    m->may_go_on[number_of(m, line)] = 1;
 }
 
 /* The message that is started at this end is done here. */
@@ -194,6 +236,7 @@ static void close_end(Messages *m, Line *line, End *end)
         line->list.at[end->at].kind = end->sends ? DT_ACTION_SEND : DT_ACTION_RECV;
     end->open = false;
     end->next++;
+    wake(m, end);
 }
 
 static bool has_arrived(const Messages *m, const End *end) { return end->open && end->arrives <= m->time; }
@@ -254,11 +297,10 @@ static bool look(Line *line, DtAction *ret_action)
     return false;
 }
 
-static void occupy(Line *line, DtAction with, int64_t until)
+static void occupy(Messages *m, Line *line, DtAction with, int64_t until)
 {
-    line->busy = true;
     line->now = with;
-    line->until = until;
+    m->until[number_of(m, line)] = until;
 }
 
 /* The message has gone by micro-batch `least`; false: not yet. */
@@ -267,7 +309,7 @@ static bool is_over(Messages *m, Line *line, End *end, int64_t least)
     if (end->next > least)
         return true;
     if (end->open && !has_arrived(m, end))
-        occupy(line, (DtAction){.kind = DT_ACTION_KINDS}, end->arrives);
+        occupy(m, line, (DtAction){.kind = DT_ACTION_KINDS}, end->arrives);
     if (!has_arrived(m, end))
         return false;
     close_end(m, line, end);
@@ -290,64 +332,73 @@ static bool compute(Messages *m, Line *line, const DtAction *action)
         if (end->sends && !is_over(m, line, end, action->micro - end->depth))
             return false;
     }
-    occupy(line, *action, m->time + length_of(m, action));
+    occupy(m, line, *action, m->time + length_of(m, action));
     return true;
 }
 
 /* As far as the stage comes now. */
-static bool go_on(Messages *m, Line *line)
+static void go_on(Messages *m, Line *line)
 {
+    const int64_t *until = &m->until[number_of(m, line)];
     DtAction action;
-    bool moved = false;
-    while (!line->busy && look(line, &action)) {
+    while (*until == INT64_MAX && look(line, &action)) {
         bool passed = true;
-        if (action.kind == DT_ACTION_SEND)
+        if (action.kind == DT_ACTION_SEND) {
             line->ends.at[line->end_of[1][action.unit]].made++;
-        else if (action.kind == DT_ACTION_RECV)
+            m->may_start[action.unit] = 1;
+        } else if (action.kind == DT_ACTION_RECV) {
             passed = is_over(m, line, &line->ends.at[line->end_of[0][action.unit]], action.micro);
-        else
+        } else {
             passed = compute(m, line, &action);
+        }
         if (!passed)
-            return moved;
+            return;
         line->at++;
-        moved = true;
     }
-    return moved;
 }
 
 static void finish(Messages *m, Line *line)
 {
-    line->busy = false;
+    const uint32_t action = line->now.unit * 3 + line->now.kind;
+    m->until[number_of(m, line)] = INT64_MAX;
+    m->may_go_on[number_of(m, line)] = 1;
     if (line->now.kind == DT_ACTION_KINDS)
         return;
     DT_PUSH(m->arena, line->list, line->now);
-    line->done[line->now.unit * 3 + line->now.kind]++;
+    line->done[action]++;
+    for (uint32_t i = 0; i < line->used_by[action].n; i++)
+        m->may_start[line->ends.at[line->used_by[action].at[i]].channel] = 1;
 }
 
-/* Until the next stage has finished something; false: none is at work. */
+/* Until the next stage has finished something; false: none is at work. What was on its way is there then. */
 static bool pass_time(Messages *m)
 {
+    const uint32_t n = m->pipeline->n_stages;
     int64_t next = INT64_MAX;
-    for (uint32_t s = 0; s < m->pipeline->n_stages; s++)
-        if (m->lines[s].busy && m->lines[s].until < next)
-            next = m->lines[s].until;
+    for (uint32_t s = 0; s < n; s++)
+        next = m->until[s] < next ? m->until[s] : next;
+    if (next == INT64_MAX)
+        return false;
     m->time = next;
-    for (uint32_t s = 0; s < m->pipeline->n_stages; s++)
-        if (m->lines[s].busy && m->lines[s].until == next)
+    while (m->sent.n)
+        wake(m, m->sent.at[--m->sent.n]);
+    for (uint32_t s = 0; s < n; s++)
+        if (m->until[s] == next)
             finish(m, &m->lines[s]);
-    return next < INT64_MAX;
+    return true;
 }
 
 /* Runs all stages together. False: not all come to their ends. */
 static bool run_stages(Messages *m)
 {
+    const uint32_t n_stages = m->pipeline->n_stages, n_channels = m->run->channels.n;
     bool done = true;
     do {
         for (bool moved = true; moved;) {
             moved = false;
-            for (uint32_t s = 0; s < m->pipeline->n_stages; s++)
-                moved = go_on(m, &m->lines[s]) || moved;
-            for (uint32_t c = 0; c < m->run->channels.n; c++)
+            for (uint32_t s = 0; (s = next_woken(m->may_go_on, s, n_stages)) < n_stages; s++, moved = true)
+                go_on(m, &m->lines[s]);
+            for (uint32_t c = 0; (c = next_woken(m->may_start, c, n_channels)) < n_channels; c++)
                 moved = start(m, c) || moved;
         }
     } while (pass_time(m));
@@ -370,13 +421,9 @@ static DtActions kept(DtArena *arena, const DtActions *list)
     return copy;
 }
 
-static DtStageActions list_of(Messages *m, Line *line)
+static DtStageActions list_of(DtArena *arena, const Line *line)
 {
-    DtArena *arena = m->module->arena;
     DtStageActions list;
-    for (uint32_t i = 0; i < line->list.n; i++)
-        if (line->list.at[i].kind > DT_ACTION_W)
-            DT_PUSH(m->arena, line->steps, line->list.at[i].unit << KIND_BITS | line->list.at[i].kind);
     dt_schedule_compress(&line->list, &list);
     list.prologue = kept(arena, &list.prologue);
     list.period = kept(arena, &list.period);
@@ -394,7 +441,7 @@ typedef struct Begun {
 typedef struct Drain {
     const Messages *m;
     Begun *channels;
-    uint32_t *at; /* by stage: how far it has come in its steps */
+    uint32_t *at; /* by stage: how far it has come in its list */
     bool *begun;  /* by stage: the message there has */
     Numbers ready; /* stages that may go on */
 } Drain;
@@ -402,13 +449,13 @@ typedef struct Drain {
 /* Takes the stage as far as it comes; who waited for what it begins may go on. */
 static void advance(Drain *d, uint32_t stage)
 {
-    const Numbers *steps = &d->m->lines[stage].steps;
-    for (uint32_t *at = &d->at[stage]; *at < steps->n; ++*at) {
-        const uint32_t kind = steps->at[*at] & ((1u << KIND_BITS) - 1), number = steps->at[*at] >> KIND_BITS;
+    const DtActions *list = &d->m->lines[stage].list;
+    for (uint32_t *at = &d->at[stage]; *at < list->n; ++*at) {
+        const uint32_t kind = list->at[*at].kind, number = list->at[*at].unit;
         const bool sends = dt_pipeline_is_send(kind);
-        uint32_t *n = d->channels[number].n;
-        if (kind >= DT_ACTION_DONE_SEND)
+        if (kind <= DT_ACTION_W || kind >= DT_ACTION_DONE_SEND)
             continue;
+        uint32_t *n = d->channels[number].n;
         if (!d->begun[stage]) {
             const DtChannel *channel = &d->m->run->channels.at[number];
             n[sends]++;
@@ -434,7 +481,7 @@ static bool drains(const Messages *m)
             advance(&d, d.ready.at[--d.ready.n]);
     }
     for (uint32_t s = 0; s < n; s++)
-        done = done && d.at[s] == m->lines[s].steps.n;
+        done = done && d.at[s] == m->lines[s].list.n;
     return done;
 }
 
@@ -446,11 +493,14 @@ static void order_run(const DtModule *module, DtPipelineRun *run)
     DtStageActions *stages = DT_NEW_ARRAY(module->arena, DtStageActions, n);
     Messages m = {.arena = dt_arena_child(module->arena), .module = module, .pipeline = module->pipeline, .run = run};
     m.lines = DT_NEW_ARRAY(m.arena, Line, n);
+    m.until = DT_NEW_ARRAY(m.arena, int64_t, n);
+    m.may_go_on = DT_NEW_ARRAY(m.arena, uint8_t, n);
+    m.may_start = DT_NEW_ARRAY(m.arena, uint8_t, run->channels.n);
     for (uint32_t s = 0; s < n; s++)
         begin_line(&m, s);
     run->direct = run_stages(&m);
     for (uint32_t s = 0; run->direct && s < n; s++)
-        stages[s] = list_of(&m, &m.lines[s]);
+        stages[s] = list_of(module->arena, &m.lines[s]);
     run->direct = run->direct && drains(&m);
     if (run->direct)
         run->stages = stages;

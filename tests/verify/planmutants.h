@@ -34,7 +34,7 @@ bool same_place(const DtPlanArg *a, const DtPlanArg *b);
     K(epilogue) \
     K(reduce) K(dtype) K(blocks) K(product) K(accumulate) K(kernel) K(operands) K(results) K(guard) K(store) K(loop) \
     K(actions) K(channel) K(integer) K(metric) K(axis) K(entry) K(stage) K(hoist) K(scratch) K(prologue) K(ring)     \
-    K(record) K(code) K(start) K(event) K(stale) K(text)
+    K(record) K(code) K(start) K(event) K(stale) K(text) K(message)
 #define MUTANT_DECLARE(name) bool mutant_##name(void);
 MUTANT_KINDS(MUTANT_DECLARE)
 

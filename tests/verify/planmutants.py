@@ -9,7 +9,8 @@ with another step in a loop of one iteration, with a slot more or a channel that
 that is as free as the one it was, with a span that reads otherwise in the text. With DTRUN the plans that were accepted
 are run, and must compute the same losses and norms, bit for bit: then one or two of hundreds of a strict kind may be
 among them. Of what is started, and of what is done meanwhile (kind `event`), ranks that run one instruction after the
-other notice nothing: in a plan that is accepted planraces.py must find no race. With all iterations of its loops, also those that do the same again, a mutant has the same verdict (tried for
+other notice nothing: in a plan that is accepted planraces.py must find no race. Nor do they of the order of messages
+(kind `message`): planorder.py must find that all stages end; where it does not, the certificate refuses. With all iterations of its loops, also those that do the same again, a mutant has the same verdict (tried for
 what is accepted, and for a quarter of the rest). `dtc verify` accepts the plan, and refuses a mutant of each kind as a
 file. Those of a strict kind that were accepted so far (3 or 4 of 15,000) change what nobody
 reads: the copy of what a ring hands on, in a loop of one turn; a maximum that attention leaves in a function that is
@@ -28,6 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "sweep"))
 import plan  # noqa: E402
 
+import planorder
 import planraces
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
@@ -70,7 +72,7 @@ LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product", "epilogue",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
           "scratch", "prologue", "record", "code", "start", "stale"]
-LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text"]
+LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text", "message"]
 INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=set reg=4 first=1"], []),
             (["kind=set reg=7 count=3"], []), (["kind=set reg=7 body=7 step=1 first=1 count=3"], []),
             (["kind=when body=1 count=1"], []), (["kind=when reg=1 body=1 count=1"], [])]
@@ -153,6 +155,35 @@ def judge_races(dtc, out, folder):
     return wrong
 
 
+def judge_order(dtc, out, folder):
+    """What is wrong with plans whose stages may wait for each other."""
+    plans = [out] + [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if re.match(r"kept-message-\d", name)]
+    return ["%s: %s" % (os.path.basename(path), said) for path in plans for said in [planorder.waits(dtc, path)] if said]
+
+
+def tangle(tools, totals):
+    """What is wrong with the certificate of plans in which two messages of a stage change places, so that stages wait for
+    each other."""
+    dtc, planmutants, dtrun = tools
+    wrong, found = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        out = compile_plan(dtc, folder, CLASS, False)
+        lines = subprocess.run([dtc, "dump", out], capture_output=True, text=True, check=True).stdout.split("\n")
+        for i in range(len(lines) - 1):
+            if not all(re.match("INST kind=(send|recv)", line) for line in lines[i:i + 2]):
+                continue
+            with open(os.path.join(folder, "tangled"), "w") as file:
+                file.write("\n".join(lines[:i] + [lines[i + 1], lines[i]] + lines[i + 2:]))
+            subprocess.run([dtc, "asm", os.path.join(folder, "tangled"), "-o", out], capture_output=True, check=True)
+            if planorder.waits(dtc, out):
+                found += 1
+                done = subprocess.run([planmutants, out, "1", "0"], capture_output=True, text=True)
+                totals["tangle"] += done.stdout.startswith("fails: ")
+                if not done.stdout.startswith("fails: "):
+                    wrong.append("stages wait for each other with line %d before %d, and the plan is accepted" % (i + 2, i + 1))
+    return wrong + ([] if found else ["no two messages make stages wait for each other"])
+
+
 def splice(dump, at, before, behind):
     """The plan's text with more items around item number `at` of its schedules."""
     lines, items, more = dump.split("\n"), 0, len(before) + len(behind)
@@ -217,7 +248,7 @@ def mutate(tools, name, count, seed, totals):
             if kind in STRICT and int(accepted) > (count // 50 if dtrun else 0):
                 wrong.append("%s: %s of kind %s accepted" % (name, accepted, kind))
         wrong += ["%s: %s" % (name, what) for what in refuses(dtc, out, folder, kinds)]
-        wrong += ["%s: %s" % (name, what) for what in judge_races(dtc, out, folder)]
+        wrong += ["%s: %s" % (name, what) for what in judge_races(dtc, out, folder) + judge_order(dtc, out, folder)]
         if dtrun:
             wrong += ["%s: %s" % (name, what) for what in run_accepted(dtrun, out, folder)]
         return wrong
@@ -232,6 +263,7 @@ def main(arguments):
     for name in LAYOUTS:
         wrong += mutate((dtc, planmutants, dtrun), name, count, seed, totals)
     wrong += insert((dtc, planmutants, dtrun), totals)
+    wrong += tangle((dtc, planmutants, dtrun), totals)
     for kind in STRICT + LOOSE + ["insert"]:
         if totals[kind] < (RARE[kind] * count // EACH if kind in RARE else min(count, AT_LEAST)):
             wrong.append("only %d of kind %s" % (totals[kind], kind))

@@ -172,6 +172,57 @@ bool mutant_channel(void)
     return true;
 }
 
+static bool is_message(const DtPlanInst *inst)
+{
+    return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV || inst->kind == DT_INST_WAIT;
+}
+
+/* Whether the item runs messages alone. */
+static bool runs_messages(const DtPlanSchedule *item)
+{
+    const DtPlanBody *body = &plan.bodies[item->body];
+    bool all = item->kind == DT_SCHED_RUN && body->n_insts > 0;
+    for (uint32_t i = 0; all && i < body->n_insts; i++)
+        all = is_message(&plan.insts[body->first_inst + i]);
+    return all;
+}
+
+/* Messages of two items change places; what is between them stays. */
+static bool exchange_messages(void)
+{
+    const uint32_t at = below(plan.n_schedule);
+    uint32_t other = at + 1;
+    while (other < plan.n_schedule && plan.schedule[other].kind != DT_SCHED_LOOP &&
+           plan.schedule[other].kind != DT_SCHED_END && !runs_messages(&plan.schedule[other]))
+        other++;
+    if (other >= plan.n_schedule || !runs_messages(&plan.schedule[at]) || !runs_messages(&plan.schedule[other]) ||
+        plan.schedule[at].body == plan.schedule[other].body)
+        return false;
+    RECORD(schedule, DtPlanSchedule, at)->body = plan.schedule[other].body;
+    RECORD(schedule, DtPlanSchedule, other)->body = plan.schedule[at].body;
+    return true;
+}
+
+/* In which order a stage begins messages, and waits for what it began; whether they need places on their way. */
+bool mutant_message(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_SEND, DT_INST_RECV);
+    if (!inst || below(3) == 0)
+        return inst && exchange_messages();
+    if (below(8) == 0) {
+        DtPlanChannel *channel = RECORD(channels, DtPlanChannel, below(plan.n_channels));
+        channel->direct = !channel->direct;
+        return true;
+    }
+    const uint32_t at = (uint32_t)(inst - RECORD(insts, DtPlanInst, 0));
+    const DtPlanBody *body = body_of(at);
+    if (!body || at + 1 >= body->first_inst + body->n_insts || !is_message(&plan.insts[at + 1]))
+        return false;
+    inst[0] = plan.insts[at + 1];
+    inst[1] = plan.insts[at];
+    return true;
+}
+
 bool mutant_entry(void)
 {
     uint32_t a = below(plan.n_entries), b = below(plan.n_entries);

@@ -144,13 +144,23 @@ void dt_arena_reset(DtArena *arena)
     arena->used = 0;
 }
 
+static size_t rounded(size_t bytes) { return bytes ? (bytes + 15) & ~(size_t)15 : 16; }
+
+static void take(DtArena *arena, size_t bytes)
+{
+    arena->current->used += bytes;
+    arena->used += bytes;
+    if (arena->used > arena->peak)
+        arena->peak = arena->used;
+}
+
 void *dt_arena_alloc(DtArena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 4) {
         fprintf(stderr, "out of memory: %zu bytes asked for\n", bytes);
         exit(1);
     }
-    size_t need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
+    size_t need = rounded(bytes);
     while (arena->current->size - arena->current->used < need) {
         if (!arena->current->next || arena->current->next->size < need) {
             size_t size =
@@ -162,10 +172,7 @@ void *dt_arena_alloc(DtArena *arena, size_t bytes)
         arena->current = arena->current->next;
     }
     void *at = arena->current->bytes + arena->current->used;
-    arena->current->used += need;
-    arena->used += need;
-    if (arena->used > arena->peak)
-        arena->peak = arena->used;
+    take(arena, need);
     return at;
 }
 
@@ -212,6 +219,12 @@ void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_byte
     }
     uint32_t old = *cap;
     *cap = old ? old * 2 : 8;
+    const Block *block = arena->current;
+    const size_t has = rounded(old * item_bytes), wants = rounded(*cap * item_bytes);
+    if (old && (char *)items + has == block->bytes + block->used && wants - has <= block->size - block->used) {
+        take(arena, wants - has); /* the last that was taken */
+        return items;
+    }
     void *copy = dt_arena_alloc(arena, *cap * item_bytes);
     if (old)
         memcpy(copy, items, old * item_bytes);

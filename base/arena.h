@@ -43,7 +43,8 @@ size_t dt_arena_peak(const DtArena *arena);
         (vec).at[(vec).n++] = (item);                                                              \
     } while (0)
 
-/* Doubles *cap (8 at first) and returns a copy of items with room for that many. */
+/* Doubles *cap (8 at first) and returns a copy of items with room for that many, or, where nothing was taken from the
+ * arena since, themselves. */
 void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_bytes);
 
 /* Ends the process with a message: the system has refused that many bytes. */

@@ -13,6 +13,14 @@ typedef struct DtAutoCard {
     const char *why; /* NULL, or why there is none */
 } DtAutoCard;
 
+/* The plan of a layout for all devices. */
+typedef struct DtAutoKept {
+    DtLayout of;
+    double seconds;
+    uint8_t *bytes; /* NULL: there is none */
+    size_t len;
+} DtAutoKept;
+
 typedef struct DtAuto {
     DtCli *cli;      /* with a target */
     DtArena *arena;
@@ -20,6 +28,7 @@ typedef struct DtAuto {
     DtSpace space;
     DtCostModel model;
     DT_VEC(DtAutoCard) cards; /* numbers of devices have them in common */
+    DtAutoKept kept;
 } DtAuto;
 
 /* Of a program whose chosen block says `auto`. False after a diagnostic. */

@@ -17,15 +17,18 @@ static const char *source_of(void *context, DtSpan span)
     return text && span.hi <= len ? dt_arena_strndup(a->arena, text + span.lo, span.hi - span.lo) : "";
 }
 
+typedef struct Image {
+    uint8_t *bytes;
+    size_t len;
+} Image;
+
 /* The plan of a layout, on nodes x gpus devices; NULL, or why there is none. */
 static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layout, int64_t nodes, int64_t gpus,
-                           DtPlan *ret_plan)
+                           Image *ret_image, DtPlan *ret_plan)
 {
     DtLowerOptions options = dt_cli_lowering(a->cli, a->path);
     DtOption *sets = DT_NEW_ARRAY(arena, DtOption, options.n_sets + 2);
     DtText text = {0};
-    uint8_t *image;
-    size_t len;
     for (uint32_t i = 0; i < options.n_sets; i++)
         sets[i] = options.sets[i];
     const char *cluster = a->space.cluster;
@@ -37,9 +40,9 @@ static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layo
     dt_layout_print(&a->space, layout, &text);
     options.block = dt_arena_strndup(arena, text.at, text.len);
     dt_text_free(&text);
-    DtStatus status = dt_cli_variant(a->cli, arena, &options, DT_VARIANT_STEP, &image, &len);
+    DtStatus status = dt_cli_variant(a->cli, arena, &options, DT_VARIANT_STEP, &ret_image->bytes, &ret_image->len);
     if (dt_status_ok(&status))
-        status = dt_read_bytes(image, len, ret_plan);
+        status = dt_read_bytes(ret_image->bytes, ret_image->len, ret_plan);
     return dt_status_ok(&status) ? NULL : dt_arena_strndup(a->arena, status.message, strlen(status.message));
 }
 
@@ -48,11 +51,12 @@ static const char *make_card(const DtAuto *a, const DtLayout *layout, DtCard *re
     DtArena *arena = dt_arena_child(a->arena);
     int64_t ranks = 1, node = a->space.node;
     DtPlan plan;
+    Image image;
     for (int r = 0; r < DT_ROLES; r++)
         ranks *= layout->size[r];
     while (node > ranks || ranks % node)
         node--;
-    const char *why = compile(a, arena, layout, ranks / node, node, &plan);
+    const char *why = compile(a, arena, layout, ranks / node, node, &image, &plan);
     if (!why)
         dt_auto_read_card(arena, &plan, &a->model, &a->space, ret_card);
     dt_arena_free(arena);
@@ -74,15 +78,26 @@ const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card
     return a->cards.at[i].why;
 }
 
+/* The plan of the fastest trial is kept: it probably is the winner's. */
+static void keep(DtAuto *a, const DtLayout *layout, double seconds, const Image *image)
+{
+    if (a->kept.bytes && a->kept.seconds <= seconds)
+        return;
+    a->kept = (DtAutoKept){.of = *layout, .seconds = seconds, .len = image->len,
+                           .bytes = dt_arena_alloc(a->arena, image->len)};
+    memcpy(a->kept.bytes, image->bytes, image->len);
+}
+
 const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial)
 {
-    const DtAuto *a = context;
+    DtAuto *a = context;
     DtArena *arena = dt_arena_child(a->arena);
     const DtSimulateOptions options = {.objective = UINT32_MAX};
     DtSimulation sim;
     DtMemory memory;
     DtPlan plan;
-    const char *why = compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &plan);
+    Image image;
+    const char *why = compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, &plan);
     if (!why) {
         dt_simulate(arena, &plan, &a->model, dt_price_plan(arena, &plan, &a->model), &options, &sim);
         dt_memory_worst(&plan, a->model.device->is_gpu, &memory);
@@ -91,9 +106,22 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
         ret_trial->high = sim.high;
         ret_trial->bytes = (double)memory.reserved;
         why = sim.stuck ? "its stages wait for each other" : NULL;
+        if (!why && (a->space.memory == 0 || ret_trial->bytes <= a->space.memory))
+            keep(a, layout, sim.seconds, &image);
     }
     dt_arena_free(arena);
     return why;
+}
+
+/* The same as `compile`, for a layout that has been tried. */
+static bool compile_again(const DtAuto *a, DtArena *arena, const DtLayout *layout, DtPlan *ret_plan)
+{
+    Image image;
+    if (a->kept.bytes && dt_layout_same(&a->kept.of, layout)) {
+        const DtStatus status = dt_read_bytes(a->kept.bytes, a->kept.len, ret_plan);
+        return dt_status_ok(&status);
+    }
+    return !compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, ret_plan);
 }
 
 static double seconds_with(DtArena *arena, const DtPlan *plan, const DtCostModel *model)
@@ -110,7 +138,7 @@ void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double
     DtCostModel inside = a->model, between = a->model;
     DtPlan plan;
     *ret_inside = *ret_between = 0;
-    if (!compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &plan)) {
+    if (compile_again(a, arena, layout, &plan)) {
         inside.link.bytes_per_second = 2 * dt_cost_link(&a->model, false).bytes_per_second;
         between.nic.bytes_per_second = 2 * dt_cost_link(&a->model, true).bytes_per_second;
         *ret_inside = inside.link.bytes_per_second > 0 ? seconds_with(arena, &plan, &inside) : 0;

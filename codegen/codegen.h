@@ -15,6 +15,7 @@ typedef struct DtCodegenOptions {
     uint64_t source_digest;
     double model_flops;      /* of META */
     bool no_kernels;         /* plan without machine code */
+    bool no_texts;           /* nor texts of kernels, each of which is one of its own: a plan to be priced */
     bool unfused;            /* one kernel per op: the slow reference */
     bool loops;              /* attention in loops of products also where the target has kernels of it: to compare */
     bool anew;               /* nothing of what was emitted before is used again: slower, and the same plan */

@@ -330,23 +330,19 @@ void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtTyp
     DT_PUSH(e->plan->arena, e->plan->metrics, metric);
 }
 
-/* What the function reads of each store, by its number. */
-static const DtValue **param_values(DtEmit *e, const DtFunc *func)
+/* What the function reads of the store; NULL: it does not. */
+static const DtValue *read_of(const DtFunc *func, const DtStore *store)
 {
-    const DtValue **values = DT_NEW_ARRAY(e->arena, const DtValue *, e->module->stores.n + 1);
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        if (op->kind == DT_OP_PARAM && values[op->store->index] == NULL)
-            values[op->store->index] = op->out[0];
-    }
-    return values;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
+            return func->ops.at[i]->out[0];
+    return NULL;
 }
 
 /* Where each result of the entry goes. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted)
 {
     const DtFunc *func = entry->func;
-    const DtValue **stored = param_values(e, func);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtEntryResult *result = &entry->results.at[i];
         const DtType *type = func->results.at[i]->type;
@@ -359,7 +355,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
             wanted->place = find_input(e, result->name)->place;
         } else if (result->store) {
             wanted->place = e->stores[result->store->index];
-            wanted->old = stored[result->store->index];
+            wanted->old = read_of(func, result->store);
         } else {
             int64_t bytes = dt_place_bytes(e, type);
             if (e->module->pipeline) {

@@ -196,7 +196,8 @@ static uint64_t hash_code(const char *text, uint64_t seed)
     return seed;
 }
 
-static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
+/* Its text, unless a kernel before it has the same one, whose number is returned; else the number that it gets. */
+static uint32_t print_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
     const char *symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
@@ -217,8 +218,21 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
     }
     DT_PUSH(e->arena, e->kernel_hashes, hash);
     DT_PUSH(e->arena, e->kernel_texts, dt_arena_strndup(e->arena, text.at, text.len));
-    DT_PUSH(e->arena, e->kernel_spans, k->span);
     dt_text_free(&text);
+    return e->kernel_hashes.n - 1;
+}
+
+static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
+{
+    if (e->options->no_texts) {
+        k->symbol = dt_arena_printf(e->arena, "dt_k%u", e->plan->kernels.n);
+        DT_PUSH(e->arena, e->kernel_texts, "");
+    } else {
+        const uint32_t number = print_kernel(e, k);
+        if (number < e->plan->kernels.n)
+            return number;
+    }
+    DT_PUSH(e->arena, e->kernel_spans, k->span);
     DtPlanKernel record = {.symbol = dt_write_str(e->plan, k->symbol), .name = dt_write_str(e->plan, k->name),
                            .n_pointers = k->pointers.n, .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};
     record.special = k->special_flops;

@@ -686,7 +686,7 @@ DtAst *dt_parse(DtArena *arena, DtDiags *diags, uint32_t file)
 {
     DtAst *ast = DT_NEW(arena, DtAst);
     ast->file = file;
-    DtArena *scratch = dt_arena_new();
+    DtArena *scratch = dt_arena_child(arena);
     DtTokens raw = dt_scan_tokens(scratch, diags, file);
     DtTokens tokens = dt_layout_tokens(scratch, diags, file, &raw);
     DtParser parser = {.arena = arena, .diags = diags, .tokens = &tokens, .ast = ast};

@@ -579,7 +579,7 @@ static void walk_entry(Walk *w, const DtFunc *entry, const char *input)
 
 DtInputRange dt_ranges_input(const DtModule *module, const char *input)
 {
-    Walk w = {.scratch = dt_arena_new(), .budget = BUDGET};
+    Walk w = {.scratch = dt_arena_child(module->arena), .budget = BUDGET};
     Root first = {.used = dt_intset_all};
     DT_PUSH(w.scratch, w.roots, first);
     for (uint32_t i = 0; i < module->entries.n; i++)

@@ -197,13 +197,13 @@ static double seconds_of(const Estimator *e, const Stage *stages)
     return step + dt_cost_step_fixed(e->model, e->space->devices, step);
 }
 
-static double bound_of(const Estimator *e, const Stage *stages)
+static double bound_of(const Estimator *e)
 {
     const DtLayout *l = e->layout;
     const double m = (double)l->micro, p = (double)e->stages, chunks = (double)l->chunks;
-    double work = 0;
-    for (int64_t i = 0; i < e->stages; i++)
-        work += stages[i].work;
+    double work = e->card->front.work + e->card->back.work;
+    for (uint32_t i = 0; i < e->space->n_loops; i++)
+        work += e->card->loops[i].work * (double)e->space->loops[i].count;
     double bound = m * work / p;
     if (l->schedule <= DT_SEARCH_INTERLEAVED && m >= p)
         bound = fmax(bound, work / chunks / (1 - pow(1 - 1 / (m * chunks), p)));
@@ -239,20 +239,34 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     return bytes;
 }
 
+/* False: the card does not say enough for the layout, or there is no such pipeline. */
+static bool begin(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card,
+                  Estimator *ret)
+{
+    *ret = (Estimator){.space = space, .model = model, .layout = layout, .card = card,
+                       .stages = layout->size[DT_ROLE_PIPE],
+                       .pieces = layout->size[DT_ROLE_PIPE] * layout->chunks};
+    for (uint32_t i = 0; i < space->n_loops; i++)
+        ret->iterations += space->loops[i].count;
+    return ret->pieces <= MOST_PIECES && (ret->pieces == 1 || (card->has_parts && ret->pieces <= ret->iterations));
+}
+
+double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card)
+{
+    Estimator e;
+    return begin(space, model, layout, card, &e) ? bound_of(&e) : INFINITY;
+}
+
 DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card)
 {
-    Estimator e = {.space = space, .model = model, .layout = layout, .card = card,
-                   .stages = layout->size[DT_ROLE_PIPE],
-                   .pieces = layout->size[DT_ROLE_PIPE] * layout->chunks};
+    Estimator e;
     DtEstimate ret = {.seconds = INFINITY, .bound = INFINITY, .bytes = INFINITY};
     Stage stages[MOST_PIECES];
-    for (uint32_t i = 0; i < space->n_loops; i++)
-        e.iterations += space->loops[i].count;
-    if (e.pieces > MOST_PIECES || (e.pieces > 1 && (!card->has_parts || e.pieces > e.iterations)))
+    if (!begin(space, model, layout, card, &e))
         return ret;
     memset(stages, 0, (size_t)e.stages * sizeof *stages);
     fill_stages(&e, stages);
-    ret = (DtEstimate){.seconds = seconds_of(&e, stages), .bound = bound_of(&e, stages)};
+    ret = (DtEstimate){.seconds = seconds_of(&e, stages), .bound = bound_of(&e)};
     for (int64_t i = 0; i < e.stages; i++)
         ret.bytes = fmax(ret.bytes, bytes_of(&e, &stages[i], i));
     return ret;

@@ -155,7 +155,7 @@ static void leave_out(Searcher *x, Class some)
         for (uint32_t k = 0; k < x->space->n_loops; k++)
             less.loops[k].work *= by;
         if (is_open(x, &some.at[i]))
-            x->search->bound = fmin(x->search->bound, dt_estimate(x->space, x->model, &some.at[i], &less).bound);
+            x->search->bound = fmin(x->search->bound, dt_estimate_bound(x->space, x->model, &some.at[i], &less));
     }
 }
 

@@ -146,6 +146,8 @@ typedef struct DtEstimate {
 } DtEstimate;
 
 DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
+/* The bound alone, which is a hundredth of the work. */
+double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
 
 /* ---- the search (search.c) ---- */
 

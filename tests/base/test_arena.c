@@ -95,6 +95,29 @@ Test(arena, vec_grows)
     dt_arena_free(arena);
 }
 
+/* Where nothing was taken in between a list grows where it is; else what is there already stays as it was. */
+Test(arena, vec_grows_in_place)
+{
+    DtArena *arena = dt_arena_new();
+    DT_VEC(uint32_t) list = {0}, other = {0};
+    for (uint32_t i = 0; i < 8; i++)
+        DT_PUSH(arena, list, i);
+    const uint32_t *first = list.at;
+    DT_PUSH(arena, list, 8);
+    cr_assert_eq(list.at, first);
+    for (uint32_t i = 0; i < 1000; i++) {
+        DT_PUSH(arena, list, i + 9);
+        DT_PUSH(arena, other, 2 * i);
+    }
+    cr_assert_neq(list.at, first);
+    uint32_t *zeroed = DT_NEW_ARRAY(arena, uint32_t, 100000);
+    for (uint32_t i = 0; i < 100000; i++)
+        cr_assert_eq(zeroed[i], 0);
+    for (uint32_t i = 0; i < 1000; i++)
+        cr_assert(list.at[i + 9] == i + 9 && other.at[i] == 2 * i);
+    dt_arena_free(arena);
+}
+
 Test(arena, texts)
 {
     DtArena *arena = dt_arena_new();

@@ -45,9 +45,9 @@ typedef struct CheckWide {
 } CheckWide;
 
 /* Registers of a body over all its runs on one stage. unset: bits of those without a value in one
- * of them. */
+ * of them. trains: some run is not to predict. */
 typedef struct CheckHull {
-    bool runs;
+    bool runs, trains;
     uint32_t unset;
     CheckRange reg[DT_PLAN_REGS];
 } CheckHull;

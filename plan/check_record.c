@@ -227,6 +227,13 @@ static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t 
     return true;
 }
 
+/* Memory that is there whatever a run does; the arena has been checked. */
+static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t arena)
+{
+    return !dt_plan_predicts(check->plan->arenas[arena].kind) ||
+           dt_check_fail(check, tag, index, "arena %u is there only to predict", arena);
+}
+
 /* A tensor in an arena: axes in range, bytes = local elements x dtype, aligned, inside. */
 static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t first_axis,
                          uint32_t n_axes, uint32_t dtype, uint32_t arena, int32_t stage,
@@ -369,7 +376,7 @@ static bool check_stores(Check *check)
                   ? check_packed(check, i, store)
                   : check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
                                  store->arena, store->stage, store->offset, store->bytes)) ||
-            !check_span(check, "STOR", i, store->span))
+            !is_always(check, "STOR", i, store->arena) || !check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1)
             return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
@@ -535,7 +542,8 @@ static bool check_inputs(Check *check)
         if (!check_values(check, i, input))
             return false;
         if (!check_place(check, "INPT", i, input->arena, -1, input->offset,
-                         input->row_elements * dt_kinds_size(input->dtype), input->dtype))
+                         input->row_elements * dt_kinds_size(input->dtype), input->dtype) ||
+            !is_always(check, "INPT", i, input->arena))
             return false;
     }
     return true;
@@ -596,14 +604,15 @@ static bool check_scalars(Check *check)
         const DtPlanScalar *scalar = &plan->scalars[i];
         if (!check_formula(check, i, &step))
             return false;
-        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset,
-                          4))
+        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset, 4) ||
+            !is_always(check, "SCAL", i, scalar->arena))
             return false;
     }
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
         if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
-                          metric->arena, metric->stage, metric->offset, metric->bytes))
+                          metric->arena, metric->stage, metric->offset, metric->bytes) ||
+            (strcmp(dt_plan_str(plan, metric->entry), "predict") != 0 && !is_always(check, "METR", i, metric->arena)))
             return false;
         if (!has_entry(plan, metric->entry))
             return dt_check_fail(check, "METR", i, "is of an entry that the plan lacks");

@@ -43,6 +43,7 @@ typedef struct Nest {
     int64_t total;
     Leaves leaves;
     uint32_t n_when;     /* WHENs around us */
+    bool trains;         /* the entry is not to predict */
     bool called;         /* the items are another entry's, */
     uint32_t least_open; /* which may not end these loops */
 } Nest;
@@ -59,6 +60,7 @@ static void widen(Stage *stage, uint32_t body, const Nest *nest)
             hull->reg[r].hi = nest->reg[r].hi;
     }
     hull->unset |= nest->unset;
+    hull->trains = hull->trains || nest->trains;
     hull->runs = true;
 }
 
@@ -312,6 +314,15 @@ static bool check_entry_records(Check *check)
     return true;
 }
 
+/* "predict", or a piece of it. */
+static bool predicts(const DtPlan *plan, DtPlanStr name)
+{
+    static const char word[] = "predict";
+    const size_t n = sizeof word - 1;
+    const char *text = dt_plan_str(plan, name);
+    return strncmp(text, word, n) == 0 && (text[n] == '.' || text[n] == '\0');
+}
+
 static bool walk_entries(Check *check, Stage *stage)
 {
     const DtPlan *plan = check->plan;
@@ -319,7 +330,7 @@ static bool walk_entries(Check *check, Stage *stage)
         const DtPlanEntry *entry = &plan->entries[e];
         if (!dt_plan_on_stage(entry->stage, stage->number))
             continue;
-        Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1}};
+        Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1}, .trains = !predicts(plan, entry->name)};
         if (!check_items(check, entry->first, nest.end, &nest, stage))
             return false;
         if (nest.n_open != 0)

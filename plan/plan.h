@@ -408,6 +408,9 @@ static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, ui
     return plan->n_sizes ? plan->sizes[stage * plan->n_arenas + arena].bytes : plan->arenas[arena].bytes;
 }
 
+/* Whether memory of the kind is there only where something is predicted. */
+static inline int dt_plan_predicts(uint32_t kind) { return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED; }
+
 static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str) { return plan->strings + str; }
 
 /* Whether an entry of that name is what steps are made of. */

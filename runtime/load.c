@@ -43,9 +43,7 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
 
 uint64_t dt_load_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage)
 {
-    const uint32_t kind = plan->arenas[arena].kind;
-    const bool predicts = kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
-    return predicts && !options->generate ? 0 : (uint64_t)dt_plan_arena_bytes(plan, arena, stage);
+    return dt_plan_predicts(plan->arenas[arena].kind) && !options->generate ? 0 : (uint64_t)dt_plan_arena_bytes(plan, arena, stage);
 }
 
 /* Bytes of all arenas of a rank of the stage. */

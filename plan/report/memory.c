@@ -50,7 +50,7 @@ void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *
     for (uint32_t i = 0; i < plan->n_arenas; i++) {
         const int64_t bytes = dt_plan_arena_bytes(plan, i, stage);
         const uint32_t kind = plan->arenas[i].kind;
-        const bool predicts = kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
+        const bool predicts = dt_plan_predicts(kind);
         m->in_flight += kind == DT_ARENA_ACTIVATIONS && i >= DT_ARENA_KINDS ? bytes : 0;
         m->arenas[kind] += bytes;
         *(predicts ? &m->predict : &m->allocated) += bytes;

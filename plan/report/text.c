@@ -101,7 +101,7 @@ static void print_memory(const DtSummary *s, DtText *text)
         dt_text_printf(text, "stage %u: ", m->stage);
     const char *comma = "";
     for (int k = 0; k < DT_ARENA_KINDS; k++)
-        if (m->arenas[k] && k != DT_ARENA_PREDICT && k != DT_ARENA_PREDICTED) {
+        if (m->arenas[k] && !dt_plan_predicts((uint32_t)k)) {
             dt_text_printf(text, "%s%s %s", comma, dt_memory_kinds[k], dt_people_bytes(a, (double)m->arenas[k]));
             comma = ", ";
         }

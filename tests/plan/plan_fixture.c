@@ -321,7 +321,7 @@ static int64_t value_of(const Walk *walk, const DtPlanArg *arg)
 static void touch(Walk *walk, const DtPlanArg *arg, int64_t len)
 {
     int64_t offset = value_of(walk, arg);
-    if (len < 0 || arg->bytes < len || offset < 0 ||
+    if (len < 0 || arg->bytes < len || offset < 0 || dt_plan_predicts(walk->plan->arenas[arg->arena].kind) ||
         offset + arg->bytes > dt_plan_arena_bytes(walk->plan, arg->arena, walk->stage)) {
         fprintf(stderr, "a checked plan leaves its arena\n");
         abort();

@@ -283,12 +283,15 @@ static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint3
 CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
                              uint32_t index)
 {
+    CertNode **known = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1); /* sums that were settled elsewhere */
+    for (uint32_t i = 0; i < op->n_in; i++)
+        known[i] = known_as(in[i]);
     CertNode parts = {
-        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = in, .index = index};
+        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = known, .index = index};
     CertNode *node = dt_cert_is(op->kind, "add") ? one_of(&parts) : NULL;
     node = node ? node : serial_of(state, &parts);
     if (!node && dt_cert_is(op->kind, "cast"))
-        return cast(state, shape, in[0], 0);
+        return cast(state, shape, known[0], 0);
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 

@@ -30,10 +30,10 @@ static int64_t end_of(const CertCarried *loop) { return loop->reverse ? loop->fi
 CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried, int64_t position)
 {
     CertNode *at = loop->at[carried];
-    if (position == start_of(loop))
-        return loop->from[carried];
     if (position == end_of(loop))
         return loop->out[carried];
+    if (position == start_of(loop) || loop->made[carried] == at) /* the body leaves it as it is */
+        return loop->from[carried];
     return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_at,
                                                      .attributes = loop->symbols,
                                                      .shape = at->shape,

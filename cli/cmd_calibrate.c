@@ -11,6 +11,7 @@
 #include "plan/kinds.h"
 #include "plan/read.h"
 #include "plan/report/people.h"
+#include "plan/report/price.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,11 +44,13 @@ static const Size sizes[] = {
 
 typedef DT_VEC(DtTiming) Timings;
 
-/* Of one size: each instruction's least time, and how often it ran. */
+/* Of one size: each instruction's median time, and how often it ran. */
 typedef struct Measured {
     const char *name;
     Timings timings;
     DT_VEC(double) runs;
+    double beside;            /* seconds of a step in which no instruction runs */
+    double read, read_bytes;  /* what inputs took, and how much it was */
 } Measured;
 
 typedef struct Calibrator {
@@ -170,33 +173,68 @@ static bool timing_of(const DtPlan *plan, const DtPlanInst *inst, DtTiming *ret_
     return true;
 }
 
-/* Least times: what else runs on the machine only adds to them. */
+/* ---- the trace ---- */
+
+typedef DT_VEC(double) Seconds;
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The first step and what else the machine does now and then do not count. */
+static double median(const Seconds *list)
+{
+    qsort(list->at, list->n, sizeof *list->at, by_size);
+    return list->n ? list->at[list->n / 2] : 0;
+}
+
+/* What a trace has: times of instructions, of steps and updates. */
+typedef struct Trace {
+    Seconds *insts;   /* by number */
+    double in_insts;  /* all together */
+    double in_steps;
+    double steps;
+} Trace;
+
+static void take_event(DtArena *arena, const DtPlan *plan, const json_t *event, Trace *trace)
+{
+    const json_t *inst = json_object_get(json_object_get(event, "args"), "inst");
+    const char *name = json_string_value(json_object_get(event, "name"));
+    const double seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
+    const json_int_t at = json_integer_value(inst);
+    if (inst && at >= 0 && at < plan->n_insts) {
+        DT_PUSH(arena, trace->insts[at], seconds);
+        trace->in_insts += seconds;
+    } else if (!inst && name && (!strncmp(name, "step ", 5) || !strncmp(name, "update ", 7))) {
+        trace->in_steps += seconds;
+        trace->steps += name[0] == 's';
+    }
+}
+
 static bool read_times(DtArena *arena, const DtPlan *plan, const char *path, Measured *m)
 {
-    json_t *trace = json_load_file(path, 0, NULL);
-    const json_t *events = json_is_array(trace) ? trace : json_object_get(trace, "traceEvents");
-    double *least = DT_NEW_ARRAY(arena, double, plan->n_insts + 1);
-    double *runs = DT_NEW_ARRAY(arena, double, plan->n_insts + 1);
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        const json_t *event = json_array_get(events, i);
-        const json_t *inst = json_object_get(json_object_get(event, "args"), "inst");
-        const json_int_t at = json_integer_value(inst);
-        const double seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
-        if (!inst || at < 0 || at >= plan->n_insts)
-            continue;
-        least[at] = runs[at] == 0 || seconds < least[at] ? seconds : least[at];
-        runs[at]++;
-    }
-    const bool good = trace != NULL;
-    json_decref(trace);
+    json_t *file = json_load_file(path, 0, NULL);
+    const json_t *events = json_is_array(file) ? file : json_object_get(file, "traceEvents");
+    Trace trace = {.insts = DT_NEW_ARRAY(arena, Seconds, plan->n_insts + 1)};
+    for (size_t i = 0; i < json_array_size(events); i++)
+        take_event(arena, plan, json_array_get(events, i), &trace);
+    const bool good = file != NULL;
+    json_decref(file);
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         DtTiming timing;
-        if (runs[i] == 0 || !timing_of(plan, &plan->insts[i], &timing))
+        if (trace.insts[i].n > 0 && plan->insts[i].kind == DT_INST_READ) {
+            m->read += median(&trace.insts[i]);
+            m->read_bytes += (double)dt_price_read_bytes(plan, &plan->insts[i]);
+        }
+        if (trace.insts[i].n == 0 || !timing_of(plan, &plan->insts[i], &timing))
             continue;
-        timing.seconds = least[i];
+        timing.seconds = median(&trace.insts[i]);
         DT_PUSH(arena, m->timings, timing);
-        DT_PUSH(arena, m->runs, runs[i]);
+        DT_PUSH(arena, m->runs, trace.insts[i].n);
     }
+    m->beside = trace.steps > 0 ? fmax(trace.in_steps - trace.in_insts, 0) / trace.steps : 0;
     return good;
 }
 
@@ -251,7 +289,14 @@ static int write_block(const Calibrator *c, const char *name, const Measured *me
     device.source = "dtc calibrate";
     device.is_gpu = false;
     device.units = 1;
-    if (!dt_calibrate(&device, c->fitted.at, c->fitted.n, &fit))
+    Seconds beside = {0}, rates = {0};
+    for (size_t i = 0; i < DT_COUNT(sizes); i++) {
+        DT_PUSH(c->cli->arena, beside, measured[i].beside);
+        if (measured[i].read > 0)
+            DT_PUSH(c->cli->arena, rates, measured[i].read_bytes / measured[i].read);
+    }
+    device.host_rate = median(&rates);
+    if (!dt_calibrate(&device, c->fitted.at, c->fitted.n, median(&beside), &fit))
         return dt_cli_fail(DT_EXIT_FAILED, "the steps have too few products and kernels");
     fprintf(stderr,
             "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares of single ones)\n",

@@ -667,6 +667,8 @@ static void collapse(DtKBuild *b)
     }
 }
 
+enum { DRAW = 3 }; /* a random number: ten rounds of Philox with two wide products each, for four of them */
+
 /* What takes a processor several times as long as an addition. */
 static bool is_special(DtOpKind op)
 {
@@ -687,7 +689,9 @@ void dt_kernel_price(DtKernel *k, const DtMesh *mesh)
         for (uint32_t a = 0; a < k->n_axes; a++)
             times *= node->axes >> a & 1 || node->kind == DT_KNODE_REDUCE ? (double)k->extent[a] : 1;
         k->flops += counts ? points : 0;
-        k->special_flops += node->kind == DT_KNODE_MAP && is_special(node->map) ? times : 0;
+        k->special_flops += node->kind == DT_KNODE_RNG                            ? DRAW * times
+                            : node->kind == DT_KNODE_MAP && is_special(node->map) ? times
+                                                                                  : 0;
     }
     for (uint32_t i = 0; i < k->pointers.n; i++)
         k->bytes += (double)(dt_type_local_elements(k->pointers.at[i].value->type, mesh) *

@@ -181,12 +181,15 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
     return true;
 }
 
-bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *ret_calibration)
+bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside, DtCalibration *ret_calibration)
 {
     *ret_calibration = (DtCalibration){0};
     device->memory_rate = at_least(device->memory_rate, 1e9); /* grows to what is measured */
     const bool products = fit_products(device, timings, n, ret_calibration);
-    return fit_kernels(device, timings, n, ret_calibration) || products;
+    const bool good = fit_kernels(device, timings, n, ret_calibration) || products;
+    if (good)
+        set(device, DT_COST_step, at_least(beside, 1e-7), 0.5);
+    return good;
 }
 
 /* ---- as text ---- */

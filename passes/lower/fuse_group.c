@@ -545,6 +545,55 @@ static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_join
            (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
 }
 
+/* Looks at one more value of full size: along which axis its elements lie side by side. False: along another one than
+ * those before. */
+static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value, const char **axis)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    const DtType *type = stored(value)->type;
+    uint32_t at = type->rank;
+    if (!has_axes(type, joined, ALL))
+        return true;
+    while (at > 0 && dt_type_local_extent(type, at - 1, mesh) == 1)
+        at--;
+    if (at == 0)
+        return true;
+    const bool same = !*axis || *axis == type->axes[at - 1].name;
+    *axis = type->axes[at - 1].name;
+    return same;
+}
+
+/* The axis along which all lie side by side that the group g of the two reads or writes in full size; NULL: there is none
+ * such. */
+static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint32_t g, uint32_t a, uint32_t b)
+{
+    const char *axis = NULL;
+    bool same = true;
+    for (uint32_t i = 0; same && i < f->groups[g].ops.n; i++) {
+        const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
+        for (uint32_t j = 0; same && j < op->n_in; j++)
+            same = in_union(f, f->position[op->in[j]->id], a, b) || look(f, joined, op->in[j], &axis);
+        same = same && (!is_wanted_outside(f, op->out[0], a, b) || look(f, joined, op->out[0], &axis));
+    }
+    return same ? axis : NULL;
+}
+
+/* Two groups that have little in common stay apart if one would go across what it goes along alone. */
+static bool lie_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved)
+{
+    if (saved * LARGE >= dt_fuse_bytes(joined->full, &f->func->module->mesh))
+        return true;
+    const char *one = unit_axis(f, joined, a, a, b), *other = unit_axis(f, joined, b, a, b);
+    return !one || !other || one == other;
+}
+
+/* b reads a, or comes behind it, and bytes are saved. */
+static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
+{
+    const int64_t saved = bytes_saved(f, a, b);
+    return saved > 0 && can_merge(f, a, b, ret_joined) && lie_alike(f, ret_joined, a, b, saved);
+}
+
 static void merge_operands(DtFusion *f, uint32_t i)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -554,7 +603,7 @@ static void merge_operands(DtFusion *f, uint32_t i)
         if (position == UINT32_MAX || !is_fusable(f->func->ops.at[position]))
             continue;
         const uint32_t a = f->group_of[position];
-        if (a != b && bytes_saved(f, a, b) > 0 && can_merge(f, a, b, &joined))
+        if (a != b && pays(f, a, b, &joined))
             merge(f, a, b, joined);
     }
 }
@@ -573,7 +622,7 @@ static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
         const uint32_t first = b;
         b = a, a = first;
     }
-    if (can_merge(f, a, b, &joined) && bytes_saved(f, a, b) > 0 && !waits(f, a, b))
+    if (pays(f, a, b, &joined) && !waits(f, a, b))
         merge(f, a, b, joined);
 }
 

@@ -147,6 +147,21 @@ static DtPrice collective(const DtCostModel *model, const DtPlanInst *inst, cons
     return ret;
 }
 
+int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = inst->first_arg; i < inst->first_arg + inst->n_args; i++)
+        bytes += plan->args[i].kind == DT_ARG_ADDRESS ? plan->args[i].bytes : 0;
+    return bytes;
+}
+
+/* A GPU's inputs come beside its work. */
+static double read(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
+{
+    const DtDevice *device = model->device;
+    return device->is_gpu || device->host_rate <= 0 ? 0 : (double)dt_price_read_bytes(plan, inst) / device->host_rate;
+}
+
 static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
 {
     const double bytes = (double)inst->count;
@@ -167,7 +182,7 @@ static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPl
         return (DtPrice){seconds, DT_TIME_MESSAGES, DT_COST_KIND_MESSAGE};
     }
     case DT_INST_RECV: return (DtPrice){0, DT_TIME_BUBBLE, DT_COST_KIND_MESSAGE};
-    case DT_INST_READ:
+    case DT_INST_READ: return (DtPrice){read(plan, model, inst), DT_TIME_COPIES, DT_COST_KIND_KERNEL};
     case DT_INST_WAIT: return (DtPrice){0, DT_TIME_COPIES, DT_COST_KIND_KERNEL};
     default: return collective(model, inst, spreads);
     }

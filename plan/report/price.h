@@ -30,7 +30,10 @@ DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node);
 /* Whether a message from one stage to the other leaves the node. */
 bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t node);
 
-/* One per instruction, in the arena. READ and WAIT cost nothing by themselves. */
+/* What a READ brings. */
+int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst);
+
+/* One per instruction, in the arena. WAIT costs nothing by itself, nor does READ on a GPU. */
 DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
 
 /* Peak of products of that dtype on the device in FLOP/s; 0: there is none. */

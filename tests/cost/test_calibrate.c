@@ -84,12 +84,13 @@ Test(calibrate, constants_come_back)
     DtTiming timings[64];
     DtCalibration c;
     device.is_gpu = false;
-    cr_assert(dt_calibrate(&device, timings, times(&made_by, timings, 0), &c));
+    cr_assert(dt_calibrate(&device, timings, times(&made_by, timings, 0), 2e-5, &c));
     cr_expect(c.products == 21 && c.kernels == 21);
     cr_expect(c.product_off < 1e-6 && c.kernel_off < 1e-6, "%g %g", c.product_off, c.kernel_off);
     cr_expect(worst_error(&made_by, &device) < 1e-6, "%g", worst_error(&made_by, &device));
     cr_expect_float_eq(device.at[DT_COST_special].value, 25, 1e-3);
     cr_expect_float_eq(device.at[DT_COST_launch].value, 1e-6, 1e-10);
+    cr_expect_eq(device.at[DT_COST_step].value, 2e-5);
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
         cr_expect(strncmp(dt_cost_constants[i].unit, "of ", 3) || device.at[i].value <= 1 + 1e-9, "%s",
                   dt_cost_constants[i].name);
@@ -102,7 +103,7 @@ Test(calibrate, noise_is_averaged_and_shown)
     DtTiming timings[64];
     DtCalibration c;
     device.is_gpu = false;
-    cr_assert(dt_calibrate(&device, timings, times(&made_by, timings, 0.1), &c));
+    cr_assert(dt_calibrate(&device, timings, times(&made_by, timings, 0.1), 2e-5, &c));
     cr_expect(c.product_off > 0.02 && c.product_off < 0.1);
     cr_expect(worst_error(&made_by, &device) < 0.08, "%g", worst_error(&made_by, &device));
     cr_expect_float_eq(device.at[DT_COST_memory].within, c.kernel_off, 1e-12);
@@ -113,6 +114,7 @@ Test(calibrate, too_few_change_nothing)
     DtDevice device = dt_device_new("fitted");
     const DtTiming one[] = {product(64, 64, 64, DT_COST_F32), kernel(1000, 1, 0)};
     DtCalibration c;
-    cr_expect_not(dt_calibrate(&device, one, 2, &c));
+    cr_expect_not(dt_calibrate(&device, one, 2, 1e-3, &c));
+    cr_expect_eq(device.at[DT_COST_step].value, dt_cost_constants[DT_COST_step].value);
     cr_expect_eq(device.at[DT_COST_product].value, dt_cost_constants[DT_COST_product].value);
 }

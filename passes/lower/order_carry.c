@@ -323,9 +323,11 @@ static void carry_alone(DtEntryPoint *entry)
 
 typedef DT_VEC(Carry) Carries;
 
+/* Whether a ring turns there, or another one begins, which then is the one that turns. */
 static bool takes_ring(const DtOp *op)
 {
-    return (op->func && dt_order_uses(op->func)) || (op->n_in && ring_among(op->in, op->n_in) >= 0);
+    return op->kind == DT_OP_RINGBUF || (op->func && dt_order_uses(op->func)) ||
+           (op->n_in && ring_among(op->in, op->n_in) >= 0);
 }
 
 /* Before the next op that the ring goes to what is left in its slots is added up; behind all, order_start.c says so. */

@@ -52,8 +52,8 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "there is no plan for this layout: %.400s",
                               dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
     const DtCodegenOptions how = {.target = cli->target, .source = options->path, .source_folder = ".",
-                                  .compiler = "dtc", .no_kernels = what != DT_VARIANT_KERNELS, .no_texts = what == DT_VARIANT_STEP,
-                                  .unfused = cli->unfused};
+                                  .compiler = "dtc", .no_kernels = what != DT_VARIANT_KERNELS,
+                                  .no_texts = what == DT_VARIANT_STEP, .unfused = cli->unfused};
     DtPlanBuilder *builder = dt_write_new(arena);
     const DtStatus status = dt_codegen_plan(program, &how, builder);
     if (dt_status_ok(&status))

@@ -20,9 +20,10 @@ typedef struct DtCalibration {
 } DtCalibration;
 
 /* Sets peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false) such that relative
- * errors are least; what there are too few timings for (8 of a kind) stays. beside: seconds of a step in which none runs.
- * False: of neither kind there are enough. */
-bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside, DtCalibration *ret_calibration);
+ * errors are least; what there are too few timings for (8 of a kind) stays. beside: seconds of a step in which none
+ * runs. False: of neither kind there are enough. */
+bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside,
+                  DtCalibration *ret_calibration);
 
 /* `device "NAME" { .. }`: what reads back as the same device. */
 void dt_device_print(const DtDevice *device, DtText *ret_text);

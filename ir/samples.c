@@ -198,7 +198,8 @@ bool dt_samples_add_up(const DtFunc *entry)
         return false;
     if (axis->extent == 1)
         return true;
-    Samples s = {.scratch = dt_arena_child(entry->module->arena), .mesh = {.n = 1, .axes = {{.name = "samples", .size = axis->extent}}}};
+    Samples s = {.scratch = dt_arena_child(entry->module->arena),
+                 .mesh = {.n = 1, .axes = {{.name = "samples", .size = axis->extent}}}};
     const DtType **results = DT_NEW_ARRAY(s.scratch, const DtType *, entry->results.n + 1);
     DT_PUSH(s.scratch, s.axes, axis->name);
     bool sums = type_func(&s, entry, NULL, results);

@@ -330,7 +330,8 @@ static bool walk_entries(Check *check, Stage *stage)
         const DtPlanEntry *entry = &plan->entries[e];
         if (!dt_plan_on_stage(entry->stage, stage->number))
             continue;
-        Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1}, .trains = !predicts(plan, entry->name)};
+        Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1},
+                     .trains = !predicts(plan, entry->name)};
         if (!check_items(check, entry->first, nest.end, &nest, stage))
             return false;
         if (nest.n_open != 0)

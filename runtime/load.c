@@ -43,7 +43,8 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
 
 uint64_t dt_load_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage)
 {
-    return dt_plan_predicts(plan->arenas[arena].kind) && !options->generate ? 0 : (uint64_t)dt_plan_arena_bytes(plan, arena, stage);
+    const bool is_there = options->generate || !dt_plan_predicts(plan->arenas[arena].kind);
+    return is_there ? (uint64_t)dt_plan_arena_bytes(plan, arena, stage) : 0;
 }
 
 /* Bytes of all arenas of a rank of the stage. */

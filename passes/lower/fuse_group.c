@@ -28,7 +28,6 @@
 
 enum {
     FEW = 16,  /* times fewer elements than a kernel has points: computed again */
-    LARGE = 4, /* times fewer elements than a kernel has points: not worth a kernel in common */
     TRIES = 8, /* groups that one is tried with because they read the same */
 };
 
@@ -46,41 +45,15 @@ static bool is_fusable(const DtOp *op)
            is_index_map(op) || dt_op_is_one_hot(op);
 }
 
-static bool listed(const char *axis, const char *const *list, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (list[i] == axis)
-            return true;
-    return false;
-}
-
-typedef enum Axes { ALL, OUTER, INNER } Axes;
-
-/* Whether type has just these axes of the group's space. */
-static bool has_axes(const DtType *type, const DtFuseGroup *g, Axes axes)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->full->rank; i++) {
-        const bool inner = listed(g->full->axes[i].name, g->inner, g->n_inner);
-        if (axes != ALL && inner != (axes == INNER))
-            continue;
-        int at = dt_type_find(type, g->full->axes[i].name);
-        if (at < 0 || !dt_type_same_axis(&type->axes[at], &g->full->axes[i]))
-            return false; /* slices and pads change an extent but not the name */
-        n++;
-    }
-    return n == type->rank;
-}
-
 /* The axes of a row: what a reduction of rows sums along, what one of columns keeps. */
 static void start_reduction(DtFusion *f, DtFuseGroup *g, const DtOp *op)
 {
     g->full = op->in[0]->type;
-    g->rows = listed(g->full->axes[g->full->rank - 1].name, op->axes, op->n_axes);
+    g->rows = dt_fuse_listed(g->full->axes[g->full->rank - 1].name, op->axes, op->n_axes);
     g->columns = g->apart = !g->rows;
     g->inner = DT_NEW_ARRAY(f->arena, const char *, g->full->rank);
     for (uint32_t i = 0; i < g->full->rank; i++)
-        if (listed(g->full->axes[i].name, op->axes, op->n_axes) == g->rows)
+        if (dt_fuse_listed(g->full->axes[i].name, op->axes, op->n_axes) == g->rows)
             g->inner[g->n_inner++] = g->full->axes[i].name;
 }
 
@@ -105,7 +78,7 @@ static bool same_inner(const DtFuseGroup *a, const DtFuseGroup *b)
     if (a->n_inner != b->n_inner)
         return false;
     for (uint32_t i = 0; i < a->n_inner; i++)
-        if (!listed(a->inner[i], b->inner, b->n_inner))
+        if (!dt_fuse_listed(a->inner[i], b->inner, b->n_inner))
             return false;
     return true;
 }
@@ -115,25 +88,12 @@ static bool reduces(const DtFuseGroup *g) { return g->rows || g->columns; }
 /* Type of the points that an op goes through. */
 static const DtType *space_of(const DtOp *op) { return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type; }
 
-static bool in_union(const DtFusion *f, uint32_t position, uint32_t a, uint32_t b)
-{
-    return position != UINT32_MAX && (f->group_of[position] == a || f->group_of[position] == b);
-}
-
-static bool is_wanted_outside(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b)
-{
-    bool wanted = f->is_result[value->id];
-    for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
-        wanted = !in_union(f, f->readers[i], a, b);
-    return wanted;
-}
-
 /* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
 static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     const DtType *type = op->out[0]->type;
-    if (!dt_op_is_pointwise(op->kind) || dt_op_is_dear(op->kind) || is_wanted_outside(f, op->out[0], a, b))
+    if (!dt_op_is_pointwise(op->kind) || dt_op_is_dear(op->kind) || dt_fuse_leaves(f, op->out[0], a, b))
         return false;
     for (uint32_t i = 0; i < type->rank; i++) {
         int at = dt_type_find(joined->full, type->axes[i].name);
@@ -151,7 +111,7 @@ static bool spaces_fit(const DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *r
         return false;
     const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
     *ret_union = first ? *from : *to;
-    if (reduces(from) && reduces(to) && (!same_inner(from, to) || !has_axes(from->full, to, ALL)))
+    if (reduces(from) && reduces(to) && (!same_inner(from, to) || !dt_fuse_has_axes(from->full, to, DT_FUSE_ALL)))
         return false;
     ret_union->rows = from->rows || to->rows;
     ret_union->columns = from->columns || to->columns;
@@ -160,8 +120,10 @@ static bool spaces_fit(const DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *r
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = space_of(op);
-            if (!has_axes(type, ret_union, ALL) && !(ret_union->rows && has_axes(type, ret_union, OUTER)) &&
-                !(ret_union->columns && has_axes(type, ret_union, INNER)) && !is_light(f, op, ret_union, a, b))
+            if (!dt_fuse_has_axes(type, ret_union, DT_FUSE_ALL) &&
+                !(ret_union->rows && dt_fuse_has_axes(type, ret_union, DT_FUSE_OUTER)) &&
+                !(ret_union->columns && dt_fuse_has_axes(type, ret_union, DT_FUSE_INNER)) &&
+                !is_light(f, op, ret_union, a, b))
                 return false;
         }
     }
@@ -177,7 +139,7 @@ static bool maps_read_outside(const DtFusion *f, uint32_t a, uint32_t b)
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             uint32_t n = op->kind == DT_OP_GATHER ? 1 : is_index_map(op) ? op->n_in : 0;
             for (uint32_t j = 0; j < n; j++)
-                if (in_union(f, f->position[op->in[j]->id], a, b))
+                if (dt_fuse_in_union(f, f->position[op->in[j]->id], a, b))
                     return false;
         }
     }
@@ -191,7 +153,7 @@ static bool is_closed(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, 
         const DtFuseGroup *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtValue *value = f->func->ops.at[g->ops.at[i]]->out[0];
-            if (has_axes(value->type, joined, ALL) && is_wanted_outside(f, value, a, b))
+            if (dt_fuse_has_axes(value->type, joined, DT_FUSE_ALL) && dt_fuse_leaves(f, value, a, b))
                 return false;
         }
     }
@@ -200,14 +162,14 @@ static bool is_closed(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, 
 
 static bool is_column_sum(const DtOp *op, const DtFuseGroup *joined)
 {
-    return op->kind == DT_OP_REDUCE && has_axes(op->out[0]->type, joined, INNER);
+    return op->kind == DT_OP_REDUCE && dt_fuse_has_axes(op->out[0]->type, joined, DT_FUSE_INNER);
 }
 
 static bool reads_late(const DtFusion *f, const DtOp *op, uint32_t a, uint32_t b)
 {
     for (uint32_t k = 0; k < op->n_in; k++) {
         const uint32_t position = f->position[op->in[k]->id];
-        if (in_union(f, position, a, b) && f->late[position])
+        if (dt_fuse_in_union(f, position, a, b) && f->late[position])
             return true;
     }
     return false;
@@ -245,7 +207,7 @@ static bool columns_are_late(const DtFusion *f, const DtFuseGroup *joined, uint3
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = op->out[0]->type;
-            const bool inner = has_axes(type, joined, INNER);
+            const bool inner = dt_fuse_has_axes(type, joined, DT_FUSE_INNER);
             if (f->late[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_late(f, op, a, b))
                                       : inner && !is_light(f, op, joined, a, b))
                 return false;
@@ -265,7 +227,7 @@ static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, u
     const DtMesh *mesh = &f->func->module->mesh;
     int64_t rows = 1, row = 1;
     for (uint32_t i = 0; i < joined->full->rank; i++)
-        *(listed(joined->full->axes[i].name, joined->inner, joined->n_inner) ? &row : &rows) *=
+        *(dt_fuse_listed(joined->full->axes[i].name, joined->inner, joined->n_inner) ? &row : &rows) *=
             dt_type_local_extent(joined->full, i, mesh);
     return rows >= f->limits->few_rows || row <= f->limits->long_row || is_closed(f, joined, a, b);
 }
@@ -318,7 +280,7 @@ static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
         const DtOp *op = f->func->ops.at[group->ops.at[i]];
         for (uint32_t j = 0; j < op->n_in; j++) {
             const uint32_t position = f->position[op->in[j]->id];
-            if (position == UINT32_MAX || in_union(f, position, a, b))
+            if (position == UINT32_MAX || dt_fuse_in_union(f, position, a, b))
                 continue;
             for (uint32_t k = 0; k < above->ops.n; k++)
                 if (f->tree[position] - f->tree[above->ops.at[k]] < f->below[above->ops.at[k]])
@@ -424,99 +386,6 @@ static void reorder(DtFusion *f, uint32_t a)
     }
 }
 
-/* ---- bytes moved ---- */
-
-/* Of a rank's part. */
-int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
-{
-    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
-}
-
-/* Bytes of a value that lies in memory, the first time that it is asked for since n_seen changed; else 0. */
-static int64_t count(DtFusion *f, const DtValue *value)
-{
-    if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
-        return 0;
-    f->seen[value->id] = f->n_seen;
-    return dt_fuse_bytes(value->type, &f->func->module->mesh);
-}
-
-/* What the union of both moves less than the two of them. */
-static int64_t bytes_saved(DtFusion *f, uint32_t a, uint32_t b)
-{
-    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
-    int64_t saved = 0;
-    const uint32_t by_a = ++f->n_seen, twice = ++f->n_seen;
-    for (uint32_t i = 0; i < from->ops.n; i++)
-        for (uint32_t j = 0; j < f->func->ops.at[from->ops.at[i]]->n_in; j++)
-            f->seen[f->func->ops.at[from->ops.at[i]]->in[j]->id] = by_a;
-    for (uint32_t i = 0; i < to->ops.n; i++) {
-        const DtOp *op = f->func->ops.at[to->ops.at[i]];
-        for (uint32_t j = 0; j < op->n_in; j++) {
-            const DtValue *value = op->in[j];
-            const uint32_t position = f->position[value->id];
-            const bool is_made = position != UINT32_MAX && f->group_of[position] == a;
-            if (f->seen[value->id] == twice || (!is_made && f->seen[value->id] != by_a))
-                continue;
-            const int64_t bytes = count(f, value);
-            saved += is_made && !is_wanted_outside(f, value, a, b) ? 2 * bytes : bytes;
-        }
-    }
-    return saved;
-}
-
-/* What lies in memory where value does. */
-static const DtValue *stored(const DtValue *value)
-{
-    while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1)
-        value = value->op->in[0];
-    return value;
-}
-
-/* Whether the last group to read value, but a and b, runs before position. */
-static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
-{
-    bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
-    for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
-        done = in_union(f, f->readers[i], a, b) || f->groups[f->group_of[f->readers[i]]].last < position;
-    return done;
-}
-
-/* Whether somebody reads value, which a makes, before position: he would have to wait, too. */
-static bool is_due_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
-{
-    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
-        if (!in_union(f, f->readers[i], a, b) && f->groups[f->group_of[f->readers[i]]].last < position)
-            return true;
-    return false;
-}
-
-/* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
- * then, against what it makes, which is there later. */
-static bool waits(DtFusion *f, uint32_t a, uint32_t b)
-{
-    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
-    int64_t kept = 0;
-    f->n_seen++;
-    for (uint32_t i = 0; i < to->ops.n; i++)
-        for (uint32_t j = 0; j < f->func->ops.at[to->ops.at[i]]->n_in; j++)
-            f->seen[stored(f->func->ops.at[to->ops.at[i]]->in[j])->id] = f->n_seen;
-    for (uint32_t i = 0; i < from->ops.n; i++) {
-        const DtOp *op = f->func->ops.at[from->ops.at[i]];
-        for (uint32_t j = 0; j < op->n_in; j++)
-            if (!in_union(f, f->position[op->in[j]->id], a, b) && is_done_before(f, op->in[j], a, b, to->last))
-                kept += count(f, stored(op->in[j]));
-        for (uint32_t j = 0; j < op->n_out; j++) {
-            if (!is_wanted_outside(f, op->out[j], a, b))
-                continue;
-            if (is_due_before(f, op->out[j], a, b, to->last))
-                return true;
-            kept -= count(f, op->out[j]);
-        }
-    }
-    return kept > 0;
-}
-
 /* ---- merging ---- */
 
 static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
@@ -545,53 +414,11 @@ static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_join
            (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
 }
 
-/* Looks at one more value of full size: along which axis its elements lie side by side. False: along another one than
- * those before. */
-static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value, const char **axis)
-{
-    const DtMesh *mesh = &f->func->module->mesh;
-    const DtType *type = stored(value)->type;
-    uint32_t at = type->rank;
-    if (!has_axes(type, joined, ALL))
-        return true;
-    while (at > 0 && dt_type_local_extent(type, at - 1, mesh) == 1)
-        at--;
-    if (at == 0)
-        return true;
-    const bool same = !*axis || *axis == type->axes[at - 1].name;
-    *axis = type->axes[at - 1].name;
-    return same;
-}
-
-/* The axis along which all lie side by side that the group g of the two reads or writes in full size; NULL: there is none
- * such. */
-static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint32_t g, uint32_t a, uint32_t b)
-{
-    const char *axis = NULL;
-    bool same = true;
-    for (uint32_t i = 0; same && i < f->groups[g].ops.n; i++) {
-        const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
-        for (uint32_t j = 0; same && j < op->n_in; j++)
-            same = in_union(f, f->position[op->in[j]->id], a, b) || look(f, joined, op->in[j], &axis);
-        same = same && (!is_wanted_outside(f, op->out[0], a, b) || look(f, joined, op->out[0], &axis));
-    }
-    return same ? axis : NULL;
-}
-
-/* Two groups that have little in common stay apart if one would go across what it goes along alone. */
-static bool lie_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved)
-{
-    if (saved * LARGE >= dt_fuse_bytes(joined->full, &f->func->module->mesh))
-        return true;
-    const char *one = unit_axis(f, joined, a, a, b), *other = unit_axis(f, joined, b, a, b);
-    return !one || !other || one == other;
-}
-
 /* b reads a, or comes behind it, and bytes are saved. */
 static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
-    const int64_t saved = bytes_saved(f, a, b);
-    return saved > 0 && can_merge(f, a, b, ret_joined) && lie_alike(f, ret_joined, a, b, saved);
+    const int64_t saved = dt_fuse_saved(f, a, b);
+    return saved > 0 && can_merge(f, a, b, ret_joined) && dt_fuse_alike(f, ret_joined, a, b, saved);
 }
 
 static void merge_operands(DtFusion *f, uint32_t i)
@@ -612,7 +439,7 @@ static void merge_operands(DtFusion *f, uint32_t i)
 static bool is_large(const DtFusion *f, const DtType *type, const DtFuseGroup *g)
 {
     const DtMesh *mesh = &f->func->module->mesh;
-    return g->full && dt_type_local_elements(type, mesh) * LARGE >= dt_type_local_elements(g->full, mesh);
+    return g->full && dt_type_local_elements(type, mesh) * DT_FUSE_LARGE >= dt_type_local_elements(g->full, mesh);
 }
 
 static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
@@ -622,7 +449,7 @@ static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
         const uint32_t first = b;
         b = a, a = first;
     }
-    if (pays(f, a, b, &joined) && !waits(f, a, b))
+    if (pays(f, a, b, &joined) && !dt_fuse_waits(f, a, b))
         merge(f, a, b, joined);
 }
 
@@ -683,7 +510,7 @@ static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
         return rows;
     rows.axes = DT_NEW_ARRAY(f->func->module->arena, const char *, g->full->rank);
     for (uint32_t i = 0; i < g->full->rank; i++)
-        if (!listed(g->full->axes[i].name, g->inner, g->n_inner))
+        if (!dt_fuse_listed(g->full->axes[i].name, g->inner, g->n_inner))
             rows.axes[rows.n++] = g->full->axes[i].name;
     return rows;
 }

@@ -52,7 +52,26 @@ static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j
     return j < op->n_in ? op->in[j] : j == op->n_in ? f->sum[i] : NULL;
 }
 
+/* ---- fuse_cost.c ---- */
+
+enum { DT_FUSE_LARGE = 4 }; /* times fewer elements than a kernel has points: not worth a kernel in common */
+typedef enum DtFuseAxes { DT_FUSE_ALL, DT_FUSE_OUTER, DT_FUSE_INNER } DtFuseAxes;
+
+bool dt_fuse_listed(const char *axis, const char *const *list, uint32_t n);
+/* Whether type has just these axes of the group's space. */
+bool dt_fuse_has_axes(const DtType *type, const DtFuseGroup *g, DtFuseAxes axes);
+/* Whether the op at the position is in group a or b. */
+bool dt_fuse_in_union(const DtFusion *f, uint32_t position, uint32_t a, uint32_t b);
+/* Whether something outside of groups a and b reads the value, or it is a result. */
+bool dt_fuse_leaves(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b);
+
 int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh); /* of a rank's part */
+/* Bytes that the union of both moves less than the two of them. */
+int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b);
+/* Whether more has to lie in memory if a, which b does not read, runs where b does. */
+bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b);
+/* Whether both go along the same axis, or have so much in common that it does not matter; saved: bytes. */
+bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved);
 
 /* fuse_order.c: numbers the groups so that each comes after what it reads; among those that may come, the one that is
  * due first. ret_group[i]: that of op i. Returns how many there are. */

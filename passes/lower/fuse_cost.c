@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What two groups have in common, what their union saves, and what it costs. */
+#include "passes/lower/fuse_internal.h"
+
+/* ---- spaces ---- */
+
+bool dt_fuse_listed(const char *axis, const char *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == axis)
+            return true;
+    return false;
+}
+
+/* Whether type has just these axes of the group's space. */
+bool dt_fuse_has_axes(const DtType *type, const DtFuseGroup *g, DtFuseAxes axes)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->full->rank; i++) {
+        const bool inner = dt_fuse_listed(g->full->axes[i].name, g->inner, g->n_inner);
+        if (axes != DT_FUSE_ALL && inner != (axes == DT_FUSE_INNER))
+            continue;
+        int at = dt_type_find(type, g->full->axes[i].name);
+        if (at < 0 || !dt_type_same_axis(&type->axes[at], &g->full->axes[i]))
+            return false; /* slices and pads change an extent but not the name */
+        n++;
+    }
+    return n == type->rank;
+}
+
+bool dt_fuse_in_union(const DtFusion *f, uint32_t position, uint32_t a, uint32_t b)
+{
+    return position != UINT32_MAX && (f->group_of[position] == a || f->group_of[position] == b);
+}
+
+bool dt_fuse_leaves(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b)
+{
+    bool wanted = f->is_result[value->id];
+    for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
+        wanted = !dt_fuse_in_union(f, f->readers[i], a, b);
+    return wanted;
+}
+
+/* ---- bytes moved ---- */
+
+/* Of a rank's part. */
+int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
+{
+    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
+/* Bytes of a value that lies in memory, the first time that it is asked for since n_seen changed; else 0. */
+static int64_t count(DtFusion *f, const DtValue *value)
+{
+    if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
+        return 0;
+    f->seen[value->id] = f->n_seen;
+    return dt_fuse_bytes(value->type, &f->func->module->mesh);
+}
+
+/* What the union of both moves less than the two of them. */
+int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b)
+{
+    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
+    int64_t saved = 0;
+    const uint32_t by_a = ++f->n_seen, twice = ++f->n_seen;
+    for (uint32_t i = 0; i < from->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[from->ops.at[i]]->n_in; j++)
+            f->seen[f->func->ops.at[from->ops.at[i]]->in[j]->id] = by_a;
+    for (uint32_t i = 0; i < to->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[to->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const DtValue *value = op->in[j];
+            const uint32_t position = f->position[value->id];
+            const bool is_made = position != UINT32_MAX && f->group_of[position] == a;
+            if (f->seen[value->id] == twice || (!is_made && f->seen[value->id] != by_a))
+                continue;
+            const int64_t bytes = count(f, value);
+            saved += is_made && !dt_fuse_leaves(f, value, a, b) ? 2 * bytes : bytes;
+        }
+    }
+    return saved;
+}
+
+/* What lies in memory where value does. */
+static const DtValue *stored(const DtValue *value)
+{
+    while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1)
+        value = value->op->in[0];
+    return value;
+}
+
+/* Whether the last group to read value, but a and b, runs before position. */
+static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+{
+    bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
+    for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
+        done = dt_fuse_in_union(f, f->readers[i], a, b) || f->groups[f->group_of[f->readers[i]]].last < position;
+    return done;
+}
+
+/* Whether somebody reads value, which a makes, before position: he would have to wait, too. */
+static bool is_due_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+{
+    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
+        if (!dt_fuse_in_union(f, f->readers[i], a, b) && f->groups[f->group_of[f->readers[i]]].last < position)
+            return true;
+    return false;
+}
+
+/* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
+ * then, against what it makes, which is there later. */
+bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b)
+{
+    const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
+    int64_t kept = 0;
+    f->n_seen++;
+    for (uint32_t i = 0; i < to->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[to->ops.at[i]]->n_in; j++)
+            f->seen[stored(f->func->ops.at[to->ops.at[i]]->in[j])->id] = f->n_seen;
+    for (uint32_t i = 0; i < from->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[from->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++)
+            if (!dt_fuse_in_union(f, f->position[op->in[j]->id], a, b) && is_done_before(f, op->in[j], a, b, to->last))
+                kept += count(f, stored(op->in[j]));
+        for (uint32_t j = 0; j < op->n_out; j++) {
+            if (!dt_fuse_leaves(f, op->out[j], a, b))
+                continue;
+            if (is_due_before(f, op->out[j], a, b, to->last))
+                return true;
+            kept -= count(f, op->out[j]);
+        }
+    }
+    return kept > 0;
+}
+
+/* Looks at one more value of full size: along which axis its elements lie side by side. False: along another one than
+ * those before. */
+static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value, const char **axis)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    const DtType *type = stored(value)->type;
+    uint32_t at = type->rank;
+    if (!dt_fuse_has_axes(type, joined, DT_FUSE_ALL))
+        return true;
+    while (at > 0 && dt_type_local_extent(type, at - 1, mesh) == 1)
+        at--;
+    if (at == 0)
+        return true;
+    const bool same = !*axis || *axis == type->axes[at - 1].name;
+    *axis = type->axes[at - 1].name;
+    return same;
+}
+
+/* The axis along which all lie side by side that the group g of the two reads or writes in full size; NULL: there is
+ * none such. */
+static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint32_t g, uint32_t a, uint32_t b)
+{
+    const char *axis = NULL;
+    bool same = true;
+    for (uint32_t i = 0; same && i < f->groups[g].ops.n; i++) {
+        const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
+        for (uint32_t j = 0; same && j < op->n_in; j++)
+            same = dt_fuse_in_union(f, f->position[op->in[j]->id], a, b) || look(f, joined, op->in[j], &axis);
+        same = same && (!dt_fuse_leaves(f, op->out[0], a, b) || look(f, joined, op->out[0], &axis));
+    }
+    return same ? axis : NULL;
+}
+
+/* Two groups that have little in common stay apart if one would go across what it goes along alone. */
+bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved)
+{
+    if (saved * DT_FUSE_LARGE >= dt_fuse_bytes(joined->full, &f->func->module->mesh))
+        return true;
+    const char *one = unit_axis(f, joined, a, a, b), *other = unit_axis(f, joined, b, a, b);
+    return !one || !other || one == other;
+}

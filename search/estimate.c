@@ -39,43 +39,71 @@ typedef struct Estimator {
     int64_t stages, pieces, iterations;
 } Estimator;
 
-/* The loop that iteration i, counted through all of them, is one of. */
-static uint32_t loop_of(const DtSpace *s, int64_t i)
+static double time_of(const DtCardTime *t) { return t->forward + t->backward; }
+
+/* Where a walk through the iterations is. */
+typedef struct Walk {
+    const Estimator *e;
+    double most, at;   /* what a piece may take, and the last one does so far */
+    int64_t i, pieces; /* iterations behind; pieces begun */
+    int64_t *cuts;     /* NULL: not wanted */
+} Walk;
+
+static void cut(Walk *w)
 {
-    uint32_t loop = 0;
-    while (loop + 1 < s->n_loops && i >= s->loops[loop].count)
-        i -= s->loops[loop++].count;
-    return loop;
+    if (w->i == 0)
+        return;
+    if (w->cuts && w->pieces < w->e->pieces)
+        w->cuts[w->pieces - 1] = w->i;
+    w->pieces++;
+    w->at = 0;
 }
 
-static double time_of(const DtCardTime *t) { return t->forward + t->backward; }
+/* How many of n iterations of so many seconds go into the last piece: as many as it may take, and no more than leave one
+ * for each of those that are still to come. */
+static int64_t room(const Walk *w, int64_t n, double each)
+{
+    const int64_t left = w->e->iterations - (w->e->pieces - w->pieces) - w->i;
+    const double fit = each > 0 ? floor((w->most - w->at) / each) : (double)n;
+    const int64_t most = fit >= (double)n ? n : fit > 0 ? (int64_t)fit : 0;
+    return most < left ? most : left > 0 ? left : 0;
+}
+
+static void walk(Walk *w, int64_t n, double each)
+{
+    while (n > 0) {
+        int64_t k = room(w, n, each);
+        if (k == 0) {
+            cut(w);
+            k = 1;
+        }
+        w->at += (double)k * each;
+        w->i += k;
+        n -= k;
+    }
+}
 
 /* How many pieces it takes if none may take longer. ret_cuts[k]: iterations in front of the k-th cut; NULL: not
  * wanted. */
 static int64_t pieces_within(const Estimator *e, double most, int64_t *ret_cuts)
 {
     const DtCard *c = e->card;
-    double at = time_of(&c->front);
-    int64_t pieces = 1;
-    for (int64_t i = 0; i < e->iterations; i++) {
-        const double next = time_of(&c->loops[loop_of(e->space, i)]) + (i + 1 == e->iterations ? time_of(&c->back) : 0);
-        const bool must = e->iterations - i <= e->pieces - pieces; /* each of those left needs one */
-        if ((at + next > most && i > 0) || (must && i > 0)) {
-            if (ret_cuts && pieces < e->pieces)
-                ret_cuts[pieces - 1] = i;
-            pieces++;
-            at = 0;
-        }
-        at += next;
+    const uint32_t n = e->space->n_loops;
+    Walk w = {.e = e, .most = most, .at = time_of(&c->front), .pieces = 1, .cuts = ret_cuts};
+    for (uint32_t l = 0; l < n; l++) {
+        const double each = time_of(&c->loops[l]);
+        walk(&w, e->space->loops[l].count - (l + 1 == n), each);
+        if (l + 1 == n)
+            walk(&w, 1, each + time_of(&c->back));
     }
-    return at > most && pieces <= e->pieces && !ret_cuts ? e->pieces + 1 : pieces;
+    return w.at > most && w.pieces <= e->pieces && !ret_cuts ? e->pieces + 1 : w.pieces;
 }
 
 static void find_cuts(const Estimator *e, int64_t *ret_cuts)
 {
     double lo = 0, hi = time_of(&e->card->front) + time_of(&e->card->back);
-    for (int64_t i = 0; i < e->iterations; i++)
-        hi += time_of(&e->card->loops[loop_of(e->space, i)]);
+    for (uint32_t l = 0; l < e->space->n_loops; l++)
+        hi += time_of(&e->card->loops[l]) * (double)e->space->loops[l].count;
     for (int round = 0; round < 40; round++) {
         const double mid = (lo + hi) / 2;
         if (pieces_within(e, mid, NULL) <= e->pieces)
@@ -86,35 +114,42 @@ static void find_cuts(const Estimator *e, int64_t *ret_cuts)
     pieces_within(e, hi * (1 + 1e-9), ret_cuts);
 }
 
-static void add_time(Stage *stage, const DtCardTime *t)
+static void add_time(Stage *stage, const DtCardTime *t, double times)
 {
-    stage->forward += t->forward;
-    stage->backward += t->backward;
-    stage->weights += t->weights;
-    stage->work += t->work;
+    stage->forward += times * t->forward;
+    stage->backward += times * t->backward;
+    stage->weights += times * t->weights;
+    stage->work += times * t->work;
+}
+
+/* n iterations of the loop. */
+static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int64_t n)
+{
+    add_time(stage, &e->card->loops[loop], (double)n);
+    for (int k = 0; k < 3; k++)
+        stage->state[k] += (double)n * e->card->state[loop][k];
+    stage->saved += (double)n * e->card->saved[loop];
+    stage->iterations += (double)n;
 }
 
 static void fill_stages(const Estimator *e, Stage *stages)
 {
     const DtCard *c = e->card;
-    int64_t cuts[MOST_PIECES], piece = 0;
+    int64_t cuts[MOST_PIECES], piece = 0, at = 0;
     for (int64_t k = 0; k < e->pieces; k++)
         cuts[k] = e->iterations;
     if (e->pieces > 1)
         find_cuts(e, cuts);
-    for (int64_t i = 0; i < e->iterations; i++) {
-        while (piece + 1 < e->pieces && i >= cuts[piece])
-            piece++;
-        const uint32_t loop = loop_of(e->space, i);
-        Stage *stage = &stages[piece % e->stages];
-        add_time(stage, &c->loops[loop]);
-        for (int k = 0; k < 3; k++)
-            stage->state[k] += c->state[loop][k];
-        stage->saved += c->saved[loop];
-        stage->iterations++;
-    }
-    add_time(&stages[0], &c->front);
-    add_time(&stages[e->stages - 1], &c->back);
+    for (uint32_t l = 0; l < e->space->n_loops; l++)
+        for (int64_t left = e->space->loops[l].count, n; left > 0; left -= n) {
+            while (piece + 1 < e->pieces && at >= cuts[piece])
+                piece++;
+            n = piece + 1 < e->pieces && cuts[piece] - at < left ? cuts[piece] - at : left;
+            add_iterations(e, &stages[piece % e->stages], l, n);
+            at += n;
+        }
+    add_time(&stages[0], &c->front, 1);
+    add_time(&stages[e->stages - 1], &c->back, 1);
     for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
         stages[0].state[k] += c->rest[k] / (e->stages > 1 ? 2 : 1);
         stages[e->stages - 1].state[k] += e->stages > 1 ? c->rest[k] / 2 : 0;

@@ -59,8 +59,8 @@ static void cut(Walk *w)
     w->at = 0;
 }
 
-/* How many of n iterations of so many seconds go into the last piece: as many as it may take, and no more than leave one
- * for each of those that are still to come. */
+/* How many of n iterations of so many seconds go into the last piece: as many as it may take, and no more than leave
+ * one for each of those that are still to come. */
 static int64_t room(const Walk *w, int64_t n, double each)
 {
     const int64_t left = w->e->iterations - (w->e->pieces - w->pieces) - w->i;

@@ -3,7 +3,7 @@
 # itself, whatever slot the other piece of its stage left. Which slot that is hangs on what the stages cost.
 include "std.dsl"
 dim batch = 8, embed = 12, seq = 4, vocab = 16, outer = 2, inner = 6, keys = 4, heads = 2, head = 4
-dim few = 2, mid = 4, many = 4, two = 2
+dim few = 3, mid = 4, many = 4, two = 2
 axis piece
 layer reorder(x[batch, seq, embed]) -> [batch, seq, embed] {
   v3 = x[embed -> (outer, inner)]

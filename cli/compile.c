@@ -379,6 +379,12 @@ static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostMod
     dt_arena_free(arena);
 }
 
+/* Whether the plan says what device it was priced for: "cpu" is no processor in particular. */
+static bool says_device(const DtCostModel *model)
+{
+    return model->device->is_gpu || strcmp(model->device->name, "cpu") != 0;
+}
+
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
 static int write_results(DtCli *cli, const DtProgram *program, const char *path, DtPlanBuilder *builder,
                          const DtText *c_text, const Proof *proof)
@@ -393,7 +399,7 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
         return dt_cli_write(cli, c_text);
     DtCostModel model;
     const bool has_model = dt_fit_model(program, &model);
-    if (has_model && model.device->is_gpu)
+    if (has_model && says_device(&model))
         dt_device_write(&model, builder);
     dt_write_bytes(builder, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
@@ -427,7 +433,7 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
     if (text.len) {
         code = dt_cli_write(cli, &text);
     } else if (cli->output && !cli->emit) {
-        if (has_model && model.device->is_gpu)
+        if (has_model && says_device(&model))
             add_prediction(cli, &plan, &model, builder, &bytes, &len); /* else it was only to be proved */
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))

@@ -345,7 +345,7 @@ typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, 
  * `bytes`. ATTN: what attention a kernel is: `heads` times `queries` rows of `head` elements, kv_heads times `keys`; of
  * the scores so many are wanted, on the rank that wants most. DEVC: the device that the plan was made for, as names and
  * numbers (report/device.c). PRED: what a step takes there in seconds, probably between low and high, and the peak of
- * products on one rank in FLOP/s. All are for reports; the runtime shows PRED. */
+ * products on one rank in FLOP/s. All are for reports; the runtime shows PRED, and what follows from DEVC in traces. */
 typedef struct DtPlanPeak {
     uint32_t entry, span;
     int64_t live, bytes[4];

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/hash.h"
+#include "plan/report/trace.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,6 +5,8 @@
  * does. Instructions are joined by kernel and by product; bytes are those that must move (each operand once). */
 #include "runtime/profile.h"
 
+#include "plan/report/trace.h"
+
 #include <stdlib.h>
 #include <string.h>
 

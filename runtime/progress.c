@@ -79,7 +79,7 @@ static void print_rate(char buf[40], double rate)
     else if (rate >= 1e3)
         snprintf(buf, 40, "%.1f k", rate * 1e-3);
     else
-        snprintf(buf, 40, "%.1f ", rate);
+        snprintf(buf, 40, "%.1f", rate);
 }
 
 void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between, DtText *ret_text)
@@ -144,7 +144,7 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     add_predicted(progress, &predicted);
     print_duration(eta, (double)(progress->last_step - report->step) * *mean);
     print_rate(rate, (double)progress->tokens_per_step / (*mean > 0 ? *mean : 1));
-    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %stokens/s  %s  ETA %s%s%s",
+    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %s tokens/s  %s  ETA %s%s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,
             progress->color ? "\033[0m" : "", shown.at ? shown.at : "", rate,

@@ -24,7 +24,7 @@
  *   generate.c     --generate
  *   compare.c      what one device writes beside what another one does
  *   trial.c        a run that dtc --verify looks at
- *   progress.c, log.c, trace.c, profile.c, traffic.c   what is shown
+ *   progress.c, log.c, trace.c, predicted.c, profile.c, traffic.c   what is shown
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
  * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
@@ -563,9 +563,5 @@ void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t beg
                    uint64_t ended_ns);
 DtStatus dt_trace_write(const DtTrace *trace); /* this rank's part */
 void dt_trace_close(DtTrace *trace);           /* removes that part */
-/* What an instruction is called; a string of JSON. */
-enum { DT_INST_NAME = 300 };
-void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char ret_name[DT_INST_NAME]);
-void dt_trace_string(DtText *text, const char *string);
 
 #endif

@@ -5,13 +5,21 @@
  * beside the file, which is made at load, so that a place where none can be is an error then; rank 0 joins
  * them. Of a run that fails nothing is left: ranks remove their parts, the supervisor those of ranks that were killed.
  * Lanes: entries, compute, communication; a slice names the DSL line it stands for, one of communication also the
- * ranks and the bytes that this one received. Perfetto takes numbers of threads for those of a whole machine, the first
+ * ranks and the bytes that this one received.
+ *
+ * A plan that says what device it was priced for has that beside what was measured (predicted.c): each slice the price
+ * of its instruction, each step that of a step and a counter of how many times as long it took; and behind the lanes of
+ * each rank those of the simulated step, drawn where the last step begins.
+ *
+ * Perfetto takes numbers of threads for those of a whole machine, the first
  * thread of a process for the one with the number of the process, and 0 for the kernel's: so no two are equal, and
  * none is 0. */
+#include "runtime/predicted.h"
 #include "runtime/rank.h"
 #include "runtime/train.h"
 
 #include "base/file.h"
+#include "plan/report/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,24 +89,11 @@ void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t beg
 
 /* ---- writing ---- */
 
-void dt_trace_string(DtText *text, const char *string)
-{
-    dt_text_add(text, "\"");
-    for (; *string; string++) {
-        if (*string == '"' || *string == '\\')
-            dt_text_printf(text, "\\%c", *string);
-        else if ((unsigned char)*string < 0x20)
-            dt_text_printf(text, "\\u%04x", *string);
-        else
-            dt_text_add_n(text, string, 1);
-    }
-    dt_text_add(text, "\"");
-}
-
 /* Lanes of a rank, from top to bottom: the threads of a process. */
 typedef enum Lane { ENTRIES, COMPUTE, COMMUNICATION, LANES } Lane;
 
-static uint32_t process_of(const DtTrace *trace) { return trace->rank->rank * (LANES + 1) + 1; }
+static uint32_t process_of_rank(uint32_t rank) { return rank * (LANES + 1) + 1; }
+static uint32_t process_of(const DtTrace *trace) { return process_of_rank(trace->rank->rank); }
 static uint32_t thread_of(const DtTrace *trace, Lane lane) { return process_of(trace) + 1 + (uint32_t)lane; }
 
 static bool is_message(const DtPlanInst *inst)
@@ -109,21 +104,6 @@ static bool is_message(const DtPlanInst *inst)
 static bool is_communication(const DtPlanInst *inst)
 {
     return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_RECV;
-}
-
-void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char name[DT_INST_NAME])
-{
-    if (inst->kind == DT_INST_KERNEL)
-        snprintf(name, DT_INST_NAME, "%.250s", dt_plan_str(plan, plan->kernels[inst->ref].name));
-    else if (inst->kind == DT_INST_GEMM) {
-        const DtPlanGemm *g = &plan->gemms[inst->ref];
-        int64_t batch = 1;
-        for (uint32_t b = 0; b < g->n_batch; b++)
-            batch *= g->batch[b];
-        snprintf(name, DT_INST_NAME, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
-                 (long long)g->m, (long long)g->n, (long long)g->k, (long long)batch);
-    } else
-        snprintf(name, DT_INST_NAME, "%s", dt_kinds_inst(inst->kind));
 }
 
 /* Of a collective: the mesh axes it runs over, and the ranks. */
@@ -158,7 +138,7 @@ static void add_channel(DtText *text, const DtRank *rank, const DtPlanInst *inst
         dt_text_printf(text, ",\"sent\":%lld", (long long)(inst->count * dt_kinds_size(inst->dtype)));
 }
 
-static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
+static void add_slice(DtText *text, const DtTrace *trace, const DtPredicted *predicted, const Slice *slice)
 {
     const DtPlan *plan = trace->rank->plan;
     const DtPlanInst *inst = &plan->insts[slice->inst];
@@ -170,6 +150,9 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
         text, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"inst\":%u",
         process_of(trace), thread_of(trace, is_communication(inst) ? COMMUNICATION : COMPUTE),
         (double)slice->began_ns * 1e-3, (double)slice->took_ns * 1e-3, slice->inst);
+    const DtPrice *prices = dt_predicted_prices(predicted, trace->rank->stage);
+    if (prices)
+        dt_trace_price(&prices[slice->inst], text);
     if (is_message(inst))
         add_channel(text, trace->rank, inst);
     else if (is_communication(inst))
@@ -219,29 +202,66 @@ static void add_names(DtText *text, const DtTrace *trace)
     }
 }
 
-static void add_events(DtText *text, const DtTrace *trace)
+/* Whether steps are made of it, and not evaluations. */
+static bool is_training(const DtPlan *plan, const char *entry)
+{
+    for (uint32_t i = 0; i < plan->n_objectives; i++)
+        if (strcmp(entry, dt_plan_str(plan, plan->objectives[i].step)) == 0 ||
+            strcmp(entry, dt_plan_str(plan, plan->objectives[i].update)) == 0)
+            return true;
+    return false;
+}
+
+static void add_step(DtText *text, const DtTrace *trace, const DtPredicted *predicted, const Step *step)
+{
+    dt_text_printf(text, "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f",
+                   step->entry, (long long)step->step, process_of(trace), thread_of(trace, ENTRIES),
+                   (double)step->began_ns * 1e-3, (double)(step->ended_ns - step->began_ns) * 1e-3);
+    if (predicted->step > 0 && is_training(trace->rank->plan, step->entry)) {
+        dt_text_add(text, ",\"args\":{\"predicted_step\":");
+        dt_text_double(text, predicted->step);
+        dt_text_add(text, "}");
+    }
+    dt_text_add(text, "},\n");
+}
+
+/* Entries from number `first` on that belong to the same step: how many times as long as predicted they took, drawn
+ * where the first of them begins. Returns the number behind them. */
+static uint64_t add_ratio(DtText *text, const DtTrace *trace, const DtPredicted *predicted, uint64_t first)
+{
+    const Step *begin = &trace->steps[first % MAX_STEPS];
+    uint64_t took = 0, i = first;
+    for (; i < trace->n_steps && trace->steps[i % MAX_STEPS].step == begin->step; i++)
+        if (is_training(trace->rank->plan, trace->steps[i % MAX_STEPS].entry))
+            took += trace->steps[i % MAX_STEPS].ended_ns - trace->steps[i % MAX_STEPS].began_ns;
+    if (took > 0)
+        dt_text_printf(text, "{\"name\":\"measured / predicted\",\"ph\":\"C\",\"pid\":%u,\"ts\":%.3f,"
+                             "\"args\":{\"ratio\":%.6g}},\n",
+                       process_of(trace), (double)begin->began_ns * 1e-3, (double)took * 1e-9 / predicted->step);
+    return i;
+}
+
+static void add_events(DtText *text, const DtTrace *trace, const DtPredicted *predicted)
 {
     add_names(text, trace);
     uint64_t first = trace->n_steps > MAX_STEPS ? trace->n_steps - MAX_STEPS : 0;
-    for (uint64_t i = first; i < trace->n_steps; i++) {
-        const Step *step = &trace->steps[i % MAX_STEPS];
-        dt_text_printf(
-            text,
-            "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f},\n",
-            step->entry, (long long)step->step, process_of(trace), thread_of(trace, ENTRIES),
-            (double)step->began_ns * 1e-3,
-            (double)(step->ended_ns - step->began_ns) * 1e-3);
-    }
+    for (uint64_t i = first; i < trace->n_steps; i++)
+        add_step(text, trace, predicted, &trace->steps[i % MAX_STEPS]);
+    for (uint64_t i = first; i < trace->n_steps && predicted->step > 0;)
+        i = add_ratio(text, trace, predicted, i);
     first = trace->n_slices > MAX_SLICES ? trace->n_slices - MAX_SLICES : 0;
     for (uint64_t i = first; i < trace->n_slices; i++)
-        add_slice(text, trace, &trace->slices[i % MAX_SLICES]);
+        add_slice(text, trace, predicted, &trace->slices[i % MAX_SLICES]);
 }
 
 DtStatus dt_trace_write(const DtTrace *trace)
 {
     DtText text = {0};
-    add_events(&text, trace);
+    DtPredicted predicted;
+    dt_predicted_open(trace->rank->plan, &predicted);
+    add_events(&text, trace, &predicted);
     DtStatus status = dt_file_write(trace->path, text.at, text.len);
+    dt_predicted_close(&predicted);
     dt_text_free(&text);
     return status;
 }
@@ -262,8 +282,30 @@ void dt_trace_drop(const char *path, uint32_t n_ranks)
     }
 }
 
-DtStatus dt_trace_join(const DtRank *rank, const char *path)
+/* Beside each rank's lanes what the simulation says of one step, from where this rank's last one begins. All ranks of a
+ * machine have one clock. */
+static void add_predicted(DtText *text, const DtTrace *trace)
 {
+    const DtPlan *plan = trace->rank->plan;
+    const uint64_t first = trace->n_steps > MAX_STEPS ? trace->n_steps - MAX_STEPS : 0;
+    uint64_t i = trace->n_steps;
+    DtPredicted predicted;
+    while (i > first && plan->n_objectives &&
+           strcmp(trace->steps[(i - 1) % MAX_STEPS].entry, dt_plan_str(plan, plan->objectives[0].step)) != 0)
+        i--;
+    dt_predicted_open(plan, &predicted);
+    if (i > first && dt_predicted_simulate(&predicted))
+        for (uint32_t r = 0; r < trace->rank->n_ranks; r++)
+            dt_predicted_rank(&predicted, r,
+                              (DtPredictedAt){process_of_rank(r), process_of_rank(trace->rank->n_ranks), LANES,
+                                              (double)trace->steps[(i - 1) % MAX_STEPS].began_ns * 1e-9},
+                              text);
+    dt_predicted_close(&predicted);
+}
+
+DtStatus dt_trace_join(const DtTrace *trace, const char *path)
+{
+    const DtRank *rank = trace->rank;
     DtText text = {0};
     DtArena *memory = dt_arena_new();
     DtStatus status = DT_OK;
@@ -278,6 +320,7 @@ DtStatus dt_trace_join(const DtRank *rank, const char *path)
     }
     if (text.len > 2 && text.at[text.len - 2] == ',')
         text.len -= 2; /* the last comma */
+    add_predicted(&text, trace);
     dt_text_add(&text, "\n]}\n");
     if (dt_status_ok(&status))
         status = dt_file_write(path, text.at, text.len);

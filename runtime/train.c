@@ -576,7 +576,7 @@ static bool write_trace(DtRank *rank)
         return dt_rank_fail_status(rank, &status);
     if (!rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
-    status = rank->rank == 0 ? dt_trace_join(rank, rank->options->trace) : DT_OK;
+    status = rank->rank == 0 ? dt_trace_join(rank->trace, rank->options->trace) : DT_OK;
     return dt_status_ok(&status) ? rank->comm_ops->barrier(rank->comm, &rank->world)
                                  : dt_rank_fail_status(rank, &status);
 }

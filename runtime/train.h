@@ -25,7 +25,7 @@ typedef struct DtRun {
 int dt_train_loaded(DtRun *run);
 
 /* trace.c: joins the parts of all ranks into path; removes those of ranks that were killed. */
-DtStatus dt_trace_join(const DtRank *rank, const char *path);
+DtStatus dt_trace_join(const DtTrace *trace, const char *path);
 void dt_trace_drop(const char *path, uint32_t n_ranks);
 
 #endif

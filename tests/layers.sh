@@ -21,7 +21,7 @@ plan/report: base plan cost
 codegen: base ir plan
 codegen/cpu: base ir plan codegen
 codegen/cuda: base ir plan codegen
-runtime: base plan
+runtime: base plan plan/report
 search: base cost ir
 cli: base cost ir plan plan/report frontend passes passes/check verify codegen search
 '

@@ -71,6 +71,9 @@ static bool read_event(const Reader *r, size_t at, Event *ret)
     ret->inst = json_is_integer(inst) ? json_integer_value(inst) : -1;
     ret->begin = json_number_value(json_object_get(event, "ts")) * 1e-6;
     ret->seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
+    const char *category = json_string_value(json_object_get(event, "cat"));
+    if (category && strncmp(category, "predicted", 9) == 0) /* it stands beside what was measured */
+        return false;
     return ret->name && json_is_number(json_object_get(event, "dur")) && ret->seconds >= 0 && isfinite(ret->seconds) &&
            isfinite(ret->begin);
 }

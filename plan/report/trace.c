@@ -1,108 +1,194 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The step as trace events, which Perfetto and chrome://tracing show: a process for each stage, in it a track of pieces
- * (forward, backward, gradients of parameters of a micro-batch) and one for each queue with its instructions, arrows
- * from where a message was sent to where it was taken. Times are microseconds. */
-#include "plan/report/text.h"
+ * (forward, backward, gradients of parameters of a micro-batch), one of what is computed, one for each queue of
+ * collectives and each stage that messages go to; arrows from where a message was sent to where it was taken. Times are
+ * microseconds, but for the price of an instruction (`predicted`): seconds, without what others slow it by or it waits.
+ *
+ * Perfetto takes numbers of tracks for those of threads of a whole machine, the first thread of a process for the one
+ * with the number of the process, and 0 for the kernel's: so no two are equal, and none is 0. */
+#include "plan/report/trace.h"
 
 #include "plan/kinds.h"
+#include "plan/report/text.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { PIECES = 1000 }; /* number of the track; queues have theirs */
+/* ---- words ---- */
 
-static void quote(DtText *text, const char *words)
+void dt_trace_string(DtText *text, const char *string)
 {
     dt_text_add(text, "\"");
-    for (const char *c = words; *c; c++)
-        if (*c == '"' || *c == '\\')
-            dt_text_printf(text, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20)
-            dt_text_add(text, " ");
+    for (; *string; string++) {
+        if (*string == '"' || *string == '\\')
+            dt_text_printf(text, "\\%c", *string);
+        else if ((unsigned char)*string < 0x20)
+            dt_text_printf(text, "\\u%04x", *string);
         else
-            dt_text_add_n(text, c, 1);
+            dt_text_add_n(text, string, 1);
+    }
     dt_text_add(text, "\"");
+}
+
+void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char name[DT_INST_NAME])
+{
+    if (inst->kind == DT_INST_KERNEL)
+        snprintf(name, DT_INST_NAME, "%.250s", dt_plan_str(plan, plan->kernels[inst->ref].name));
+    else if (inst->kind == DT_INST_GEMM) {
+        const DtPlanGemm *g = &plan->gemms[inst->ref];
+        int64_t batch = 1;
+        for (uint32_t b = 0; b < g->n_batch; b++)
+            batch *= g->batch[b];
+        snprintf(name, DT_INST_NAME, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
+                 (long long)g->m, (long long)g->n, (long long)g->k, (long long)batch);
+    } else
+        snprintf(name, DT_INST_NAME, "%s", dt_kinds_inst(inst->kind));
+}
+
+void dt_trace_price(const DtPrice *price, DtText *text)
+{
+    if (!(price->seconds > 0) || !isfinite(price->seconds))
+        return;
+    dt_text_add(text, ",\"predicted\":");
+    dt_text_double(text, price->seconds);
 }
 
 static void begin(DtText *text) { dt_text_add(text, text->at[text->len - 1] == '[' ? "\n" : ",\n"); }
 
-static void name_track(DtText *text, const char *what, uint32_t stage, uint32_t track, const char *name)
+/* ---- tracks ---- */
+
+/* In this order: pieces, queues, and where messages go. */
+static uint32_t queues_of(const DtPlan *plan)
 {
-    begin(text);
-    dt_text_printf(text, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":", what, stage, track);
-    quote(text, name);
-    dt_text_add(text, "}}");
+    uint32_t queues = 1;
+    for (uint32_t g = 0; g < plan->n_groups; g++)
+        queues = plan->groups[g].queue + 1 > queues ? plan->groups[g].queue + 1 : queues;
+    return queues;
 }
 
-static void name_queue(const DtSummary *s, DtText *text, uint32_t stage, uint32_t queue)
+uint32_t dt_trace_tracks(const DtPlan *plan) { return 1 + queues_of(plan) + dt_plan_stages(plan); }
+
+static uint32_t track_of(const DtTraceStage *stage, const DtSlice *slice)
 {
-    char name[128] = "collectives over";
-    for (uint32_t g = 0; g < s->plan->n_groups; g++) {
-        if (s->plan->groups[g].queue != queue)
+    const DtPlan *plan = stage->plan;
+    if (slice->kind == DT_SLICE_PIECE)
+        return 0;
+    const DtPlanInst *inst = &plan->insts[slice->what];
+    return inst->kind == DT_INST_SEND ? 1 + queues_of(plan) + plan->channels[inst->ref].to : 1 + slice->queue;
+}
+
+static void name_queue(const DtPlan *plan, uint32_t queue, char ret_name[128])
+{
+    snprintf(ret_name, 128, queue ? "collectives over" : "compute");
+    for (uint32_t g = 0; queue && g < plan->n_groups; g++) {
+        if (plan->groups[g].queue != queue)
             continue;
-        for (uint32_t m = 0; m < s->plan->n_mesh; m++)
-            if (s->plan->groups[g].mask >> m & 1) {
-                const size_t len = strlen(name);
-                snprintf(name + len, sizeof name - len, " %s", dt_plan_str(s->plan, s->plan->mesh[m].name));
+        for (uint32_t m = 0; m < plan->n_mesh; m++)
+            if (plan->groups[g].mask >> m & 1) {
+                const size_t len = strlen(ret_name);
+                snprintf(ret_name + len, 128 - len, " %s", dt_plan_str(plan, plan->mesh[m].name));
             }
-        name_track(text, "thread_name", stage, queue, name);
         return;
     }
 }
 
-static void name_tracks(const DtSummary *s, DtText *text)
+static bool sends_to(const DtTraceStage *stage, uint32_t to)
 {
-    uint32_t queues = 1;
-    for (uint32_t g = 0; g < s->plan->n_groups; g++)
-        queues = s->plan->groups[g].queue + 1 > queues ? s->plan->groups[g].queue + 1 : queues;
-    for (uint32_t stage = 0; stage < s->sim.n_stages; stage++) {
-        char name[64];
-        snprintf(name, sizeof name, "stage %u", stage);
-        name_track(text, "process_name", stage, 0, name);
-        name_track(text, "thread_name", stage, PIECES, "micro-batches");
-        name_track(text, "thread_name", stage, 0, "compute");
-        for (uint32_t q = 1; q < queues; q++)
-            name_queue(s, text, stage, q);
-    }
+    for (uint32_t c = 0; c < stage->plan->n_channels; c++)
+        if (stage->plan->channels[c].from == stage->stage && stage->plan->channels[c].to == to)
+            return true;
+    return false;
 }
 
-/* "gemm", "kernel attend", and its line. */
-static void add_inst(const DtSummary *s, const DtSlice *slice, DtText *text)
-{
-    const DtPlanInst *inst = &s->plan->insts[slice->what];
-    char name[96];
-    snprintf(name, sizeof name, "%s%s%.60s", dt_kinds_inst(inst->kind), inst->kind == DT_INST_KERNEL ? " " : "",
-             inst->kind == DT_INST_KERNEL ? dt_plan_str(s->plan, s->plan->kernels[inst->ref].name) : "");
-    quote(text, name);
-    dt_text_printf(text, ",\"cat\":\"%s\",\"args\":{\"micro\":%d", dt_kinds_inst(inst->kind), slice->micro);
-    if (dt_report_received(s->plan, inst) > 0)
-        dt_text_printf(text, ",\"bytes\":%.0f", dt_report_received(s->plan, inst));
-    if (inst->span < s->plan->n_spans && s->plan->spans[inst->span].line) {
-        dt_text_add(text, ",\"line\":");
-        char line[200];
-        snprintf(line, sizeof line, "%.100s:%u %.80s", dt_plan_str(s->plan, s->plan->spans[inst->span].file),
-                 s->plan->spans[inst->span].line, dt_plan_str(s->plan, s->plan->spans[inst->span].path));
-        quote(text, line);
-    }
-    dt_text_add(text, "}");
-}
-
-static void add_slice(const DtSummary *s, const DtSlice *slice, DtText *text)
+static void name_track(const DtTraceStage *stage, uint32_t track, const char *name, DtText *text)
 {
     begin(text);
-    dt_text_printf(text, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"name\":", slice->stage,
-                   slice->kind == DT_SLICE_PIECE ? PIECES : slice->queue, slice->begin * 1e6,
-                   (slice->end - slice->begin) * 1e6);
-    if (slice->kind == DT_SLICE_INST) {
-        add_inst(s, slice, text);
-    } else {
-        char name[96];
-        snprintf(name, sizeof name, "%.60s %d",
-                 slice->what == UINT32_MAX ? "micro-batch" : dt_plan_str(s->plan, s->plan->entries[slice->what].name),
-                 slice->micro);
-        quote(text, name);
-        dt_text_printf(text, ",\"cat\":\"piece\",\"args\":{\"micro\":%d}", slice->micro);
+    dt_text_printf(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":",
+                   stage->process, stage->track + track);
+    char whole[200];
+    snprintf(whole, sizeof whole, "%s%s", stage->prefix, name);
+    dt_trace_string(text, whole);
+    dt_text_printf(text, "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%u,\"tid\":%u,\"args\":"
+                   "{\"sort_index\":%u}}", stage->process, stage->track + track, stage->order + track);
+}
+
+static void name_tracks(const DtTraceStage *stage, DtText *text)
+{
+    const uint32_t queues = queues_of(stage->plan);
+    char name[128];
+    name_track(stage, 0, "micro-batches", text);
+    for (uint32_t q = 0; q < queues; q++) {
+        name_queue(stage->plan, q, name);
+        name_track(stage, 1 + q, name, text);
+    }
+    for (uint32_t to = 0; to < dt_plan_stages(stage->plan); to++) {
+        snprintf(name, sizeof name, "messages to stage %u", to);
+        if (sends_to(stage, to))
+            name_track(stage, 1 + queues + to, name, text);
+    }
+}
+
+/* ---- slices ---- */
+
+/* Its name, what it is, its price, how much comes from others, and its line. */
+static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
+{
+    const DtPlan *plan = stage->plan;
+    const DtPlanInst *inst = &plan->insts[slice->what];
+    char name[DT_INST_NAME];
+    dt_trace_name(plan, inst, name);
+    dt_trace_string(text, name);
+    dt_text_printf(text, ",\"cat\":\"predicted,%s\",\"args\":{\"micro\":%d,\"of\":%u", dt_kinds_inst(inst->kind),
+                   slice->micro, slice->what);
+    dt_trace_price(&stage->prices[slice->what], text);
+    if (dt_report_received(plan, inst) > 0)
+        dt_text_printf(text, ",\"bytes\":%.0f", dt_report_received(plan, inst));
+    if (inst->span < plan->n_spans && plan->spans[inst->span].line) {
+        dt_text_add(text, ",\"line\":");
+        char line[200];
+        snprintf(line, sizeof line, "%.100s:%u %.80s", dt_plan_str(plan, plan->spans[inst->span].file),
+                 plan->spans[inst->span].line, dt_plan_str(plan, plan->spans[inst->span].path));
+        dt_trace_string(text, line);
     }
     dt_text_add(text, "}");
+}
+
+/* What a plan says of its device may make it none. */
+static bool is_time(const DtSlice *slice) { return isfinite(slice->begin) && isfinite(slice->end - slice->begin); }
+
+static void add_slice(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
+{
+    begin(text);
+    dt_text_printf(text, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"name\":", stage->process,
+                   stage->track + track_of(stage, slice), (stage->begin + slice->begin) * 1e6,
+                   (slice->end - slice->begin) * 1e6);
+    if (slice->kind == DT_SLICE_INST) {
+        add_inst(stage, slice, text);
+    } else {
+        char name[96];
+        const DtPlan *plan = stage->plan;
+        snprintf(name, sizeof name, "%.60s %d",
+                 slice->what == UINT32_MAX ? "micro-batch" : dt_plan_str(plan, plan->entries[slice->what].name),
+                 slice->micro);
+        dt_trace_string(text, name);
+        dt_text_printf(text, ",\"cat\":\"predicted,piece\",\"args\":{\"micro\":%d}", slice->micro);
+    }
+    dt_text_add(text, "}");
+}
+
+void dt_trace_stage(const DtTraceStage *stage, DtText *ret_text)
+{
+    name_tracks(stage, ret_text);
+    for (uint32_t i = 0; i < stage->sim->n_slices; i++)
+        if (stage->sim->slices[i].stage == stage->stage && is_time(&stage->sim->slices[i]))
+            add_slice(stage, &stage->sim->slices[i], ret_text);
+}
+
+/* ---- a report ---- */
+
+static uint32_t process_of(const DtSummary *s, uint32_t stage)
+{
+    return 1 + stage * (1 + dt_trace_tracks(s->plan));
 }
 
 static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
@@ -112,10 +198,11 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
     const struct { const char *how; uint32_t stage; double at; } ends[] = {
         {"\"ph\":\"s\"", channel->from, flow->sent}, {"\"ph\":\"f\",\"bp\":\"e\"", channel->to, flow->received}};
     for (int i = 0; i < 2; i++) {
+        const uint32_t process = process_of(s, ends[i].stage); /* its first track is the one of pieces */
         begin(text);
-        dt_text_printf(text, "{%s,\"id\":%u,\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"cat\":\"message\",\"name\":",
-                       ends[i].how, number, ends[i].stage, PIECES, ends[i].at * 1e6 - (i ? 0 : 1e-3));
-        quote(text, dt_plan_str(s->plan, channel->name));
+        dt_text_printf(text, "{%s,\"id\":%u,\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"cat\":\"message\",\"name\":",
+                       ends[i].how, number, process, process + 1, ends[i].at * 1e6 - (i ? 0 : 1e-3));
+        dt_trace_string(text, dt_plan_str(s->plan, channel->name));
         dt_text_printf(text, ",\"args\":{\"bytes\":%lld}}", (long long)channel->bytes);
     }
 }
@@ -123,10 +210,15 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
 void dt_trace_report(const DtSummary *s, DtText *ret_text)
 {
     dt_text_add(ret_text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-    name_tracks(s, ret_text);
-    for (uint32_t i = 0; i < s->sim.n_slices; i++)
-        add_slice(s, &s->sim.slices[i], ret_text);
+    for (uint32_t i = 0; i < s->sim.n_stages; i++) {
+        const uint32_t process = process_of(s, i);
+        begin(ret_text);
+        dt_text_printf(ret_text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"stage %u\"}}",
+                       process, i);
+        dt_trace_stage(&(DtTraceStage){s->plan, s->prices, &s->sim, i, process, process + 1, 0, 0, ""}, ret_text);
+    }
     for (uint32_t i = 0; i < s->sim.n_flows; i++)
-        add_flow(s, i, ret_text);
+        if (isfinite(s->sim.flows[i].sent) && isfinite(s->sim.flows[i].received))
+            add_flow(s, i, ret_text);
     dt_text_add(ret_text, "\n]}\n");
 }

@@ -524,7 +524,8 @@ run explain MFU bubble step 'matrix products' reserved context; exits 0; prints 
 rm -f third fourth
 # each number has a definition
 for word in fits memory step tokens/s MFU HFU bubble limit time traffic exposed run predict allocated reserved parameters \
-    gradients optimizer activations workspace communicators 'fused kernels' attention copies messages fixed; do
+    gradients optimizer activations workspace communicators 'fused kernels' attention copies messages fixed \
+    predicted 'ms a step' 'measured / predicted' 'off by' norm lr ETA skipped times GB/s TFLOP/s; do
     run explain "$word"; exits 0; prints '(a number of reports'
 done
 # what a mask hides is known: of the scores of a causal model half are computed, as far as tiles go

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan keeps the numbers of the device that it was made for; prices and the simulated step follow from these and
+ * its instructions, as in a report of dtc (plan/report/), so both say the same. Of the device that runs nothing is
+ * known here: it may be another one. */
+#include "runtime/predicted.h"
+
+#include "plan/report/device.h"
+#include "plan/report/trace.h"
+#include "runtime/rank.h"
+
+#include <math.h>
+
+void dt_predicted_open(const DtPlan *plan, DtPredicted *ret_predicted)
+{
+    DtPredicted *p = ret_predicted;
+    *p = (DtPredicted){.arena = dt_arena_new(), .plan = plan};
+    if (!dt_device_read(p->arena, plan, &p->model))
+        return;
+    p->prices = dt_price_plan(p->arena, plan, &p->model);
+    const double step = plan->n_predictions ? plan->predictions->step : 0;
+    p->step = step > 1e-9 ? step : 0; /* no machine is faster */
+}
+
+const DtPrice *dt_predicted_prices(const DtPredicted *predicted, uint32_t stage)
+{
+    (void)stage; /* all are on one kind of device */
+    return predicted->prices;
+}
+
+void dt_predicted_close(DtPredicted *predicted) { dt_arena_free(predicted->arena); }
+
+bool dt_predicted_simulate(DtPredicted *predicted)
+{
+    DtPredicted *p = predicted;
+    const DtSimulateOptions options = {.slices = true, .insts = true};
+    if (!p->prices || p->plan->n_objectives == 0)
+        return false;
+    dt_simulate(p->arena, p->plan, &p->model, p->prices, &options, &p->sim);
+    return !p->sim.stuck && isfinite(p->sim.seconds);
+}
+
+void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedAt at, DtText *ret_text)
+{
+    const uint32_t stage = dt_rank_stage(predicted->plan, rank);
+    char prefix[80];
+    snprintf(prefix, sizeof prefix, "predicted for %.60s: ", predicted->model.device->name);
+    dt_trace_stage(&(DtTraceStage){.plan = predicted->plan, .prices = dt_predicted_prices(predicted, stage),
+                                   .sim = &predicted->sim, .stage = stage, .process = at.process,
+                                   .track = at.track + rank * dt_trace_tracks(predicted->plan), .order = at.order,
+                                   .begin = at.begin, .prefix = prefix},
+                   ret_text);
+}

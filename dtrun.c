@@ -54,6 +54,7 @@ typedef struct CommandLine {
     DtRunOptions run;
     int64_t rank, shared; /* -1: not given */
     const char *of_generate; /* an option that only --generate uses, or NULL */
+    bool gpus;               /* --gpus */
     bool done;               /* --help and the like */
     DtStatus status;
 } CommandLine;
@@ -177,10 +178,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_COMPARE: run->compare = value; return true;
     case OPTION_QUIET: run->quiet = true; return true;
     case OPTION_DEVICE: run->device = value; return true;
-    case OPTION_GPUS:
-        line->done = true;
-        line->status = dt_cuda_list(stdout);
-        return dt_status_ok(&line->status);
+    case OPTION_GPUS: line->gpus = true; return true;
     case OPTION_SHARE_GPU: run->share_gpu = true; return true;
     case OPTION_SYNC: run->sync = true; return true;
     case OPTION_COMM: run->comm = value; return true;
@@ -222,7 +220,7 @@ static bool check_combination(CommandLine *line)
     if (run->record && run->compare)
         return wrong(line, "--record and --compare exclude each other");
     if (run->json && !run->profile)
-        return wrong(line, "--json belongs to --profile");
+        return wrong(line, "--json belongs to --profile or --gpus");
     if (line->of_generate && !run->generate)
         return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
@@ -249,7 +247,11 @@ static bool read_line(CommandLine *line, int argc, char **argv)
         else
             line->run.plan_path = options.value;
     }
-    return line->done || check_combination(line);
+    if (line->gpus && !line->done) {
+        line->done = true;
+        line->status = dt_cuda_list(line->run.json, stdout);
+    }
+    return line->done ? dt_status_ok(&line->status) : check_combination(line);
 }
 
 static void say(const char *message)

@@ -39,7 +39,7 @@ static const DtOptionTable option_table = {
                 "verify PLAN [--program FILE.dsl]\n"
                 "report PLAN [--report=text|json|trace|html|dot]\n"
                 "compare PLAN PLAN\n"
-                "calibrate [NAME] [-o FILE]\n"
+                "calibrate [NAME] [--device cpu|cuda] [-o FILE]\n"
                 "explain CODE | NAME | settings",
     .epilogue =
         "Examples:\n"
@@ -251,6 +251,7 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_LIBRARY: cli->library = value; break;
     case OPTION_PROGRAM: cli->program = value; break;
     case OPTION_TARGET: cli->target = value; break;
+    case OPTION_DEVICE: cli->device = value; break;
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;
     case OPTION_EPILOGUES:
         cli->epilogues = !strcmp(value, "all") ? 1 : !strcmp(value, "none") ? 0 : -1;

@@ -137,6 +137,8 @@ static int check_combination(const DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE, "--program belongs to `dtc verify`");
     if (cli->write)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
+    if (cli->device)
+        return dt_cli_fail(DT_EXIT_USAGE, "--device belongs to `dtc calibrate`; --target says what kernels are for");
     if (cli->emit && cli->report)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit and --report are two results; ask for one");
     const char *of_report = cli->measured     ? "--measured"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc calibrate: the constants of this machine's processor as a `device` block, from steps that run on it.
+/* dtc calibrate: the constants of this machine's processor as a `device` block, from steps that run on it; those of its
+ * GPU are calibrate_cuda.c's.
  *
  * Sizes of lib/calibrate.dsl are compiled with machine code and trained for some steps by dtrun, which writes how long
  * each instruction took. Least squares give the constants (cost/calibrate.h); sizes that were not fitted on say how far
  * they can be trusted. One rank on one core: how ranks share memory and cores is not measured. */
-#include "cli/cli.h"
+#include "cli/calibrate.h"
 
 #include "base/file.h"
 #include "cost/calibrate.h"
@@ -24,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_DIMS = 4 };
+enum { MOST_DIMS = 5 }; /* the last one has no name */
 
 typedef struct Size {
     DtOption dims[MOST_DIMS];
@@ -53,12 +54,6 @@ typedef struct Measured {
     double read, read_bytes;  /* what inputs took, and how much it was */
 } Measured;
 
-typedef struct Calibrator {
-    DtCli *cli;
-    const char *library, *program, *folder, *dtrun;
-    Timings fitted;
-} Calibrator;
-
 /* ---- what lies about meanwhile ---- */
 
 /* A signal handler has to know them. */
@@ -67,7 +62,7 @@ static volatile pid_t child; /* dtrun; 0: it does not run */
 
 static void clean_up(void)
 {
-    static const char *const names[] = {"plan", "trace", "said"};
+    static const char *const names[] = {"plan", "trace", "said", "errors", "log"};
     char path[4200];
     for (size_t i = 0; i < DT_COUNT(names); i++) {
         size_t n = strlen(folder);
@@ -97,7 +92,7 @@ static void clean_up_on_signals(void)
         signal(numbers[i], clean_up_and_end);
 }
 
-/* ---- one size ---- */
+/* ---- plans and runs ---- */
 
 static const char *name_of(DtArena *arena, const Size *size)
 {
@@ -107,46 +102,60 @@ static const char *name_of(DtArena *arena, const Size *size)
     return name;
 }
 
-static DtStatus make_plan(const Calibrator *c, DtArena *arena, const Size *size, const char *path)
+DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims, bool is_bf16, const char *path)
 {
     static const DtOption bf16 = {"train.precision", "mixed(compute = bf16)"};
-    DtLowerOptions options = {.path = c->program, .library = c->library, .parallel = "none", .dims = size->dims,
-                              .sets = &bf16, .n_sets = size->is_bf16};
+    DtLowerOptions options = {.path = c->program, .library = c->library, .parallel = "none", .dims = dims,
+                              .sets = &bf16, .n_sets = is_bf16};
     uint8_t *bytes;
     size_t len;
-    while (options.n_dims < MOST_DIMS && size->dims[options.n_dims].name)
+    while (dims[options.n_dims].name)
         options.n_dims++;
     const DtStatus status = dt_cli_variant(c->cli, arena, &options, DT_VARIANT_KERNELS, &bytes, &len);
     return dt_status_ok(&status) ? dt_file_write(path, bytes, len) : status;
 }
 
-/* What it says goes to a file, which is shown if it fails. */
-static DtStatus run_plan(const Calibrator *c, DtArena *arena, const char *plan, const char *trace, const char *said)
+static DtStatus start_dtrun(const char *const *argv, const char *said, const char *errors)
 {
     extern char **environ;
-    const char *argv[] = {c->dtrun, plan, "--trace", trace, "--quiet", NULL};
     posix_spawn_file_actions_t files;
     pid_t pid;
-    int state = 0;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&files, 1, 2);
-    const int error = posix_spawn(&pid, c->dtrun, &files, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_addopen(&files, 2, errors, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int error = posix_spawn(&pid, argv[0], &files, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (error)
-        return dt_status_fail(DT_EXIT_FAILED, "cannot start %s: %s", c->dtrun, strerror(error));
+        return dt_status_fail(DT_EXIT_FAILED, "cannot start %s: %s", argv[0], strerror(error));
     child = pid;
-    while (waitpid(pid, &state, 0) < 0)
-        if (errno != EINTR)
-            return dt_status_fail(DT_EXIT_FAILED, "cannot wait for %s: %s", c->dtrun, strerror(errno));
-    child = 0;
-    if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
-        return (DtStatus){.code = DT_EXIT_OK};
+    return (DtStatus){.code = DT_EXIT_OK};
+}
+
+DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv, const char **ret_said)
+{
+    const char *said = dt_arena_printf(arena, "%s/said", c->folder);
+    const char *errors = dt_arena_printf(arena, "%s/errors", c->folder);
     char *text = NULL;
     size_t len = 0;
-    const DtStatus read = dt_file_read(arena, said, 1 << 16, &text, &len);
-    return dt_status_fail(DT_EXIT_FAILED, "dtrun failed: %.300s", dt_status_ok(&read) ? text : "");
+    int state = 0;
+    const DtStatus started = start_dtrun(argv, said, errors);
+    if (!dt_status_ok(&started))
+        return started;
+    while (waitpid(child, &state, 0) < 0)
+        if (errno != EINTR)
+            return dt_status_fail(DT_EXIT_FAILED, "cannot wait for %s: %s", argv[0], strerror(errno));
+    child = 0;
+    const bool good = WIFEXITED(state) && WEXITSTATUS(state) == 0;
+    const DtStatus read = dt_file_read(arena, good ? said : errors, 1 << 24, &text, &len);
+    while (!good && dt_status_ok(&read) && len > 0 && text[len - 1] == '\n')
+        text[--len] = '\0';
+    if (good && ret_said)
+        *ret_said = dt_status_ok(&read) ? text : "";
+    return good ? (DtStatus){.code = DT_EXIT_OK}
+                : dt_status_fail(DT_EXIT_FAILED, "dtrun failed: %.300s", dt_status_ok(&read) ? text : "");
 }
+
+/* ---- one size ---- */
 
 static DtCostDtype dtype_of(uint32_t dtype)
 {
@@ -238,18 +247,18 @@ static bool read_times(DtArena *arena, const DtPlan *plan, const char *path, Mea
     return good;
 }
 
-static DtStatus measure(Calibrator *c, const Size *size, Measured *m)
+static DtStatus measure(const DtCalibrator *c, const Size *size, Measured *m, Timings *fitted)
 {
     DtArena *arena = c->cli->arena;
     const char *plan = dt_arena_printf(arena, "%s/plan", c->folder);
     const char *trace = dt_arena_printf(arena, "%s/trace", c->folder);
-    const char *said = dt_arena_printf(arena, "%s/said", c->folder);
+    const char *argv[] = {c->dtrun, plan, "--trace", trace, "--quiet", NULL};
     DtPlanFile file;
     *m = (Measured){.name = name_of(arena, size)};
     fprintf(stderr, "dtc: measuring %s\n", m->name);
-    DtStatus status = make_plan(c, arena, size, plan);
+    DtStatus status = dt_calibrate_plan(c, arena, size->dims, size->is_bf16, plan);
     if (dt_status_ok(&status))
-        status = run_plan(c, arena, plan, trace, said);
+        status = dt_calibrate_run(c, arena, argv, NULL);
     if (dt_status_ok(&status))
         status = dt_read_file(plan, &file);
     if (dt_status_ok(&status)) {
@@ -258,7 +267,7 @@ static DtStatus measure(Calibrator *c, const Size *size, Measured *m)
         dt_read_close(&file);
     }
     for (uint32_t i = 0; !size->is_check && i < m->timings.n; i++)
-        DT_PUSH(arena, c->fitted, m->timings.at[i]);
+        DT_PUSH(arena, *fitted, m->timings.at[i]);
     return status;
 }
 
@@ -280,7 +289,8 @@ static void compare(const DtDevice *device, const Measured *m, bool is_check)
             dt_people_seconds(is, measured), dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
 }
 
-static int write_block(const Calibrator *c, const char *name, const Measured *measured)
+static int write_block(const DtCalibrator *c, const char *name, const Measured *measured,
+                       const Timings *fitted)
 {
     DtDevice device = dt_device_new(name);
     DtCalibration fit;
@@ -296,7 +306,7 @@ static int write_block(const Calibrator *c, const char *name, const Measured *me
             DT_PUSH(c->cli->arena, rates, measured[i].read_bytes / measured[i].read);
     }
     device.host_rate = median(&rates);
-    if (!dt_calibrate(&device, c->fitted.at, c->fitted.n, median(&beside), &fit))
+    if (!dt_calibrate(&device, fitted->at, fitted->n, median(&beside), &fit))
         return dt_cli_fail(DT_EXIT_FAILED, "the steps have too few products and kernels");
     fprintf(stderr,
             "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares of single ones)\n",
@@ -309,15 +319,16 @@ static int write_block(const Calibrator *c, const char *name, const Measured *me
     return code;
 }
 
-static int calibrate(Calibrator *c, const char *name)
+static int calibrate(const DtCalibrator *c, const char *name)
 {
     Measured measured[DT_COUNT(sizes)];
+    Timings fitted = {0};
     for (size_t i = 0; i < DT_COUNT(sizes); i++) {
-        const DtStatus status = measure(c, &sizes[i], &measured[i]);
+        const DtStatus status = measure(c, &sizes[i], &measured[i], &fitted);
         if (!dt_status_ok(&status))
             return dt_cli_fail(status.code, "%s", status.message);
     }
-    return write_block(c, name, measured);
+    return write_block(c, name, measured, &fitted);
 }
 
 static bool is_name(const char *text)
@@ -329,27 +340,43 @@ static bool is_name(const char *text)
     return good;
 }
 
-int dt_cmd_calibrate(DtCli *cli)
+/* What can be said before anything runs. */
+static int check(const DtCli *cli, const DtCalibrator *c, const char *name)
 {
-    Calibrator c = {.cli = cli, .library = cli->library ? cli->library : dt_cli_library(cli->arena),
-                    .dtrun = dt_cli_dtrun(cli->arena)};
-    const char *name = cli->words.n ? cli->words.at[0] : "here", *temporary = getenv("TMPDIR");
-    temporary = temporary && *temporary ? temporary : "/tmp";
+    const bool gpu = cli->device && !strcmp(cli->device, "cuda");
     if (cli->words.n > 1 || !is_name(name))
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate takes one name of a device: dtc calibrate NAME");
+    if (cli->device && !gpu && strcmp(cli->device, "cpu") != 0)
+        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures --device cpu or cuda, not `%.60s`", cli->device);
+    if (gpu && cli->target)
+        return dt_cli_fail(DT_EXIT_USAGE, "calibrate --device cuda compiles for the GPU that there is: no --target");
     if (cli->target && strncmp(cli->target, "cpu", 3))
-        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures processors; constants of GPUs are in devices.dsl");
-    if (!c.library)
+        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures this processor; --device cuda: the GPU of this machine");
+    if (!c->library)
         return dt_cli_fail(DT_EXIT_IO, "the library is not found (--library DIR)");
-    if (!c.dtrun)
-        return dt_cli_fail(DT_EXIT_IO, "dtrun is not in the folder that dtc is in");
+    return c->dtrun ? DT_EXIT_OK : dt_cli_fail(DT_EXIT_IO, "dtrun is not in the folder that dtc is in");
+}
+
+int dt_cmd_calibrate(DtCli *cli)
+{
+    DtCalibrator c = {.cli = cli, .library = cli->library ? cli->library : dt_cli_library(cli->arena),
+                      .dtrun = dt_cli_dtrun(cli->arena)};
+    const char *name = cli->words.n ? cli->words.at[0] : "here", *temporary = getenv("TMPDIR");
+    temporary = temporary && *temporary ? temporary : "/tmp";
+    int code = check(cli, &c, name);
+    if (code != DT_EXIT_OK)
+        return code;
     if (snprintf(folder, sizeof folder, "%s/dtc-XXXXXX", temporary) >= (int)sizeof folder || !mkdtemp(folder))
         return dt_cli_fail(DT_EXIT_IO, "cannot make a folder %s: %s", folder, strerror(errno));
     clean_up_on_signals();
-    cli->target = cli->target ? cli->target : "cpu";
     c.folder = folder;
     c.program = dt_arena_printf(cli->arena, "%s/calibrate.dsl", c.library);
-    const int code = calibrate(&c, name);
+    if (cli->device && !strcmp(cli->device, "cuda")) {
+        code = dt_calibrate_cuda(&c, name);
+    } else {
+        cli->target = cli->target ? cli->target : "cpu";
+        code = calibrate(&c, name);
+    }
     clean_up();
     return code;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's constants from times that were measured on it, and its block of the language (docs/cost.md). */
+/* A device's constants from times that were measured on it (calibrate.c, of a GPU calibrate_gpu.c), and its block of
+ * the language (docs/cost.md). */
 #ifndef DT_COST_CALIBRATE_H
 #define DT_COST_CALIBRATE_H
 
@@ -24,6 +25,34 @@ typedef struct DtCalibration {
  * runs. False: of neither kind there are enough. */
 bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside,
                   DtCalibration *ret_calibration);
+
+/* ---- a GPU ---- */
+
+/* How long a GPU took for an operation, the mean over steps, by events before and behind it. */
+typedef struct DtGpuTiming {
+    DtCostOp op;
+    double seconds;
+} DtGpuTiming;
+
+/* A step without such events, of operations so small that it takes as long as starting them does. */
+typedef struct DtGpuStep {
+    double seconds, operations;
+} DtGpuStep;
+
+typedef struct DtGpuCalibration {
+    size_t n[DT_COST_OPS];   /* timings of each kind; too few of a kind and its constants stay */
+    double off[DT_COST_OPS]; /* root mean square of relative errors */
+    double start;            /* seconds of an operation that does nothing, as events see it */
+} DtGpuCalibration;
+
+/* Sets constants of kernels, products and attention such that relative errors are least, `launch` and `step` by two
+ * steps of which the second has more operations. units and memory_rate must be set; a peak that is 0 becomes what is
+ * reached, and memory_rate grows to that. What no timing depends on stays. False: there are too few kernels, or
+ * products. */
+bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n, const DtGpuStep steps[2],
+                      DtGpuCalibration *ret_calibration);
+
+/* ---- as text ---- */
 
 /* `device "NAME" { .. }`: what reads back as the same device. */
 void dt_device_print(const DtDevice *device, DtText *ret_text);

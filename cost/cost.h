@@ -143,6 +143,16 @@ typedef struct DtCostAttention {
 } DtCostAttention;
 double dt_cost_attention(const DtCostModel *model, DtCostAttention op);
 
+/* What one rank computes by itself. */
+typedef enum DtCostOpKind { DT_COST_OP_PRODUCT, DT_COST_OP_KERNEL, DT_COST_OP_ATTENTION, DT_COST_OPS } DtCostOpKind;
+typedef struct DtCostOp {
+    DtCostOpKind kind;
+    DtCostProduct product; /* of its kind the one that counts */
+    DtCostKernel kernel;
+    DtCostAttention attention;
+} DtCostOp;
+double dt_cost_op(const DtCostModel *model, const DtCostOp *op);
+
 typedef enum DtCostCollectiveKind {
     DT_COST_ALL_REDUCE,
     DT_COST_ALL_GATHER,

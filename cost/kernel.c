@@ -85,6 +85,15 @@ double dt_cost_attention(const DtCostModel *model, DtCostAttention op)
     return dt_cost_has(model, DT_STACK_scores) ? written_out(model, &op) : in_one_kernel(model, &op);
 }
 
+double dt_cost_op(const DtCostModel *model, const DtCostOp *op)
+{
+    switch (op->kind) {
+    case DT_COST_OP_PRODUCT: return dt_cost_product(model, op->product);
+    case DT_COST_OP_ATTENTION: return dt_cost_attention(model, op->attention);
+    default: return dt_cost_kernel(model, op->kernel);
+    }
+}
+
 double dt_cost_optimizer(const DtCostModel *model, double parameters, double bytes)
 {
     return parameters * (bytes > 0 ? bytes : dt_cost_constant(model, DT_COST_optimizer)) / memory_rate(model);

@@ -27,3 +27,6 @@ train {
   optimizer = adamw(lr = constant(1e-3))
   steps = 6
 }
+# One device: `dtc calibrate --device cuda` asks for what the library knows of it.
+cluster here { nodes = 1; gpus = 1; gpu = "cpu" }
+parallel one on here { mesh data = 1 }

@@ -75,6 +75,8 @@ typedef struct DtCudaDriver {
 } DtCudaDriver;
 
 enum { /* attributes of devices and functions */
+    DT_CUDA_MULTIPROCESSORS = 16,
+    DT_CUDA_CACHE_BYTES = 38, /* of the second level */
     DT_CUDA_CAPABILITY_MAJOR = 75,
     DT_CUDA_CAPABILITY_MINOR = 76,
     DT_CUDA_SHARED_BYTES = 97, /* a block's, at most */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --gpus: the GPUs of this machine, how fast they copy, and the libraries that would be used. */
+/* --gpus: the GPUs of this machine, how fast they copy, and the libraries that would be used; with --json what dtc
+ * calibrate asks for. */
 #include "runtime/cuda_driver.h"
 #include "runtime/runtime.h"
 
 #include "base/cudalib.h"
+
+#include <jansson.h>
 
 enum { COPIES = 10 };
 static const size_t LARGEST = (size_t)256 << 20; /* of a copy; more than caches hold */
@@ -38,34 +41,77 @@ static double copy_rate(const DtCudaDriver *d, size_t bytes)
     return good ? 2.0 * COPIES * (double)bytes / ((double)ms * 1e-3) : 0;
 }
 
-static DtStatus say_gpu(const DtCudaDriver *d, int number, FILE *out)
+typedef struct Gpu {
+    char name[80];
+    int major, minor, multiprocessors, cache; /* cache: bytes of the second level */
+    size_t left, total;
+    double rate; /* of copies, bytes/s */
+} Gpu;
+
+static DtStatus look_at(const DtCudaDriver *d, int number, Gpu *ret_gpu)
 {
     DtCudaContext *context = NULL;
-    int device = 0, major = 0, minor = 0;
-    size_t left = 0, total = 0;
-    char name[80] = "", has[32], free_bytes[32];
+    int device = 0;
+    Gpu *g = ret_gpu;
+    *g = (Gpu){0};
+    const struct { int *value, attribute; } wanted[] = {{&g->major, DT_CUDA_CAPABILITY_MAJOR},
+                                                        {&g->minor, DT_CUDA_CAPABILITY_MINOR},
+                                                        {&g->multiprocessors, DT_CUDA_MULTIPROCESSORS},
+                                                        {&g->cache, DT_CUDA_CACHE_BYTES}};
     int error = d->device(&device, number);
     if (error == 0)
-        error = d->device_name(name, sizeof name, device);
-    if (error == 0)
-        error = d->device_attribute(&major, DT_CUDA_CAPABILITY_MAJOR, device);
-    if (error == 0)
-        error = d->device_attribute(&minor, DT_CUDA_CAPABILITY_MINOR, device);
+        error = d->device_name(g->name, sizeof g->name, device);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted && error == 0; i++)
+        error = d->device_attribute(wanted[i].value, wanted[i].attribute, device);
     if (error == 0)
         error = d->retain(&context, device);
     if (error)
         return dt_status_fail(DT_EXIT_RETRY, "GPU %d cannot be used: %s", number, dt_cuda_driver_error(d, error));
     error = d->set_current(context);
     if (error == 0)
-        error = d->memory_info(&left, &total);
-    const double rate = error == 0 ? copy_rate(d, left / 8 < LARGEST ? left / 8 : LARGEST) : 0;
+        error = d->memory_info(&g->left, &g->total);
+    g->rate = error == 0 ? copy_rate(d, g->left / 8 < LARGEST ? g->left / 8 : LARGEST) : 0;
     d->release(device);
-    if (error || rate == 0)
-        return dt_status_fail(DT_EXIT_RETRY, "GPU %d, %s, cannot be used: %s", number, name,
-                              error ? dt_cuda_driver_error(d, error) : "it copies nothing");
-    fprintf(out, "GPU %d: %s, sm_%d%d, %s free of %s, copies at %.0f GB/s\n", number, name, major, minor,
-            dt_text_bytes(free_bytes, (double)left), dt_text_bytes(has, (double)total), rate * 1e-9);
-    return DT_OK;
+    return error || g->rate == 0
+               ? dt_status_fail(DT_EXIT_RETRY, "GPU %d, %s, cannot be used: %s", number, g->name,
+                                error ? dt_cuda_driver_error(d, error) : "it copies nothing")
+               : DT_OK;
+}
+
+static void say_gpu(const Gpu *g, int number, FILE *out)
+{
+    char has[32], free_bytes[32];
+    fprintf(out, "GPU %d: %s, sm_%d%d, %d multiprocessors, %s free of %s, copies at %.0f GB/s\n", number, g->name,
+            g->major, g->minor, g->multiprocessors, dt_text_bytes(free_bytes, (double)g->left),
+            dt_text_bytes(has, (double)g->total), g->rate * 1e-9);
+}
+
+/* Sizes in bytes, rates in bytes/s. */
+static json_t *json_of(const Gpu *g)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:f}", "name", g->name, "capability", 10 * g->major + g->minor,
+                     "multiprocessors", g->multiprocessors, "cache", g->cache, "free", (json_int_t)g->left, "memory",
+                     (json_int_t)g->total, "copies", g->rate);
+}
+
+static DtStatus list(const DtCudaDriver *driver, int n, bool json, FILE *out)
+{
+    DtStatus status = DT_OK;
+    json_t *all = json_array();
+    for (int i = 0; i < n && dt_status_ok(&status); i++) {
+        Gpu gpu;
+        status = look_at(driver, i, &gpu);
+        if (dt_status_ok(&status) && json)
+            json_array_append_new(all, json_of(&gpu));
+        else if (dt_status_ok(&status))
+            say_gpu(&gpu, i, out);
+    }
+    if (dt_status_ok(&status) && json) {
+        json_dumpf(all, out, JSON_COMPACT);
+        fputc('\n', out);
+    }
+    json_decref(all);
+    return status;
 }
 
 static const char *say_library(DtArena *arena, const char *name, const char *const *versions, const char *use,
@@ -78,28 +124,32 @@ static const char *say_library(DtArena *arena, const char *name, const char *con
     return path;
 }
 
-DtStatus dt_cuda_list(FILE *out)
+static DtStatus say_libraries(DtArena *arena, FILE *out)
 {
     static const char *const of_cuda[] = {"13", "12", NULL}, *const of_nccl[] = {"2", NULL};
+    if (!say_library(arena, "cublasLt", of_cuda, "package libcublas-13-0, or nvidia-cublas of PyPI", out))
+        return dt_status_fail(DT_EXIT_FAILED, "matrix products on a GPU need cuBLASLt");
+    say_library(arena, "nccl", of_nccl,
+                "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it", out);
+    say_library(arena, "nvrtc", of_cuda,
+                "package cuda-nvrtc-13-0, or nvidia-cuda-nvrtc of PyPI; only dtc needs it", out);
+    return DT_OK;
+}
+
+DtStatus dt_cuda_list(bool json, FILE *out)
+{
     DtArena *arena = dt_arena_new();
     DtCudaDriver driver;
     DtStatus status = dt_cuda_driver_open(arena, &driver);
     int n = 0;
     if (dt_status_ok(&status) && (driver.device_count(&n) != 0 || n == 0))
         status = dt_status_fail(DT_EXIT_FAILED, "this machine has a driver and no GPU");
-    if (dt_status_ok(&status))
+    if (dt_status_ok(&status) && !json)
         fprintf(out, "driver: CUDA %d.%d\n", driver.version / 1000, driver.version % 1000 / 10);
-    for (int i = 0; i < n && dt_status_ok(&status); i++)
-        status = say_gpu(&driver, i, out);
-    if (dt_status_ok(&status) &&
-        !say_library(arena, "cublasLt", of_cuda, "package libcublas-13-0, or nvidia-cublas of PyPI", out))
-        status = dt_status_fail(DT_EXIT_FAILED, "matrix products on a GPU need cuBLASLt");
     if (dt_status_ok(&status))
-        say_library(arena, "nccl", of_nccl,
-                    "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it", out);
-    if (dt_status_ok(&status))
-        say_library(arena, "nvrtc", of_cuda,
-                    "package cuda-nvrtc-13-0, or nvidia-cuda-nvrtc of PyPI; only dtc needs it", out);
+        status = list(&driver, n, json, out);
+    if (dt_status_ok(&status) && !json)
+        status = say_libraries(arena, out);
     fflush(out);
     dt_arena_free(arena);
     return status;

@@ -117,8 +117,9 @@ DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const D
 /* Whether a run with these options and numbers uses the reader. */
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
 
-/* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. */
-DtStatus dt_cuda_list(FILE *out);
+/* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. json:
+ * the GPUs alone, in a list. */
+DtStatus dt_cuda_list(bool json, FILE *out);
 
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
 /* Bytes that a rank of the stage maps of the arena: none of what it will not run. */

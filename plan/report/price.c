@@ -85,15 +85,14 @@ static bool is_aligned(const DtPlanGemm *g)
     return strides[0] % each == 0 && strides[1] % each == 0;
 }
 
-static double product(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
+static DtCostProduct product(const DtPlanGemm *g)
 {
-    const DtPlanGemm *g = &plan->gemms[inst->ref];
     DtCostProduct op = {.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = dtype_of(g->dtype_a),
                         .result_bytes = (double)dt_kinds_size(g->dtype_c), .accumulates = g->accumulate,
                         .extra_bytes = epilogue_bytes(g), .is_unaligned = !is_aligned(g)};
     for (uint32_t i = 0; i < g->n_batch; i++)
         op.batch *= g->batch[i];
-    return dt_cost_product(model, op);
+    return op;
 }
 
 static const DtPlanAttention *attention_of(const DtPlan *plan, uint32_t kernel)
@@ -109,21 +108,43 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, uint32_t kernel)
     return lo < plan->n_attentions && plan->attentions[lo].kernel == kernel ? &plan->attentions[lo] : NULL;
 }
 
-static DtPrice kernel(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
+static DtCostOp kernel(const DtPlan *plan, uint32_t number)
 {
-    const DtPlanKernel *k = &plan->kernels[inst->ref];
-    const DtPlanAttention *a = attention_of(plan, inst->ref);
+    const DtPlanKernel *k = &plan->kernels[number];
+    const DtPlanAttention *a = attention_of(plan, number);
     if (a)
-        return (DtPrice){
-            dt_cost_attention(model, (DtCostAttention){.batch = 1, .heads = a->heads, .kv_heads = a->kv_heads,
-                                                       .head = a->head, .queries = a->queries, .keys = a->keys,
-                                                       .visible = a->visible, .dtype = dtype_of(a->dtype),
-                                                       .backward = a->backward, .dropout = a->dropout}),
-            DT_TIME_ATTENTION, DT_COST_KIND_ATTENTION};
-    const bool two = plan->n_launches && plan->launches[inst->ref].finish;
-    return (DtPrice){dt_cost_kernel(model, (DtCostKernel){.bytes = k->bytes, .flops = k->flops, .special = k->special,
-                                                          .kernels = two ? 2 : 1}),
-                     DT_TIME_KERNELS, DT_COST_KIND_KERNEL};
+        return (DtCostOp){.kind = DT_COST_OP_ATTENTION,
+                          .attention = {.batch = 1, .heads = a->heads, .kv_heads = a->kv_heads, .head = a->head,
+                                        .queries = a->queries, .keys = a->keys, .visible = a->visible,
+                                        .dtype = dtype_of(a->dtype), .backward = a->backward, .dropout = a->dropout}};
+    const bool two = plan->n_launches && plan->launches[number].finish;
+    return (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = k->bytes, .flops = k->flops,
+                                                            .special = k->special, .kernels = two ? 2 : 1}};
+}
+
+bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
+{
+    const double bytes = (double)inst->count;
+    switch (inst->kind) {
+    case DT_INST_GEMM:
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_PRODUCT, .product = product(&plan->gemms[inst->ref])};
+        return true;
+    case DT_INST_KERNEL: *ret_op = kernel(plan, inst->ref); return true;
+    case DT_INST_COPY: *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = 2 * bytes}}; return true;
+    case DT_INST_ZERO: *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = bytes}}; return true;
+    default: return false;
+    }
+}
+
+static DtPrice price_of_op(const DtCostModel *model, const DtPlanInst *inst, const DtCostOp *op)
+{
+    static const DtTime times[] = {[DT_COST_OP_PRODUCT] = DT_TIME_PRODUCTS, [DT_COST_OP_KERNEL] = DT_TIME_KERNELS,
+                                   [DT_COST_OP_ATTENTION] = DT_TIME_ATTENTION};
+    static const DtCostKind kinds[] = {[DT_COST_OP_PRODUCT] = DT_COST_KIND_PRODUCT,
+                                       [DT_COST_OP_KERNEL] = DT_COST_KIND_KERNEL,
+                                       [DT_COST_OP_ATTENTION] = DT_COST_KIND_ATTENTION};
+    const bool copies = inst->kind == DT_INST_COPY || inst->kind == DT_INST_ZERO;
+    return (DtPrice){dt_cost_op(model, op), copies ? DT_TIME_COPIES : times[op->kind], kinds[op->kind]};
 }
 
 /* The whole tensor: count is of a block for all but all-reduces. */
@@ -165,13 +186,10 @@ static double read(const DtPlan *plan, const DtCostModel *model, const DtPlanIns
 static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
 {
     const double bytes = (double)inst->count;
+    DtCostOp op;
+    if (dt_price_op(plan, inst, &op))
+        return price_of_op(model, inst, &op);
     switch (inst->kind) {
-    case DT_INST_GEMM: return (DtPrice){product(plan, model, inst), DT_TIME_PRODUCTS, DT_COST_KIND_PRODUCT};
-    case DT_INST_KERNEL: return kernel(plan, model, inst);
-    case DT_INST_COPY:
-    case DT_INST_ZERO:
-        return (DtPrice){dt_cost_kernel(model, (DtCostKernel){.bytes = inst->kind == DT_INST_COPY ? 2 * bytes : bytes}),
-                         DT_TIME_COPIES, DT_COST_KIND_KERNEL};
     case DT_INST_SEND: {
         const DtPlanChannel *channel = &plan->channels[inst->ref];
         const double message = bytes * (double)dt_kinds_size(inst->dtype);

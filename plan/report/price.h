@@ -33,6 +33,9 @@ bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t 
 /* What a READ brings. */
 int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst);
 
+/* What an instruction computes; false: it only moves something between ranks, reads or waits. */
+bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op);
+
 /* One per instruction, in the arena. WAIT costs nothing by itself, nor does READ on a GPU. */
 DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
 

@@ -16,10 +16,12 @@ run "$dtc" priced.dsl --library "$tree/lib" --parallel both --target=cpu --repor
 exits 0; prints "step  "; prints "2 mine"
 run "$dtc" calibrate one two
 exits 2; says "one name"
+run "$dtc" calibrate --device tpu
+exits 2; says "--device cpu or cuda, not"
 run "$dtc" calibrate '../x'
 exits 2; says "one name"
 run "$dtc" calibrate --target=sm_90a
-exits 2; says "measures processors"
+exits 2; says "measures this processor; --device cuda"
 TMPDIR=/nowhere run "$dtc" calibrate
 exits 5; says "cannot make a folder"
 finish

@@ -72,7 +72,11 @@ int cuDeviceGetName(char *ret_name, int bytes, int device)
 int cuDeviceGetAttribute(int *ret_value, int attribute, int device)
 {
     (void)device;
-    *ret_value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : 0;
+    *ret_value = attribute == 75   ? 9
+                 : attribute == 97 ? 232448
+                 : attribute == 16 ? 4
+                 : attribute == 38 ? 1 << 20
+                                   : 0;
     return OK;
 }
 

@@ -41,7 +41,7 @@ void dt_bucket_claim(DtEmit *e)
             continue;
         const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
         bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_scope_reads(e, op->out[0]) == 0);
-        DtPlace bucket = direct ? wanted->place : dt_place_temporary(e, op->out[0]->type, op->out[0]->name);
+        DtPlace bucket = direct ? wanted->place : dt_place_own(e, op->out[0]);
         dt_place_set(e, op->out[0], bucket);
         each_part(e, op, &bucket, direct && wanted->accumulate, true);
     }
@@ -66,7 +66,7 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op)
     const DtWanted *wanted = e->scope->wanted[out->id];
     DtPlace *claimed = dt_place_find(e, out);
     if (!claimed) {
-        DtPlace bucket = dt_place_temporary(e, out->type, out->name);
+        DtPlace bucket = dt_place_own(e, out);
         dt_inst_zero(e, &bucket);
         each_part(e, op, &bucket, false, false);
         dt_place_set(e, out, bucket);

@@ -85,8 +85,7 @@ static void emit_loop(DtEmit *e, const DtOp *op)
     const char *path =
         e->scope->path[0] ? dt_intern_printf("%s.%s", e->scope->path, loop->label) : loop->label;
     uint32_t n_results = loop->n_carried + loop->n_stacked_out, k = 0;
-    DtScope *outer = e->scope, *inner = dt_scope_new(e, body, loop, path);
-    inner->op = op;
+    DtScope *outer = e->scope, *inner = dt_scope_run(e, op, path);
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, n_results + 1);
     if (inner->reg >= DT_PLAN_REG_SLOTS)
         fail(e, op, "loops are nested too deep");
@@ -96,7 +95,7 @@ static void emit_loop(DtEmit *e, const DtOp *op)
             inner->places[input->id] = *dt_copy_require(e, op->in[k]);
             continue;
         }
-        DtPlace carried = dt_place_temporary(e, input->type, input->name);
+        DtPlace carried = dt_place_own(e, op->out[k]);
         dt_note_carry(e, op, i);
         dt_copy_value(e, op->in[k], &carried, false);
         inner->places[input->id] = carried;
@@ -145,7 +144,7 @@ static void emit_source(DtEmit *e, const DtOp *op)
     if (op->kind == DT_OP_PARAM) {
         const DtStore *store = op->store;
         const bool is_own = store->kind == DT_STORE_RINGBUF && !e->module->pipeline;
-        const DtPlace place = is_own ? dt_ringbuf_memory(e, store->type) : e->stores[store->index];
+        const DtPlace place = is_own ? dt_ringbuf_memory(e, op->out[0]) : e->stores[store->index];
         dt_place_set(e, op->out[0],
                      store->terms ? dt_place_run(e, &place, dt_store_memory_type(store), store->type) : place);
         return;
@@ -203,7 +202,8 @@ static void emit_copy(DtEmit *e, const DtOp *op)
 static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted,
                         bool tiles)
 {
-    DtScope *outer = e->scope, *inner = dt_scope_new(e, func, NULL, outer->path);
+    DtScope *outer = e->scope, *inner = func == op->func ? dt_scope_run(e, op, outer->path)
+                                                          : dt_scope_new(e, func, NULL, outer->path);
     inner->op = op;
     dt_scope_want(inner, func->results.n, wanted);
     if (tiles && !dt_attend_emit(e, op, inner))

@@ -38,13 +38,15 @@
 #include "ir/product.h"
 #include "plan/notes.h"
 
-/* Memory of one rank. Temporaries get an offset in the activation arena when the entry is complete. */
+/* Memory of one rank. Temporaries are in frames (ir/frame.h); those of attention, and copies that an op may make, get
+ * an offset between them when the entry is complete. */
 typedef struct DtBuffer {
     const char *name;
     int64_t bytes;
-    bool fixed;
+    bool fixed;            /* no temporary */
+    bool framed;           /* pass `memory` says where it lies */
     uint32_t arena;        /* DtPlanArenaKind */
-    int64_t offset;        /* if fixed, or once placed */
+    int64_t offset;        /* if fixed or framed, or once placed */
     uint32_t first, last;  /* positions in the stream that touch it; first > last: never */
 } DtBuffer;
 
@@ -103,6 +105,8 @@ typedef struct DtScope {
     DtRead *reads;         /* by value id; NULL until somebody asks */
     const DtLoop *loop;    /* NULL: an entry, a call or a kernel */
     const DtOp *op;        /* the loop, call, when or fused op; NULL: an entry */
+    bool framed;           /* it has a frame, which begins at this byte of the arena of temporaries */
+    int64_t base;
     uint32_t reg;          /* of the loop */
     const char *path;      /* instance path of rng sites */
 } DtScope;
@@ -214,7 +218,9 @@ void dt_place_touch(DtEmit *e, uint32_t buffer);             /* the next item do
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);/* at the end of an arena */
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
-DtPlace dt_place_own(DtEmit *e, const DtValue *value);       /* one for the value, where it lies as DtValue.lies says */
+/* The value's own memory, where it lies as DtValue.lies says: in the frame of the function, or a temporary. */
+DtPlace dt_place_own(DtEmit *e, const DtValue *value);
+uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base, int64_t bytes);
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value);     /* in the current scope; NULL if it has none */
 void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
 /* Lies in type's own order without gaps. */
@@ -247,6 +253,8 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages);
 
 /* scope.c */
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */
+/* The same for the function that an op runs in a frame of its own: a loop, a `when`, a call of what is no attention. */
+DtScope *dt_scope_run(DtEmit *e, const DtOp *op, const char *path);
 /* Where the first n results of the scope's function are wanted, before it is emitted. */
 void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
 /* The function is emitted: its first n results are where they are wanted. Copies are in the text (pass `memory`). */
@@ -434,7 +442,7 @@ void dt_left_finish(DtEmit *e, const DtOp *done);
  * what it puts into ring buffers gets its wish. memory: of a ring buffer. */
 bool dt_ringbuf_emit(DtEmit *e, const DtOp *op);
 void dt_ringbuf_claim(DtEmit *e);
-DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type);
+DtPlace dt_ringbuf_memory(DtEmit *e, const DtValue *ringbuf);
 /* Whether a value of the scope's function is what a loop counts: it lies in a register. */
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 

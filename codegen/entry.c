@@ -362,8 +362,9 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
                 wanted->place = dt_pipeline_named(e, name, result->name, type);
                 continue;
             }
+            const DtValue *value = func->results.at[i];
             bool predicts = entry->kind == DT_ENTRY_PREDICT; /* tensors, which lie among the activations */
-            uint32_t buffer = predicts && type->rank ? dt_place_buffer(e, result->name, bytes)
+            uint32_t buffer = predicts && type->rank ? dt_place_framed(e, value, result->name, 0, bytes)
                                      : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
             if (!predicts) /* emit_predict names them in their order, once they have their place */
@@ -420,6 +421,7 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
 void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     e->scope = dt_scope_new(e, entry->func, NULL, dt_entry_draws(entry));
+    e->scope->framed = true;
     dt_note_entry(e, entry, wanted);
     dt_scope_want(e->scope, entry->results.n, wanted);
     dt_emit_func(e);

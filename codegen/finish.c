@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the stream of one entry to plan records: offsets for temporaries, then arguments, instructions,
- * bodies, schedule.
+/* From the stream of one entry to plan records: offsets for temporaries that are in no frame, then arguments,
+ * instructions, bodies, schedule.
  *
- * Offsets: a temporary lives from the first to the last item that touches it (a loop counts as one long
- * item for what was there before it). Largest first, each takes the lowest offset where no buffer that
- * lives at the same time lies. */
+ * Offsets: what attention needs inside, and copies that an op says it may make, lie between what pass `memory` has
+ * placed. They live from the first to the last item that touches them (a loop counts as one long item for what was
+ * there before it). Largest first, each takes the lowest offset where nothing lies that lives at the same time. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
 #include "base/hash.h"
+#include "ir/frame.h"
 #include "ir/pipeline.h"
 
 #include <stdio.h>
@@ -17,45 +18,41 @@
 
 /* ---- offsets ---- */
 
-static const DtEmit *sorting; /* for qsort */
-
 static int larger_first(const void *a, const void *b)
 {
-    const DtBuffer *x = &sorting->buffers.at[*(const uint32_t *)a], *y = &sorting->buffers.at[*(const uint32_t *)b];
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+    const DtFrameRange *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The ranges of temporaries that are in frames, or of the others. offset: of these, their number. */
+static uint32_t list_ranges(const DtEmit *e, bool framed, DtFrameRange *ret_ranges)
+{
+    uint32_t n = 0;
+    for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {
+        const DtBuffer *buffer = &e->buffers.at[i];
+        if (!buffer->fixed && buffer->framed == framed && buffer->first != UINT32_MAX)
+            ret_ranges[n++] = (DtFrameRange){.bytes = buffer->bytes, .offset = framed ? buffer->offset : i,
+                                             .first = buffer->first, .last = buffer->last};
+    }
+    return n;
 }
 
 static void place_temporaries(DtEmit *e)
 {
-    uint32_t most = e->buffers.n - e->entry_buffer;
-    uint32_t *list = DT_NEW_ARRAY(e->arena, uint32_t, most + 1), n = 0;
-    uint32_t *placed = DT_NEW_ARRAY(e->arena, uint32_t, most + 1); /* in the order of their offsets */
-    for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++)
-        if (!e->buffers.at[i].fixed && e->buffers.at[i].first != UINT32_MAX)
-            list[n++] = i;
-    sorting = e;
-    qsort(list, n, sizeof *list, larger_first);
-    for (uint32_t i = 0; i < n; i++) {
-        DtBuffer *buffer = &e->buffers.at[list[i]];
-        int64_t at = 0;
-        for (uint32_t j = 0; j < i; j++) {
-            const DtBuffer *other = &e->buffers.at[placed[j]];
-            if (other->offset >= at + buffer->bytes)
-                break;
-            const bool together = other->first <= buffer->last && buffer->first <= other->last;
-            if (together && dt_place_aligned(other->offset + other->bytes) > at)
-                at = dt_place_aligned(other->offset + other->bytes);
-        }
-        buffer->offset = at;
-        uint32_t slot = i;
-        for (; slot > 0 && e->buffers.at[placed[slot - 1]].offset > at; slot--)
-            placed[slot] = placed[slot - 1];
-        placed[slot] = list[i];
-        if (dt_place_aligned(at + buffer->bytes) > e->arena_bytes[e->temporaries])
-            e->arena_bytes[e->temporaries] = dt_place_aligned(at + buffer->bytes);
-    }
+    const uint32_t most = e->buffers.n - e->entry_buffer;
+    DtArena *arena = dt_arena_child(e->arena);
+    DtFrameRange *ranges = DT_NEW_ARRAY(arena, DtFrameRange, (size_t)most + 1);
+    uint32_t *buffers = DT_NEW_ARRAY(arena, uint32_t, (size_t)most + 1);
+    const uint32_t n_framed = list_ranges(e, true, ranges), n = list_ranges(e, false, ranges + n_framed);
+    qsort(ranges + n_framed, n, sizeof *ranges, larger_first);
+    for (uint32_t i = 0; i < n; i++)
+        buffers[i] = (uint32_t)ranges[n_framed + i].offset;
+    const int64_t bytes = dt_frame_fit(arena, ranges, n_framed + n, n_framed);
+    for (uint32_t i = 0; i < n; i++)
+        e->buffers.at[buffers[i]].offset = ranges[n_framed + i].offset;
+    if (bytes > e->arena_bytes[e->temporaries])
+        e->arena_bytes[e->temporaries] = bytes;
+    dt_arena_free(arena);
 }
 
 /* ---- records ---- */

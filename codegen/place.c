@@ -74,10 +74,22 @@ DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name)
     return dt_place_dense(e, type, dt_place_buffer(e, name, dt_place_bytes(e, type)));
 }
 
+uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base, int64_t bytes)
+{
+    const uint32_t number = dt_place_buffer(e, name, bytes);
+    DtBuffer *buffer = &e->buffers.at[number];
+    buffer->framed = value->at != 0;
+    buffer->offset = base + value->at - 1;
+    return number;
+}
+
 DtPlace dt_place_own(DtEmit *e, const DtValue *value)
 {
     DtPlace place = {.set = true, .view = dt_view_own(value, &e->module->mesh, 0)};
-    place.view.buffer = dt_place_buffer(e, value->name, span_of(&place.view));
+    const int64_t bytes = span_of(&place.view);
+    place.view.buffer = e->scope->framed
+                            ? dt_place_framed(e, value, value->name, e->scope->base, bytes)
+                            : dt_place_buffer(e, value->name, bytes);
     return place;
 }
 

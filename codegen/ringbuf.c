@@ -82,12 +82,13 @@ static void emit_at(DtEmit *e, const DtOp *op)
 
 /* ---- ring buffers ---- */
 
-DtPlace dt_ringbuf_memory(DtEmit *e, const DtType *type)
+DtPlace dt_ringbuf_memory(DtEmit *e, const DtValue *ringbuf)
 {
-    const uint32_t buffer = dt_place_buffer(e, "gathered ahead", dt_place_bytes(e, type));
+    const DtPlace place = dt_place_own(e, ringbuf);
+    DtBuffer *buffer = &e->buffers.at[place.view.buffer];
     if (e->micro_loop) /* there in all micro-batches */
-        e->buffers.at[buffer].first = e->buffers.at[buffer].last = e->micro_loop - 1;
-    return dt_place_dense(e, type, buffer);
+        buffer->first = buffer->last = e->micro_loop - 1;
+    return place;
 }
 
 void dt_ringbuf_claim(DtEmit *e)
@@ -122,8 +123,7 @@ static void emit_put(DtEmit *e, const DtOp *op)
 static void emit_when(DtEmit *e, const DtOp *op)
 {
     const uint32_t first = op->ranges ? 1 : 0;
-    DtScope *outer = e->scope, *inner = dt_scope_new(e, op->func, NULL, outer->path);
-    inner->op = op;
+    DtScope *outer = e->scope, *inner = dt_scope_run(e, op, outer->path);
     for (uint32_t i = first; i < op->n_in; i++)
         if (!dt_ringbuf_is_counter(outer, op->in[i]))
             inner->places[op->func->inputs.at[i]->id] = *dt_copy_require(e, op->in[i]);
@@ -156,7 +156,7 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_WHEN: emit_when(e, op); return true;
     case DT_OP_RINGBUF_PUT: emit_put(e, op); return true;
     case DT_OP_RINGBUF:
-        dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]->type));
+        dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]));
         dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer); /* a loop that carries it has all of it */
         dt_ring_turn(e, op->out[0]->type, true);
         return true;

@@ -3,6 +3,7 @@
 #include "codegen/emit.h"
 
 #include "base/bug.h"
+#include "ir/frame.h"
 
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path)
 {
@@ -15,6 +16,16 @@ DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const c
     scope->places = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     scope->wanted = DT_NEW_ARRAY(e->scratch, const DtWanted *, func->n_values + 1);
     scope->number = dt_note_numbers(e, func);
+    return scope;
+}
+
+DtScope *dt_scope_run(DtEmit *e, const DtOp *op, const char *path)
+{
+    const DtScope *outer = e->scope;
+    DtScope *scope = dt_scope_new(e, op->func, op->loop, path);
+    scope->op = op;
+    scope->framed = outer->framed && dt_frame_has(op);
+    scope->base = outer->base + op->base;
     return scope;
 }
 

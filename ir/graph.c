@@ -653,6 +653,7 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in)
     for (uint32_t i = 0; i < op->n_out; i++)
         wish[i] = op->out[i]->type;
     DtOp *copy = make(b, op, op->n_in, in, wish, true);
+    copy->base = 0;
     for (uint32_t i = 0; i < op->n_out && i < copy->n_out; i++)
         copy->out[i]->name = op->out[i]->name;
     return copy;

@@ -187,6 +187,8 @@ struct DtValue {
     DtValue *over;    /* whose memory it takes: an operand or input that nobody reads any more (pass `memory`), which
                        * copies of an op have not; NULL: nobody's */
     const DtLies *lies; /* the same of this one; NULL: as its type says */
+    int64_t at;       /* in memory of its own: 1 + the bytes in front of it in its function's frame (frame.h); 0: in
+                       * that of another, in a store, or wherever code generation puts it */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     uint8_t made_anew; /* what dt_op_is_inline found, of a draw what `fuse` said: 0 nothing yet, 1 no, 2 yes */
@@ -290,6 +292,7 @@ struct DtOp {
                              * its operands are, where it cannot do with them as they lie (pass `memory`) */
     bool *holds;            /* by operand: it is made where it belongs in the result, so that nothing moves (pass
                              * `memory`; pack, concat, ringbuf_put, relabel); NULL: none is */
+    int64_t base;           /* where the frame of func begins in that of the function that has the op (frame.h) */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
 
@@ -372,6 +375,7 @@ struct DtFunc {
     const DtStream *stream; /* NULL: it has no such form */
     DtFunc *meant; /* what it computes is another form of this; gone once entry "grad" is there; NULL: itself */
     DtFunc *fused; /* the same in kernels, for a call that is no attention in tiles; NULL: itself (fuse.c) */
+    int64_t frame; /* bytes of memory that its values need while it runs (frame.h) */
 };
 
 /* Storage that outlives a step. */

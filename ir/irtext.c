@@ -23,8 +23,10 @@
  * `start` in front of communication: it goes on beside what follows, until the `done` of its result.
  * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`). `lies(%2=[b, a])`: in memory of its own its axes are
  * in that order, outermost first; `lies(%2=[a; b 52])`: what is behind the semicolon are rows, which begin so many
- * elements after one another. `holds(0, 2)`: these operands are made where they belong in the result. `copies`: a view
- * that is none; a product or exchange whose operands are copied first if it cannot do with them as they lie.
+ * elements after one another. `at(%2=64)`: it begins so many bytes behind the beginning of the function's frame, whose
+ * bytes are `frame=`; `base=`: so many the frame of the op's function (frame.h). `holds(0, 2)`: these operands are made
+ * where they belong in the result. `copies`: a view that is none; a product or exchange whose operands are copied first
+ * if it cannot do with them as they lie.
  * `anew`: what is drawn, or made of it, is in no memory but made where it is read (pass `fuse`).
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `stream=` and what follows it in the head of a function is DtStream.
@@ -376,6 +378,24 @@ static void print_lies(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
+/* Where results lie in the function's frame, and where the frame of its function does. */
+static void print_at(Printer *p, const DtOp *op)
+{
+    const char *gap = " at(";
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (!op->out[i] || !op->out[i]->at)
+            continue;
+        dt_text_add(p->text, gap);
+        print_value(p, op->out[i]);
+        dt_text_add(p->text, "=");
+        dt_text_integer(p->text, op->out[i]->at - 1);
+        gap = ", ";
+    }
+    dt_text_add(p->text, gap[0] == ',' ? ")" : "");
+    if (op->base)
+        dt_text_printf(p->text, " base=%lld", (long long)op->base);
+}
+
 static void print_holds(Printer *p, const DtOp *op)
 {
     const char *gap = "";
@@ -451,6 +471,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     print_final(p, op);
     print_over(p, op);
     print_lies(p, op);
+    print_at(p, op);
     print_holds(p, op);
     print_flag(p, "copies", op->copies);
     print_flag(p, "anew", is_drawn_anew(op));
@@ -536,6 +557,8 @@ static void print_header(Printer *p, const DtFunc *func)
     print_key(p, "fused", func->fused ? func->fused->name : NULL);
     if (func->stream)
         print_stream(p, func->stream);
+    if (func->frame)
+        dt_text_printf(p->text, " frame=%lld", (long long)func->frame);
     print_span(p, func->span);
     dt_text_add(p->text, " {\n");
 }

@@ -200,6 +200,8 @@ static bool parse_func(DtIrReader *p)
     dt_irread_func_key(p, "fused", &func->fused);
     if (!parse_stream(p))
         return false;
+    if (dt_irlex_key(&p->lex, "frame"))
+        dt_irlex_integer(&p->lex, 1, INT64_MAX, &func->frame);
     dt_irread_span(&p->lex, &func->span);
     p->values = (DtMap){.arena = p->module->arena};
     if (!dt_irlex_expect(&p->lex, '{'))

@@ -255,6 +255,26 @@ static bool parse_lies(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ')');
 }
 
+static bool parse_at(DtIrReader *p, DtOp *op)
+{
+    int64_t offset;
+    if (dt_irlex_take_word(&p->lex, "at")) {
+        if (!dt_irlex_expect(&p->lex, '('))
+            return false;
+        do {
+            DtValue *out = dt_irread_use(p);
+            if (!out || !dt_irlex_expect(&p->lex, '=') || !dt_irlex_integer(&p->lex, 0, INT64_MAX - 1, &offset))
+                return false;
+            if (out->op != op)
+                return dt_irlex_fail(&p->lex, "this is no result of the operation");
+            out->at = 1 + offset;
+        } while (dt_irlex_take(&p->lex, ','));
+        if (!dt_irlex_expect(&p->lex, ')'))
+            return false;
+    }
+    return !dt_irlex_key(&p->lex, "base") || dt_irlex_integer(&p->lex, 0, INT64_MAX, &op->base);
+}
+
 static bool parse_holds(DtIrReader *p, DtOp *op)
 {
     if (!dt_irlex_take_word(&p->lex, "holds"))
@@ -324,7 +344,8 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (dt_irlex_take_word(&p->lex, "of") && !parse_of(p, op))
         return false;
-    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op) || !parse_holds(p, op))
+    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op) || !parse_at(p, op) ||
+        !parse_holds(p, op))
         return false;
     op->copies = dt_irlex_take_word(&p->lex, "copies");
     if (dt_irlex_take_word(&p->lex, "anew")) {

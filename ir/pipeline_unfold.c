@@ -166,7 +166,8 @@ static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name
                      .library = func->library,
                      .span = func->span,
                      .n_returns = func->n_returns,
-                     .n_values = func->n_values};
+                     .n_values = func->n_values,
+                     .frame = func->frame};
     for (uint32_t i = 0; i < func->ops.n; i++)
         DT_PUSH(x->module->arena, copy->ops, copy_op(x, func->ops.at[i], map, k));
     for (uint32_t i = 0; i < func->results.n; i++)

@@ -428,6 +428,8 @@ static void check_module(DtVerify *v)
     dt_verify_cycles(v);
     check_entries(v);
     if (!v->n_problems)
+        dt_verify_frames(v);
+    if (!v->n_problems)
         dt_verify_pipeline(v);
 }
 

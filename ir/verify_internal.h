@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What verify.c (modules), verify_func.c, verify_op.c and verify_pipeline.c share. */
+/* What verify.c (modules), verify_func.c, verify_op.c, verify_frame.c and verify_pipeline.c share. */
 #ifndef DT_IR_VERIFY_INTERNAL_H
 #define DT_IR_VERIFY_INTERNAL_H
 
@@ -51,6 +51,7 @@ void dt_verify_interface(DtVerify *v, const DtFunc *func); /* what callers see o
 void dt_verify_body(DtVerify *v, const DtFunc *func); /* after all interfaces were found good */
 void dt_verify_cycles(DtVerify *v);                   /* after all bodies were */
 bool dt_verify_op(DtVerify *v, const DtOp *op);
+void dt_verify_frames(DtVerify *v);   /* after everything but pipelines was found good */
 void dt_verify_pipeline(DtVerify *v); /* after everything else was found good */
 
 #endif

@@ -2,7 +2,7 @@
 /* memory: results that are written over values that nobody reads any more; in which order the axes of others lie
  * (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
  * something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c), and what is
- * copied to where results belong (memory_results.c).
+ * copied to where results belong (memory_results.c); and where all that has memory of its own lies (memory_frame.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -22,8 +22,9 @@
  * reductions only, and no other result needs one reduction more, since its loops come after those of this one. In a
  * function that may run in tiles, what is outside of them in two parts, x has no other reader.
  *
- * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies,
- * DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of values; a copy has that of its operand (DtValue.final). */
+ * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies, DtValue.at,
+ * DtFunc.frame, DtOp.base, DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of values; a copy has that of its
+ * operand (DtValue.final). */
 #include "passes/lower/memory.h"
 #include "passes/lower/order.h"
 #include "passes/passes.h"
@@ -278,11 +279,14 @@ static void write_over(DtMemory *m)
 /* Nothing is said. */
 static void forget(DtFunc *func)
 {
+    func->frame = 0;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
         op->copies = false;
         op->holds = NULL;
+        op->base = 0;
         for (uint32_t k = 0; k < op->n_out; k++) {
+            op->out[k]->at = 0;
             op->out[k]->over = NULL;
             op->out[k]->lies = NULL;
         }
@@ -340,7 +344,10 @@ static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassConte
     dt_memory_parts(&memory);
     write_over(&memory);
     dt_memory_walk(&memory);
+    memory.n_walked = func->n_values;
     dt_memory_results(&memory);
+    if (memory.call->framed)
+        dt_memory_mark(&memory);
     dt_arena_free(arena);
     return memory.changed;
 }
@@ -376,10 +383,15 @@ bool dt_pass_memory(DtModule *module, const DtPassContext *context)
     bool changed = false;
     for (uint32_t i = 0; i < module->entries.n; i++) {
         add_func(&order, module->entries.at[i].func);
-        dt_memory_call(&calls, kept, module->entries.at[i].func)->entry = &module->entries.at[i];
+        DtMemoryCall *call = dt_memory_call(&calls, kept, module->entries.at[i].func);
+        call->entry = &module->entries.at[i];
+        call->framed = true;
     }
     for (uint32_t i = order.funcs.n; i-- > 0;)
         changed = look_at(order.funcs.at[i], &calls, kept, context) || changed;
+    for (uint32_t i = 0; i < order.funcs.n; i++)
+        if (!dt_memory_call(&calls, kept, order.funcs.at[i])->inside)
+            dt_memory_frame(order.funcs.at[i], kept);
     dt_arena_free(kept);
     return changed;
 }

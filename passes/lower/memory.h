@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of pass `memory`: memory.c (what is written over what), memory_walk.c (where values lie, function
  * by function), memory_lies.c (the order of axes of temporaries), memory_copy.c (copies of operands),
- * memory_product.c (what a library of products does besides) and memory_results.c (copies of results). */
+ * memory_product.c (what a library of products does besides), memory_results.c (copies of results) and memory_frame.c
+ * (offsets). */
 #ifndef DT_PASSES_MEMORY_H
 #define DT_PASSES_MEMORY_H
 
@@ -31,6 +32,8 @@ typedef struct DtMemoryCall {
     const DtEntryPoint *entry; /* NULL: it is none */
     bool called, *adds;        /* by result: to what lies there */
     bool leaves;               /* a `when` does: results stay where they are */
+    bool framed;               /* its frame lies in that of what runs it, or it is an entry (ir/frame.h) */
+    bool inside;               /* it has none, but lies in its caller's */
     const int64_t **inputs, **results;
 } DtMemoryCall;
 
@@ -43,6 +46,7 @@ typedef struct DtMemory {
     DtArena *arena, *kept;     /* for this function; for all */
     bool fuses;                /* else each value lies as its type says, and in memory of its own */
     bool changed;
+    uint32_t n_walked;         /* values up to here were walked through; those behind are copies of results */
     uint32_t *last;            /* by value id: position of the last op that reads its memory; at the end: UINT32_MAX */
     uint32_t *reads;           /* by value id: how many operands it is */
     DtOp **done;               /* by value id of what is started, also by a loop's iterations: its `done` */
@@ -100,6 +104,11 @@ bool dt_memory_joins(const DtMemory *m, const DtOp *op, const DtJoinedParts *par
 /* Its ops, one by one: as many as its function has; op number i stands at position DT_MEMORY_INSIDE + i. */
 void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops);
 enum { DT_MEMORY_INSIDE = INT32_MAX }; /* no function is as long */
+
+/* memory_frame.c: DtValue.at of what has memory of its own, for now 1; and where it lies in the frame of the function,
+ * whose callees have theirs. */
+void dt_memory_mark(DtMemory *m);
+void dt_memory_frame(DtFunc *func, DtArena *kept);
 
 /* memory_results.c: results that do not lie where they belong are copied there. */
 void dt_memory_results(DtMemory *m);

@@ -243,9 +243,12 @@ static void forget_memory(const DtModule *module)
             DtOp *op = module->funcs.at[f]->ops.at[i];
             op->holds = NULL;
             op->copies = false;
+            op->base = 0;
             for (uint32_t k = 0; k < op->n_out; k++)
-                op->out[k]->over = NULL;
+                op->out[k]->over = NULL, op->out[k]->at = 0;
         }
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        module->funcs.at[f]->frame = 0;
 }
 
 /* The pass leaves a module that means the same. */

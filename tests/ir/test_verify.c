@@ -551,6 +551,34 @@ static void check_stream(const char *old, const char *new, const char *words)
     check_change(stream, old, new, words);
 }
 
+/* A loop's body has a frame, what is called once lies in its caller's; 64 bytes each value. */
+Test(verify, frames_have_room_for_what_is_in_use)
+{
+    static const char text[] =
+        "mesh d=2\nfunc body : body frame=128 {\n  arg %i : i32[]\n  arg %x : f32[a=16]\n"
+        "  %b1 = exp(%x) : f32[a=16] at(%b1=0)\n  %b2 = neg(%b1) : f32[a=16] at(%b2=64)\n  return %b2\n}\n"
+        "func once : fn {\n  arg %x : f32[a=16]\n"
+        "  %o1 = exp(%x) : f32[a=16] at(%o1=0)\n  %o2 = neg(%o1) : f32[a=16]\n  return %o2\n}\n"
+        "func e : entry frame=320 {\n  %x = input() : f32[a=16] text=x\n  %q = input() : f32[b=2/d, a=16] text=q\n"
+        "  %e1 = neg(%x) : f32[a=16] at(%e1=0)\n"
+        "  %y = loop(%e1) : f32[a=16] func=body loop(label=h axis=layers count=3 carried=1) at(%y=64) base=128\n"
+        "  %z = call(%y) : f32[a=16] func=once at(%z=128)\n  %p = reduce[b](%q) : f32[a=16]{sum d} at(%p=0)\n"
+        "  %f = start all_reduce(%p) : f32[a=16] mesh={d}\n  %w = add(%y, %z) : f32[a=16] at(%w=192)\n"
+        "  %g = done(%f) : f32[a=16] at(%g=256)\n  %h = add(%g, %w) : f32[a=16]\n  return %h\n}\n"
+        "entry grad : e { result name=h }\n";
+    check_change(text, "base=128", "base=128", NULL);
+    check_change(text, "%b2=64", "%b2=0", "lies where");
+    check_change(text, "%b2=64", "%b2=96", "lies at 96");
+    check_change(text, "body frame=128", "body frame=64", "in a frame of 64 bytes");
+    check_change(text, "base=128", "base=64", "`body` lies where `y` is in use");
+    check_change(text, "base=128", "base=256", "in a frame of 320 bytes");
+    check_change(text, "%o1=0", "%o1=64", "`o1` lies where `y` is in use");
+    check_change(text, "%o1=0", "%o1=128", "`z` is in use");
+    check_change(text, "%w=192", "%w=0", "`w` lies where `p` is in use"); /* the sum still reads it */
+    check_change(text, "%w=192", "%w=256", "in use");                     /* and writes */
+    check_change(text, "entry frame=320", "entry", "a frame that it does not have");
+}
+
 /* What micro-batches add up on each rank, and the last one cuts. */
 Test(verify, late_sums_are_where_their_terms_are)
 {

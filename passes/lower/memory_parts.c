@@ -111,11 +111,26 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
+/* Whether the value is read in the function, too, that makes it: where a library cannot write as it is told, its product
+ * and what goes with it are ops of their own (memory_product.c), which then read it from there. */
+static bool is_read_inside(const DtOp *by, const DtValue *value)
+{
+    bool is = false, has_product = false;
+    for (uint32_t i = 0; by->kind == DT_OP_FUSED && i < by->func->ops.n; i++) {
+        const DtOp *inner = by->func->ops.at[i];
+        has_product = has_product || inner->kind == DT_OP_DOT;
+        for (uint32_t k = 0; k < inner->n_in; k++)
+            is = is || inner->in[k] == by->func->results.at[value->index];
+    }
+    return is && has_product;
+}
+
 /* What makes value is to write it as view says, through renames; false: it cannot. wish: it is told so. */
 static bool claim(DtMemory *m, const DtValue *value, const DtView *view, bool wish)
 {
     DtOp *by = value->op;
-    if (!by || dt_op_is_inline(value) || is_wished(m, value) || m->reads[value->id] != 1 || is_result(m->func, value))
+    if (!by || dt_op_is_inline(value) || is_wished(m, value) || m->reads[value->id] != 1 || is_result(m->func, value) ||
+        is_read_inside(by, value))
         return false;
     if (by->kind == DT_OP_RELABEL) {
         DtView behind = *view;

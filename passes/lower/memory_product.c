@@ -52,6 +52,7 @@ void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops)
     const DtFunc *func = op->func;
     const uint32_t first = m->func->n_values; /* what is made here, but for results */
     DtValue **now = DT_NEW_ARRAY(m->arena, DtValue *, func->n_values + 1);
+    bool *met = DT_NEW_ARRAY(m->arena, bool, func->n_values + 1); /* an operand's first reader was counted as the op */
     for (uint32_t i = 0; i < op->n_in; i++)
         now[func->inputs.at[i]->id] = op->in[i];
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -60,7 +61,8 @@ void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops)
         DtValue **in = DT_NEW_ARRAY(m->arena, DtValue *, inner->n_in + 1);
         for (uint32_t k = 0; k < inner->n_in; k++) {
             in[k] = now[inner->in[k]->id];
-            m->reads[in[k]->id] += inner->in[k]->op != NULL;
+            m->reads[in[k]->id] += inner->in[k]->op != NULL || met[inner->in[k]->id];
+            met[inner->in[k]->id] = true;
             if (dt_op_viewed(in[k])->id >= first)
                 m->last[dt_op_viewed(in[k])->id] = DT_MEMORY_INSIDE + i;
         }

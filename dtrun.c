@@ -123,6 +123,13 @@ static bool read_gemm(CommandLine *line, const char *text)
     return wrong(line, "--gemm wants onednn, openblas or plain, not `%.60s`", text);
 }
 
+static bool read_algorithms(CommandLine *line, const char *text)
+{
+    line->run.algorithms_first = strcmp(text, "first") == 0;
+    return line->run.algorithms_first || strcmp(text, "timed") == 0 ||
+           wrong(line, "--algorithms wants timed or first, not `%.60s`", text);
+}
+
 static bool print_table(CommandLine *line, int id)
 {
     DtOptionTable shown = table;
@@ -183,6 +190,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_SYNC: run->sync = true; return true;
     case OPTION_COMM: run->comm = value; return true;
     case OPTION_GEMM: return read_gemm(line, value);
+    case OPTION_ALGORITHMS: return read_algorithms(line, value);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);

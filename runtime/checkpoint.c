@@ -285,6 +285,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .seed = rank->meta.seed,
                            .draws = rank->meta.draws,
                            .scale = rank->scale,
+                           .products = rank->chosen,
                            .n_updates = plan->n_objectives,
                            .plan = plan->digest,
                            .model = dt_plan_str(plan, plan->meta->model),

@@ -1,63 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products by cuBLASLt, without its header: descriptors of each record are made when a plan is loaded, and the first
- * algorithm that the library proposes within the workspace, for operands that begin where instructions say, is used in
- * every step, so that a run's bits are always the same on the same device and version. Names and numbers are those of
- * docs.nvidia.com/cuda/cublas, cuBLASLt. */
+/* Products by cuBLASLt: descriptors of each record are made when a plan is loaded. The first algorithm that the library
+ * proposes within the workspace, for operands that begin where instructions say, is used until another one is chosen
+ * (cuda_choose.c), and then that one in every step. Those that add up parts of a sum in 16 bits are not asked for. */
 #include "runtime/cuda_products.h"
 
 #include "base/cudalib.h"
 #include "plan/kinds.h"
+#include "runtime/cuda_lt.h"
 #include "runtime/gemm.h"
 
-enum { WORKSPACE = 32 << 20, ALIGNED = 256 }; /* bytes; of which arenas begin at multiples, and operands at most */
+enum { ALIGNED = 256 }; /* bytes of which arenas begin at multiples, and operands at most */
 
 /* ---- the library ---- */
-
-typedef struct Handle Handle;
-typedef struct Desc Desc;
-typedef struct Layout Layout;
-typedef struct Preference Preference;
-typedef struct Algo {
-    uint64_t data[8];
-} Algo;
-typedef struct Proposal { /* cublasLtMatmulHeuristicResult_t */
-    Algo algo;
-    size_t workspace;
-    int state;
-    float waves;
-    int reserved[4];
-} Proposal;
-
-#define FUNCTIONS(F)                                                                              \
-    F(create, "cublasLtCreate", (Handle * *ret_handle))                                           \
-    F(destroy, "cublasLtDestroy", (Handle * handle))                                              \
-    F(desc_new, "cublasLtMatmulDescCreate", (Desc * *ret_desc, int compute, int scale))           \
-    F(desc_set, "cublasLtMatmulDescSetAttribute",                                                 \
-      (Desc * desc, int attribute, const void *value, size_t bytes))                              \
-    F(desc_free, "cublasLtMatmulDescDestroy", (Desc * desc))                                      \
-    F(layout_new, "cublasLtMatrixLayoutCreate",                                                   \
-      (Layout * *ret_layout, int type, uint64_t rows, uint64_t columns, int64_t lead))            \
-    F(layout_set, "cublasLtMatrixLayoutSetAttribute",                                             \
-      (Layout * layout, int attribute, const void *value, size_t bytes))                          \
-    F(layout_free, "cublasLtMatrixLayoutDestroy", (Layout * layout))                              \
-    F(preference_new, "cublasLtMatmulPreferenceCreate", (Preference * *ret_preference))           \
-    F(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                     \
-      (Preference * preference, int attribute, const void *value, size_t bytes))                  \
-    F(preference_free, "cublasLtMatmulPreferenceDestroy", (Preference * preference))              \
-    F(propose, "cublasLtMatmulAlgoGetHeuristic",                                                  \
-      (Handle * handle, Desc * desc, Layout * a, Layout * b, Layout * c, Layout * d,              \
-       Preference * preference, int n, Proposal *ret, int *ret_n))                                \
-    F(multiply, "cublasLtMatmul",                                                                 \
-      (Handle * handle, Desc * desc, const void *alpha, uint64_t a, Layout *a_layout, uint64_t b, \
-       Layout *b_layout, const void *beta, uint64_t c, Layout *c_layout, uint64_t d,              \
-       Layout *d_layout, const Algo *algo, uint64_t workspace, size_t bytes,                      \
-       DtCudaStream *stream))
-
-typedef struct Library {
-#define MEMBER(NAME, SYMBOL, ARGUMENTS) int(*NAME) ARGUMENTS;
-    FUNCTIONS(MEMBER)
-#undef MEMBER
-} Library;
 
 enum { /* values of its enumerations */
        COMPUTE_32F = 68,
@@ -70,8 +24,10 @@ enum { /* values of its enumerations */
        LAYOUT_BATCH = 5,
        LAYOUT_BATCH_STRIDE = 6,
        PREFERENCE_WORKSPACE = 1,
+       PREFERENCE_SUMS = 3, /* REDUCTION_SCHEME_MASK */
        PREFERENCE_ALIGNED_A = 5, /* then B, C, D */
-       OP_TRANSPOSED = 1
+       OP_TRANSPOSED = 1,
+       SUMS_OF_PARTS_IN_F32 = 2 /* REDUCTION_SCHEME_COMPUTE_TYPE; no parts are allowed always */
 };
 
 /* By DtPlanEpilogue: cublasLtEpilogue_t. Sums are of the left operand here; SUM_A and SUM_B are of its A or B. */
@@ -94,14 +50,14 @@ static int type_of(uint32_t dtype)
     return dtype == DT_PLAN_BF16 ? 14 : dtype == DT_PLAN_F16 ? 2 : 0;
 }
 
-static DtStatus open_library(DtArena *arena, Library *ret_library)
+static DtStatus open_library(DtArena *arena, DtLtLibrary *ret_library)
 {
     static const char *const versions[] = {"13", "12", NULL};
     static const DtCudaLib lib = {
         "cublasLt", versions,
         "package libcublas-13-0 of NVIDIA's repository, or nvidia-cublas of PyPI"};
 #define NAME(MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
-    static const char *const names[] = {FUNCTIONS(NAME)};
+    static const char *const names[] = {DT_LT(NAME)};
 #undef NAME
     return dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_library);
 }
@@ -170,26 +126,8 @@ bool dt_cuda_product_of(const DtPlanGemm *gemm, DtCudaProduct *ret_product)
 
 /* ---- a plan's products ---- */
 
-typedef struct Row {
-    DtCudaProduct of;
-    Desc *desc;
-    Layout *left, *right, *out, *added; /* added: of what the epilogue adds, which may lie in other rows; else out */
-    uint32_t aligned[DT_GEMM_OPERANDS]; /* bytes of which these begin at multiples wherever they are multiplied */
-    Algo algo;
-} Row;
-
-struct DtCudaProducts {
-    const DtPlan *plan;
-    const DtCudaDriver *driver;
-    DtCudaStream *stream;
-    Library library;
-    Handle *handle;
-    Row *rows;
-    uint64_t workspace;
-};
-
-static bool make_layout(const Library *l, const DtCudaMatrix *m, uint32_t dtype, int32_t batch,
-                        Layout **ret_layout)
+static bool make_layout(const DtLtLibrary *l, const DtCudaMatrix *m, uint32_t dtype, int32_t batch,
+                        DtLtLayout **ret_layout)
 {
     return l->layout_new(ret_layout, type_of(dtype), m->rows, m->columns, m->lead) == 0 &&
            l->layout_set(*ret_layout, LAYOUT_BATCH, &batch, sizeof batch) == 0 &&
@@ -197,7 +135,7 @@ static bool make_layout(const Library *l, const DtCudaMatrix *m, uint32_t dtype,
 }
 
 /* Addresses are said again with each product; before, only how they are aligned. */
-static bool say_operands(const Library *l, const DtPlanGemm *g, Row *row, uint64_t vector, uint64_t matrix)
+static bool say_operands(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row, uint64_t vector, uint64_t matrix)
 {
     return (!dt_kinds_epilogues[g->epilogue].vector ||
             l->desc_set(row->desc, DESC_VECTOR, &vector, sizeof vector) == 0) &&
@@ -205,7 +143,7 @@ static bool say_operands(const Library *l, const DtPlanGemm *g, Row *row, uint64
             l->desc_set(row->desc, DESC_MATRIX, &matrix, sizeof matrix) == 0);
 }
 
-static bool make_epilogue(const Library *l, const DtPlanGemm *g, Row *row)
+static bool make_epilogue(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row)
 {
     const DtCudaProduct *p = &row->of;
     DtCudaMatrix added = p->out;
@@ -214,6 +152,7 @@ static bool make_epilogue(const Library *l, const DtPlanGemm *g, Row *row)
         epilogue = (g->epilogue == DT_PLAN_EPILOGUE_SUM_B) == p->left_is_b ? SUMS_LEFT : SUMS_RIGHT;
     else if (g->epilogue && !p->left_is_b)
         return false; /* its vector is of columns of C, which are rows there */
+    row->epilogue = epilogue;
     added.lead = g->matrix_row ? g->matrix_row : added.lead;
     row->added = row->out;
     if (adds_matrix(g) && !make_layout(l, &added, g->dtype_c, p->batch, &row->added))
@@ -223,7 +162,7 @@ static bool make_epilogue(const Library *l, const DtPlanGemm *g, Row *row)
             l->desc_set(row->desc, DESC_MATRIX_LEAD, &added.lead, sizeof added.lead) == 0);
 }
 
-static bool make_row(const Library *l, const DtPlanGemm *g, Row *row)
+static bool make_row(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row)
 {
     const DtCudaProduct *p = &row->of;
     const int32_t a = p->left.transposed ? OP_TRANSPOSED : 0,
@@ -246,7 +185,7 @@ static uint32_t common(uint32_t aligned, int64_t bytes)
 }
 
 /* What is true of all operands in all instructions, at all values of registers and coordinates. */
-static void find_aligned(const DtPlan *plan, Row *rows)
+static void find_aligned(const DtPlan *plan, DtLtRow *rows)
 {
     for (uint32_t i = 0; i < plan->n_gemms; i++)
         for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
@@ -268,7 +207,7 @@ static void find_aligned(const DtPlan *plan, Row *rows)
 }
 
 /* And from one index of the record's loops to the next. */
-static void step_aligned(const DtPlanGemm *g, Row *row)
+static void step_aligned(const DtPlanGemm *g, DtLtRow *row)
 {
     const int64_t *const batch[] = {g->a_batch, g->b_batch, g->c_batch};
     const uint32_t dtypes[] = {g->dtype_a, g->dtype_b, g->dtype_c};
@@ -277,7 +216,7 @@ static void step_aligned(const DtPlanGemm *g, Row *row)
             row->aligned[k] = common(row->aligned[k], batch[k][d] * dt_kinds_size(dtypes[k]));
 }
 
-static bool prefer(const Library *l, Preference *preference, const DtPlanGemm *g, const Row *row)
+static bool prefer(const DtLtLibrary *l, DtLtPreference *preference, const DtPlanGemm *g, const DtLtRow *row)
 {
     const bool swapped = row->of.left_is_b;
     const uint32_t aligned[] = {row->aligned[swapped ? 1 : 0], row->aligned[swapped ? 0 : 1],
@@ -288,47 +227,56 @@ static bool prefer(const Library *l, Preference *preference, const DtPlanGemm *g
     return good;
 }
 
-static bool choose(const DtCudaProducts *products, Preference *preference, const DtPlanGemm *g,
-                   Row *row)
+/* Addresses are told as far as they are known: how they are aligned. */
+int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n, DtLtProposal *ret_proposals)
 {
-    Proposal first = {.workspace = 0};
-    int n = 0;
-    step_aligned(g, row);
-    if (!prefer(&products->library, preference, g, row) ||
-        !say_operands(&products->library, g, row, row->aligned[DT_GEMM_VECTOR], row->aligned[DT_GEMM_MATRIX]) ||
-        products->library.propose(products->handle, row->desc, row->left, row->right, row->added,
-                                  row->out, preference, 1, &first, &n) != 0 ||
-        n < 1 || first.state != 0)
+    const DtLtLibrary *l = &products->library;
+    const DtPlanGemm *g = &products->plan->gemms[gemm];
+    DtLtRow *row = &products->rows[gemm];
+    int found = 0;
+    return prefer(l, products->preference, g, row) &&
+                   say_operands(l, g, row, row->aligned[DT_GEMM_VECTOR], row->aligned[DT_GEMM_MATRIX]) &&
+                   l->propose(products->handle, row->desc, row->left, row->right, row->added, row->out,
+                              products->preference, n, ret_proposals, &found) == 0
+               ? found
+               : 0;
+}
+
+static bool open_row(const DtCudaProducts *products, uint32_t gemm)
+{
+    const DtPlanGemm *g = &products->plan->gemms[gemm];
+    DtLtRow *row = &products->rows[gemm];
+    DtLtProposal first = {.workspace = 0};
+    if (!dt_cuda_product_of(g, &row->of) || !make_row(&products->library, g, row))
         return false;
-    row->algo = first.algo;
+    step_aligned(g, row);
+    if (dt_cuda_products_propose(products, gemm, 1, &first) < 1 || first.state != 0)
+        return false;
+    row->algorithm = first.algorithm;
     return true;
 }
 
 static DtStatus open_rows(DtCudaProducts *products)
 {
-    const Library *l = &products->library;
-    const uint64_t most = WORKSPACE;
-    Preference *preference = NULL;
-    DtStatus status = DT_OK;
+    const DtLtLibrary *l = &products->library;
+    const uint64_t most = DT_LT_WORKSPACE;
+    const uint32_t sums = SUMS_OF_PARTS_IN_F32;
     find_aligned(products->plan, products->rows);
-    if (l->preference_new(&preference) != 0 ||
-        l->preference_set(preference, PREFERENCE_WORKSPACE, &most, sizeof most) != 0)
-        status = dt_status_fail(DT_EXIT_FAILED, "cuBLASLt takes no preferences");
-    for (uint32_t i = 0; i < products->plan->n_gemms && dt_status_ok(&status); i++) {
+    if (l->preference_new(&products->preference) != 0 ||
+        l->preference_set(products->preference, PREFERENCE_WORKSPACE, &most, sizeof most) != 0 ||
+        l->preference_set(products->preference, PREFERENCE_SUMS, &sums, sizeof sums) != 0)
+        return dt_status_fail(DT_EXIT_FAILED, "cuBLASLt takes no preferences");
+    for (uint32_t i = 0; i < products->plan->n_gemms; i++) {
         const DtPlanGemm *g = &products->plan->gemms[i];
-        Row *row = &products->rows[i];
-        if (!dt_cuda_product_of(g, &row->of) || !make_row(l, g, row) ||
-            !choose(products, preference, g, row))
-            status = dt_status_fail(
+        if (!open_row(products, i))
+            return dt_status_fail(
                 DT_EXIT_FAILED,
                 "product %u of the plan, %lld x %lld x %lld of %s with epilogue `%s`, is none that cuBLASLt does "
                 "on this device",
                 i, (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a),
                 dt_kinds_epilogues[g->epilogue].name);
     }
-    if (preference)
-        l->preference_free(preference);
-    return status;
+    return DT_OK;
 }
 
 DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
@@ -336,7 +284,7 @@ DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCuda
 {
     DtCudaProducts *products = DT_NEW(memory, DtCudaProducts);
     *products = (DtCudaProducts){.plan = plan, .driver = driver, .stream = stream};
-    products->rows = DT_NEW_ARRAY(memory, Row, plan->n_gemms + 1);
+    products->rows = DT_NEW_ARRAY(memory, DtLtRow, plan->n_gemms + 1);
     *ret_products = products;
     if (plan->n_gemms == 0)
         return DT_OK;
@@ -345,16 +293,17 @@ DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCuda
         return status;
     if (products->library.create(&products->handle) != 0)
         return dt_status_fail(DT_EXIT_FAILED, "cuBLASLt does not begin on this device");
-    const int error = driver->alloc(&products->workspace, WORKSPACE);
+    const int error = driver->alloc(&products->workspace, DT_LT_WORKSPACE);
     return error ? dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no %d MiB for products on the device: %s",
-                                  WORKSPACE >> 20, dt_cuda_driver_error(driver, error))
+                                  DT_LT_WORKSPACE >> 20, dt_cuda_driver_error(driver, error))
                  : open_rows(products);
 }
 
-bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS])
+bool dt_cuda_products_begin(DtCudaProducts *products, uint32_t gemm, const DtAlgorithm *algorithm,
+                            const uint64_t at[DT_GEMM_OPERANDS], bool once)
 {
     const DtPlanGemm *g = &products->plan->gemms[gemm];
-    Row *row = &products->rows[gemm];
+    DtLtRow *row = &products->rows[gemm];
     const float one = 1, kept = g->accumulate || adds_matrix(g) ? 1 : 0;
     DtGemmBatch batch = dt_gemm_batch(g, row->of.loops);
     if (!say_operands(&products->library, g, row, at[DT_GEMM_VECTOR], at[DT_GEMM_MATRIX]))
@@ -367,29 +316,36 @@ bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_
         if (products->library.multiply(
                 products->handle, row->desc, &one, row->of.left_is_b ? at_b : at_a, row->left,
                 row->of.left_is_b ? at_a : at_b, row->right, &kept, at_c, row->added, at_d, row->out,
-                &row->algo, products->workspace, WORKSPACE, products->stream) != 0)
+                algorithm, products->workspace, DT_LT_WORKSPACE, products->stream) != 0)
             return false;
-    } while (dt_gemm_batch_next(&batch));
+    } while (!once && dt_gemm_batch_next(&batch));
     return true;
 }
 
-uint64_t dt_cuda_products_bytes(const DtPlan *plan) { return plan->n_gemms ? WORKSPACE : 0; }
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS])
+{
+    return dt_cuda_products_begin(products, gemm, &products->rows[gemm].algorithm, at, false);
+}
+
+uint64_t dt_cuda_products_bytes(const DtPlan *plan) { return plan->n_gemms ? DT_LT_WORKSPACE : 0; }
 
 void dt_cuda_products_close(DtCudaProducts *products)
 {
-    const Library *l = &products->library;
+    const DtLtLibrary *l = &products->library;
     for (uint32_t i = 0; i < products->plan->n_gemms; i++) {
-        Row *row = &products->rows[i];
+        DtLtRow *row = &products->rows[i];
         if (row->desc)
             l->desc_free(row->desc);
         for (int k = 0; k < 4; k++) {
-            Layout *layout = k == 0 ? row->left : k == 1 ? row->right : k == 2 ? row->out : row->added;
+            DtLtLayout *layout = k == 0 ? row->left : k == 1 ? row->right : k == 2 ? row->out : row->added;
             if (k == 3 && layout == row->out)
                 break;
             if (layout)
                 l->layout_free(layout);
         }
     }
+    if (products->preference)
+        l->preference_free(products->preference);
     if (products->workspace)
         products->driver->free(products->workspace);
     if (products->handle)

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "plan/plan.h"
+#include "runtime/choices.h"
 #include "runtime/cuda_driver.h"
 #include "runtime/runtime.h"
 
@@ -36,6 +37,11 @@ typedef struct DtCudaProducts DtCudaProducts;
 DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
                                DtCudaStream *stream, DtCudaProducts **ret_products);
 bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS]);
+/* cuda_choose.c: before the first step, by all ranks together: one algorithm for each product and kind of GPU, which
+ * all GPUs of that kind use: the checkpoint's that the run goes on from; else one kept from an earlier run on such a
+ * GPU; else the fastest here, timed; with --algorithms first the library's first. Adds lines for the log. gpu: what
+ * the GPU is called and has, as far as it decides how products are computed. */
+bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu, DtText *ret_said);
 uint64_t dt_cuda_products_bytes(const DtPlan *plan); /* of the workspace that a plan's need */
 void dt_cuda_products_close(DtCudaProducts *products);
 

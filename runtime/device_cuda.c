@@ -334,6 +334,17 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT
     return dt_cuda_products_run(state->products, gemm, there);
 }
 
+static bool choose(DtDeviceState *state, DtText *ret_said)
+{
+    const DtCudaDriver *d = &state->driver;
+    char name[80] = "", gpu[160];
+    int units = 0;
+    d->device_name(name, sizeof name, state->device);
+    d->device_attribute(&units, DT_CUDA_MULTIPROCESSORS, state->device);
+    snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor, units);
+    return dt_cuda_products_choose(state->rank, state->products, gpu, ret_said);
+}
+
 /* ---- times ---- */
 
 static void stamp(DtDeviceState *state, uint32_t number)
@@ -418,6 +429,7 @@ const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .arena = new_arena,
                                     .kernel = run_kernel,
                                     .gemm = run_gemm,
+                                    .choose = choose,
                                     .copy = copy,
                                     .zero = zero,
                                     .put = put,

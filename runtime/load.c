@@ -183,6 +183,8 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
                               plan->n_launches ? "cpu" : "sm_90a");
     if (options->share_gpu && !(*ret_device)->arena)
         return dt_status_fail(DT_EXIT_USAGE, "--share-gpu says nothing of device `%s`", (*ret_device)->name);
+    if (options->algorithms_first && !(*ret_device)->choose)
+        return dt_status_fail(DT_EXIT_USAGE, "--algorithms says nothing of device `%s`", (*ret_device)->name);
     if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
                               (*ret_device)->name);

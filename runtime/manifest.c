@@ -70,6 +70,26 @@ static json_t *updates_json(const DtManifest *m)
     return object;
 }
 
+static void digits_of(const uint8_t *bytes, size_t n, char *ret_text)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Algorithms by key, both in digits. */
+static json_t *products_json(const DtChoices *products)
+{
+    json_t *object = json_object();
+    for (uint32_t i = 0; i < products->n; i++) {
+        const DtChoice *choice = &products->at[i];
+        char key[2 * sizeof choice->key + 1], algorithm[2 * sizeof choice->algorithm + 1];
+        digits_of(choice->key, sizeof choice->key, key);
+        digits_of((const uint8_t *)&choice->algorithm, sizeof choice->algorithm, algorithm);
+        json_object_set_new(object, key, json_string(algorithm));
+    }
+    return object;
+}
+
 static json_t *manifest_json(const DtManifest *m)
 {
     json_t *files = json_object();
@@ -85,6 +105,8 @@ static json_t *manifest_json(const DtManifest *m)
                      m->compiler, "plan", hex(m->plan), "files", files);
     if (root && m->draws != 1) /* what manifests said before there were two rules */
         json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
+    if (root && m->products.n)
+        json_object_set_new(root, "products", products_json(&m->products));
     if (root && m->scale.is_dynamic)
         json_object_set_new(root, "loss_scale",
                             json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor, "good",
@@ -208,6 +230,36 @@ static bool read_draws(const json_t *root, int64_t *ret_draws)
            (read_count(root, "draws", ret_draws) && (*ret_draws <= 1 || *ret_draws == 4));
 }
 
+static bool read_digits(const char *text, size_t n, uint8_t *ret_bytes)
+{
+    if (text == NULL || strlen(text) != 2 * n || strspn(text, "0123456789abcdef") != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const char two[] = {text[2 * i], text[2 * i + 1], '\0'};
+        ret_bytes[i] = (uint8_t)strtoul(two, NULL, 16);
+    }
+    return true;
+}
+
+/* "products" is there if a library chose algorithms. What they are, it says when they are to be used again. */
+static bool read_products(DtArena *arena, json_t *root, DtChoices *ret_products)
+{
+    json_t *object = json_object_get(root, "products"), *value;
+    const char *key;
+    if (object == NULL)
+        return true;
+    if (!json_is_object(object) || json_object_size(object) > DT_CHOICES_MOST)
+        return false;
+    ret_products->at = DT_NEW_ARRAY(arena, DtChoice, json_object_size(object) + 1);
+    json_object_foreach(object, key, value) {
+        DtChoice *choice = &ret_products->at[ret_products->n++];
+        if (!read_digits(key, sizeof choice->key, choice->key) ||
+            !read_digits(json_string_value(value), sizeof choice->algorithm, (uint8_t *)&choice->algorithm))
+            return false;
+    }
+    return true;
+}
+
 static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
 {
     uint64_t said, digest;
@@ -219,7 +271,8 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
                 read_updates(arena, root, m) && read_scale(root, &m->scale) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) &&
-                read_draws(root, &m->draws) && read_hex(json_object_get(root, "plan"), &m->plan) &&
+                read_draws(root, &m->draws) && read_products(arena, root, &m->products) &&
+                read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);
     for (int f = 0; f < DT_SAVED_FILES && good; f++)

@@ -17,6 +17,7 @@
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
  *   device_cuda.c, cuda_*.c   a GPU; cuda_list.c: --gpus
+ *   choices.c      which algorithms do products, the same on all ranks
  *   init.c         initial parameters
  *   data.c         readers of training data
  *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
@@ -40,6 +41,7 @@
 #include "plan/kinds.h"
 #include "plan/plan.h"
 #include "plan/read.h"
+#include "runtime/choices.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -67,6 +69,7 @@ typedef struct DtRunOptions {
     int64_t steps;             /* -1: as the plan says */
     const char *device;        /* "cpu", "cuda", "apart" */
     bool share_gpu;            /* several ranks may have one */
+    bool algorithms_first;     /* of the library of a GPU: its first proposals, nothing is timed */
     bool sync;                 /* each instruction is done before the next one begins */
     const char *comm;          /* "shm", "nccl"; NULL: what suits the device */
     const char *save, *resume; /* folders, or NULL */
@@ -158,6 +161,7 @@ typedef struct DtSlot {
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
     _Atomic uint32_t by_data;   /* once phase is FAILED: 1 if it is what a file holds, and no rank's fault */
+    _Atomic uint64_t kind;      /* of its device: equal ones use the same algorithms */
     _Atomic int32_t load_code;  /* of the checkpoint that was chosen */
     char message[500];          /* written before phase FAILED is stored with release, or load_code */
 } DtSlot;
@@ -181,6 +185,7 @@ typedef struct DtShared {
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;
     char chosen[3200];
+    char told[4096]; /* by one rank to all, part by part (choices.c) */
 } DtShared;
 
 /* Offsets in the mapping, all multiples of the page size from comm on. */
@@ -207,7 +212,6 @@ int64_t dt_shared_aborter(DtShared *shared);
 
 /* ---- one rank ---- */
 
-typedef struct DtRank DtRank;
 typedef struct DtComm DtComm;
 typedef struct DtData DtData;
 typedef struct DtDeviceState DtDeviceState;
@@ -320,6 +324,9 @@ typedef struct DtDeviceOps {
     void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
                    const int64_t *integers);
     bool (*gemm)(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS]);
+    /* By all ranks together, when a checkpoint is loaded and before the first entry: algorithms of products. Adds lines
+     * for the log. NULL: there is nothing to choose. */
+    bool (*choose)(DtDeviceState *state, DtText *ret_said);
     void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes); /* they may overlap */
     void (*zero)(DtDeviceState *state, DtDeviceAt to, int64_t bytes);
     /* From and to memory of the process, after all that was begun before, done when they return. */
@@ -368,6 +375,7 @@ struct DtRank {
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
     DtLending *lending; /* device.h */
+    DtChoices recorded, chosen; /* algorithms: in the checkpoint that the run goes on from; of this run */
     const char *gemm_library; /* "onednn", "openblas", "plain"; what it cannot do runs in plain loops: */
     uint32_t n_plain_gemms;
     void **codes;       /* dlopen handles */

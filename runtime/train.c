@@ -474,11 +474,25 @@ static bool open_outputs(DtRun *run)
     return true;
 }
 
+/* Which algorithms do products is in the log, a line each. */
+static bool choose_algorithms(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    DtText said = {0};
+    const bool good = !rank->device_ops->choose || rank->device_ops->choose(rank->device, &said);
+    for (char *line = said.at, *end; good && run->log && line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        dt_log_event(run->log, "product", run->first_step, line);
+    }
+    dt_text_free(&said);
+    return good;
+}
+
 static bool run_all(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    if (!load_parameters(run) || !open_readers(run) || !open_outputs(run))
+    if (!load_parameters(run) || !open_readers(run) || !open_outputs(run) || !choose_algorithms(run))
         return false;
     for (uint32_t i = 0; i < rank->plan->n_objectives; i++) {
         const DtPlanObjective *o = &rank->plan->objectives[i];

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcublasLt.so.13: products by the documented meaning of descriptors and layouts, in loops (standin.h). Columns are
- * adjacent; D = alpha op(A) op(B) + beta C, for each of `batch` matrices. */
+ * adjacent; D = alpha op(A) op(B) + beta C, for each of `batch` matrices. Algorithms add up in different orders. */
 #include "standin.h"
 
 #include "base/half.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, ALGO = 0x5a };
+
+/* An algorithm: in how many parts k is added up, and those in f32 or, 0, in double; their reduction scheme; workspace.
+ * The scheme of OUTPUT_TYPE rounds each part to the type of D. */
+enum { OUTPUT_TYPE = 4, ALGORITHMS = 5 };
+static const struct {
+    uint32_t parts, in_f32, sums;
+    size_t workspace;
+} algorithms[ALGORITHMS] = {
+    {1, 0, 0, 0}, {1, 1, 0, 0}, {2, 1, 2, 1 << 20}, {2, 1, OUTPUT_TYPE, 1 << 20}, {4, 1, 2, 64 << 20}};
 
 /* Epilogues (cublasLtEpilogue_t): bits, but for the sums of operands. */
 enum { PLAIN = 1, RELU = 2, BIAS = 4, GELU = 32, DGELU = 192, AUX = 128, SUM_A = 256, SUM_B = 512 };
@@ -27,10 +37,11 @@ typedef struct Layout {
 } Layout;
 typedef struct Preference {
     uint64_t workspace;
+    uint32_t sums;       /* reduction schemes that may be */
     uint32_t aligned[4]; /* bytes, of A, B, C, D */
 } Preference;
 typedef struct Proposal {
-    uint64_t algo[8]; /* ALGO, and of which bytes operands have to be multiples */
+    uint64_t algo[8]; /* ALGO, of which bytes operands have to be multiples, number */
     size_t workspace;
     int state;
     float waves;
@@ -98,7 +109,7 @@ int cublasLtMatrixLayoutDestroy(Layout *layout)
 int cublasLtMatmulPreferenceCreate(Preference **ret_preference)
 {
     *ret_preference = calloc(1, sizeof **ret_preference);
-    **ret_preference = (Preference){.aligned = {256, 256, 256, 256}};
+    **ret_preference = (Preference){.sums = 7, .aligned = {256, 256, 256, 256}};
     return OK;
 }
 
@@ -107,6 +118,8 @@ int cublasLtMatmulPreferenceSetAttribute(Preference *preference, int attribute, 
 {
     if (attribute == 1 && bytes == sizeof preference->workspace)
         memcpy(&preference->workspace, value, bytes);
+    else if (attribute == 3 && bytes == sizeof preference->sums)
+        memcpy(&preference->sums, value, bytes);
     else if (attribute >= 5 && attribute <= 8 && bytes == sizeof preference->aligned[0])
         memcpy(&preference->aligned[attribute - 5], value, bytes);
     else
@@ -118,6 +131,15 @@ int cublasLtMatmulPreferenceDestroy(Preference *preference)
 {
     free(preference);
     return OK;
+}
+
+/* The number behind a word of DT_STANDIN for this GPU, or for all. */
+static long long setting(const char *name, long long otherwise)
+{
+    char own[32], all[32];
+    snprintf(own, sizeof own, "%s%d=", name, standin_device());
+    snprintf(all, sizeof all, "%s=", name);
+    return standin_setting(own, standin_setting(all, otherwise));
 }
 
 /* Extents of op(matrix). */
@@ -152,6 +174,8 @@ static bool does(const Desc *desc, const Layout *c, const Layout *d)
            (!(e & AUX) || (desc->aux && desc->aux % 16 == 0 && desc->lead % 8 == 0 && desc->lead >= (int64_t)d->rows));
 }
 
+static bool is_gone(uint32_t number) { return number == setting("gone", -1); }
+
 int cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout *a, const Layout *b,
                                    const Layout *c, const Layout *d, const Preference *preference, int n,
                                    Proposal *ret, int *ret_n)
@@ -160,10 +184,56 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout 
     *ret_n = 0;
     if (n < 1 || !fits(desc, a, b, d) || !does(desc, c, d))
         return n < 1 ? INVALID : UNSUPPORTED;
-    *ret = (Proposal){.algo = {ALGO}};
-    for (int k = 0; k < 4; k++)
-        ret->algo[1 + k] = preference->aligned[k];
-    *ret_n = 1;
+    for (uint32_t number = 0; number < ALGORITHMS && *ret_n < n; number++) {
+        if (algorithms[number].workspace > preference->workspace || algorithms[number].sums & ~preference->sums ||
+            is_gone(number))
+            continue;
+        ret[*ret_n] = (Proposal){.algo = {ALGO, [5] = number}, .workspace = algorithms[number].workspace};
+        for (int k = 0; k < 4; k++)
+            ret[*ret_n].algo[1 + k] = preference->aligned[k];
+        (*ret_n)++;
+    }
+    return OK;
+}
+
+static bool is_known(const uint64_t *algo)
+{
+    for (int k = 1; k < 5; k++)
+        if (algo[k] == 0 || algo[k] > 256)
+            return false;
+    return algo[0] == ALGO && algo[5] < ALGORITHMS && !algo[6] && !algo[7] && !is_gone((uint32_t)algo[5]);
+}
+
+int cublasLtMatmulAlgoCheck(void *handle, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
+                            const Layout *d, const uint64_t *algo, Proposal *ret)
+{
+    if (!handle || !is_known(algo) || !fits(desc, a, b, d) || !does(desc, c, d))
+        return INVALID;
+    ret->workspace = algorithms[algo[5]].workspace;
+    ret->state = OK;
+    return OK;
+}
+
+int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algo, int attribute, void *ret_value, size_t bytes,
+                                         size_t *ret_written)
+{
+    const uint32_t value = attribute == 0   ? (uint32_t)algo[5]
+                           : attribute == 2 ? algorithms[algo[5]].parts
+                           : attribute == 3 ? algorithms[algo[5]].sums
+                                            : 0;
+    if (attribute < 0 || attribute > 8 || bytes != (attribute < 7 ? 4 : 2))
+        return INVALID;
+    memcpy(ret_value, &value, bytes);
+    *ret_written = bytes;
+    return OK;
+}
+
+int cublasLtGetProperty(int type, int *ret_value)
+{
+    const int version[] = {13, 1, (int)standin_setting("patch=", 0)};
+    if (type < 0 || type > 2)
+        return INVALID;
+    *ret_value = version[type];
     return OK;
 }
 
@@ -189,6 +259,7 @@ typedef struct Product {
     Layout a, b, c, d;
     float alpha, beta;
     uint64_t at_a, at_b, at_c, at_d;
+    uint32_t number; /* of the algorithm */
 } Product;
 
 static char *memory(const Layout *l, uint64_t at)
@@ -243,20 +314,57 @@ static void sum_operand(const Product *p, const char *from)
     }
 }
 
+typedef struct Line { /* of op(A) and a column of op(B) */
+    const Product *p;
+    const char *a, *b;
+    int64_t batch, i, j;
+} Line;
+
+static double sum_from(const Line *l, int64_t from, int64_t to)
+{
+    const Product *p = l->p;
+    const bool at = p->desc.transposed[0], bt = p->desc.transposed[1], in_f32 = algorithms[p->number].in_f32;
+    double sum = 0;
+    for (int64_t k = from; k < to; k++) {
+        sum += element(&p->a, l->a, at, l->batch, l->i, k) * element(&p->b, l->b, bt, l->batch, k, l->j);
+        sum = in_f32 ? (float)sum : sum;
+    }
+    return sum;
+}
+
+static double sum_in_parts(const Line *l, int64_t inner)
+{
+    const Product *p = l->p;
+    const int64_t parts = algorithms[p->number].parts;
+    double sum = sum_from(l, 0, inner / parts);
+    for (int64_t i = 1; i < parts; i++) {
+        double part = sum_from(l, i * inner / parts, (i + 1) * inner / parts);
+        if (algorithms[p->number].sums == OUTPUT_TYPE) {
+            char rounded[4];
+            store(rounded, p->d.type, 0, part);
+            part = load(rounded, p->d.type, 0);
+        }
+        sum = (float)(sum + part);
+    }
+    return sum;
+}
+
+/* The algorithm that the GPU does fastest: others take a second longer, on its clock. */
+static uint32_t fastest(void) { return (uint32_t)setting("fast", 0); }
+
 static void multiply(const void *context)
 {
     const Product *p = context;
+    if (p->number != fastest())
+        standin_spend(1);
     const char *a = memory(&p->a, p->at_a), *b = memory(&p->b, p->at_b),
                *c = p->beta != 0 ? memory(&p->c, p->at_c) : NULL;
     char *d = memory(&p->d, p->at_d);
-    const bool at = p->desc.transposed[0], bt = p->desc.transposed[1];
-    const int64_t inner = (int64_t)columns_of(&p->a, at);
+    const int64_t inner = (int64_t)columns_of(&p->a, p->desc.transposed[0]);
     for (int64_t batch = 0; batch < p->d.batch; batch++)
         for (int64_t j = 0; j < (int64_t)p->d.columns; j++)
             for (int64_t i = 0; i < (int64_t)p->d.rows; i++) {
-                double sum = 0;
-                for (int64_t k = 0; k < inner; k++)
-                    sum += element(&p->a, a, at, batch, i, k) * element(&p->b, b, bt, batch, k, j);
+                double sum = sum_in_parts(&(Line){p, a, b, batch, i, j}, inner);
                 const int64_t to = batch * p->d.stride + i + j * p->d.lead;
                 const int64_t from = batch * p->c.stride + i + j * p->c.lead;
                 sum = p->alpha * sum + (p->beta != 0 ? p->beta * load(c, p->c.type, from) : 0);
@@ -272,9 +380,12 @@ int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, uint64_t 
                    const uint64_t *algo, uint64_t workspace, size_t bytes, Stream *stream)
 {
     if (!handle || !fits(desc, a_layout, b_layout, d_layout) || !does(desc, c_layout, d_layout) ||
-        algo[0] != ALGO || a % algo[1] || b % algo[2] || c % algo[3] || d % algo[4])
+        !is_known(algo) || bytes < algorithms[algo[5]].workspace ||
+        a % algo[1] || b % algo[2] || c % algo[3] || d % algo[4])
         return INVALID;
     standin_memory(workspace, bytes);
-    const Product p = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *alpha, *beta, a, b, c, d};
+    const bool is_stubborn = standin_device() == standin_setting("stubborn=", -1);
+    const uint32_t number = is_stubborn ? fastest() : (uint32_t)algo[5];
+    const Product p = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *alpha, *beta, a, b, c, d, number};
     return standin_begin(stream, multiply, &p, sizeof p);
 }

@@ -12,6 +12,10 @@
  * all work is done one by one in the order in which it was begun, on whatever stream, as a device may that has one
  * queue. resident=N: so many kernels of NCCL, which wait for other ranks, leave no room for another one (0: any number
  * has). deaf=N: the Nth wait of a stream for an event is none; deaf_oldest, deaf_others: all of the oldest, of others.
+ * fast=N, fastG=N: the algorithm of products that is the fastest, on GPU number G; stubborn=G: that GPU takes it,
+ * whatever it is told; gone=N, goneG=N: it is none of that GPU's; patch=N: of cuBLASLt's version; kinds=N: GPUs have N
+ * different names in turn.
+ * DT_STANDIN_LEFT=PATH: what memory holds when it is given back is left in PATH.G.NUMBER of the allocation.
  * message_dies=N, message_hangs=N: the Nth message of a process ends it when the device has come to it, never ends. */
 #ifndef DT_TESTS_STANDIN_H
 #define DT_TESTS_STANDIN_H
@@ -30,6 +34,9 @@ int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t
  * when somebody waits for a stream, or asks. */
 typedef bool StandinTry(const void *context);
 int standin_begin_try(Stream *stream, StandinTry *attempt, const void *context, size_t bytes);
+
+/* What runs now takes so many seconds more, as the device's clock has it. */
+void standin_spend(double seconds);
 
 int standin_device(void); /* of the context that is current */
 /* The number behind such a word of DT_STANDIN ("gpus="). */

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One algorithm for each product, before the first step (cuda_products.h). The first rank of each kind of GPU decides
+ * for all ranks that have such a GPU and tells them; they check what they are told, since what was kept on disk or in
+ * a checkpoint may be anything: cuBLASLt says of 64 bytes whether they are an algorithm for this product on this GPU,
+ * and what workspace it wants.
+ *
+ * Products are timed on memory of their own, which is given back: nothing of the run is touched. */
+#include "runtime/cuda_lt.h"
+
+#include "base/hash.h"
+#include "base/hostcache.h"
+#include "plan/kinds.h"
+
+#include <string.h>
+
+enum { ROUNDS = 3, MOST_TIMES = 32, FILL = 0x3c /* bytes of small numbers in every dtype */ };
+static const double span = 1e-3;   /* seconds that a round takes about */
+static const double margin = 0.98; /* of the time of an earlier proposal: a later one has to be faster than that */
+
+/* Where an algorithm comes from. */
+typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED } Source;
+
+typedef struct Choosing {
+    DtRank *rank;
+    DtCudaProducts *products;
+    DtArena *memory; /* until all is chosen */
+    const char *kind;
+    int cache;          /* folder, or -1 */
+    DtChoice *table;    /* by record: this rank's */
+    DtText *said;
+    uint32_t n_lost, n_unfit, n_untimed; /* products that the checkpoint does not have, has wrong, that had no room */
+} Choosing;
+
+/* ---- what a product is ---- */
+
+static bool adds(const DtPlanGemm *g)
+{
+    return g->accumulate || g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
+}
+
+static void add_matrix(DtDigest *digest, const DtCudaMatrix *m, uint32_t dtype)
+{
+    const int64_t all[] = {m->transposed, (int64_t)m->rows, (int64_t)m->columns, m->lead, m->batch, dtype};
+    dt_digest_add(digest, all, sizeof all);
+}
+
+static void key_of(const Choosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_BYTES])
+{
+    const DtPlanGemm *g = &c->products->plan->gemms[gemm];
+    const DtLtRow *row = &c->products->rows[gemm];
+    const bool swapped = row->of.left_is_b;
+    const int64_t rest[] = {row->of.batch, row->epilogue, g->matrix_row, adds(g), DT_LT_WORKSPACE, DT_LT_PROPOSALS};
+    DtDigest digest;
+    dt_digest_begin(&digest);
+    dt_digest_add(&digest, c->kind, strlen(c->kind));
+    add_matrix(&digest, &row->of.left, swapped ? g->dtype_b : g->dtype_a);
+    add_matrix(&digest, &row->of.right, swapped ? g->dtype_a : g->dtype_b);
+    add_matrix(&digest, &row->of.out, g->dtype_c);
+    dt_digest_add(&digest, row->aligned, sizeof row->aligned);
+    dt_digest_add(&digest, rest, sizeof rest);
+    dt_digest_end(&digest, ret_key);
+}
+
+/* Whether the GPU does the product by it, within the workspace. */
+static bool suits(const Choosing *c, uint32_t gemm, const DtAlgorithm *algorithm)
+{
+    const DtCudaProducts *p = c->products;
+    const DtLtRow *row = &p->rows[gemm];
+    DtLtProposal checked = {.state = 0};
+    return p->library.check(p->handle, row->desc, row->left, row->right, row->added, row->out, algorithm,
+                            &checked) == 0 &&
+           checked.state == 0 && checked.workspace <= DT_LT_WORKSPACE;
+}
+
+/* ---- times ---- */
+
+typedef struct Bench {
+    DtCudaProducts *products;
+    uint32_t gemm;
+    uint64_t memory, at[DT_GEMM_OPERANDS];
+    DtCudaEvent *from, *to;
+} Bench;
+
+static uint64_t span_of(const DtCudaMatrix *m, int64_t lead, int32_t batch, uint32_t dtype)
+{
+    const uint64_t elements = (uint64_t)(batch - 1) * (uint64_t)m->batch + (m->columns - 1) * (uint64_t)lead + m->rows;
+    const uint64_t bytes = elements * (uint64_t)dt_kinds_size(dtype);
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Operands beside each other in new memory. False: there is no room. */
+static bool open_bench(Bench *b)
+{
+    const DtCudaDriver *d = b->products->driver;
+    const DtPlanGemm *g = &b->products->plan->gemms[b->gemm];
+    const DtCudaProduct *of = &b->products->rows[b->gemm].of;
+    const DtCudaMatrix *a = of->left_is_b ? &of->right : &of->left, *right = of->left_is_b ? &of->left : &of->right;
+    const uint64_t longest = of->out.rows > of->out.columns ? of->out.rows : of->out.columns;
+    const uint64_t bytes[DT_GEMM_OPERANDS] = {
+        [DT_GEMM_A] = span_of(a, a->lead, of->batch, g->dtype_a),
+        [DT_GEMM_B] = span_of(right, right->lead, of->batch, g->dtype_b),
+        [DT_GEMM_C] = span_of(&of->out, of->out.lead, of->batch, g->dtype_c),
+        [DT_GEMM_VECTOR] = (longest * 4 + 255) / 256 * 256,
+        [DT_GEMM_MATRIX] = g->matrix_row ? span_of(&of->out, g->matrix_row, of->batch, g->dtype_c) : 0};
+    uint64_t all = 0;
+    for (int i = 0; i < DT_GEMM_OPERANDS; i++)
+        all += bytes[i];
+    if (d->alloc(&b->memory, all) != 0) {
+        b->memory = 0;
+        return false;
+    }
+    for (uint64_t i = 0, at = b->memory; i < DT_GEMM_OPERANDS; at += bytes[i++])
+        b->at[i] = at;
+    return d->set_bytes(b->memory, FILL, all, b->products->stream) == 0 && d->event_new(&b->from, 0) == 0 &&
+           d->event_new(&b->to, 0) == 0;
+}
+
+static void close_bench(Bench *b)
+{
+    const DtCudaDriver *d = b->products->driver;
+    d->stream_wait(b->products->stream);
+    if (b->from)
+        d->event_free(b->from);
+    if (b->to)
+        d->event_free(b->to);
+    if (b->memory)
+        d->free(b->memory);
+}
+
+/* Seconds of one of n runs; negative: the library or the GPU does not do it. */
+static double time_runs(Bench *b, const DtAlgorithm *algorithm, int n)
+{
+    const DtCudaDriver *d = b->products->driver;
+    DtCudaStream *stream = b->products->stream;
+    float ms = -1;
+    bool good = d->event_record(b->from, stream) == 0;
+    for (int i = 0; good && i < n; i++)
+        good = dt_cuda_products_begin(b->products, b->gemm, algorithm, b->at, true);
+    good = d->event_record(b->to, stream) == 0 && good;
+    good = d->stream_wait(stream) == 0 && good && d->event_elapsed(&ms, b->from, b->to) == 0;
+    return good ? (double)ms * 1e-3 / n : -1;
+}
+
+/* The first run loads code. */
+static double time_of(Bench *b, const DtAlgorithm *algorithm)
+{
+    const double first = time_runs(b, algorithm, 1), one = first < 0 ? first : time_runs(b, algorithm, 1);
+    const int n = one <= span / MOST_TIMES ? MOST_TIMES : one >= span ? 1 : (int)(span / one);
+    double least = one;
+    for (int i = 0; i < ROUNDS && least >= 0; i++) {
+        const double seconds = time_runs(b, algorithm, n);
+        least = seconds < least ? seconds : least;
+    }
+    return least;
+}
+
+/* Times of the first proposal and of the one that is taken; how many could be timed. */
+typedef struct Times {
+    double first, best;
+    int n;
+} Times;
+
+static Times time_proposals(Choosing *c, Bench *b, const DtLtProposal *proposals, int n, DtAlgorithm *ret_best)
+{
+    Times times = {.best = -1};
+    for (int i = 0; i < n; i++) {
+        if (proposals[i].state != 0 || proposals[i].workspace > DT_LT_WORKSPACE)
+            continue;
+        const double seconds = time_of(b, &proposals[i].algorithm);
+        atomic_fetch_add(&c->rank->slot->progress, 1);
+        if (seconds < 0)
+            continue;
+        times.first = times.n++ == 0 ? seconds : times.first;
+        if (times.best < 0 || seconds < margin * times.best) {
+            times.best = seconds;
+            *ret_best = proposals[i].algorithm;
+        }
+    }
+    return times;
+}
+
+/* ---- one product ---- */
+
+static void say_algorithm(const Choosing *c, const DtAlgorithm *algorithm, DtText *text)
+{
+    static const struct {
+        const char *name;
+        int attribute;
+        size_t bytes;
+    } parts[] = {{"algorithm", 0, 4}, {"tile", 1, 4}, {"stages", 6, 4}, {"split-k", 2, 4}, {"reduction", 3, 4},
+                 {"swizzling", 4, 4}, {"option", 5, 4}, {"inner shape", 7, 2}, {"cluster shape", 8, 2}};
+    for (size_t i = 0; i < DT_COUNT(parts); i++) {
+        uint32_t value = 0; /* little-endian */
+        size_t written = 0;
+        if (c->products->library.config(algorithm, parts[i].attribute, &value, parts[i].bytes, &written) == 0 &&
+            (i == 0 || value))
+            dt_text_printf(text, "%s%s %u", i ? ", " : "", parts[i].name, value);
+    }
+}
+
+static void say(Choosing *c, uint32_t gemm, Source source, const Times *times)
+{
+    static const char *const from[] = {"of the checkpoint", "the library's first", "kept from an earlier run", "",
+                                       "the library's first, since the GPU has no room to time it"};
+    const DtPlanGemm *g = &c->products->plan->gemms[gemm];
+    dt_text_printf(c->said, "product %u, %lld x %lld x %lld of %s to %s, epilogue `%s`: ", gemm, (long long)g->m,
+                   (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a), dt_kinds_name(g->dtype_c),
+                   dt_kinds_epilogues[g->epilogue].name);
+    say_algorithm(c, &c->table[gemm].algorithm, c->said);
+    if (source == TIMED)
+        dt_text_printf(c->said, "; fastest of %d, %.1f us, the library's first %.1f us\n", times->n,
+                       times->best * 1e6, times->first * 1e6);
+    else
+        dt_text_printf(c->said, "; %s\n", from[source]);
+}
+
+static Source time_product(Choosing *c, uint32_t gemm, Times *ret_times)
+{
+    DtLtProposal proposals[DT_LT_PROPOSALS] = {{.workspace = 0}};
+    Bench bench = {.products = c->products, .gemm = gemm};
+    const int n = dt_cuda_products_propose(c->products, gemm, DT_LT_PROPOSALS, proposals);
+    DtChoice *choice = &c->table[gemm];
+    Source source = UNTIMED;
+    if (open_bench(&bench))
+        *ret_times = time_proposals(c, &bench, proposals, n, &choice->algorithm);
+    if (ret_times->n > 0) {
+        source = TIMED;
+        dt_hostcache_keep(c->memory, c->cache, choice->key, &choice->algorithm, sizeof choice->algorithm);
+    }
+    close_bench(&bench);
+    return source;
+}
+
+/* Kept by an earlier run, perhaps: the folder is the user's own, and what is in it may be old. */
+static bool find_kept(const Choosing *c, uint32_t gemm, DtChoice *choice)
+{
+    const char *bytes;
+    size_t len;
+    DtAlgorithm kept;
+    if (!dt_hostcache_find(c->memory, c->cache, choice->key, &bytes, &len) || len != sizeof kept)
+        return false;
+    memcpy(&kept, bytes, sizeof kept);
+    if (!suits(c, gemm, &kept))
+        return false;
+    choice->algorithm = kept;
+    return true;
+}
+
+static bool find_recorded(Choosing *c, uint32_t gemm, DtChoice *choice)
+{
+    const DtChoices *recorded = &c->rank->recorded;
+    const DtChoice *found = dt_choices_find(recorded, choice->key);
+    if (!found) {
+        c->n_lost += recorded->n > 0;
+        return false;
+    }
+    if (!suits(c, gemm, &found->algorithm)) {
+        c->n_unfit++;
+        return false;
+    }
+    choice->algorithm = found->algorithm;
+    return true;
+}
+
+static void decide_product(Choosing *c, uint32_t gemm)
+{
+    DtChoice *choice = &c->table[gemm];
+    Times times = {.n = 0};
+    key_of(c, gemm, choice->key);
+    for (uint32_t i = 0; i < gemm; i++)
+        if (memcmp(c->table[i].key, choice->key, sizeof choice->key) == 0) {
+            choice->algorithm = c->table[i].algorithm;
+            return;
+        }
+    choice->algorithm = c->products->rows[gemm].algorithm;
+    const bool first = c->rank->options->algorithms_first;
+    const Source source = find_recorded(c, gemm, choice)          ? RECORDED
+                          : first                                 ? FIRST
+                          : find_kept(c, gemm, choice)            ? KEPT
+                                                                  : time_product(c, gemm, &times);
+    c->n_untimed += source == UNTIMED;
+    say(c, gemm, source, &times);
+}
+
+static void note(const Choosing *c, uint32_t n, const char *noun, const char *what)
+{
+    if (n == 0)
+        return;
+    DtText line = {0};
+    dt_text_printf(&line, "dtrun: note: %u %s%s %s (%.200s)", n, noun, n == 1 ? "" : "s", what, c->kind);
+    dt_text_say(stderr, line.at);
+    dt_text_free(&line);
+}
+
+/* For all ranks that have such a GPU. */
+static bool decide(Choosing *c)
+{
+    const char *why;
+    dt_hostcache_open(c->memory, &c->cache, &why);
+    for (uint32_t i = 0; i < c->products->plan->n_gemms; i++)
+        decide_product(c, i);
+    dt_hostcache_close(c->cache);
+    note(c, c->n_lost, "product", "of this plan have no algorithm in the checkpoint, which another GPU, library or "
+                                  "plan made: they are chosen anew, and sums may round otherwise than before");
+    note(c, c->n_unfit, "product", "have an algorithm in the checkpoint that this GPU does not do them by: they are "
+                                   "chosen anew");
+    note(c, c->n_untimed, "product", "are not timed, since the GPU has no room beside the plan's memory: the library's "
+                                     "first algorithm is used");
+    const int error = c->products->driver->stream_wait(c->products->stream);
+    return error == 0 || dt_rank_fail(c->rank, DT_EXIT_FAILED, "the GPU failed while products were timed: %s",
+                                      dt_cuda_driver_error(c->products->driver, error));
+}
+
+/* ---- all ranks ---- */
+
+static uint64_t kind_of(const DtRank *rank, uint32_t r)
+{
+    return atomic_load(&dt_shared_slot(rank->plan, rank->shared, r)->kind);
+}
+
+/* The first rank with a GPU of the same kind. */
+static uint32_t leader_of(const DtRank *rank, uint32_t r)
+{
+    uint32_t leader = 0;
+    while (leader < r && kind_of(rank, leader) != kind_of(rank, r))
+        leader++;
+    return leader;
+}
+
+static bool take(Choosing *c, const DtChoice *told, uint32_t leader)
+{
+    for (uint32_t i = 0; i < c->products->plan->n_gemms; i++) {
+        key_of(c, i, c->table[i].key);
+        if (memcmp(c->table[i].key, told[i].key, sizeof told[i].key) != 0 || !suits(c, i, &told[i].algorithm))
+            return dt_rank_fail(c->rank, DT_EXIT_FAILED,
+                                "the GPU (%.200s) does not do product %u of the plan by the algorithm that rank %u has "
+                                "chosen for such GPUs", c->kind, i, leader);
+        c->table[i].algorithm = told[i].algorithm;
+        c->products->rows[i].algorithm = told[i].algorithm;
+    }
+    return true;
+}
+
+/* For checkpoints: of all kinds. */
+static void remember(DtRank *rank, const DtChoice *told, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!dt_choices_find(&rank->chosen, told[i].key))
+            rank->chosen.at[rank->chosen.n++] = told[i];
+}
+
+static bool tell_all(Choosing *c)
+{
+    DtRank *rank = c->rank;
+    const uint32_t n = c->products->plan->n_gemms, mine = leader_of(rank, rank->rank);
+    uint32_t n_kinds = 0;
+    DtChoice *told = DT_NEW_ARRAY(c->memory, DtChoice, n);
+    for (uint32_t r = 0; r < rank->n_ranks; r++)
+        n_kinds += leader_of(rank, r) == r;
+    rank->chosen.at = DT_NEW_ARRAY(rank->memory, DtChoice, (size_t)n * n_kinds);
+    for (uint32_t r = 0; r < rank->n_ranks; r++) {
+        if (leader_of(rank, r) != r)
+            continue;
+        if (rank->rank == r)
+            memcpy(told, c->table, n * sizeof *told);
+        if (!dt_choices_tell(rank, r, told, n * sizeof *told) || (r == mine && !take(c, told, r)))
+            return false;
+        remember(rank, told, n);
+    }
+    if (n_kinds > 1 && rank->rank == 0)
+        note(c, n_kinds, "kind", "of GPUs are there, whose products may round differently: what ranks compute twice "
+                                 "may drift apart");
+    return true;
+}
+
+static const char *name_kind(DtArena *memory, const DtCudaProducts *products, const char *gpu)
+{
+    int version[3] = {0};
+    for (int i = 0; i < 3; i++)
+        products->library.property(i, &version[i]);
+    return dt_arena_printf(memory, "%s, cuBLASLt %d.%d.%d", gpu, version[0], version[1], version[2]);
+}
+
+bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu, DtText *ret_said)
+{
+    const uint32_t n = products->plan->n_gemms;
+    if (n == 0)
+        return true;
+    Choosing c = {.rank = rank, .products = products, .memory = dt_arena_new(), .cache = -1, .said = ret_said};
+    c.kind = name_kind(c.memory, products, gpu);
+    c.table = DT_NEW_ARRAY(c.memory, DtChoice, n);
+    atomic_store(&rank->slot->kind, dt_hash_text(c.kind, 0));
+    bool good = rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
+    if (good && leader_of(rank, rank->rank) == rank->rank)
+        good = decide(&c);
+    good = good && tell_all(&c);
+    dt_arena_free(c.memory);
+    return good;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuBLASLt without its header, and a plan's products as it sees them: what cuda_products.c and cuda_choose.c share.
+ * Names and numbers are those of docs.nvidia.com/cuda/cublas, cuBLASLt. */
+#ifndef DT_RUNTIME_CUDA_LT_H
+#define DT_RUNTIME_CUDA_LT_H
+
+#include "runtime/cuda_products.h"
+
+enum {
+    DT_LT_WORKSPACE = 32 << 20, /* bytes that every algorithm has to do with */
+    DT_LT_PROPOSALS = 16        /* that are asked for */
+};
+
+/* ---- the library ---- */
+
+typedef struct DtLtHandle DtLtHandle;
+typedef struct DtLtDesc DtLtDesc;
+typedef struct DtLtLayout DtLtLayout;
+typedef struct DtLtPreference DtLtPreference;
+typedef struct DtLtProposal { /* cublasLtMatmulHeuristicResult_t */
+    DtAlgorithm algorithm;
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+} DtLtProposal;
+
+/* F(name in C, name in the library, arguments); all return 0 or an error */
+#define DT_LT(F)                                                                                                       \
+    F(create, "cublasLtCreate", (DtLtHandle * *ret_handle))                                                            \
+    F(destroy, "cublasLtDestroy", (DtLtHandle * handle))                                                               \
+    F(property, "cublasLtGetProperty", (int type, int *ret_value))                                                     \
+    F(desc_new, "cublasLtMatmulDescCreate", (DtLtDesc * *ret_desc, int compute, int scale))                            \
+    F(desc_set, "cublasLtMatmulDescSetAttribute", (DtLtDesc * desc, int attribute, const void *value, size_t bytes))   \
+    F(desc_free, "cublasLtMatmulDescDestroy", (DtLtDesc * desc))                                                       \
+    F(layout_new, "cublasLtMatrixLayoutCreate",                                                                        \
+      (DtLtLayout * *ret_layout, int type, uint64_t rows, uint64_t columns, int64_t lead))                             \
+    F(layout_set, "cublasLtMatrixLayoutSetAttribute",                                                                  \
+      (DtLtLayout * layout, int attribute, const void *value, size_t bytes))                                           \
+    F(layout_free, "cublasLtMatrixLayoutDestroy", (DtLtLayout * layout))                                               \
+    F(preference_new, "cublasLtMatmulPreferenceCreate", (DtLtPreference * *ret_preference))                            \
+    F(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                                          \
+      (DtLtPreference * preference, int attribute, const void *value, size_t bytes))                                   \
+    F(preference_free, "cublasLtMatmulPreferenceDestroy", (DtLtPreference * preference))                               \
+    F(propose, "cublasLtMatmulAlgoGetHeuristic",                                                                       \
+      (DtLtHandle * handle, DtLtDesc * desc, DtLtLayout * a, DtLtLayout * b, DtLtLayout * c, DtLtLayout * d,           \
+       DtLtPreference * preference, int n, DtLtProposal *ret, int *ret_n))                                             \
+    F(check, "cublasLtMatmulAlgoCheck",                                                                                \
+      (DtLtHandle * handle, DtLtDesc * desc, DtLtLayout * a, DtLtLayout * b, DtLtLayout * c, DtLtLayout * d,           \
+       const DtAlgorithm *algorithm, DtLtProposal *ret))                                                               \
+    F(config, "cublasLtMatmulAlgoConfigGetAttribute",                                                                  \
+      (const DtAlgorithm *algorithm, int attribute, void *ret_value, size_t bytes, size_t *ret_written))               \
+    F(multiply, "cublasLtMatmul",                                                                                      \
+      (DtLtHandle * handle, DtLtDesc * desc, const void *alpha, uint64_t a, DtLtLayout *a_layout, uint64_t b,          \
+       DtLtLayout *b_layout, const void *beta, uint64_t c, DtLtLayout *c_layout, uint64_t d, DtLtLayout *d_layout,     \
+       const DtAlgorithm *algorithm, uint64_t workspace, size_t bytes, DtCudaStream *stream))
+
+typedef struct DtLtLibrary {
+#define DT_LT_MEMBER(NAME, SYMBOL, ARGUMENTS) int(*NAME) ARGUMENTS;
+    DT_LT(DT_LT_MEMBER)
+#undef DT_LT_MEMBER
+} DtLtLibrary;
+
+/* ---- a plan's products ---- */
+
+typedef struct DtLtRow {
+    DtCudaProduct of;
+    uint32_t epilogue; /* cublasLtEpilogue_t */
+    DtLtDesc *desc;
+    DtLtLayout *left, *right, *out, *added; /* added: of what the epilogue adds, in rows of its own; else out */
+    uint32_t aligned[DT_GEMM_OPERANDS];     /* bytes of which these begin at multiples wherever they are multiplied */
+    DtAlgorithm algorithm;
+} DtLtRow;
+
+struct DtCudaProducts {
+    const DtPlan *plan;
+    const DtCudaDriver *driver;
+    DtCudaStream *stream;
+    DtLtLibrary library;
+    DtLtHandle *handle;
+    DtLtPreference *preference;
+    DtLtRow *rows;
+    uint64_t workspace;
+};
+
+/* The algorithms that the library proposes for the record within the workspace, its best guess first; how many, at most
+ * DT_LT_PROPOSALS, of which those with `state` 0 can be used. */
+int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n, DtLtProposal *ret_proposals);
+/* Begins the record by this algorithm; once: of its products in loops only the first. */
+bool dt_cuda_products_begin(DtCudaProducts *products, uint32_t gemm, const DtAlgorithm *algorithm,
+                            const uint64_t at[DT_GEMM_OPERANDS], bool once);
+
+#endif

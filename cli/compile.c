@@ -373,7 +373,7 @@ static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostMod
         DT_BUG("a plan that is proved has stages that wait for each other for ever");
     const DtPlanPrediction prediction = {.device = dt_write_str(builder, model->device->name), .step = sim.seconds,
                                          .low = sim.low, .high = sim.high,
-                                         .peak = dt_price_peak(model, dt_price_dtype(plan))};
+                                         .peak = dt_price_peak(plan, model, dt_price_dtype(plan))};
     DT_PUSH(builder->arena, builder->predictions, prediction);
     dt_write_bytes(builder, bytes, len);
     dt_arena_free(arena);

@@ -46,6 +46,7 @@ static void add_meta(DtEmit *e)
         meta.eval_steps = train->eval_steps;
         meta.eval_rest = train->eval_rest;
         meta.draws = train->draws;
+        meta.tf32 = train->precision.tf32;
         meta.save_every = train->save_every;
         meta.save_keep = train->save_keep;
         if (train->readers.n) {

@@ -38,6 +38,7 @@ static const char *const kind_names[] = {
     [DT_KIND_CHOICE_SCHEDULE] = "word",
     [DT_KIND_CHOICE_OFFLOAD] = "word",
     [DT_KIND_CHOICE_GOAL] = "word",
+    [DT_KIND_CHOICE_MATMUL] = "word",
     [DT_KIND_CHOICE_DRAWS] = "word",
     [DT_KIND_OPTIMIZER] = "call of an optimizer",
     [DT_KIND_MIXED] = "mixed(...)",

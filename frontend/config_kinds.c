@@ -373,6 +373,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_CHOICE_SCHEDULE:
     case DT_KIND_CHOICE_OFFLOAD:
     case DT_KIND_CHOICE_GOAL:
+    case DT_KIND_CHOICE_MATMUL:
     case DT_KIND_CHOICE_DRAWS: return read_choice(r);
     case DT_KIND_MIXED: return read_class(r, DT_CONFIG_MIXED);
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);

@@ -54,6 +54,16 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
                      (long long)cluster->nodes);
 }
 
+/* Processors multiply as the program says and no worse. */
+static bool check_products(DtDiags *diags, const DtPrecision *precision, bool for_gpus)
+{
+    if (!precision->tf32 || for_gpus)
+        return true;
+    DtDiag *d = dt_diag_report(diags, E0472, precision->span, "processors have no products in tf32");
+    dt_diag_help(d, "compile it for a GPU, --target=sm_90a, or leave `matmul` out");
+    return false;
+}
+
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus)
 {
     const DtTrainConfig *train = program->train;
@@ -76,6 +86,7 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
         dt_diag_help(d, "--parallel none, for one rank");
         ok = false;
     }
+    ok &= check_products(diags, &train->precision, for_gpus);
     ok &= check_readers(diags, train->readers.at, train->readers.n);
     ok &= check_readers(diags, train->eval_readers.at, train->eval_readers.n);
     if (ok)

@@ -179,6 +179,7 @@ static void read_precision(const DtConfigHost *host, const DtConfigValue *value,
         ret_precision->master = v.at[DT_KEY_MIXED_master].dtype;
     ret_precision->reduce =
         v.at[DT_KEY_MIXED_reduce].present ? v.at[DT_KEY_MIXED_reduce].dtype : ret_precision->grads;
+    ret_precision->tf32 = v.at[DT_KEY_MIXED_matmul].word && !strcmp(v.at[DT_KEY_MIXED_matmul].word, "tf32");
     ret_precision->dynamic_loss_scale = v.at[DT_KEY_MIXED_loss_scale].given &&
                                         v.at[DT_KEY_MIXED_loss_scale].word &&
                                         !strcmp(v.at[DT_KEY_MIXED_loss_scale].word, "dynamic");

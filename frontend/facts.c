@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts: made of the checked blocks alone, so that the certificate can hold against them what the back end wrote:
  *
- *   META seed=1 steps=1000 batch=16 tokens=1024 draws=4 eval_rest=1 eval_every=500 eval_steps=50 save_every=500 ..
+ *   META seed=1 steps=1000 batch=16 tokens=1024 draws=4 tf32=0 eval_rest=1 eval_every=500 eval_steps=50 ..
  *   SETT name="lr.base" is_whole=0 value=0.002
  *   SCAL name="@lr" formula="mul(lr.base, ...)"
  *   OBJE loss="loss" step="step" update="update" rate="@lr" every=1
@@ -54,6 +54,7 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     integer(text, "batch", first ? first->axes[0].extent : 0);
     integer(text, "tokens", first ? dt_type_elements(first) : 0);
     integer(text, "draws", train->draws);
+    integer(text, "tf32", train->precision.tf32);
     integer(text, "eval_rest", train->eval_rest);
     integer(text, "eval_every", train->eval_every);
     integer(text, "eval_steps", train->eval_steps);

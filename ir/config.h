@@ -71,6 +71,7 @@ typedef struct DtOptimizer {
 typedef struct DtPrecision {
     DtDtype compute, params, master, grads, reduce;
     bool has_master;
+    bool tf32;           /* operands of products in f32 are rounded to it */
     bool dynamic_loss_scale;
     double loss_scale;
     DtSpan span;         /* file 0 if precision was not written: everything f32 */

@@ -52,6 +52,8 @@ static bool check_meta(Check *check)
         return dt_check_fail(check, "META", 0, "eval_rest is %u", meta->eval_rest);
     if (meta->draws != 0 && meta->draws != 1 && meta->draws != 4)
         return dt_check_fail(check, "META", 0, "a draw takes %u elements from a call", meta->draws);
+    if (meta->tf32 > 1)
+        return dt_check_fail(check, "META", 0, "tf32 is %u", meta->tf32);
     if (meta->n_micro == 0)
         return dt_check_fail(check, "META", 0, "no micro-batch");
     const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,

@@ -113,6 +113,11 @@ const char *dt_kinds_name(uint32_t dtype)
     return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?";
 }
 
+bool dt_kinds_tf32(const DtPlan *plan, const DtPlanGemm *gemm)
+{
+    return plan->meta->tf32 && gemm->dtype_a == DT_PLAN_F32 && gemm->dtype_b == DT_PLAN_F32;
+}
+
 const char *dt_kinds_inst(uint32_t kind) { return kind < DT_INST_KINDS ? inst_names[kind] : "?"; }
 
 const DtPlanRecord *dt_fields_find(const char *tag)

@@ -4,6 +4,9 @@
 #ifndef DT_PLAN_KINDS_H
 #define DT_PLAN_KINDS_H
 
+#include "plan/plan.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Elements of tensors. A bool is one byte. */
@@ -82,6 +85,8 @@ extern const DtEpilogueInfo dt_kinds_epilogues[DT_PLAN_EPILOGUES];
 /* Bytes of an element; 0 for a number that is no dtype. */
 int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);
+/* Whether the product rounds its operands to tf32. */
+bool dt_kinds_tf32(const DtPlan *plan, const DtPlanGemm *gemm);
 /* Of an instruction (DtPlanInstKind): "all_reduce". */
 const char *dt_kinds_inst(uint32_t kind);
 

@@ -62,7 +62,7 @@ typedef struct DtPlanMeta {
     uint32_t events;          /* that instructions name */
     uint32_t n_ranks, n_micro;
     uint32_t draws;           /* elements of a random draw that a call of the generator gives: 1, 4; 0: no draws */
-    uint32_t reserved;
+    uint32_t tf32;            /* 1: operands of products in f32 are rounded to 10 bits of mantissa */
     uint64_t source_digest;
     uint64_t seed;
     int64_t steps;

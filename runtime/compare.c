@@ -255,6 +255,13 @@ static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
     return bound;
 }
 
+/* What rounding makes of a sum of k products, over |A| |B|: in f32, in any order; and if operands are cut to 10 bits of
+ * mantissa, whether to the nearest or not. */
+static double error_of_sum(const DtCompare *compare, const DtPlanGemm *g)
+{
+    return (double)g->k * 0x1p-23 + (dt_kinds_tf32(compare->rank->plan, g) ? 2 * 0x1p-10 + 0x1p-20 : 0);
+}
+
 /* The error of C in its norm, over the most that rounding explains: both results are rounded to their type, and sums
  * of k products in f32 have an error of at most k 2^-23 |A| |B|, in any order. GELU and its slope grow an error by at
  * most 1.13. */
@@ -269,7 +276,7 @@ static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
         a.first = at.a;
         b.first = at.b;
         c.first = wanted.first = at.c;
-        const double bound = grows * ((double)g->k * 0x1p-23 * norm(&a) * norm(&b) + before) +
+        const double bound = grows * (error_of_sum(compare, g) * norm(&a) * norm(&b) + before) +
                              (g->accumulate ? 0x1p-23 * norm(&c) : 0);
         worst = larger(ratio_of(wanted, compare->buffers[WRITTEN], bound), worst);
     } while (!isnan(worst) && dt_gemm_batch_next(&at));
@@ -287,7 +294,8 @@ static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, in
                          ? sqrt(k)
                          : norm_of(compare, g, DT_GEMM_B);
     const double before = which == DT_GEMM_VECTOR ? 0 : before_epilogue(compare, g);
-    return ratio_of(view_of(compare, g, which), compare->buffers[WRITTEN], k * 0x1p-23 * a * b + before);
+    return ratio_of(view_of(compare, g, which), compare->buffers[WRITTEN],
+                    error_of_sum(compare, g) * a * b + before);
 }
 
 /* Which argument of the product an operand is; -1: none. */

@@ -49,7 +49,8 @@ static void key_of(const Choosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_B
     const DtPlanGemm *g = &c->products->plan->gemms[gemm];
     const DtLtRow *row = &c->products->rows[gemm];
     const bool swapped = row->of.left_is_b;
-    const int64_t rest[] = {row->of.batch, row->epilogue, g->matrix_row, adds(g), DT_LT_WORKSPACE, DT_LT_PROPOSALS};
+    const int64_t rest[] = {row->of.batch, row->compute,    row->epilogue,    g->matrix_row,
+                            adds(g),       DT_LT_WORKSPACE, DT_LT_PROPOSALS};
     DtDigest digest;
     dt_digest_begin(&digest);
     dt_digest_add(&digest, c->kind, strlen(c->kind));

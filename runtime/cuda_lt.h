@@ -65,7 +65,7 @@ typedef struct DtLtLibrary {
 
 typedef struct DtLtRow {
     DtCudaProduct of;
-    uint32_t epilogue; /* cublasLtEpilogue_t */
+    uint32_t compute, epilogue; /* cublasComputeType_t, cublasLtEpilogue_t */
     DtLtDesc *desc;
     DtLtLayout *left, *right, *out, *added; /* added: of what the epilogue adds, in rows of its own; else out */
     uint32_t aligned[DT_GEMM_OPERANDS];     /* bytes of which these begin at multiples wherever they are multiplied */

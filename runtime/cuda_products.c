@@ -15,6 +15,7 @@ enum { ALIGNED = 256 }; /* bytes of which arenas begin at multiples, and operand
 
 enum { /* values of its enumerations */
        COMPUTE_32F = 68,
+       COMPUTE_32F_FAST_TF32 = 77,
        DESC_TRANSPOSED_A = 3,
        DESC_TRANSPOSED_B = 4,
        DESC_EPILOGUE = 7,
@@ -162,12 +163,13 @@ static bool make_epilogue(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *ro
             l->desc_set(row->desc, DESC_MATRIX_LEAD, &added.lead, sizeof added.lead) == 0);
 }
 
-static bool make_row(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row)
+static bool make_row(const DtLtLibrary *l, const DtPlan *plan, const DtPlanGemm *g, DtLtRow *row)
 {
     const DtCudaProduct *p = &row->of;
+    row->compute = dt_kinds_tf32(plan, g) ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F;
     const int32_t a = p->left.transposed ? OP_TRANSPOSED : 0,
                   b = p->right.transposed ? OP_TRANSPOSED : 0;
-    return l->desc_new(&row->desc, COMPUTE_32F, type_of(DT_PLAN_F32)) == 0 &&
+    return l->desc_new(&row->desc, (int)row->compute, type_of(DT_PLAN_F32)) == 0 &&
            l->desc_set(row->desc, DESC_TRANSPOSED_A, &a, sizeof a) == 0 &&
            l->desc_set(row->desc, DESC_TRANSPOSED_B, &b, sizeof b) == 0 &&
            make_layout(l, &p->left, p->left_is_b ? g->dtype_b : g->dtype_a, p->batch, &row->left) &&
@@ -247,7 +249,7 @@ static bool open_row(const DtCudaProducts *products, uint32_t gemm)
     const DtPlanGemm *g = &products->plan->gemms[gemm];
     DtLtRow *row = &products->rows[gemm];
     DtLtProposal first = {.workspace = 0};
-    if (!dt_cuda_product_of(g, &row->of) || !make_row(&products->library, g, row))
+    if (!dt_cuda_product_of(g, &row->of) || !make_row(&products->library, products->plan, g, row))
         return false;
     step_aligned(g, row);
     if (dt_cuda_products_propose(products, gemm, 1, &first) < 1 || first.state != 0)

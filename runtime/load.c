@@ -181,6 +181,10 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
                               "the plan has code for %s, and none for device `%s`: compile it with --target=%s",
                               dt_plan_str(plan, plan->meta->target), (*ret_device)->name,
                               plan->n_launches ? "cpu" : "sm_90a");
+    if (plan->meta->tf32 && *ret_device != &dt_device_cuda)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "the plan's products are in tf32 (`matmul = tf32`), and device `%s` has none: compile "
+                              "the program without", (*ret_device)->name);
     if (options->share_gpu && !(*ret_device)->arena)
         return dt_status_fail(DT_EXIT_USAGE, "--share-gpu says nothing of device `%s`", (*ret_device)->name);
     if (options->algorithms_first && !(*ret_device)->choose)

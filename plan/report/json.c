@@ -82,7 +82,7 @@ static json_t *json_time(const DtSummary *s)
     json_object_set_new(json, "flops", json_real(s->flops));
     json_object_set_new(json, "model_flops", json_real(s->model_flops));
     json_object_set_new(json, "peak", json_real(s->peak));
-    json_object_set_new(json, "dtype", json_string(dt_kinds_name(s->dtype)));
+    json_object_set_new(json, "dtype", json_string(dt_price_product(s->plan, s->dtype)));
     json_object_set_new(json, "busiest", json_integer(s->sim.busiest));
     json_object_set_new(json, "stages", stages);
     json_object_set_new(json, "changes", changes);

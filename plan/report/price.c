@@ -63,13 +63,28 @@ bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t 
 
 /* ---- instructions ---- */
 
-/* Products of f32 are those of f32: the runtime asks its library for no tf32. */
 static DtCostDtype dtype_of(uint32_t dtype)
 {
     return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16 ? DT_COST_F16 : DT_COST_F32;
 }
 
-double dt_price_peak(const DtCostModel *model, uint32_t dtype) { return model->device->flops[dtype_of(dtype)]; }
+/* Only products of f32 by the library are ever in tf32. */
+static DtCostDtype product_of(const DtPlan *plan, const DtPlanGemm *g)
+{
+    return dt_kinds_tf32(plan, g) ? DT_COST_TF32 : dtype_of(g->dtype_a);
+}
+
+double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtype)
+{
+    const double *flops = model->device->flops;
+    const bool rounds = plan->meta->tf32 && dtype == DT_PLAN_F32 && flops[DT_COST_TF32] > 0;
+    return flops[rounds ? DT_COST_TF32 : dtype_of(dtype)];
+}
+
+const char *dt_price_product(const DtPlan *plan, uint32_t dtype)
+{
+    return plan->meta->tf32 && dtype == DT_PLAN_F32 ? "tf32" : dt_kinds_name(dtype);
+}
 
 static double epilogue_bytes(const DtPlanGemm *g)
 {
@@ -85,9 +100,9 @@ static bool is_aligned(const DtPlanGemm *g)
     return strides[0] % each == 0 && strides[1] % each == 0;
 }
 
-static DtCostProduct product(const DtPlanGemm *g)
+static DtCostProduct product(const DtPlan *plan, const DtPlanGemm *g)
 {
-    DtCostProduct op = {.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = dtype_of(g->dtype_a),
+    DtCostProduct op = {.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = product_of(plan, g),
                         .result_bytes = (double)dt_kinds_size(g->dtype_c), .accumulates = g->accumulate,
                         .extra_bytes = epilogue_bytes(g), .is_unaligned = !is_aligned(g)};
     for (uint32_t i = 0; i < g->n_batch; i++)
@@ -127,7 +142,7 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
     const double bytes = (double)inst->count;
     switch (inst->kind) {
     case DT_INST_GEMM:
-        *ret_op = (DtCostOp){.kind = DT_COST_OP_PRODUCT, .product = product(&plan->gemms[inst->ref])};
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_PRODUCT, .product = product(plan, &plan->gemms[inst->ref])};
         return true;
     case DT_INST_KERNEL: *ret_op = kernel(plan, inst->ref); return true;
     case DT_INST_COPY: *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = 2 * bytes}}; return true;

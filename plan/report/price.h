@@ -40,7 +40,9 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op);
 DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
 
 /* Peak of products of that dtype on the device in FLOP/s; 0: there is none. */
-double dt_price_peak(const DtCostModel *model, uint32_t dtype);
+double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtype);
+/* What products of that dtype are called: "bf16"; "tf32" where f32 is rounded to it. */
+const char *dt_price_product(const DtPlan *plan, uint32_t dtype);
 /* The dtype of the products with most operations in a step. */
 uint32_t dt_price_dtype(const DtPlan *plan);
 

@@ -155,7 +155,7 @@ static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary 
         return;
     }
     s->dtype = dt_price_dtype(s->plan);
-    s->peak = dt_price_peak(&s->model, s->dtype);
+    s->peak = dt_price_peak(s->plan, &s->model, s->dtype);
     s->flops = s->plan->meta->flops;
     dt_report_visit_step(s->plan, add_flops, s);
     s->model_flops = s->plan->meta->model_flops > 0 ? s->plan->meta->model_flops : s->flops;

@@ -80,7 +80,7 @@ static void print_speed(const DtSummary *s, DtText *text)
         line(text, "MFU");
         dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s)", dt_people_share(a, s->mfu, 1),
                        dt_people_flops(b, s->model_flops), meta->n_ranks, dt_people_flops(c, s->peak),
-                       dt_kinds_name(s->dtype));
+                       dt_price_product(s->plan, s->dtype));
         if (fabs(s->hfu - s->mfu) > 0.002)
             dt_text_printf(text, "; HFU %s", dt_people_share(a, s->hfu, 1));
         dt_text_add(text, "\n");

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, ALGO = 0x5a };
+enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, TF32 = 77, ALGO = 0x5a };
 
 /* An algorithm: in how many parts k is added up, and those in f32 or, 0, in double; their reduction scheme; workspace.
  * The scheme of OUTPUT_TYPE rounds each part to the type of D. */
@@ -60,7 +60,7 @@ int cublasLtMatmulDescCreate(Desc **ret_desc, int compute, int scale)
 {
     *ret_desc = calloc(1, sizeof **ret_desc);
     **ret_desc = (Desc){.compute = compute, .scale = scale, .epilogue = PLAIN};
-    return compute == 68 && scale == F32 ? OK : INVALID;
+    return (compute == 68 || compute == TF32) && scale == F32 ? OK : INVALID;
 }
 
 int cublasLtMatmulDescSetAttribute(Desc *desc, int attribute, const void *value, size_t bytes)
@@ -157,7 +157,7 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
     const bool at = desc->transposed[0], bt = desc->transposed[1];
     return rows_of(a, at) == d->rows && columns_of(b, bt) == d->columns &&
            columns_of(a, at) == rows_of(b, bt) && a->batch == d->batch && b->batch == d->batch &&
-           a->type == b->type && (d->type == a->type || d->type == F32);
+           a->type == b->type && (d->type == a->type || d->type == F32) && (desc->compute != TF32 || a->type == F32);
 }
 
 /* Its limits, as the manual has them. */
@@ -269,10 +269,30 @@ static char *memory(const Layout *l, uint64_t at)
     return standin_memory(at, (size_t)(last * (l->type == F32 ? 4 : 2)));
 }
 
+/* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32.f32 does. */
+static double to_tf32(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    if (isfinite(narrow))
+        bits = (bits + 0x1000u) & ~0x1fffu;
+    memcpy(&narrow, &bits, sizeof bits);
+    return narrow;
+}
+
 static double element(const Layout *l, const char *at, bool transposed, int64_t batch, int64_t i,
                       int64_t j)
 {
     return load(at, l->type, batch * l->stride + (transposed ? j + i * l->lead : i + j * l->lead));
+}
+
+/* Of an operand of the product, as the compute type has it. */
+static double factor(const Product *p, const Layout *l, const char *at, bool transposed, int64_t batch, int64_t i,
+                     int64_t j)
+{
+    const double value = element(l, at, transposed, batch, i, j);
+    return p->desc.compute == TF32 ? to_tf32(value) : value;
 }
 
 static double gelu_inside(double x) { return 0.79788456080286535588 * (x + 0.044715 * x * x * x); }
@@ -326,7 +346,7 @@ static double sum_from(const Line *l, int64_t from, int64_t to)
     const bool at = p->desc.transposed[0], bt = p->desc.transposed[1], in_f32 = algorithms[p->number].in_f32;
     double sum = 0;
     for (int64_t k = from; k < to; k++) {
-        sum += element(&p->a, l->a, at, l->batch, l->i, k) * element(&p->b, l->b, bt, l->batch, k, l->j);
+        sum += factor(p, &p->a, l->a, at, l->batch, l->i, k) * factor(p, &p->b, l->b, bt, l->batch, k, l->j);
         sum = in_f32 ? (float)sum : sum;
     }
     return sum;

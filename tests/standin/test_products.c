@@ -9,6 +9,7 @@
 #include "runtime/gemm.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,10 +56,12 @@ static void *operand(uint32_t dtype, int64_t n, uint32_t seed)
 }
 
 /* What the library makes twice of the record, as plain loops make it. */
+static const DtPlanMeta plain;
+
 static void compare(const DtPlanGemm *g, int number)
 {
     Machine m = machine_open();
-    const DtPlan plan = {.gemms = g, .n_gemms = 1};
+    const DtPlan plan = {.meta = &plain, .gemms = g, .n_gemms = 1};
     int64_t n[DT_GEMM_OPERANDS];
     const uint32_t dtypes[] = {g->dtype_a, g->dtype_b, g->dtype_c, g->dtype_c, g->dtype_c};
     void *here[DT_GEMM_OPERANDS];
@@ -108,6 +111,89 @@ Test(products, and_what_happens_to_their_results)
         }
 }
 
+/* To 10 bits of mantissa, ties away from zero. */
+static float *to_tf32(const float *from, int64_t n)
+{
+    float *to = malloc((size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++) {
+        int exponent;
+        const double mantissa = frexp(from[i], &exponent);
+        to[i] = (float)ldexp(round(mantissa * 2048), exponent - 11);
+    }
+    return to;
+}
+
+static float *magnitudes(const float *from, int64_t n)
+{
+    float *to = malloc((size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = fabsf(from[i]);
+    return to;
+}
+
+/* Operands rounded here and multiplied by the plain loops give the same bits; and none is farther from the product in
+ * f32 than 2^-10 and a bit of the sum of magnitudes, though some are farther than rounding of sums explains. */
+static void compare_tf32(const DtPlanGemm *g, double *worst)
+{
+    static const DtPlanMeta rounds = {.tf32 = 1};
+    const DtPlan plan = {.meta = &rounds, .gemms = g, .n_gemms = 1};
+    Machine m = machine_open();
+    int64_t n[DT_GEMM_OPERANDS];
+    gemm_extents(g, n);
+    float *a = gemm_numbers(n[0], 1), *b = gemm_numbers(n[1], 2), *c = calloc((size_t)n[2], 4);
+    float *got = calloc((size_t)n[2], 4), *exact = calloc((size_t)n[2], 4), *most = calloc((size_t)n[2], 4);
+    float *operands[] = {to_tf32(a, n[0]), to_tf32(b, n[1]), magnitudes(a, n[0]), magnitudes(b, n[1])};
+    const uint64_t at[DT_GEMM_OPERANDS] = {put(&m, a, (size_t)n[0] * 4), put(&m, b, (size_t)n[1] * 4),
+                                           put(&m, c, (size_t)n[2] * 4)};
+    DtCudaProducts *products;
+    const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    m.driver.stream_wait(m.stream); /* before the plain loops change C */
+    cr_assert(dt_cuda_products_run(products, 0, at));
+    m.driver.get(got, at[2], (size_t)n[2] * 4, m.stream);
+    m.driver.stream_wait(m.stream);
+    dt_gemm_plain_run(g, operands[0], operands[1], c);
+    dt_gemm_plain_run(g, a, b, exact);
+    dt_gemm_plain_run(g, operands[2], operands[3], most);
+    cr_assert_arr_eq(got, c, (size_t)n[2] * 4);
+    for (int64_t i = 0; i < n[2]; i++) {
+        const double error = fabs((double)got[i] - (double)exact[i]);
+        cr_assert(error <= (double)most[i] * (0x1p-10 + 0x1p-20), "off by %g of %g", error, (double)most[i]);
+        *worst = most[i] > 0 ? fmax(*worst, error / (double)most[i]) : *worst;
+    }
+    dt_cuda_products_close(products);
+    for (int i = 0; i < 3; i++)
+        m.driver.free(at[i]);
+    for (int i = 0; i < 4; i++)
+        free(operands[i]);
+    for (int i = 0; i < 6; i++)
+        free((float *[]){a, b, c, got, exact, most}[i]);
+    machine_close(&m);
+}
+
+Test(products, in_tf32)
+{
+    uint32_t seed = 7;
+    double worst = 0;
+    for (int i = 0; i < 24; i++) {
+        const DtPlanGemm g = gemm_draw(&seed);
+        compare_tf32(&g, &worst);
+    }
+    cr_expect_gt(worst, 0x1p-12, "nothing is rounded: at most %g", worst);
+}
+
+/* What has 16 bits is not rounded further. */
+Test(products, of_16_bits_are_in_no_tf32)
+{
+    static const DtPlanMeta rounds = {.tf32 = 1};
+    const DtPlan plan = {.meta = &rounds};
+    for (int i = 0; i < 4; i++) {
+        const DtPlanGemm g = {.dtype_a = i & 1 ? DT_PLAN_F32 : DT_PLAN_BF16,
+                              .dtype_b = i & 2 ? DT_PLAN_F32 : DT_PLAN_BF16};
+        cr_expect_eq(dt_kinds_tf32(&plan, &g), i == 3);
+    }
+}
+
 /* Rows of GELU's input that are not multiples of 8 elements apart are none of the library's. */
 Test(products, refuse_what_the_library_does_not)
 {
@@ -115,7 +201,7 @@ Test(products, refuse_what_the_library_does_not)
     DtPlanGemm g = gemm_draw_joined(&seed, DT_PLAN_EPILOGUE_GELU_AUX, DT_PLAN_BF16, DT_PLAN_BF16);
     g.matrix_row++;
     Machine m = machine_open();
-    const DtPlan plan = {.gemms = &g, .n_gemms = 1};
+    const DtPlan plan = {.meta = &plain, .gemms = &g, .n_gemms = 1};
     DtCudaProducts *products;
     const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
     cr_assert(strstr(status.message, "with epilogue `gelu_aux`, is none that cuBLASLt does"), "%s", status.message);

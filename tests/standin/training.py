@@ -18,11 +18,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 STEPS = 2
 SMALL = ["-D", "batch=4", "-D", "seq=16", "-D", "vocab=61", "-D", "embed=32", "-D", "layers=2"]
-PROGRAMS = [  # name, file, layout, further arguments, and how far losses may be off
+PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off, and another precision on the GPU
     ("gpt", "examples/quickstart.dsl", "none", SMALL, 1e-6),
     ("gpt, 16 bits", "examples/quickstart.dsl", "none",
      SMALL + ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"], 2.0 ** -9),
     ("biases", "examples/gpt2.dsl", "none", SMALL + ["-D", "heads=2", "--set", "train.precision=mixed(compute = f32)"], 1e-6),
+    ("gpt, tf32", "examples/quickstart.dsl", "none", SMALL, 2.0 ** -9, "mixed(compute = f32, matmul = tf32)"),
     ("biases, 16 bits, ranks", "examples/gpt2.dsl", "dp", SMALL + ["-D", "heads=2", "--set", "parallel.mesh.data=2",
      "--set", "parallel.micro.batch=2", "--set", "cluster.nodes=1", "--set", "cluster.gpus=2"], 2.0 ** -8),
     ("recurrence", "examples/mamba.dsl", "none", ["-D", "batch=2", "-D", "seq=12", "-D", "vocab=70", "-D", "embed=16",
@@ -58,16 +59,17 @@ def train(dtrun, plan, *arguments):
                                       if name.endswith(".safetensors")}
 
 
-def check(dtc, dtrun, number, name, file, layout, arguments, off=0):
+def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None):
     plans = []
     for target in ("cpu", "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
         run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1],
-            "--epilogues=all", *arguments)
+            "--epilogues=all", *arguments, *(["--set", "train.precision=" + precision] if precision and target != "cpu" else []))
     wanted = train(dtrun, plans[0], "--gemm", "plain")
     got = train(dtrun, plans[1], "--share-gpu")
     near = all(abs(x - y) <= off * abs(x) for a, b in zip(wanted[0], got[0]) for x, y in zip(a, b))
     assert len(wanted[0]) == STEPS and near, "%s: steps are %s instead of %s" % (name, got[0], wanted[0])
+    assert not precision or wanted[0] != got[0], "%s: products are not rounded" % name
     assert off or wanted[1] == got[1], "%s: checkpoints differ" % name
     assert len(wanted[1]) >= 1, name
     return plans[1]

@@ -190,6 +190,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_SYNC: run->sync = true; return true;
     case OPTION_COMM: run->comm = value; return true;
     case OPTION_GEMM: return read_gemm(line, value);
+    case OPTION_GRAPH: run->graph = true; return true;
     case OPTION_ALGORITHMS: return read_algorithms(line, value);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
     case OPTION_REBUILD: run->rebuild = true; return true;

@@ -15,6 +15,8 @@ typedef struct DtCudaStream DtCudaStream;
 typedef struct DtCudaEvent DtCudaEvent;
 typedef struct DtCudaModule DtCudaModule;
 typedef struct DtCudaFunction DtCudaFunction;
+typedef struct DtCudaGraph DtCudaGraph;
+typedef struct DtCudaGraphRun DtCudaGraphRun; /* CUgraphExec: one that can be started */
 
 typedef struct DtCudaSide { /* of a copy of rows */
     size_t x, y;
@@ -54,6 +56,13 @@ typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
     F(stream_query, "cuStreamQuery", (DtCudaStream *stream))                                                    \
     F(stream_wait, "cuStreamSynchronize", (DtCudaStream *stream))                                               \
     F(stream_follow, "cuStreamWaitEvent", (DtCudaStream *stream, DtCudaEvent *event, unsigned flags))          \
+    F(capture_begin, "cuStreamBeginCapture_v2", (DtCudaStream *stream, int mode))                               \
+    F(capture_end, "cuStreamEndCapture", (DtCudaStream *stream, DtCudaGraph **ret_graph))                       \
+    F(graph_make, "cuGraphInstantiateWithFlags",                                                                \
+      (DtCudaGraphRun **ret_run, DtCudaGraph *graph, unsigned long long flags))                                 \
+    F(graph_run, "cuGraphLaunch", (DtCudaGraphRun *run, DtCudaStream *stream))                                  \
+    F(graph_free, "cuGraphDestroy", (DtCudaGraph *graph))                                                       \
+    F(graph_run_free, "cuGraphExecDestroy", (DtCudaGraphRun *run))                                              \
     F(event_new, "cuEventCreate", (DtCudaEvent **ret_event, unsigned flags))                                     \
     F(event_free, "cuEventDestroy_v2", (DtCudaEvent *event))                                                    \
     F(event_record, "cuEventRecord", (DtCudaEvent *event, DtCudaStream *stream))                                \
@@ -83,6 +92,7 @@ enum { /* attributes of devices and functions */
     DT_CUDA_FUNCTION_SHARED = 8,
     DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default one */
     DT_CUDA_EVENT_NO_TIME = 2,
+    DT_CUDA_CAPTURE_STRICT = 0, /* no thread may do meanwhile what cannot be captured */
     DT_CUDA_ON_DEVICE = 2,
     DT_CUDA_NOT_READY = 600 /* of a query: something begun is not done */
 };

@@ -19,6 +19,7 @@ struct DtDeviceState {
     uint64_t workspace;                   /* between the two */
     DtCudaProducts *products;
     DT_VEC(uint64_t) arenas; /* to free */
+    DT_VEC(DtCudaGraphRun *) graphs;
     DtCudaEvent **stamps;    /* --profile; made when they are first needed */
     int error;               /* the first of the driver; 0: none */
 };
@@ -345,6 +346,34 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
     return dt_cuda_products_choose(state->rank, state->products, gpu, ret_said);
 }
 
+/* ---- graphs ---- */
+
+static bool capture(DtDeviceState *state)
+{
+    return good(state, state->driver.capture_begin(state->stream, DT_CUDA_CAPTURE_STRICT), "begin a graph");
+}
+
+static bool captured(DtDeviceState *state, uint32_t *ret_graph)
+{
+    const DtCudaDriver *d = &state->driver;
+    DtCudaGraph *graph = NULL;
+    DtCudaGraphRun *run = NULL;
+    const bool ended = good(state, d->capture_end(state->stream, &graph), "capture a graph") &&
+                       good(state, d->graph_make(&run, graph, 0), "make a graph");
+    if (graph)
+        d->graph_free(graph);
+    if (!ended)
+        return false;
+    *ret_graph = state->graphs.n;
+    DT_PUSH(state->rank->memory, state->graphs, run);
+    return true;
+}
+
+static bool replay(DtDeviceState *state, uint32_t graph)
+{
+    return good(state, state->driver.graph_run(state->graphs.at[graph], state->stream), "start a graph");
+}
+
 /* ---- times ---- */
 
 static void stamp(DtDeviceState *state, uint32_t number)
@@ -406,6 +435,8 @@ static void close_cuda(DtDeviceState *state)
     for (uint32_t i = 0; state->modules && i < state->rank->plan->n_codes; i++)
         if (state->modules[i])
             d->module_free(state->modules[i]);
+    for (uint32_t i = 0; i < state->graphs.n; i++)
+        d->graph_run_free(state->graphs.at[i]);
     for (uint32_t i = 0; i < state->arenas.n; i++)
         d->free(state->arenas.at[i]);
     for (uint32_t i = 0; state->stamps && i < DT_DEVICE_STAMPS; i++)
@@ -435,5 +466,8 @@ const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .put = put,
                                     .get = get,
                                     .wait = wait,
+                                    .capture = capture,
+                                    .captured = captured,
+                                    .replay = replay,
                                     .stamp = stamp,
                                     .stamps = stamps};

@@ -7,6 +7,7 @@
 #include "plan/kinds.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
+#include "runtime/graphs.h"
 #include "runtime/profile.h"
 #include "runtime/traffic.h"
 
@@ -14,6 +15,7 @@
 
 typedef struct Exec {
     DtRank *rank;
+    DtGraphs *captured; /* instructions go into these graphs; NULL: they are done */
     int64_t reg[DT_PLAN_REGS];
 } Exec;
 
@@ -267,13 +269,46 @@ static bool run_one(Exec *exec, uint32_t index)
     return inst->kind == DT_INST_WAIT ? await(exec, index) : run_watched(exec, index);
 }
 
+/* In a graph, or between two. */
+static bool capture_one(Exec *exec, uint32_t index)
+{
+    const bool due = is_due(exec, &exec->rank->plan->insts[index]);
+    bool good;
+    const bool inside = dt_graphs_takes(exec->rank, exec->captured, index, exec->reg, due, &good);
+    return good && (!due || (inside ? run_watched(exec, index) : run_one(exec, index)));
+}
+
 static bool run_body(Exec *exec, const DtPlanBody *body)
 {
     const DtPlanInst *insts = exec->rank->plan->insts + body->first_inst;
-    for (uint32_t i = 0; i < body->n_insts; i++)
-        if (is_due(exec, &insts[i]) && !run_one(exec, body->first_inst + i))
+    for (uint32_t i = 0; i < body->n_insts; i++) {
+        const uint32_t index = body->first_inst + i;
+        if (exec->captured ? !capture_one(exec, index) : is_due(exec, &insts[i]) && !run_one(exec, index))
             return false;
+    }
     return !dt_rank_aborted(exec->rank);
+}
+
+/* Others see the first instruction of a graph that was begun. */
+static bool replay(DtRank *rank, const DtGraphs *graphs)
+{
+    Exec exec = {.rank = rank};
+    for (uint32_t i = 0; i < graphs->items.n && !dt_rank_aborted(rank); i++) {
+        const DtGraphItem *item = &graphs->items.at[i];
+        memcpy(exec.reg, item->reg, sizeof exec.reg);
+        if (!item->is_graph) {
+            if (is_due(&exec, &rank->plan->insts[item->inst]) && !run_one(&exec, item->inst))
+                return false;
+            continue;
+        }
+        atomic_store_explicit(&rank->slot->usual_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&rank->slot->began_ns, dt_now_ns(), memory_order_relaxed);
+        atomic_store_explicit(&rank->slot->inst, item->inst, memory_order_relaxed);
+        atomic_fetch_add_explicit(&rank->slot->progress, 1, memory_order_release);
+        if (!rank->device_ops->replay(rank->device, item->graph))
+            return false;
+    }
+    return !dt_rank_aborted(rank);
 }
 
 static void set_register(Exec *exec, const DtPlanSchedule *item)
@@ -337,11 +372,25 @@ static const DtPlanEntry *find_entry(const DtPlan *plan, uint32_t stage, const c
 void dt_exec_open(DtRank *rank)
 {
     rank->pending = DT_NEW_ARRAY(rank->memory, struct DtPending, rank->plan->meta->events + 1);
+    if (rank->options->graph)
+        rank->graphs = DT_NEW_ARRAY(rank->memory, DtGraphs, rank->plan->n_entries + 1);
 }
 
 bool dt_exec_has(const DtRank *rank, const char *entry)
 {
     return find_entry(rank->plan, rank->stage, entry) != NULL;
+}
+
+static bool run_entry(DtRank *rank, const DtPlanEntry *entry)
+{
+    DtGraphs *graphs = rank->graphs ? &rank->graphs[entry - rank->plan->entries] : NULL;
+    const DtGraphsWay way = dt_graphs_way(graphs);
+    if (way == DT_GRAPHS_REPLAY)
+        return replay(rank, graphs);
+    Exec exec = {.rank = rank, .captured = way == DT_GRAPHS_CAPTURE ? graphs : NULL};
+    uint32_t after;
+    return run_items(&exec, entry->first, entry->first + entry->count, &after) &&
+           (!exec.captured || dt_graphs_close(rank, graphs));
 }
 
 bool dt_exec_entry(DtRank *rank, const char *name)
@@ -351,12 +400,9 @@ bool dt_exec_entry(DtRank *rank, const char *name)
         return dt_rank_fail(rank, DT_EXIT_FAILED, "the plan has no entry `%s`", name);
     if (!dt_status_ok(&rank->failure)) /* what was begun before has failed on the device */
         return false;
-    Exec exec = {.rank = rank};
-    uint32_t after;
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
-    bool good = (!rank->compare || dt_compare_entry(rank->compare)) &&
-                run_items(&exec, entry->first, entry->first + entry->count, &after);
+    bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
     if (good) /* what fails now is no instruction's fault */
         atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)

@@ -8,6 +8,7 @@
 #include "plan/stages.h"
 #include "runtime/blocks.h"
 #include "runtime/device.h"
+#include "runtime/graphs.h"
 #include "runtime/memory.h"
 #include "runtime/rank.h"
 
@@ -195,7 +196,8 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
     if ((*ret_device)->arena && options->rebuild)
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
                               "own: compile the program again", (*ret_device)->name);
-    return choose_comm(options, plan, *ret_device, ret_comm);
+    const DtStatus status = dt_graphs_check(options, *ret_device);
+    return dt_status_ok(&status) ? choose_comm(options, plan, *ret_device, ret_comm) : status;
 }
 
 static DtStatus load_parts(DtRank *rank, int shared_fd)

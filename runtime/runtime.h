@@ -12,7 +12,7 @@
  *                  waiting; nccl.c: the library
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
- *   exec.c         schedules and instructions
+ *   exec.c         schedules and instructions; graphs.c: what of them is in graphs
  *   device.c       memory of the device for host code
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
@@ -70,6 +70,7 @@ typedef struct DtRunOptions {
     const char *device;        /* "cpu", "cuda", "apart" */
     bool share_gpu;            /* several ranks may have one */
     bool algorithms_first;     /* of the library of a GPU: its first proposals, nothing is timed */
+    bool graph;                /* what can be is captured once and begun as graphs */
     bool sync;                 /* each instruction is done before the next one begins */
     const char *comm;          /* "shm", "nccl"; NULL: what suits the device */
     const char *save, *resume; /* folders, or NULL */
@@ -333,6 +334,12 @@ typedef struct DtDeviceOps {
     void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
     void (*wait)(DtDeviceState *state); /* until all that was begun is done; NULL: it is when it returns */
+    /* Kernels, products, copies and zeroings between capture and captured are not done but kept, under a number, as one
+     * graph that replay begins as often as wanted, with the same arguments. False: the rank has failed. NULL: the
+     * device has no graphs. */
+    bool (*capture)(DtDeviceState *state);
+    bool (*captured)(DtDeviceState *state, uint32_t *ret_graph);
+    bool (*replay)(DtDeviceState *state, uint32_t graph);
     /* Notes the time when all that was begun so far is done, under a number below DT_DEVICE_STAMPS; and the times in
      * seconds of the first n stamps, after some beginning. NULL: instructions are done when they return. */
     void (*stamp)(DtDeviceState *state, uint32_t number);
@@ -389,6 +396,7 @@ struct DtRank {
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
+    struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
     struct DtPending *pending; /* by event: a message that was started and is received where it is waited for */
     DtStatus failure;   /* first failure */
     int64_t *arg_base;  /* per argument: base plus the part of the coordinates */

@@ -9,6 +9,7 @@
  * reads after it. */
 #include "base/file.h"
 #include "runtime/device.h"
+#include "runtime/graphs.h"
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/compare.h"
@@ -21,6 +22,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Each line is an event of the log; the text is given back. */
+static void log_lines(DtRun *run, const char *event, int64_t step, DtText *lines)
+{
+    for (char *line = lines->at, *end; run->log && line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        dt_log_event(run->log, event, step, line);
+    }
+    dt_text_free(lines);
+}
 
 /* ---- one step ---- */
 
@@ -342,6 +353,9 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     if (run->trial)
         return after_trial_step(run);
     if (rank->rank == 0) {
+        DtText graphs = {0};
+        dt_graphs_say(rank, &graphs);
+        log_lines(run, "graphs", steps, &graphs);
         dt_progress_step(&run->progress, report);
         if (run->log)
             dt_log_step(run->log, report, rank->meta.tokens);
@@ -480,11 +494,7 @@ static bool choose_algorithms(DtRun *run)
     DtRank *rank = &run->rank;
     DtText said = {0};
     const bool good = !rank->device_ops->choose || rank->device_ops->choose(rank->device, &said);
-    for (char *line = said.at, *end; good && run->log && line && (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        dt_log_event(run->log, "product", run->first_step, line);
-    }
-    dt_text_free(&said);
+    log_lines(run, "product", run->first_step, &said);
     return good;
 }
 

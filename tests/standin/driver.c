@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcuda.so.1: the driver (standin.h). */
-#include "standin.h"
+#include "graph.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -46,6 +46,9 @@ int cuGetErrorString(int error, const char **ret_text)
                 : error == NO_DEVICE ? "no CUDA-capable device is detected"
                 : error == BAD_IMAGE ? "device kernel image is invalid"
                 : error == NOT_FOUND ? "named symbol not found"
+                : error == CAPTURE_UNSUPPORTED ? "operation not permitted when stream is capturing"
+                : error == CAPTURE_INVALIDATED ? "operation failed due to a previous error during capture"
+                : error == CAPTURE_UNJOINED ? "capturing stream has unjoined work"
                 : error == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
                                      : "invalid argument";
     return OK;
@@ -117,6 +120,8 @@ int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 
 int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
 {
+    if (standin_is_capturing())
+        return standin_spoil(CAPTURE_UNSUPPORTED);
     size_t left, total;
     cuMemGetInfo_v2(&left, &total);
     int slot = 0;
@@ -159,6 +164,8 @@ static void leave(int i)
 
 int cuMemFree_v2(uint64_t at)
 {
+    if (standin_is_capturing())
+        return standin_spoil(CAPTURE_UNSUPPORTED);
     for (int i = 0; i < MOST; i++)
         if (held[i].at && (uint64_t)(uintptr_t)held[i].at == at) {
             leave(i);
@@ -203,6 +210,7 @@ typedef struct Item {
 struct Stream {
     Item *first, **last;
     struct Stream *next;
+    Capture capture;
 };
 static Stream *streams; /* the newest first */
 
@@ -224,6 +232,8 @@ static int begin(Stream *stream, StandinWork *work, StandinTry *attempt, const v
 {
     if (fault)
         return fault;
+    if (stream && stream->capture.graph)
+        return standin_capture_add(&stream->capture, work, attempt, context, bytes);
     Item *item = malloc(sizeof *item + bytes);
     if (!stream || !item)
         return INVALID;
@@ -318,14 +328,33 @@ static void advance_all(void)
             advance(stream);
 }
 
+int cuStreamBeginCapture_v2(Stream *stream, int mode)
+{
+    return mode >= 0 && mode <= 2 ? standin_capture_begin(&stream->capture) : INVALID;
+}
+
+int cuStreamEndCapture(Stream *stream, Graph **ret_graph)
+{
+    enum { STREAMS = 256 };
+    Capture *captures[STREAMS];
+    int n = 0;
+    for (Stream *each = streams; each && n < STREAMS; each = each->next)
+        captures[n++] = &each->capture;
+    return standin_capture_end(&stream->capture, captures, n, ret_graph);
+}
+
 int cuStreamQuery(Stream *stream)
 {
+    if (stream->capture.graph)
+        return standin_spoil(CAPTURE_UNSUPPORTED);
     advance_all();
     return fault ? fault : stream->first ? NOT_READY : OK;
 }
 
 int cuStreamSynchronize(Stream *stream)
 {
+    if (stream->capture.graph)
+        return standin_spoil(CAPTURE_UNSUPPORTED);
     while (stream->first)
         advance_all();
     return fault;
@@ -349,6 +378,8 @@ typedef struct Event {
     double spent;
     unsigned long long recorded, passed; /* so often */
     bool has_time;
+    Graph *graph; /* it was last recorded while its stream was captured: behind this node */
+    int node;
 } Event;
 
 typedef struct Mark { /* of an event that was recorded so often */
@@ -387,6 +418,10 @@ static void do_record(const void *context)
 
 int cuEventRecord(Event *event, Stream *stream)
 {
+    event->graph = stream->capture.graph;
+    event->node = stream->capture.tail;
+    if (event->graph)
+        return OK;
     return standin_begin(stream, do_record, &(Mark){event, ++event->recorded}, sizeof(Mark));
 }
 
@@ -404,6 +439,10 @@ int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
     n_waits += current == standin_setting("only=", current);
     if (flags)
         return INVALID;
+    if (event->graph)
+        return standin_capture_join(&stream->capture, event->graph, event->node);
+    if (stream->capture.graph)
+        return standin_spoil(CAPTURE_ISOLATION);
     if ((n_waits && n_waits == standin_setting("deaf=", 0)) ||
         (words && strstr(words, stream->next ? "deaf_others" : "deaf_oldest")))
         return OK;
@@ -412,6 +451,8 @@ int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
 
 int cuEventQuery(const Event *event)
 {
+    if (event->graph)
+        return standin_spoil(CAPTURED_EVENT);
     advance_all();
     return fault ? fault : event->passed == event->recorded ? OK : NOT_READY;
 }
@@ -534,6 +575,8 @@ static size_t length_of(const void *image)
 
 int cuModuleLoadData(struct Module **ret_module, const void *image)
 {
+    if (standin_is_capturing())
+        return standin_spoil(CAPTURE_UNSUPPORTED);
     char name[64];
     const size_t bytes = length_of(image);
     struct Module *module = calloc(1, sizeof *module);

@@ -32,6 +32,15 @@ int standin_spoil(int error)
 
 /* ---- capturing ---- */
 
+int cuGraphExecDestroy(Graph *graph)
+{
+    for (int i = 0; i < graph->n; i++)
+        free(graph->nodes[i].context);
+    free(graph->nodes);
+    free(graph);
+    return OK;
+}
+
 int standin_capture_begin(Capture *first)
 {
     if (active || first->graph)
@@ -91,8 +100,11 @@ int standin_capture_end(Capture *first, Capture *const *captures, int n, Graph *
     }
     free(seen);
     active = NULL;
-    *ret_graph = graph->is_spoilt || !joined ? NULL : graph;
-    return graph->is_spoilt ? CAPTURE_INVALIDATED : joined ? OK : CAPTURE_UNJOINED;
+    const int error = graph->is_spoilt ? CAPTURE_INVALIDATED : joined ? OK : CAPTURE_UNJOINED;
+    *ret_graph = error ? NULL : graph;
+    if (error)
+        cuGraphExecDestroy(graph);
+    return error;
 }
 
 /* ---- running ---- */
@@ -153,15 +165,6 @@ int cuGraphLaunch(Graph *graph, Stream *stream)
     *run.left = graph->n;
     return standin_is_capturing() ? standin_spoil(CAPTURE_UNSUPPORTED)
                                   : standin_begin_try(stream, do_run, &run, sizeof run);
-}
-
-int cuGraphExecDestroy(Graph *graph)
-{
-    for (int i = 0; i < graph->n; i++)
-        free(graph->nodes[i].context);
-    free(graph->nodes);
-    free(graph);
-    return OK;
 }
 
 /* The stand-in's graphs that run are the graphs themselves. */

@@ -75,6 +75,18 @@ def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=No
     return plans[1]
 
 
+def check_tf32(dtc, plan):
+    """A plan that says otherwise than its program is refused."""
+    run(dtc, "verify", plan)
+    text = run(dtc, "dump", plan)
+    assert text.count(" tf32=1 ") == 1
+    with open("forged.txt", "w") as file:
+        file.write(text.replace(" tf32=1 ", " "))
+    run(dtc, "asm", "forged.txt", "-o", "forged.plan")
+    said = run(dtc, "verify", "forged.plan", wants=1)
+    assert "META record has tf32 = 0, the program 1" in said, said
+
+
 def check_fault(dtrun):
     """A GPU's fault in the second step: named, with the rank and the line; the checkpoint of the first step goes on."""
     plan, more = "0.sm_90a.plan", ["--quiet", "--set", "save.every=1", "--steps", "2"]
@@ -100,6 +112,8 @@ def main():
         os.environ["XDG_CACHE_HOME"] = folder
         for number, program in enumerate(PROGRAMS):
             plan = check(dtc, dtrun, number, *program)
+            if "tf32" in program[0]:
+                check_tf32(dtc, plan)
             print("ok", program[0], flush=True)
         again = os.path.join(ROOT, PROGRAMS[0][1])
         run(dtc, again, "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", "again.plan", *SMALL)

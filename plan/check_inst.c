@@ -163,7 +163,8 @@ static bool check_kernel(const CheckInst *at)
     for (uint32_t i = 0; i < kernel->n_integers; i++)
         if (!check_integer(at, kernel->n_pointers + i, &range))
             return false;
-    return true;
+    char why[DT_CHECK_WHY];
+    return dt_check_attention(plan, at->inst, why) || dt_check_fail(at->check, "INST", at->index, "%s", why);
 }
 
 /* Bytes from the first to the last element of a strided operand. */

@@ -37,6 +37,11 @@ bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *w
 /* stage is -1 or a stage of the plan. */
 bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 
+/* check_sdpa.c: record i; a kernel instruction, whose arguments are good by themselves. False: ret_why says why not. */
+enum { DT_CHECK_WHY = 120 };
+bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY]);
+bool dt_check_attention(const DtPlan *plan, const DtPlanInst *inst, char ret_why[DT_CHECK_WHY]);
+
 typedef struct CheckRange {
     int64_t lo, hi;
 } CheckRange;

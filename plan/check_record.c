@@ -448,6 +448,15 @@ static bool check_launches(Check *check)
     return true;
 }
 
+static bool check_sdpas(Check *check)
+{
+    char why[DT_CHECK_WHY];
+    for (uint32_t i = 0; i < check->plan->n_sdpas; i++)
+        if (!dt_check_sdpa(check->plan, i, why))
+            return dt_check_fail(check, "SDPA", i, "%s", why);
+    return true;
+}
+
 static bool is_real(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16; }
 
 /* What the record's epilogue asks of it. */
@@ -704,7 +713,7 @@ bool dt_check_records(Check *check)
 {
     return check_meta(check) && check_groups(check) && check_channels(check) &&
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
-           check_kernels(check) && check_launches(check) && check_gemms(check) && check_inputs(check) &&
-           check_readers(check) && check_scalars(check) && check_objectives(check) &&
-           check_saved(check) && check_told(check) && check_notes(check);
+           check_kernels(check) && check_launches(check) && check_sdpas(check) &&
+           check_gemms(check) && check_inputs(check) && check_readers(check) && check_scalars(check) &&
+           check_objectives(check) && check_saved(check) && check_told(check) && check_notes(check);
 }

@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 17, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 18, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -173,6 +173,36 @@ typedef struct DtPlanLaunch {
     uint32_t shared, finish;   /* bytes of memory that a block's threads share: at most 232,448; blocks or 0 */
     uint64_t workspace;        /* bytes */
 } DtPlanLaunch;
+
+/* SDPA: what a kernel of attention is to a library that has softmax attention, which may be run instead of it. Of
+ * query i and key j z is scale (q_i . k_j), or -inf where i does not see j: causal 1: where j > i, window w > 0:
+ * where i - j >= w. Each query sees a key. Forward o_i is the sum of p_ij v_j, p = exp(z - m) / l, with the maximum m
+ * and the sum l of exp(z - m) of each query, which may be stored (s, 1) for any s = m + log l. Backward, from m, l, o
+ * and do, with dz = p (do_i . v_j - do_i . o_i): dq_i is the sum of scale dz k_j, dk_j of scale dz q_i, dv_j of p
+ * do_i, for each head of queries. Head h has the keys of head h / (heads / kv_heads). A tensor [batch, heads, rows,
+ * head] is pointer[part] of the kernel's (-1: it has none), from element `offset` on; elements of
+ * a row are adjacent. m and l are f32, all else dtype. workspace: bytes that the library may need, which nobody else
+ * touches meanwhile.
+ *
+ * Where there is m the code has a kernel `symbol` DT_PLAN_STATISTIC, too, in any number of blocks of
+ * DT_PLAN_STATISTIC_THREADS, of the addresses of a dense f32 [batch, heads, queries], of m and of l: forward it makes
+ * (s, 1) of s, backward m + log l of both. */
+#define DT_PLAN_STATISTIC "_statistic"
+#define DT_PLAN_STATISTIC_THREADS 256
+#define DT_PLAN_SDPA_WORKSPACE_MOST ((uint64_t)1 << 32) /* bytes */
+typedef enum DtPlanSdpaPart {
+    DT_SDPA_Q, DT_SDPA_K, DT_SDPA_V, DT_SDPA_O, DT_SDPA_MAX, DT_SDPA_SUM,
+    DT_SDPA_DO, DT_SDPA_DQ, DT_SDPA_DK, DT_SDPA_DV, DT_SDPA_PARTS
+} DtPlanSdpaPart;
+typedef struct DtPlanSdpa {
+    uint32_t kernel, dtype, backward, causal;
+    int64_t batch, heads, kv_heads, queries, keys, head, window;
+    double scale;
+    uint64_t workspace;
+    int32_t pointer[DT_SDPA_PARTS];
+    int64_t offset[DT_SDPA_PARTS];
+    int64_t of_batch[DT_SDPA_PARTS], of_head[DT_SDPA_PARTS], of_row[DT_SDPA_PARTS]; /* strides */
+} DtPlanSdpa;
 
 /* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. epilogue (kinds.h): what else happens, at
  * c_col = 1 and without batch axes, and if it adds up in C, sums of A or B alone. */
@@ -369,7 +399,8 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
     X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode)       \
-    X("KERN", kernels, DtPlanKernel) X("LNCH", launches, DtPlanLaunch) X("GEMM", gemms, DtPlanGemm)          \
+    X("KERN", kernels, DtPlanKernel) X("LNCH", launches, DtPlanLaunch) X("SDPA", sdpas, DtPlanSdpa) \
+    X("GEMM", gemms, DtPlanGemm) \
     X("BLOK", blocks, DtPlanBlocks)                                                                          \
     X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                                                  \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \

@@ -30,6 +30,61 @@ static Group group_of(DtTiling *g)
     return group;
 }
 
+/* ---- the result, for a library ---- */
+
+/* What the value is a cast of. */
+static const DtValue *uncast(const DtValue *value)
+{
+    while (value->op && value->op->kind == DT_OP_CAST)
+        value = value->op->in[0];
+    return value;
+}
+
+/* Whether a score is made of it and of keys: of a result's gradient. */
+static bool is_scored(const DtTiling *g, const DtValue *value)
+{
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->part[i] == DT_TILE_SCORE &&
+            (g->func->ops.at[i]->in[0] == value || g->func->ops.at[i]->in[1] == value))
+            return true;
+    return false;
+}
+
+/* The op whose result comes before, if it is of that kind. */
+static const DtOp *before(const DtTiling *g, const DtValue *value, DtOpKind kind)
+{
+    return value->op && value->op->kind == kind && dt_tile_part(g, value) == DT_TILE_BEFORE ? value->op : NULL;
+}
+
+/* A sum over elements of heads of a gradient times something: that is the result it is the gradient of, by the rule for
+ * a softmax. Whether the kernel's gradient is of such a form the target finds out. */
+static bool is_dot(const DtTiling *g, const DtValue *value, const DtValue **ret_result)
+{
+    const DtOp *sum = before(g, value, DT_OP_REDUCE);
+    const bool is_sum = sum && sum->reduce == DT_REDUCE_SUM && sum->n_axes == 1;
+    const DtOp *product = is_sum ? before(g, sum->in[0], DT_OP_MUL) : NULL;
+    if (!product || dt_tile_has(value, g->t))
+        return false;
+    const DtValue *left = uncast(product->in[0]), *right = uncast(product->in[1]);
+    const bool turned = !is_scored(g, left);
+    *ret_result = turned ? left : right;
+    return is_scored(g, turned ? right : left) && !is_scored(g, *ret_result) && *ret_result != value &&
+           (*ret_result)->type->dtype == (turned ? right : left)->type->dtype && !(*ret_result)->op;
+}
+
+static DtKAttention attention_of(DtTiling *g)
+{
+    DtKAttention a = {.func = g->func, .queries = g->s, .keys = g->t, .inlined = g->inlined, .mask = g->masked_by};
+    for (uint32_t i = 0; i < g->func->ops.n && g->e->target->library && !a.dot; i++)
+        for (uint32_t k = 0; k < g->func->ops.at[i]->n_in && dt_tile_is_of_region(g, i) && !a.dot; k++)
+            if (is_dot(g, g->func->ops.at[i]->in[k], &a.result))
+                a.dot = g->func->ops.at[i]->in[k];
+    a.result = a.dot ? a.result : NULL;
+    return a;
+}
+
+/* ---- kernels ---- */
+
 static void say(DtTiling *g, const char *why)
 {
     DtEmit *e = g->e;
@@ -47,7 +102,7 @@ bool dt_attend_has_kernel(DtTiling *g)
     DtEmit *e = g->e;
     if (!e->target->attends || e->options->loops)
         return false;
-    const DtKAttention attention = {g->func, g->s, g->t, g->inlined, g->masked_by};
+    const DtKAttention attention = attention_of(g);
     const Group group = group_of(g);
     e->attention = &attention;
     const char *why = dt_launch_refuses(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
@@ -60,12 +115,16 @@ bool dt_attend_has_kernel(DtTiling *g)
 void dt_attend_launch(DtTiling *g)
 {
     DtEmit *e = g->e;
-    const DtKAttention attention = {g->func, g->s, g->t, g->inlined, g->masked_by};
+    DtKAttention attention = attention_of(g);
     Group group = group_of(g);
     for (uint32_t i = 0; i < group.n_outputs; i++)
         group.outputs[i].place = dt_output_write(e, group.outputs[i].value, &group.outputs[i].accumulate);
     e->attention = &attention;
-    const bool done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
+    bool done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
+    if (!done && attention.dot) { /* the result's memory may be written over */
+        attention = (DtKAttention){g->func, g->s, g->t, g->inlined, g->masked_by, NULL, NULL};
+        done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
+    }
     e->attention = NULL;
     if (!done)
         DT_BUG("attention would overwrite what it reads");

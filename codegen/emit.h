@@ -484,6 +484,7 @@ void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: 
 void dt_note_part(DtEmit *e, const DtValue *value); /* of what micro-batches added to a result where that lies */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
+void dt_note_spare(DtEmit *e, const DtValue *value); /* only a library reads it */
 enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
 void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old);

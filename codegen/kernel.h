@@ -124,6 +124,8 @@ typedef struct DtKSum {
 typedef struct DtKAttend {
     uint32_t queries, keys;            /* axes of the space */
     uint32_t mask;                     /* node: where it is false, all is as if the key were not there; or DT_KNONE */
+    uint32_t dot;                      /* pointer: of each query, the result times its gradient; or DT_KNONE */
+    DtKRows result;                    /* that result, for a library: the kernel does not read it; if dot is there */
     DT_VEC(DtKScore) scores;
     DT_VEC(DtKSum) sums;
 } DtKAttend;
@@ -147,6 +149,7 @@ typedef struct DtKernel {
     DtKIndex *target;                /* SCATTER: where stores[0] adds, one per indexed axis */
     uint32_t n_target;
     DtKAttend *attend;               /* ATTEND */
+    const struct DtPlanSdpa *sdpa;   /* what it is to a library (DtTargetRow.library), or NULL */
     double flops, bytes, special_flops; /* special: of them exponentials, logarithms, divisions and the like */
 } DtKernel;
 
@@ -172,6 +175,7 @@ typedef struct DtKAttention {
     const char *queries, *keys;
     DtValue *const *inlined;           /* by argument, or NULL */
     const DtValue *mask;               /* or NULL */
+    const DtValue *dot, *result;       /* what `dot` of DtKAttend is, and of which result; or NULL */
 } DtKAttention;
 
 typedef struct DtKernelInput {

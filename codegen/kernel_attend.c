@@ -154,13 +154,34 @@ static void price(DtKBuild *b)
         k->flops += 2 * points * k->attend->sums.at[i].of.depth;
 }
 
+/* The number of the pointer that reads the value; all: there is none. */
+static uint32_t reads(const DtKBuild *b, const DtValue *value)
+{
+    uint32_t i = 0;
+    while (i < b->k->pointers.n && (b->k->pointers.at[i].value != value || b->k->pointers.at[i].written))
+        i++;
+    return i;
+}
+
+/* The result that a library wants: the last pointer. */
+static void add_result(DtKBuild *b)
+{
+    const DtKAttention *a = b->in->attention;
+    const uint32_t dot = reads(b, a->dot), n = b->k->pointers.n;
+    if (dot < n && reads(b, a->result) == n &&
+        rows_of(b, a->result, b->in->view(b->in->context, a->result), false, &b->k->attend->result))
+        b->k->attend->dot = dot;
+    else
+        b->k->pointers.n = n;
+}
+
 bool dt_kernel_attend(DtKBuild *b)
 {
     const DtKernelInput *in = b->in;
     const DtKAttention *a = in->attention;
     b->k->form = DT_KFORM_ATTEND;
     b->k->attend = DT_NEW(in->arena, DtKAttend);
-    b->k->attend->mask = DT_KNONE;
+    b->k->attend->mask = b->k->attend->dot = DT_KNONE;
     if (!find_space(b) || !fits(b))
         return false;
     for (uint32_t i = 0; i < in->n_ops; i++)
@@ -184,6 +205,8 @@ bool dt_kernel_attend(DtKBuild *b)
     }
     if (a->mask)
         b->k->attend->mask = dt_kernel_value(b, a->mask);
+    if (a->result)
+        add_result(b);
     b->k->span = in->ops[0]->span;
     price(b);
     return true;

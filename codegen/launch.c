@@ -206,6 +206,8 @@ static uint32_t print_kernel(DtEmit *e, DtKernel *k)
     uint64_t hash = hash_code(text.at + body, dt_hash_text(k->name, 0));
     for (uint32_t i = 0; i < k->pointers.n; i++) /* so that the same kernels are one for all targets */
         hash = dt_hash_bytes(&k->pointers.at[i].align, sizeof k->pointers.at[i].align, hash);
+    if (k->sdpa)
+        hash = dt_hash_bytes(k->sdpa, sizeof *k->sdpa, hash);
     for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
         if (e->kernel_hashes.at[i] == hash) {
             dt_text_free(&text);
@@ -238,6 +240,11 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
     record.special = k->special_flops;
     DT_PUSH(e->plan->arena, e->plan->kernels, record);
     dt_tell_attention(e, k, e->plan->kernels.n - 1);
+    if (k->sdpa) {
+        DtPlanSdpa sdpa = *k->sdpa;
+        sdpa.kernel = e->plan->kernels.n - 1;
+        DT_PUSH(e->plan->arena, e->plan->sdpas, sdpa);
+    }
     if (e->target->launch)
         DT_PUSH(e->plan->arena, e->plan->launches, e->target->launch(k));
     return e->plan->kernels.n - 1;
@@ -265,7 +272,8 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         const DtValue *old = NULL;
         uint32_t flags = 0;
         if (!pointer->written) {
-            dt_note_read(e, e->copied ? e->copied : pointer->value);
+            const bool spare = k->attend && k->attend->dot != DT_KNONE && i == k->attend->result.pointer;
+            (spare ? dt_note_spare : dt_note_read)(e, e->copied ? e->copied : pointer->value);
             continue;
         }
         while (output->value != pointer->value)
@@ -320,11 +328,25 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
     return k ? e->target->attends(k) : "it is not made of rows of queries and keys";
 }
 
+/* What a library may do instead; what only that would read is no operand without one. */
+static void find_library(DtEmit *e, DtKernel *k)
+{
+    if (!k->attend || !e->target->library)
+        return;
+    if (!e->options->no_texts) /* nobody runs a plan without */
+        k->sdpa = e->target->library(k, e->arena);
+    if (k->sdpa || k->attend->dot == DT_KNONE)
+        return;
+    k->attend->dot = DT_KNONE;
+    k->pointers.n--; /* the result is the last one */
+}
+
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
 {
     Views views = {e};
     const DtKernelInput input = input_of(e, &views, ops, n_ops, outputs, n_outputs);
     DtKernel *k = dt_kernel_build(&input);
+    find_library(e, k);
     if (!in_place_is_safe(k, outputs, n_outputs, e))
         return false;
     k->name = name_of(&input, e->arena);

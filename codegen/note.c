@@ -158,6 +158,11 @@ void dt_note_read(DtEmit *e, const DtValue *value)
     word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS);
 }
 
+void dt_note_spare(DtEmit *e, const DtValue *value)
+{
+    word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS + DT_NOTE_SPARE);
+}
+
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags)
 {
     dt_note_over(e, value, place, flags, NULL);

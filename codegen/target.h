@@ -31,6 +31,9 @@ typedef struct DtTargetRow {
 
     /* attention in one kernel: NULL, or why there is none of this form; NULL itself where there are no such kernels */
     const char *(*attends)(const DtKernel *kernel);
+    /* What it is to a library that the target may have, number of the kernel apart; NULL: it is nothing that such a
+     * library does. NULL itself: there is no library. */
+    const DtPlanSdpa *(*library)(const DtKernel *kernel, DtArena *arena);
 
     /* attention otherwise: a loop over blocks of queries, each with all keys that it may see */
     uint32_t blocks_most;              /* of one call */

@@ -171,7 +171,8 @@ typedef struct Doing {
     const DtPlanArg *from[MOST];
     PlanPlace first, second; /* of the first two read values */
     PlanPlace more[PLAN_PRODUCT - 2]; /* of those behind them */
-    uint32_t n_read;
+    uint32_t n_read, spare; /* spare: 1 + which of them no op need read; 0: none */
+    PlanAttend *attend;     /* NULL: no library runs instead */
     Write *writes;
     uint32_t n_writes;
 } Doing;
@@ -304,12 +305,38 @@ static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
                             (long long)place->bytes, (long long)address.bytes);
 }
 
+static void find_library(PlanWalk *walk, Doing *doing)
+{
+    for (uint32_t i = 0; doing->inst->kind == DT_INST_KERNEL && i < walk->plan->n_sdpas; i++)
+        if (walk->plan->sdpas[i].kernel == doing->inst->ref) {
+            doing->attend = DT_NEW(walk->scratch, PlanAttend);
+            doing->attend->of = &walk->plan->sdpas[i];
+        }
+}
+
+/* What a library that runs instead of the kernel has of argument a. */
+static void know_part(const Doing *doing, uint32_t a, uint32_t value, const PlanPlace *place)
+{
+    for (uint32_t p = 0; doing->attend && p < DT_SDPA_PARTS; p++)
+        if (doing->attend->of->pointer[p] == (int32_t)a) {
+            doing->attend->value[p] = value;
+            doing->attend->place[p] = *place;
+        }
+}
+
+/* Whether only such a library reads it. */
+static bool is_spare(const Doing *doing, uint32_t a)
+{
+    return doing->attend && doing->attend->of->backward && doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
+}
+
 static bool read_args(PlanWalk *walk, Doing *doing)
 {
     const DtPlanInst *inst = doing->inst;
     if (inst->n_args > MOST)
         return dt_certplan_fail(walk, "too many arguments");
     uint32_t n_written = 0;
+    find_library(walk, doing);
     const uint32_t n_args = (uint32_t)inst->n_args - inst->guards;
     for (uint32_t a = 0; a < n_args; a++)
         n_written += walk->plan->args[inst->first_arg + a].written;
@@ -330,13 +357,17 @@ static bool read_args(PlanWalk *walk, Doing *doing)
             *write = (Write){.value = value, .flags = flags, .arg = arg};
             if (!read_layout(walk, write, arg))
                 return false;
+            know_part(doing, a, value, &write->place);
             continue;
         }
         PlanPlace place;
-        if (flags)
+        if (flags == DT_NOTE_SPARE && is_spare(doing, a))
+            doing->spare = doing->n_read + 1;
+        else if (flags)
             return dt_certplan_fail(walk, "an argument that is read has a note of a result");
         if (!holds(walk, value, arg, &place))
             return false;
+        know_part(doing, a, value, &place);
         if (doing->n_read < 2)
             *(doing->n_read ? &doing->second : &doing->first) = place;
         else if (doing->n_read < PLAN_PRODUCT)
@@ -387,7 +418,7 @@ static bool has_operands(PlanWalk *walk, const Doing *doing)
 static bool needs_reads(PlanWalk *walk, const Doing *doing)
 {
     for (uint32_t r = 0; r < doing->n_read && doing->n_ops; r++) {
-        bool needed = false;
+        bool needed = r + 1 == doing->spare;
         for (uint32_t i = 0; i < doing->n_ops; i++)
             for (uint32_t k = 0; k < doing->ops[i]->n_in; k++)
                 needed = needed || doing->ops[i]->in[k] == doing->read[r];
@@ -496,6 +527,12 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
                        doing->first.dtype != doing->writes[0].place.dtype,
                good = doing->n_ops ? is_named(name, doing) : !strcmp(name, casts ? "cast" : "expand");
     *known = (PlanKnown){walk->note, walk->at_entry};
+    if (doing->attend) {
+        doing->attend->ops = doing->ops;
+        doing->attend->n_ops = doing->n_ops;
+        if (!dt_certplan_attends(walk, doing->attend))
+            return false;
+    }
     return good || dt_certplan_fail(walk, "kernel `%s` does not do what it is called after: `%s`", name,
                                     doing->n_ops ? doing->ops[0]->kind : casts ? "cast" : "expand");
 }

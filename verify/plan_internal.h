@@ -11,6 +11,7 @@
  *   plan_frame.c  iterations of functions, gathers ahead
  *   plan_again.c  iterations that do the same again
  *   plan_mask.c   what a mask hides from them
+ *   plan_attend.c attention that a library may run
  *   plan_memo.c   attention that was looked at before
  *   plan_memory.c what memory holds: which regions may be near a place
  *   plan_pipe.c   pieces, slots, sums over stages
@@ -49,6 +50,15 @@ typedef struct PlanProduct {
     uint32_t read[PLAN_PRODUCT], written[PLAN_PRODUCT], n_read, n_written; /* values */
     PlanPlace from[PLAN_PRODUCT], to[PLAN_PRODUCT];
 } PlanProduct;
+
+/* Attention of a record: what its parts are, and where, and the ops of the instruction. */
+typedef struct PlanAttend {
+    const DtPlanSdpa *of;
+    uint32_t value[DT_SDPA_PARTS];
+    PlanPlace place[DT_SDPA_PARTS];
+    const CertOp *const *ops;
+    uint32_t n_ops;
+} PlanAttend;
 
 typedef enum PlanRegionKind {
     PLAN_VALUE,
@@ -357,6 +367,13 @@ bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const Pl
  * NULL. */
 const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops, uint32_t n_ops,
                                  const PlanProduct *p);
+
+/* plan_attend.c: whether the ops are what the record says. */
+bool dt_certplan_attends(PlanWalk *walk, const PlanAttend *p);
+/* plan_mask.c: whether all (1) or none (0) of the keys from .. to are seen by that query, alike on all ranks; else -1.
+ * value: of the present frame. */
+int dt_certplan_sees(PlanWalk *walk, uint32_t value, const char *queries, const char *keys, int64_t query, int64_t from,
+                     int64_t to);
 
 /* plan_find.c */
 bool dt_certplan_is_view(const CertOp *op);

@@ -240,6 +240,20 @@ static const Where *chain(PlanWalk *walk, const PlanFrame *frame)
     return where;
 }
 
+int dt_certplan_sees(PlanWalk *walk, uint32_t value, const char *queries, const char *keys, int64_t query, int64_t from,
+                     int64_t to)
+{
+    const PlanMask kept = walk->tiles.mask;
+    const Part part = {{queries, keys}, {{query, query}, {from, to}}};
+    walk->tiles.mask = (PlanMask){.value = value, .where = chain(walk, walk->frame)};
+    const Span span = mask_of(walk, part);
+    bool alike = walk->tiles.mask.axes == 0;
+    for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
+        alike = alike && !walk->tiles.mask.loops[r];
+    walk->tiles.mask = kept;
+    return alike && known(span) && span.lo == span.hi ? (int)span.lo : -1;
+}
+
 static bool hides(PlanWalk *walk, Part part)
 {
     const PlanTiles *tiles = &walk->tiles;

@@ -167,6 +167,7 @@ const DtTargetRow dt_target_cuda = {
     .says_lines = true,
     .build = build,
     .attends = dt_cuda_attends,
+    .library = dt_cuda_library,
     .blocks_most = MOST_BLOCKS,
     .block_rows = block_rows,
 };

@@ -5,6 +5,8 @@
 
 #include "codegen/target.h"
 
+struct DtPrint;
+
 /* print.c: appends the kernel's text; if lines are said, too, lint L0589 where few threads have much to do. */
 size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
 
@@ -18,5 +20,19 @@ extern const char dt_cuda_attend[]; /* behind it, in units with attention */
 
 /* attend_tile.c: NULL, or why attention of this form has no kernel. */
 const char *dt_cuda_attends(const DtKernel *kernel);
+
+/* attend_library.c: what attention is to cuDNN, or NULL. attend_laid.c: where its tensors lie, as cuDNN has it. */
+const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena);
+typedef struct DtCudaPart { /* rows of one part, or values of queries alone: depth 0 */
+    DtKRows rows;
+    bool is_there, of_keys, of_kv; /* a row for each key; without heads of queries that share one */
+} DtCudaPart;
+bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS], DtPlanSdpa *ret_sdpa);
+/* attend_simple.c: whether all nodes can be evaluated, and comparisons among them are few and of positions alone; and
+ * what a MAP node makes of its arguments. */
+bool dt_cuda_is_simple(const DtKernel *k);
+double dt_cuda_map(const DtKNode *node, const double x[4]);
+/* attend_statistic.c: the kernel that makes the statistic of m and l or, forward, m and l of it. */
+void dt_cuda_statistic_print(struct DtPrint *c);
 
 #endif

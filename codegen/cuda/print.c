@@ -529,6 +529,8 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         print_pieces(c, &tile);
         foot(c);
     }
+    if (kernel->sdpa && kernel->sdpa->pointer[DT_SDPA_MAX] >= 0)
+        dt_cuda_statistic_print(c);
     dt_text_add(ret_text, "\n");
     dt_arena_free(c->arena);
     return body;

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention that a library may run instead of a kernel (plan.h, SDPA), proved of an instruction: its ops compute what
+ * this file's own reading of the record says, of tensors that lie where the record says.
+ *
+ * What a query sees is followed by the intervals of plan_mask.c, for every query. Then the mask is known, and the ops
+ * of a row are compared with softmax and its derivative by numbers, on all keys of some queries: they may be sums,
+ * products, quotients, exponentials, maxima and sums along keys, few of which agree there to six digits and differ
+ * elsewhere. Rounding of what lies between is no part of what they mean. */
+#include "verify/plan_internal.h"
+
+#include "plan/kinds.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 3, MOST_DEPTH = 12 };
+
+typedef struct Attends {
+    PlanWalk *walk;
+    const PlanAttend *p;
+    const DtPlanSdpa *of;
+    const char *queries, *keys, *elements; /* axes */
+    double *z, *dp, *row; /* by key: scores, products of gradient and values; by part of the record: of the query */
+    double dot;           /* of the query: the result times its gradient */
+    double **number;      /* by op: of each key, or one */
+    double *want_p, *want_ds, most, sum;
+    int64_t query;
+} Attends;
+
+static bool is(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
+
+static bool has(const CertType *type, const char *axis) { return dt_certtext_axis(type, axis) != NULL; }
+
+/* ---- axes ---- */
+
+/* The only axis of one place that the other lacks, of that extent and stride; NULL: there is none, or another one. */
+static const char *own_axis(const PlanPlace *x, const PlanPlace *y, int64_t extent, int64_t stride)
+{
+    const char *found = NULL;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (dt_certplan_axis(y, x->axis[d]) < 0 && x->extent[d] == extent && x->stride[d] == stride)
+            found = found ? NULL : x->axis[d];
+    return found;
+}
+
+/* Adjacent elements of both. */
+static const char *element_axis(const PlanPlace *x, const PlanPlace *y, int64_t extent)
+{
+    for (uint32_t d = 0; d < x->rank; d++) {
+        const int at = dt_certplan_axis(y, x->axis[d]);
+        if (at >= 0 && x->extent[d] == extent && x->stride[d] == 1 && y->extent[at] == extent && y->stride[at] == 1)
+            return x->axis[d];
+    }
+    return NULL;
+}
+
+static bool find_axes(Attends *a)
+{
+    const PlanPlace *q = &a->p->place[DT_SDPA_Q], *k = &a->p->place[DT_SDPA_K];
+    a->queries = own_axis(q, k, a->of->queries, a->of->of_row[DT_SDPA_Q]);
+    a->keys = own_axis(k, q, a->of->keys, a->of->of_row[DT_SDPA_K]);
+    a->elements = element_axis(q, k, a->of->head);
+    return a->queries && a->keys && a->elements;
+}
+
+/* ---- where tensors lie ---- */
+
+static bool of_keys(uint32_t part)
+{
+    return part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV;
+}
+
+static bool of_rows(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
+
+/* The shared axes of q, those of keys first, each in the order of the products' result. */
+static uint32_t shared_axes(const Attends *a, const CertType *scores, const char *ret_axis[CERT_RANK])
+{
+    uint32_t n = 0;
+    for (int apart = 0; apart < 2; apart++)
+        for (uint32_t d = 0; d < scores->rank; d++) {
+            const char *axis = scores->axes[d].name;
+            const int at = dt_certplan_axis(&a->p->place[DT_SDPA_Q], axis);
+            if (at >= 0 && axis != a->queries && a->p->place[DT_SDPA_Q].extent[at] > 1 &&
+                (dt_certplan_axis(&a->p->place[DT_SDPA_K], axis) < 0) == apart)
+                ret_axis[n++] = axis;
+        }
+    return n;
+}
+
+/* Index 1 of an axis, of whose later ones there are `behind` elements, is so far on: in heads, or in whole batches.
+ */
+static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind, int64_t step)
+{
+    const bool shares = part == DT_SDPA_K || part == DT_SDPA_V;
+    const int64_t share = shares ? s->heads / s->kv_heads : 1;
+    if (behind % s->heads == 0)
+        return step == s->of_batch[part] * (behind / s->heads);
+    if (behind * extent > s->heads || s->heads % (behind * extent))
+        return false;
+    if (shares && behind * extent <= share)
+        return step == 0;
+    return behind % share == 0 && step == s->of_head[part] * (behind / share);
+}
+
+static bool lies(const Attends *a, uint32_t part, const char *const *axis, uint32_t n)
+{
+    const PlanPlace *place = &a->p->place[part];
+    const DtPlanSdpa *s = a->of;
+    int64_t behind = 1, elements = of_rows(part) ? 1 : s->head;
+    for (uint32_t i = n; i-- > 0;) {
+        const int64_t extent = a->p->place[DT_SDPA_Q].extent[dt_certplan_axis(&a->p->place[DT_SDPA_Q], axis[i])];
+        if (!is_step(s, part, extent, behind, dt_certplan_stride(place, axis[i])))
+            return false;
+        elements *= dt_certplan_axis(place, axis[i]) >= 0 ? extent : 1;
+        behind *= extent;
+    }
+    elements *= of_keys(part) ? s->keys : s->queries;
+    for (uint32_t d = 0; d < place->rank; d++)
+        elements /= place->extent[d] ? place->extent[d] : 1;
+    return elements == 1 && behind == s->batch * s->heads && s->offset[part] == 0 &&
+           dt_certplan_stride(place, of_keys(part) ? a->keys : a->queries) == s->of_row[part] &&
+           (of_rows(part) || dt_certplan_stride(place, a->elements) == 1) &&
+           strcmp(place->dtype, of_rows(part) ? "f32" : dt_kinds_name(s->dtype)) == 0;
+}
+
+static bool all_lie(const Attends *a, const CertType *scores)
+{
+    const char *axis[CERT_RANK];
+    const uint32_t n = shared_axes(a, scores, axis);
+    for (uint32_t part = 0; part < DT_SDPA_PARTS; part++)
+        if (a->of->pointer[part] >= 0 && !lies(a, part, axis, n))
+            return false;
+    return true;
+}
+
+/* ---- what a query sees ---- */
+
+static void seen(const DtPlanSdpa *s, int64_t query, int64_t *ret_first, int64_t *ret_last)
+{
+    *ret_last = s->causal && query < s->keys ? query : s->keys - 1;
+    *ret_first = s->window && query >= s->window ? query - s->window + 1 : 0;
+}
+
+static bool is_mask(Attends *a, uint32_t value)
+{
+    const DtPlanSdpa *s = a->of;
+    for (int64_t i = 0; i < s->queries; i++) {
+        int64_t first, last;
+        seen(s, i, &first, &last);
+        if (first > last || dt_certplan_sees(a->walk, value, a->queries, a->keys, i, first, last) != 1 ||
+            (first > 0 && dt_certplan_sees(a->walk, value, a->queries, a->keys, i, 0, first - 1) != 0) ||
+            (last < s->keys - 1 &&
+             dt_certplan_sees(a->walk, value, a->queries, a->keys, i, last + 1, s->keys - 1) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Every choice among the ops is by the record's mask; and there is one, if something is hidden. */
+static bool are_masks(Attends *a)
+{
+    uint32_t known = UINT32_MAX;
+    for (uint32_t i = 0; i < a->p->n_ops; i++) {
+        const CertOp *op = a->p->ops[i];
+        if (!is(op, "where") || op->in[0] == known)
+            continue;
+        if (!is_mask(a, op->in[0]))
+            return false;
+        known = op->in[0];
+    }
+    return known != UINT32_MAX || (!a->of->causal && !a->of->window);
+}
+
+/* ---- numbers of a row ---- */
+
+static const CertOp *maker(const PlanFrame *frame, uint32_t value) { return frame->maker[value]; }
+
+/* Made of numbers alone: by the function or by who calls it. */
+static double constant(const PlanFrame *frame, uint32_t value, uint32_t depth)
+{
+    const CertOp *op = maker(frame, value);
+    if (depth == 0 || (!op && (frame->kind != PLAN_CALL || value >= frame->op->n_in)))
+        return NAN;
+    if (!op)
+        return constant(frame->outer, frame->op->in[value], depth - 1);
+    if (is(op, "const"))
+        return op->number;
+    const double x = op->n_in ? constant(frame, op->in[0], depth - 1) : NAN,
+                 y = op->n_in > 1 ? constant(frame, op->in[1], depth - 1) : NAN;
+    return is(op, "cast") || is(op, "stop") || is(op, "expand") ? x
+           : is(op, "neg")                                      ? -x
+           : is(op, "add")                                      ? x + y
+           : is(op, "sub")                                      ? x - y
+           : is(op, "mul")                                      ? x * y
+           : is(op, "div")                                      ? x / y
+                                                                : NAN;
+}
+
+/* Whether two casts of values are of these. */
+static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
+{
+    const CertOp *op = maker(frame, *value);
+    while (op && is(op, "cast")) {
+        *value = op->in[0];
+        op = maker(frame, *value);
+    }
+    return op;
+}
+
+/* The sum over elements of the result times its gradient. */
+static bool is_dot(const Attends *a, uint32_t value)
+{
+    const PlanFrame *frame = a->walk->frame;
+    const CertOp *sum = maker(frame, value), *product = sum && is(sum, "reduce") ? maker(frame, sum->in[0]) : NULL;
+    if (!product || !is(product, "mul") || sum->n_axes != 1 || sum->axes[0] != a->elements ||
+        (sum->reduce && strcmp(sum->reduce, "sum") != 0))
+        return false;
+    uint32_t x = product->in[0], y = product->in[1];
+    uncast(frame, &x);
+    uncast(frame, &y);
+    const uint32_t o = a->p->value[DT_SDPA_O], d_o = a->p->value[DT_SDPA_DO];
+    return (x == o && y == d_o) || (x == d_o && y == o);
+}
+
+/* What key j has of a value; NAN: nothing is known of it. */
+static double of(const Attends *a, uint32_t value, int64_t j)
+{
+    for (uint32_t i = 0; i < a->p->n_ops; i++)
+        if (a->p->ops[i]->first_out == value && a->number[i])
+            return a->number[i][has(a->p->ops[i]->types[0], a->keys) ? j : 0];
+    for (uint32_t part = DT_SDPA_MAX; part <= DT_SDPA_SUM && a->of->backward; part++)
+        if (a->p->value[part] == value)
+            return a->row[part];
+    return a->of->backward && is_dot(a, value) ? a->dot : constant(a->walk->frame, value, MOST_DEPTH);
+}
+
+static bool sees(const Attends *a, int64_t j)
+{
+    int64_t first, last;
+    seen(a->of, a->query, &first, &last);
+    return j >= first && j <= last;
+}
+
+static double map(const Attends *a, const CertOp *op, int64_t j)
+{
+    if (op->n_in == 3 && is(op, "where"))
+        return sees(a, j) ? of(a, op->in[1], j) : of(a, op->in[2], j);
+    const double x = op->n_in ? of(a, op->in[0], j) : NAN, y = op->n_in > 1 ? of(a, op->in[1], j) : NAN;
+    if (op->n_in == 1)
+        return is(op, "cast") || is(op, "stop") || is(op, "expand") || (is(op, "relabel") && !op->n_relabels) ? x
+               : is(op, "neg")                                                                                ? -x
+               : is(op, "exp")                                                                                ? exp(x)
+                                                                                                              : NAN;
+    return is(op, "add")   ? x + y
+           : is(op, "sub") ? x - y
+           : is(op, "mul") ? x * y
+           : is(op, "div") ? x / y
+           : is(op, "max") ? fmax(x, y)
+                           : NAN;
+}
+
+static double reduced(const Attends *a, const CertOp *op)
+{
+    const bool most = op->reduce && strcmp(op->reduce, "max") == 0;
+    if (op->n_axes != 1 || op->axes[0] != a->keys || (op->reduce && !most && strcmp(op->reduce, "sum") != 0))
+        return NAN;
+    double all = of(a, op->in[0], 0);
+    for (int64_t j = 1; j < a->of->keys; j++)
+        all = most ? fmax(all, of(a, op->in[0], j)) : all + of(a, op->in[0], j);
+    return all;
+}
+
+static bool is_product(const CertOp *op, uint32_t x, uint32_t y, const char *axis)
+{
+    return is(op, "dot") && op->n_axes == 1 && op->axes[0] == axis &&
+           ((op->in[0] == x && op->in[1] == y) || (op->in[0] == y && op->in[1] == x));
+}
+
+/* Products of scores are drawn; others, which are results, have no number. */
+static void number(Attends *a, uint32_t at)
+{
+    const CertOp *op = a->p->ops[at];
+    const uint32_t *v = a->p->value;
+    const int64_t n = has(op->types[0], a->keys) ? a->of->keys : 1;
+    a->number[at] = NULL;
+    if (is(op, "dot")) {
+        if (is_product(op, v[DT_SDPA_Q], v[DT_SDPA_K], a->elements))
+            a->number[at] = a->z;
+        else if (a->of->backward && is_product(op, v[DT_SDPA_DO], v[DT_SDPA_V], a->elements))
+            a->number[at] = a->dp;
+        return;
+    }
+    if (strcmp(op->types[0]->dtype, "bool") == 0 || has(op->types[0], a->elements))
+        return;
+    double *to = DT_NEW_ARRAY(a->walk->scratch, double, n);
+    for (int64_t j = 0; j < n; j++)
+        to[j] = is(op, "reduce") ? reduced(a, op) : map(a, op, j);
+    a->number[at] = to;
+}
+
+/* ---- softmax ---- */
+
+static void draw(Attends *a, uint32_t row)
+{
+    const DtPlanSdpa *s = a->of;
+    const int64_t n = s->keys;
+    a->query = row == 0 ? s->queries - 1 : row == 1 ? s->queries / 2 : s->queries / 3;
+    a->most = -INFINITY;
+    a->sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+        a->z[j] = 2 * sin(7.0 * (double)(j % 8191) + 3 * row);
+        a->dp[j] = 2 * cos(5.0 * (double)(j % 8191) + row);
+        a->most = sees(a, j) ? fmax(a->most, s->scale * a->z[j]) : a->most;
+    }
+    for (int64_t j = 0; j < n; j++)
+        a->sum += sees(a, j) ? exp(s->scale * a->z[j] - a->most) : 0;
+    a->row[DT_SDPA_MAX] = s->backward ? 0.7 + row : a->most;
+    a->row[DT_SDPA_SUM] = s->backward ? 1.9 + row : a->sum;
+    a->dot = 0.3 - row;
+    for (int64_t j = 0; j < n; j++) {
+        a->want_p[j] = sees(a, j) ? exp(s->scale * a->z[j] - a->row[DT_SDPA_MAX]) / a->row[DT_SDPA_SUM] : 0;
+        a->want_ds[j] = s->scale * a->want_p[j] * (a->dp[j] - a->dot);
+    }
+}
+
+static bool near(double got, double want) { return fabs(got - want) <= 1e-6 * fmax(fabs(want), 1e-3); }
+
+static bool are(const Attends *a, uint32_t value, const double *want)
+{
+    bool good = true;
+    for (int64_t j = 0; j < a->of->keys && good; j++)
+        good = near(of(a, value, j), want[j]);
+    return good;
+}
+
+/* The result is the product of what has these numbers and that operand. */
+static bool is_result(const Attends *a, uint32_t part, const double *want, uint32_t operand, const char *axis)
+{
+    const CertOp *op = maker(a->walk->frame, a->p->value[part]);
+    if (!op || !is(op, "dot") || op->n_axes != 1 || op->axes[0] != axis)
+        return false;
+    const uint32_t v = a->p->value[operand];
+    return (op->in[1] == v && are(a, op->in[0], want)) || (op->in[0] == v && are(a, op->in[1], want));
+}
+
+static bool has_results(const Attends *a)
+{
+    if (a->of->backward)
+        return is_result(a, DT_SDPA_DQ, a->want_ds, DT_SDPA_K, a->keys) &&
+               is_result(a, DT_SDPA_DK, a->want_ds, DT_SDPA_Q, a->queries) &&
+               is_result(a, DT_SDPA_DV, a->want_p, DT_SDPA_DO, a->queries);
+    const bool leaves = a->of->pointer[DT_SDPA_MAX] >= 0;
+    return is_result(a, DT_SDPA_O, a->want_p, DT_SDPA_V, a->keys) &&
+           (!leaves ||
+            (near(of(a, a->p->value[DT_SDPA_MAX], 0), a->most) && near(of(a, a->p->value[DT_SDPA_SUM], 0), a->sum)));
+}
+
+static const CertType *scores_of(const Attends *a)
+{
+    for (uint32_t i = 0; i < a->p->n_ops; i++)
+        if (is_product(a->p->ops[i], a->p->value[DT_SDPA_Q], a->p->value[DT_SDPA_K], a->elements))
+            return a->p->ops[i]->types[0];
+    return NULL;
+}
+
+bool dt_certplan_attends(PlanWalk *walk, const PlanAttend *p)
+{
+    Attends attends = {.walk = walk, .p = p, .of = p->of}, *a = &attends;
+    const int64_t n = p->of->keys;
+    const CertType *scores = find_axes(a) ? scores_of(a) : NULL;
+    bool good = scores && all_lie(a, scores) && are_masks(a);
+    a->z = DT_NEW_ARRAY(walk->scratch, double, n);
+    a->dp = DT_NEW_ARRAY(walk->scratch, double, n);
+    a->want_p = DT_NEW_ARRAY(walk->scratch, double, n);
+    a->want_ds = DT_NEW_ARRAY(walk->scratch, double, n);
+    a->row = DT_NEW_ARRAY(walk->scratch, double, DT_SDPA_PARTS);
+    a->number = DT_NEW_ARRAY(walk->scratch, double *, p->n_ops + 1);
+    for (uint32_t row = 0; row < ROWS && good; row++) {
+        draw(a, row);
+        for (uint32_t i = 0; i < p->n_ops; i++)
+            number(a, i);
+        good = has_results(a);
+    }
+    return good ||
+           dt_certplan_fail(walk, "kernel %u is not the attention that its record of SDPA says", p->of->kernel);
+}

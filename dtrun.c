@@ -130,6 +130,15 @@ static bool read_algorithms(CommandLine *line, const char *text)
            wrong(line, "--algorithms wants timed or first, not `%.60s`", text);
 }
 
+static bool read_attention(CommandLine *line, const char *text)
+{
+    line->run.attention = strcmp(text, "cudnn") == 0       ? DT_ATTENTION_CUDNN
+                          : strcmp(text, "generated") == 0 ? DT_ATTENTION_GENERATED
+                                                           : DT_ATTENTION_DEFAULT;
+    return line->run.attention != DT_ATTENTION_DEFAULT ||
+           wrong(line, "--attention wants cudnn or generated, not `%.60s`", text);
+}
+
 static bool print_table(CommandLine *line, int id)
 {
     DtOptionTable shown = table;
@@ -192,6 +201,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_GEMM: return read_gemm(line, value);
     case OPTION_GRAPH: run->graph = true; return true;
     case OPTION_ALGORITHMS: return read_algorithms(line, value);
+    case OPTION_ATTENTION: return read_attention(line, value);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);

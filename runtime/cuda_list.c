@@ -126,11 +126,14 @@ static const char *say_library(DtArena *arena, const char *name, const char *con
 
 static DtStatus say_libraries(DtArena *arena, FILE *out)
 {
-    static const char *const of_cuda[] = {"13", "12", NULL}, *const of_nccl[] = {"2", NULL};
+    static const char *const of_cuda[] = {"13", "12", NULL}, *const of_nccl[] = {"2", NULL},
+                             *const of_cudnn[] = {"9", NULL};
     if (!say_library(arena, "cublasLt", of_cuda, "package libcublas-13-0, or nvidia-cublas of PyPI", out))
         return dt_status_fail(DT_EXIT_FAILED, "matrix products on a GPU need cuBLASLt");
     say_library(arena, "nccl", of_nccl,
                 "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it", out);
+    say_library(arena, "cudnn", of_cudnn,
+                "package cudnn9-cuda-13, or nvidia-cudnn-cu13 of PyPI; plans have kernels for who lacks it", out);
     say_library(arena, "nvrtc", of_cuda,
                 "package cuda-nvrtc-13-0, or nvidia-cuda-nvrtc of PyPI; only dtc needs it", out);
     return DT_OK;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU of NVIDIA: arenas lie in its memory, instructions are begun on one stream in their order, and are done when
  * host code puts or gets something, which waits for all before it. Kernels are the plan's code for this GPU, products
- * are cuBLASLt's. */
+ * are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
+#include "runtime/cuda_attend.h"
 #include "runtime/cuda_products.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ struct DtDeviceState {
     DtCudaFunction **kernels, **finishes; /* the second launches of those that have two, else NULL */
     uint64_t workspace;                   /* between the two */
     DtCudaProducts *products;
+    DtCudaAttends *attends; /* NULL: the plan's kernels do all attention */
     DT_VEC(uint64_t) arenas; /* to free */
     DT_VEC(DtCudaGraphRun *) graphs;
     DtCudaEvent **stamps;    /* --profile; made when they are first needed */
@@ -192,6 +194,13 @@ static DtStatus load_kernels(DtDeviceState *state)
     return DT_OK;
 }
 
+static void run_attention(DtDeviceState *state, uint32_t kernel, const DtDeviceAt *pointers)
+{
+    const char *why;
+    if (!dt_cuda_attends_run(state->attends, kernel, pointers, &why) && state->error == 0)
+        dt_rank_fail(state->rank, DT_EXIT_FAILED, "cuDNN failed to start attention: %s", why);
+}
+
 static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers,
                        const DtDeviceAt *pointers, const int64_t *integers)
 {
@@ -200,6 +209,10 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
     uint64_t arguments[513]; /* a struct of both, 256 each at most, and the workspace; one member if there is none */
     void *parameters[] = {arguments};
     uint32_t n = 0;
+    if (dt_cuda_attends_has(state->attends, kernel)) {
+        run_attention(state, kernel, pointers);
+        return;
+    }
     for (uint32_t i = 0; i < n_pointers; i++)
         arguments[n++] = pointers[i].at;
     if (launch->finish)
@@ -271,6 +284,61 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
         "micro-batches, a smaller batch, or for more GPUs",
         dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)most), sharing,
         sharing == 1 ? "" : "s");
+}
+
+/* Attention: by the library or the plan's kernels. What both need is added to the rank's memory. */
+static DtStatus choose_attention(DtDeviceState *state)
+{
+    DtRank *rank = state->rank;
+    const DtAttention wish = rank->options->attention;
+    const char *why = NULL;
+    DtStatus status = dt_cuda_attends_open(rank->memory, rank->plan, &state->driver, state->stream, state->major, wish,
+                                           &state->attends, &why);
+    if (!dt_status_ok(&status))
+        return status;
+    const uint64_t bytes = dt_cuda_attends_bytes(state->attends);
+    status = fits(state, rank->memory_bytes + bytes);
+    if (!dt_status_ok(&status) && bytes > 0 && wish == DT_ATTENTION_DEFAULT) {
+        why = dt_arena_printf(rank->memory, "with its workspace %s", status.message);
+        dt_cuda_attends_close(state->attends);
+        state->attends = NULL;
+        status = fits(state, rank->memory_bytes);
+    }
+    rank->memory_bytes += dt_cuda_attends_bytes(state->attends);
+    if (rank->plan->n_attentions > 0)
+        rank->attention = state->attends && bytes > 0 ? dt_cuda_attends_name(state->attends) : "generated";
+    if (why && rank->rank == 0 && dt_status_ok(&status))
+        dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: attention by the plan's own kernels%s: %s",
+                                            state->attends && bytes > 0 ? " in part" : "", why));
+    return status;
+}
+
+/* What the library's attention needs of the plan's code and of memory. */
+static DtStatus prepare_attention(DtDeviceState *state)
+{
+    const DtPlan *plan = state->rank->plan;
+    DtDeviceAt at;
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; state->attends && i < plan->n_sdpas && dt_status_ok(&status); i++) {
+        const DtPlanSdpa *s = &plan->sdpas[i];
+        const DtPlanKernel *kernel = &plan->kernels[s->kernel];
+        const char *symbol = dt_arena_printf(state->rank->memory, "%s" DT_PLAN_STATISTIC,
+                                             dt_plan_str(plan, kernel->symbol));
+        DtCudaFunction *function = NULL;
+        if (s->pointer[DT_SDPA_MAX] < 0)
+            continue;
+        const int error =
+            state->driver.module_function(&function, state->modules[code_for(state, kernel->code)], symbol);
+        if (error)
+            status = dt_status_fail(DT_EXIT_FAILED, "kernel `%.60s` cannot be loaded: %s", symbol,
+                                    dt_cuda_driver_error(&state->driver, error));
+        dt_cuda_attends_statistic(state->attends, i, function);
+    }
+    if (!state->attends || !dt_status_ok(&status))
+        return status;
+    status = new_arena(state, dt_cuda_attends_bytes(state->attends), &at);
+    dt_cuda_attends_place(state->attends, at.at);
+    return status;
 }
 
 /* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver, which
@@ -413,9 +481,11 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
     rank->memory_bytes += dt_cuda_products_bytes(rank->plan) + workspace_bytes(rank->plan);
     status = choose_device(state);
     if (dt_status_ok(&status))
-        status = fits(state, rank->memory_bytes);
+        status = choose_attention(state);
     if (dt_status_ok(&status))
         status = load_kernels(state);
+    if (dt_status_ok(&status))
+        status = prepare_attention(state);
     if (dt_status_ok(&status))
         status = new_workspace(state);
     if (dt_status_ok(&status))
@@ -432,6 +502,7 @@ static void close_cuda(DtDeviceState *state)
         d->stream_wait(state->stream); /* nothing is at work in what is given back */
     if (state->products)
         dt_cuda_products_close(state->products);
+    dt_cuda_attends_close(state->attends);
     for (uint32_t i = 0; state->modules && i < state->rank->plan->n_codes; i++)
         if (state->modules[i])
             d->module_free(state->modules[i]);

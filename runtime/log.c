@@ -65,14 +65,15 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     put(log,
-        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "event",
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s*}", "event",
                   "start", "step", (json_int_t)first_step, "model",
                   dt_plan_str(plan, plan->meta->model), "source",
                   dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks",
                   (json_int_t)rank->n_ranks, "steps", (json_int_t)rank->meta.steps, "batch",
                   (json_int_t)rank->meta.batch, "parameters", (json_int_t)rank->meta.parameters,
                   "memory", (json_int_t)rank->memory_bytes, "seed", (json_int_t)rank->meta.seed,
-                  "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms));
+                  "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms, "attention",
+                  rank->attention));
 }
 
 static void put_metrics(json_t *object, const DtShown *shown)

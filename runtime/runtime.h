@@ -59,6 +59,8 @@ typedef enum DtGemmKind {
 } DtGemmKind;
 extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
 
+typedef enum DtAttention { DT_ATTENTION_DEFAULT, DT_ATTENTION_CUDNN, DT_ATTENTION_GENERATED } DtAttention;
+
 typedef struct DtRedirect {
     const char *from, *to;
 } DtRedirect; /* --data OLD=NEW */
@@ -91,6 +93,7 @@ typedef struct DtRunOptions {
     double temperature;
     uint64_t seed; /* of --generate */
     DtGemmKind gemm;
+    DtAttention attention; /* of device "cuda" */
     bool rebuild;         /* kernels from the plan's C text */
     bool quiet;
     const char *trial;    /* file of a trial (plan/trial.h), or NULL */
@@ -385,6 +388,7 @@ struct DtRank {
     DtChoices recorded, chosen; /* algorithms: in the checkpoint that the run goes on from; of this run */
     const char *gemm_library; /* "onednn", "openblas", "plain"; what it cannot do runs in plain loops: */
     uint32_t n_plain_gemms;
+    const char *attention; /* "cudnn 9.19.0", "generated"; NULL: there is only one way on the device */
     void **codes;       /* dlopen handles */
     DtData **readers;   /* per record of plan->readers; opened when first needed */
     int64_t step;       /* being run; part of data and random numbers */

@@ -72,7 +72,8 @@ if [ "$size" = --small ]; then
     list=losses.txt losses quickstart 2 1e-3 1e-2 "--set eval.every=0" "$ex/quickstart.dsl" --parallel none --data=synthetic $small -D seq=8 -D embed=16
     list=layouts.txt losses zero-z1 2 1e-3 1e-2 "" "$root/tests/runtime/zero.dsl" --parallel z1
     gpu "$root/bench/gpu/products.dsl" -o "$tree/plans/products.plan" -D batch=16 -D a=16 -D b=16
-    cp "$tree/plans/losses-quickstart.plan" "$tree/plans/gpt2.plan"
+    # shellcheck disable=SC2086
+    gpu "$ex/quickstart.dsl" -o "$tree/plans/gpt2.plan" --parallel none --data=synthetic $small --set "$sixteen"
     echo "steps=3 floor_steps=2 patience=9" >"$tree/tree.conf"
 else
     # shellcheck disable=SC2086

@@ -21,7 +21,7 @@ if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUD
 fi
 steps=12 floor_steps=8 patience=1 failed=0 layout_ranks=4
 . ./tree.conf
-phases=${PHASES:-device kernels products losses layouts nccl gpt2 pytorch llama} budget=$((budget * patience))
+phases=${PHASES:-device kernels products losses layouts nccl gpt2 attention pytorch llama} budget=$((budget * patience))
 results=$out/results.txt summary=$out/summary.txt scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 : >"$results"
@@ -74,7 +74,7 @@ kernels() {
         name=$(basename "$record" .record.gz)
         gzip -dc "$record" >"$scratch/record"
         echo "-- $name"
-        within dtrun "plans/kernels-$name.plan" --quiet --steps 1 --compare "$scratch/record" >"$scratch/compared" 2>&1 || wrong=1
+        within dtrun "plans/kernels-$name.plan" --quiet --steps 1 --attention generated --compare "$scratch/record" >"$scratch/compared" 2>&1 || wrong=1
         cat "$scratch/compared"
         echo "$name: $(grep 'instructions compared' "$scratch/compared" || tail -n 1 "$scratch/compared")" >&3
     done
@@ -119,6 +119,25 @@ step() {
     sed -n 1,12p "$scratch/table" >&3
 }
 gpt2() { step gpt2; }
+# GPT-2 with attention by the plan's own kernels and by cuDNN: both lose alike, and where their time goes.
+attention() {
+    for by in generated cudnn; do
+        within dtrun plans/gpt2.plan --quiet --steps 5 --profile --attention $by --overwrite --log "$scratch/$by.jsonl" >"$scratch/table" 2>&1 || {
+            cat "$scratch/table"
+            [ $by = generated ] && return 1
+            head -n 3 "$scratch/table" >&3
+            return 99
+        }
+        cat "$scratch/table"
+        echo "$by:" >&3
+        grep 'dot+.*exp' "$scratch/table" | head -n 3 >&3
+    done
+    awk -v first=0.004 -v all=0.02 -f losses.awk "$scratch/generated.jsonl" "$scratch/cudnn.jsonl" >"$scratch/losses"
+    code=$?
+    cat "$scratch/losses"
+    cat "$scratch/losses" >&3
+    return $code
+}
 llama() { [ -f plans/llama_1b.plan ] || { echo "not in the tree" >&3; return 99; }; step llama_1b; }
 pytorch() {
     "$python" -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null || { echo "no PyTorch that sees a GPU" >&3; return 99; }
@@ -136,6 +155,7 @@ phase "losses beside the CPU's" 60 losses
 phase "layouts, ranks sharing the GPU" 30 layouts
 phase "layouts, ranks with a GPU each, by NCCL" 30 nccl
 phase "step of GPT-2" 60 gpt2
+phase "attention of GPT-2 by cuDNN beside the plan's" 40 attention
 phase "step of GPT-2 in PyTorch" 100 pytorch
 phase "step of a Llama of 1B" 60 llama
 note "$failed phases failed, $(gone) s"

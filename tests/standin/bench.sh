@@ -16,7 +16,7 @@ cd "$out"
 tree/run.sh out >said || { cat said out/results.txt; fail "a good tree fails"; }
 has '^0 phases failed' out/summary.txt
 for phase in 'device and libraries' 'instructions beside recorded ones' 'rates of products' "losses beside the CPU's" \
-    'layouts, ranks sharing the GPU' 'step of GPT-2'; do
+    'layouts, ranks sharing the GPU' 'step of GPT-2' "attention of GPT-2 by cuDNN beside the plan's"; do
     has "^$phase: ok" out/summary.txt
 done
 has '^step of GPT-2 in PyTorch: left out' out/summary.txt

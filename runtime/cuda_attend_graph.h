@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention as graphs of cuDNN's backend, without its header: its functions, what they are told of the numbers of its
+ * enumerations, and the graphs that a record of SDPA is. Names and numbers are those of
+ * docs.nvidia.com/deeplearning/cudnn, backend API. */
+#ifndef DT_RUNTIME_CUDA_ATTEND_GRAPH_H
+#define DT_RUNTIME_CUDA_ATTEND_GRAPH_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "plan/kinds.h"
+#include "plan/plan.h"
+#include "runtime/cuda_driver.h"
+
+typedef struct DtCudnnHandle DtCudnnHandle; /* cudnnHandle_t is a pointer to it, and so on */
+typedef struct DtCudnnDesc DtCudnnDesc;
+
+/* F(name in C, name in the library, result, arguments) */
+#define DT_CUDNN(F)                                                                                                   \
+    F(version, "cudnnGetVersion", size_t, (void))                                                                     \
+    F(last_error, "cudnnGetLastErrorString", void, (char *ret_text, size_t bytes))                                    \
+    F(create, "cudnnCreate", int, (DtCudnnHandle **ret_handle))                                                       \
+    F(destroy, "cudnnDestroy", int, (DtCudnnHandle *handle))                                                          \
+    F(set_stream, "cudnnSetStream", int, (DtCudnnHandle *handle, DtCudaStream *stream))                               \
+    F(desc_new, "cudnnBackendCreateDescriptor", int, (int type, DtCudnnDesc **ret_desc))                              \
+    F(desc_free, "cudnnBackendDestroyDescriptor", int, (DtCudnnDesc *desc))                                           \
+    F(desc_set, "cudnnBackendSetAttribute", int,                                                                      \
+      (DtCudnnDesc *desc, int attribute, int type, int64_t n, const void *values))                                    \
+    F(desc_get, "cudnnBackendGetAttribute", int,                                                                      \
+      (DtCudnnDesc *desc, int attribute, int type, int64_t n, int64_t *ret_n, void *ret_values))                      \
+    F(desc_done, "cudnnBackendFinalize", int, (DtCudnnDesc *desc))                                                    \
+    F(execute, "cudnnBackendExecute", int, (DtCudnnHandle *handle, DtCudnnDesc *plan, DtCudnnDesc *operands))
+
+typedef struct DtCudnn {
+#define DT_CUDNN_MEMBER(NAME, SYMBOL, RESULT, ARGUMENTS) RESULT(*NAME) ARGUMENTS;
+    DT_CUDNN(DT_CUDNN_MEMBER)
+#undef DT_CUDNN_MEMBER
+} DtCudnn;
+
+/* What plans are made for: the device of a handle or, without one, that of a DEVICEPROP descriptor. */
+typedef struct DtCudnnDevice {
+    DtCudnnHandle *handle;
+    DtCudnnDesc *properties;
+} DtCudnnDevice;
+
+/* Operands of graphs: those of the record, by DtPlanSdpaPart, then the statistic m + log l and the sums of do . o with
+ * queries of one head adjacent, which lie in the workspace, and numbers of the host. */
+enum {
+    DT_SDPA_STATISTIC = DT_SDPA_PARTS, DT_SDPA_DOT, DT_SDPA_SCALE, DT_SDPA_HIDDEN, DT_SDPA_ONE, DT_SDPA_WINDOW,
+    DT_SDPA_OPERANDS
+};
+
+typedef struct DtSdpaGraph {
+    DtCudnnDesc *plan;
+    bool uses[DT_SDPA_OPERANDS];
+    uint64_t workspace; /* bytes, of the plan */
+} DtSdpaGraph;
+
+/* The descriptors that a graph is made of, to be given back together. */
+typedef struct DtCudnnDescs {
+    const DtCudnn *cudnn;
+    DtArena *arena;
+    DT_VEC(DtCudnnDesc *) made;
+} DtCudnnDescs;
+
+/* The graph with the first plan that is proposed for it, within the record's workspace, whose sums are always taken in
+ * one order. False: there is none; ret_why: what the library says to that. */
+bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record, DtSdpaGraph *ret_graph,
+                   const char **ret_why);
+/* operands: by their number; addresses of the device, and of numbers in the process. */
+bool dt_sdpa_execute(const DtCudnn *cudnn, DtCudnnHandle *handle, const DtSdpaGraph *graph,
+                     void *const operands[DT_SDPA_OPERANDS], void *workspace);
+const char *dt_cudnn_error(const DtCudnn *cudnn, DtArena *arena); /* of the last call that failed: why */
+void dt_cudnn_descs_free(DtCudnnDescs *descs);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by cudnn.c, the stand-in's descriptors, and cudnn_run.c, which does what a graph says. */
+#ifndef DT_TESTS_STANDIN_CUDNN_H
+#define DT_TESTS_STANDIN_CUDNN_H
+
+#include "standin.h"
+
+enum { RANK = 4, MOST_OPS = 64, MOST_SET = 16, MOST_POINTERS = 32 };
+/* Numbers of cuDNN's enumerations, as its documentation has them. */
+enum {
+    POINTWISE = 0,
+    ENGINE = 2,
+    CONFIG = 3,
+    PROPOSALS = 4,
+    PLAN = 5,
+    POINTWISE_OP = 13,
+    GRAPH = 15,
+    PACK = 16,
+    TENSOR = 17,
+    MATMUL = 18,
+    MATMUL_OP = 19,
+    REDUCTION = 21,
+    REDUCTION_OP = 22,
+    RESHAPE_OP = 31
+};
+enum { FLOAT = 0, HALF = 2, INT32 = 4, BFLOAT16 = 9, BOOLEAN = 11 };
+enum {
+    ADD = 0,
+    MUL = 1,
+    DIV = 6,
+    SUB = 9,
+    EXP = 13,
+    LOG = 15,
+    IDENTITY = 21,
+    CMP_GT = 302,
+    CMP_GE = 303,
+    GEN_INDEX = 501,
+    SELECT = 601
+};
+
+typedef struct Desc Desc;
+typedef struct Value { /* of an attribute */
+    int attribute;
+    int64_t n, *at; /* integers, enumerations and addresses, 8 bytes each */
+} Value;
+struct Desc {
+    int type;
+    bool done;
+    Value set[MOST_SET];
+    uint32_t n_set;
+    bool any_order; /* of a proposal, its engine and its plan: sums are taken in any order */
+};
+
+const Value *cudnn_value(const Desc *desc, int attribute); /* NULL: it is not set */
+int64_t cudnn_number(const Desc *desc, int attribute, int64_t otherwise);
+const Desc *cudnn_desc(const Desc *desc, int attribute); /* of an attribute that is one; NULL: it is not set */
+
+/* A plan's graph on these operands, by number of the tensor. */
+typedef struct CudnnWork {
+    const Desc *graph;
+    int64_t ids[MOST_POINTERS];
+    uint64_t at[MOST_POINTERS], workspace;
+    float value[MOST_POINTERS]; /* of those in the process */
+    uint32_t n;
+    int64_t bytes; /* of the workspace */
+    bool any_order;
+} CudnnWork;
+void cudnn_run(const void *work);
+int64_t cudnn_elements(const Desc *tensor); /* from the first to the last one, in memory */
+size_t cudnn_element_bytes(int64_t dtype);
+
+#endif

@@ -66,6 +66,17 @@ void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *
         m->reserved += m->overheads[i];
 }
 
+double dt_memory_attention(const DtPlan *plan)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < plan->n_sdpas; i++) { /* and two numbers of each row */
+        const DtPlanSdpa *s = &plan->sdpas[i];
+        const double bytes = (double)s->workspace + 8.0 * (double)s->batch * (double)s->heads * (double)s->queries;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory)
 {
     dt_memory_stage(plan, 0, is_gpu, ret_memory);

@@ -39,4 +39,7 @@ void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory);
 /* Where temporaries of a rank of the stage need most memory in training; NULL: there are none. */
 const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage);
 
+/* Bytes that a library for attention may want beside all that, at most (plan.h, SDPA). */
+double dt_memory_attention(const DtPlan *plan);
+
 #endif

@@ -128,6 +128,11 @@ static void print_memory(const DtSummary *s, DtText *text)
         dt_text_printf(text, "predict needs %s more (dtrun --generate), training does not\n",
                        dt_people_bytes(a, (double)m->predict));
     }
+    if (s->plan->n_sdpas) {
+        line(text, "");
+        dt_text_printf(text, "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",
+                       s->plan->n_sdpas, s->plan->n_attentions, dt_people_bytes(a, dt_memory_attention(s->plan)));
+    }
 }
 
 /* ---- time ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory: results that are written over values that nobody reads any more; in which order the axes of others lie
- * (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
+/* memory: results that are written over values that nobody reads any more (memory_over.c); in which order the axes of
+ * others lie (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
  * something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c), and what is
  * copied to where results belong (memory_results.c); and where all that has memory of its own lies (memory_frame.c).
  *
@@ -33,11 +33,6 @@ static const uint32_t at_end = UINT32_MAX;
 
 /* ---- who reads what, where results go ---- */
 
-bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i)
-{
-    return loop && !result->op && i >= loop->n_carried;
-}
-
 /* What is started reads until it is done. */
 static void list_reads(DtMemory *m)
 {
@@ -60,14 +55,6 @@ static void list_reads(DtMemory *m)
     for (uint32_t i = 0; i < func->results.n; i++)
         if (!dt_memory_is_early(loop, func->results.at[i], i))
             m->last[dt_op_viewed(func->results.at[i])->id] = at_end;
-}
-
-DtValue *dt_memory_param(const DtFunc *func, const DtStore *store)
-{
-    for (uint32_t i = 0; store && i < func->ops.n; i++)
-        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
-            return func->ops.at[i]->out[0];
-    return NULL;
 }
 
 static void list_wishes(DtMemory *m)
@@ -94,171 +81,6 @@ static void list_wishes(DtMemory *m)
     }
 }
 
-/* ---- kernels ---- */
-
-static bool is_kernel(const DtOp *op)
-{
-    const DtOpInfo *info = &dt_op_info[op->kind];
-    return op->kind == DT_OP_FUSED ||
-           (info->op_class != DT_CLASS_STRUCT && info->op_class != DT_CLASS_COMM &&
-            info->data != DT_DATA_VIEW && op->kind != DT_OP_PARAM && op->kind != DT_OP_INPUT &&
-            op->kind != DT_OP_DOT);
-}
-
-static bool goes_its_own_way(const DtOp *op)
-{
-    return op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK ||
-           (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op));
-}
-
-/* What of a kernel's function depends on which reductions: the loops that compute it. late: a sum over rows. */
-typedef struct Phase {
-    uint32_t phase;
-    bool late, reached;
-} Phase;
-
-static bool sums_rows(const DtOp *fused, const DtOp *op)
-{
-    for (uint32_t i = 0; op->kind == DT_OP_REDUCE && i < fused->n_axes; i++)
-        if (fused->axes[i] == op->axes[0])
-            return true;
-    return false;
-}
-
-/* Phases of the values of a kernel's function, and what input x reaches; false if that is more than maps and
- * reductions. */
-static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
-{
-    const DtFunc *func = fused->func;
-    ret_phases[func->inputs.at[x]->id].reached = true;
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        Phase *to = &ret_phases[op->out[0]->id];
-        for (uint32_t k = 0; k < op->n_in; k++) {
-            const Phase *from = &ret_phases[op->in[k]->id];
-            to->phase = from->phase > to->phase ? from->phase : to->phase;
-            to->late = to->late || from->late;
-            to->reached = to->reached || from->reached;
-        }
-        if (goes_its_own_way(op) ||
-            (to->reached && op->kind != DT_OP_REDUCE && !dt_op_is_pointwise(op->kind)))
-            return false;
-        if (sums_rows(fused, op))
-            to->late = true;
-        else if (op->kind == DT_OP_REDUCE)
-            to->phase++;
-    }
-    return true;
-}
-
-/* Whether the kernel may write result `out` over its operand x. */
-static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, const DtValue *x)
-{
-    uint32_t at = UINT32_MAX;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (dt_op_viewed(op->in[i]) != x)
-            continue;
-        if (op->in[i] != x || (at != UINT32_MAX && op->kind == DT_OP_FUSED))
-            return false;
-        at = i;
-    }
-    if (dt_op_is_product(op)) /* only what the product adds to lies where its result will */
-        return at != UINT32_MAX && op->in[at]->type == op->out[out]->type && dt_op_adds(op, at);
-    if (op->kind != DT_OP_FUSED || at == UINT32_MAX)
-        return dt_op_is_pointwise(op->kind) && at != UINT32_MAX;
-    const DtFunc *func = op->func;
-    Phase *phases = DT_NEW_ARRAY(m->arena, Phase, func->n_values + 1);
-    if (!find_phases(op, at, phases))
-        return false;
-    const Phase *mine = &phases[func->results.at[out]->id];
-    for (uint32_t i = 0; i < op->n_out && !mine->late; i++)
-        if ((m->reads[op->out[i]->id] || m->last[op->out[i]->id] == at_end) &&
-            phases[func->results.at[i]->id].phase > mine->phase)
-            return false;
-    return true;
-}
-
-DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out)
-{
-    const DtOp *done = op->starts || op->kind == DT_OP_LOOP ? m->done[op->out[out]->id] : NULL;
-    return done ? done->out[0] : op->out[out];
-}
-
-/* ---- in place of what was there ---- */
-
-static bool can_replace(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
-                        const DtValue *old)
-{
-    const DtValue *value = op->out[out];
-    const uint32_t last = m->last[old->id];
-    if (dt_op_is_inline(value) || (op->kind == DT_OP_LOOP && out < op->loop->n_carried))
-        return false;
-    if (last == position && old->type == value->type)
-        return is_kernel(op) && may_write_over(m, op, out, old);
-    switch (dt_op_info[op->kind].op_class) {
-    case DT_CLASS_SOURCE:
-        return op->kind != DT_OP_PARAM && op->kind != DT_OP_INPUT && last < position;
-    case DT_CLASS_STRUCT:
-        return (op->kind == DT_OP_FUSED || op->kind == DT_OP_LOOP || op->kind == DT_OP_CALL) &&
-               last < position;
-    default: return last < position;
-    }
-}
-
-/* ---- over operands ---- */
-
-static bool has_place(const DtMemory *m, const DtValue *value)
-{
-    const DtMemoryWish *wish = &m->wish[value->id];
-    const bool comes_later = wish->old || (wish->accumulate && m->reads[value->id]); /* by a copy */
-    return value->over || (wish->set && !comes_later);
-}
-
-/* Whether value lies in memory of its own. */
-static bool is_own(const DtMemory *m, const DtValue *value)
-{
-    const DtOp *op = value->op;
-    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_AT || op->kind == DT_OP_WHEN ||
-        (op->kind == DT_OP_DONE && op->in[0]->op->kind == DT_OP_RINGBUF_GET))
-        return false;
-    return dt_op_viewed(value) == value && !dt_op_is_inline(value) && !dt_type_is_ringbuf(value->type) &&
-           !m->wish[value->id].part;
-}
-
-static bool is_taken(const DtOp *op, const DtValue *x)
-{
-    for (uint32_t i = 0; i < op->n_out; i++)
-        if (op->out[i]->over == x)
-            return true;
-    return false;
-}
-
-/* Whether x is read for the last time, or only, by what the op starts. */
-static bool dies(const DtMemory *m, uint32_t position, const DtOp *op, const DtValue *x)
-{
-    const bool alone = m->reads[x->id] == 1 && m->last[x->id] != at_end;
-    if (op->starts)
-        return alone;
-    return m->last[x->id] == position && (!m->func->fused || alone);
-}
-
-void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op)
-{
-    for (uint32_t i = 0; i < op->n_out && (op->kind == DT_OP_ALL_REDUCE || (m->fuses && is_kernel(op))); i++) {
-        DtValue *out = dt_memory_result(m, op, i), *x = NULL;
-        if (has_place(m, out) || (!m->reads[out->id] && m->last[out->id] != at_end))
-            continue;
-        for (uint32_t k = 0; k < op->n_in && !x; k++)
-            if ((op->kind == DT_OP_ALL_REDUCE || op->in[k]->type == out->type) &&
-                is_own(m, op->in[k]) && dies(m, position, op, op->in[k]))
-                x = op->in[k];
-        if (!x || is_taken(op, x) || (op->kind != DT_OP_ALL_REDUCE && !may_write_over(m, op, i, x)))
-            continue;
-        out->over = x;
-        m->changed = true;
-    }
-}
-
 /* ---- functions ---- */
 
 static void write_over(DtMemory *m)
@@ -267,7 +89,7 @@ static void write_over(DtMemory *m)
         DtOp *op = m->func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out && op->kind != DT_OP_DONE; k++) {
             DtValue *out = dt_memory_result(m, op, k), *old = m->wish[out->id].old;
-            if (!old || !can_replace(m, i, op, k, old))
+            if (!old || !dt_memory_replaces(m, i, op, k, old))
                 continue;
             out->over = old;
             m->changed = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of pass `memory`: memory.c (what is written over what), memory_walk.c (where values lie, function
- * by function), memory_lies.c (the order of axes of temporaries), memory_copy.c (copies of operands),
+/* Shared by the files of pass `memory`: memory_over.c (what is written over what), memory_walk.c (where values lie,
+ * function by function), memory_lies.c (the order of axes of temporaries), memory_copy.c (copies of operands),
  * memory_product.c (what a library of products does besides), memory_results.c (copies of results) and memory_frame.c
  * (offsets). */
 #ifndef DT_PASSES_MEMORY_H
@@ -64,10 +64,12 @@ void dt_memory_drop(DtMemory *m, const DtValue *value);
 /* Ops of what is gathered ahead, which come before all else that an iteration does. */
 bool dt_memory_is_ahead(DtOpKind kind);
 
-/* memory.c: whether the result is an input of an iteration that is stacked, too: it is copied ahead of all ops. */
+/* memory_over.c: whether the result is an input of an iteration that is stacked, too: it is copied ahead of all ops. */
 bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i);
 /* Results of the op that have no place yet are written over operands that die there. */
 void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op);
+/* Whether result `out` of the op at the position can be written over old, whose place it takes. */
+bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out, const DtValue *old);
 /* The store's value when the function begins; NULL: it is not read. */
 DtValue *dt_memory_param(const DtFunc *func, const DtStore *store);
 

@@ -111,8 +111,8 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* Whether the value is read in the function, too, that makes it: where a library cannot write as it is told, its product
- * and what goes with it are ops of their own (memory_product.c), which then read it from there. */
+/* Whether the value is read in the function, too, that makes it: where a library cannot write as it is told, its
+ * product and what goes with it are ops of their own (memory_product.c), which then read it from there. */
 static bool is_read_inside(const DtOp *by, const DtValue *value)
 {
     bool is = false, has_product = false;

@@ -74,6 +74,10 @@ static bool check_sizes(DtCli *cli, const DtProgram *program)
     if (gpus[0] && p->mesh.n)
         dt_diag_report(cli->diags, E0513, p->auto_span,
                        "a `mesh` line says how many devices there are, and so does `gpus`");
+    else if (gpus[0] && program->cluster && program->cluster->n_kinds > 1)
+        dt_diag_report(cli->diags, E0513, p->auto_span,
+                       "`gpus` chooses how many nodes of one kind, and cluster `%s` has several: its `nodes` say how "
+                       "many of each", program->cluster->name);
     else if (gpus[0] && n > gpus[1])
         dt_diag_report(cli->diags, E0513, p->auto_span,
                        "no power of two of nodes with %lld devices each has %lld to %lld of them", (long long)node,
@@ -127,7 +131,7 @@ int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
         return dt_cli_report(cli);
     }
     if (!cli->target)
-        cli->target = dt_fit_target(program);
+        cli->target = dt_fit_target(cli->arena, program);
     search_sizes(&a, program, &host, &sizes);
     clock_gettime(CLOCK_MONOTONIC, &end);
     if (sizes.devices)

@@ -185,15 +185,17 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
         card->beside -= (double)memory.arenas[kinds[k]];
 }
 
-void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
-                       DtCard *ret_card)
+/* On nodes of one kind. */
+static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
+                      DtCard *ret_card)
 {
-    Reader r = {.plan = plan, .prices = dt_price_plan(arena, plan, model)};
+    const DtPrices prices = dt_price_plan(arena, plan, model);
+    Reader r = {.plan = plan, .prices = prices[0]};
     const DtSimulateOptions options = {.objective = UINT32_MAX};
     DtSimulation sim;
     DtCard *card = ret_card;
     *card = (DtCard){.once = 0};
-    dt_simulate(arena, plan, model, r.prices, &options, &sim);
+    dt_simulate(arena, plan, model, prices, &options, &sim);
     double listed = 0;
     for (uint32_t o = 0; o < plan->n_objectives; o++) {
         uint32_t entry;
@@ -219,4 +221,34 @@ void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mo
     if (listed > 0)
         scale(card, space, (sim.seconds - sim.fixed) / listed);
     fill_memory(plan, model->device->is_gpu, space, card);
+}
+
+/* ---- nodes of several kinds ---- */
+
+/* What the part takes on nodes of kind k. */
+static void compare_part(DtCardTime *first, const DtCardTime *other, uint32_t k, DtCard *card)
+{
+    const double whole = first->forward + first->backward;
+    first->slower[k] = whole > 0 ? (other->forward + other->backward) / whole : 0;
+    if (first->work > 0 && (card->least[k] == 0 || other->work < card->least[k] * first->work))
+        card->least[k] = other->work / first->work;
+}
+
+void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
+                       DtCard *ret_card)
+{
+    DtCard *card = ret_card;
+    for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {
+        const DtCostModel one = dt_cost_on(model, k);
+        DtCard other;
+        read_card(arena, plan, &one, space, &other);
+        if (k == 0)
+            *card = other;
+        for (uint32_t i = 0; i < space->n_loops; i++)
+            compare_part(&card->loops[i], &other.loops[i], k, card);
+        compare_part(&card->front, &other.front, k, card);
+        compare_part(&card->back, &other.back, k, card);
+        card->once = other.once > card->once ? other.once : card->once;
+        card->update = other.update > card->update ? other.update : card->update;
+    }
 }

@@ -4,7 +4,7 @@
 #include "cli/fit.h"
 
 #include "plan/read.h"
-#include "plan/report/memory.h"
+#include "plan/report/nodes.h"
 #include "plan/report/simulate.h"
 
 #include <string.h>
@@ -22,12 +22,13 @@ typedef struct Image {
     size_t len;
 } Image;
 
-/* The plan of a layout, on nodes x gpus devices; NULL, or why there is none. */
+/* The plan of a layout, on nodes x gpus devices, all of the cluster or nodes of its first kind; NULL, or why there is
+ * none. */
 static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layout, int64_t nodes, int64_t gpus,
                            Image *ret_image, DtPlan *ret_plan)
 {
     DtLowerOptions options = dt_cli_lowering(a->cli, a->path);
-    DtOption *sets = DT_NEW_ARRAY(arena, DtOption, options.n_sets + 2);
+    DtOption *sets = DT_NEW_ARRAY(arena, DtOption, options.n_sets + 3);
     DtText text = {0};
     for (uint32_t i = 0; i < options.n_sets; i++)
         sets[i] = options.sets[i];
@@ -36,6 +37,10 @@ static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layo
                                         dt_arena_printf(arena, "%lld", (long long)nodes)};
     sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpus", cluster),
                                         dt_arena_printf(arena, "%lld", (long long)gpus)};
+    if (a->model.n_kinds && nodes * gpus != a->space.devices)
+        sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpu", cluster), a->model.device->name};
+    else if (a->model.n_kinds)
+        options.n_sets -= 2; /* the block says them */
     options.sets = sets;
     dt_layout_print(&a->space, layout, &text);
     options.block = dt_arena_strndup(arena, text.at, text.len);
@@ -100,11 +105,12 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
     const char *why = compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, &plan);
     if (!why) {
         dt_simulate(arena, &plan, &a->model, dt_price_plan(arena, &plan, &a->model), &options, &sim);
-        dt_memory_worst(&plan, a->model.device->is_gpu, &memory);
+        dt_nodes_worst(&plan, &a->model, a->model.device->is_gpu, &memory);
         ret_trial->seconds = sim.seconds;
         ret_trial->low = sim.low;
         ret_trial->high = sim.high;
-        ret_trial->bytes = (double)memory.reserved;
+        ret_trial->larger = dt_cost_larger(&a->model, dt_nodes_of(&plan, &a->model, memory.stage));
+        ret_trial->bytes = (double)memory.reserved * ret_trial->larger;
         why = sim.stuck ? "its stages wait for each other" : NULL;
         if (!why && (a->space.memory == 0 || ret_trial->bytes <= a->space.memory))
             keep(a, layout, sim.seconds, &image);
@@ -124,6 +130,23 @@ static bool compile_again(const DtAuto *a, DtArena *arena, const DtLayout *layou
     return !compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, ret_plan);
 }
 
+/* Links inside nodes, or between them, of twice the rate. False: there are none. */
+static bool double_links(DtArena *arena, bool between, DtCostModel *model)
+{
+    DtCostLink *own = between ? &model->nic : &model->link;
+    if (dt_cost_link(model, between).bytes_per_second <= 0)
+        return false;
+    own->bytes_per_second *= 2;
+    for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {
+        DtDevice *device = DT_NEW(arena, DtDevice);
+        *device = *dt_cost_on(model, k).device;
+        (between ? &device->nic : &device->link)->bytes_per_second *= 2;
+        model->kinds[k].device = device;
+        model->device = k == 0 ? device : model->device;
+    }
+    return true;
+}
+
 static double seconds_with(DtArena *arena, const DtPlan *plan, const DtCostModel *model)
 {
     const DtSimulateOptions options = {.objective = UINT32_MAX};
@@ -139,10 +162,8 @@ void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double
     DtPlan plan;
     *ret_inside = *ret_between = 0;
     if (compile_again(a, arena, layout, &plan)) {
-        inside.link.bytes_per_second = 2 * dt_cost_link(&a->model, false).bytes_per_second;
-        between.nic.bytes_per_second = 2 * dt_cost_link(&a->model, true).bytes_per_second;
-        *ret_inside = inside.link.bytes_per_second > 0 ? seconds_with(arena, &plan, &inside) : 0;
-        *ret_between = between.nic.bytes_per_second > 0 && a->space.devices > a->space.node
+        *ret_inside = double_links(arena, false, &inside) ? seconds_with(arena, &plan, &inside) : 0;
+        *ret_between = a->space.devices > a->space.node && double_links(arena, true, &between)
                            ? seconds_with(arena, &plan, &between) : 0;
     }
     dt_arena_free(arena);

@@ -40,6 +40,7 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
         if (search->trials.at[i].seconds > 0)
             bytes = fmin(bytes, search->trials.at[i].bytes);
     dt_people_bytes(have, a->space.memory);
+    const bool alike = dt_cost_larger(&a->model, UINT32_MAX) == 1;
     DtDiag *d = bytes > 0 ? dt_diag_report(a->cli->diags, E0701, span,
                                            "no layout fits: the smallest needs about %s a rank, of %s",
                                            dt_people_bytes(need, bytes), have)
@@ -50,6 +51,9 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
                      search->trials.at[i].why);
     if (!search->trials.n && bytes > 0)
         dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
+    if (!alike)
+        dt_diag_note(d, "a rank on a smaller device than the largest counts as much of that one's memory as it needs "
+                     "of its own");
     dt_diag_help(d, "take more devices or a smaller model; `auto (memory = 0.97)` uses more of each device than 0.92");
 }
 
@@ -85,7 +89,7 @@ static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, Dt
     if (t->why)
         dt_text_printf(text, "%s\n", t->why);
     else if (a->space.wants_memory)
-        dt_text_printf(text, "%s a rank\n", dt_people_bytes(buf, t->bytes));
+        dt_text_printf(text, "%s a rank\n", dt_people_bytes(buf, t->bytes / t->larger));
     else if (longer < 0.0005)
         dt_text_printf(text, "%s, as fast\n", dt_people_seconds(buf, t->seconds));
     else
@@ -123,15 +127,16 @@ static void say_text(DtAuto *a, const DtSearch *search, double took)
 {
     char s[32], low[32], high[32], bytes[32], have[32], gap[32], time[32];
     const DtTrial *best = &search->best;
+    const double largest = a->model.device->memory_bytes * dt_cost_larger(&a->model, 1);
     DtText text = {0};
     dt_text_printf(&text, "auto: %u layouts; parts of %u compiled, %u priced that may fit, %u simulated, in %s\n",
                    search->n_layouts, search->n_cards, search->n_fit, search->trials.n, dt_people_seconds(time, took));
     dt_text_add(&text, a->cli->block);
     dt_text_printf(&text, "auto: a step takes %s (%s to %s)", dt_people_seconds(s, best->seconds),
                    dt_people_seconds(low, best->low), dt_people_seconds(high, best->high));
-    dt_text_printf(&text, ", a rank %s", dt_people_bytes(bytes, best->bytes));
+    dt_text_printf(&text, ", a rank %s", dt_people_bytes(bytes, best->bytes / best->larger));
     if (a->space.memory > 0)
-        dt_text_printf(&text, " of %s", dt_people_bytes(have, a->model.device->memory_bytes));
+        dt_text_printf(&text, " of %s", dt_people_bytes(have, largest / best->larger));
     if (a->space.wants_memory)
         dt_text_add(&text, "\n");
     else if (search->bound <= 0)
@@ -156,7 +161,7 @@ static json_t *trial_json(const DtAuto *a, const DtTrial *t)
     json_object_set_new(object, "step", t->seconds > 0 ? json_real(t->seconds) : json_null());
     json_object_set_new(object, "estimate", json_real(t->estimate.seconds));
     json_object_set_new(object, "bound", json_real(t->estimate.bound));
-    json_object_set_new(object, "bytes", t->seconds > 0 ? json_real(t->bytes) : json_null());
+    json_object_set_new(object, "bytes", t->seconds > 0 ? json_real(t->bytes / t->larger) : json_null());
     json_object_set_new(object, "refused", t->why ? json_string(t->why) : json_null());
     return object;
 }

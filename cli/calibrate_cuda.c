@@ -108,7 +108,7 @@ static const DtDevice *device_named(const Cuda *cuda, const char *name)
                                     .sets = &set, .n_sets = 1};
     DtDiags *diags = dt_diag_new(cuda->arena);
     const DtProgram *program = dt_lower(cuda->arena, diags, &options);
-    return program && !dt_diag_errors(diags) && program->cluster ? program->cluster->device : NULL;
+    return program && !dt_diag_errors(diags) && program->cluster ? program->cluster->kinds[0].device : NULL;
 }
 
 static DtStatus read_gpu(Cuda *cuda, const json_t *gpu, const char *name, DtDevice *ret_device)

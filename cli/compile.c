@@ -16,6 +16,7 @@
 #include "passes/pipeline/schedule.h"
 #include "plan/read.h"
 #include "plan/report/device.h"
+#include "plan/report/nodes.h"
 #include "plan/report/report.h"
 #include "plan/report/simulate.h"
 #include "verify/file.h"
@@ -232,7 +233,7 @@ static void choose_target(DtCli *cli, const DtProgram *program)
 {
     const bool host = cli->emit == DT_EMIT_C || (cli->verify && !cli->no_kernels);
     if (!cli->target)
-        cli->target = host ? "cpu" : dt_fit_target(program);
+        cli->target = host ? "cpu" : dt_fit_target(cli->arena, program);
 }
 
 /* Where code for GPUs cannot be made. */
@@ -371,7 +372,8 @@ static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostMod
     dt_simulate(arena, plan, model, dt_price_plan(arena, plan, model), &options, &sim);
     if (sim.stuck)
         DT_BUG("a plan that is proved has stages that wait for each other for ever");
-    const DtPlanPrediction prediction = {.device = dt_write_str(builder, model->device->name), .step = sim.seconds,
+    const char *devices = model->n_kinds ? dt_nodes_say(arena, plan, model) : model->device->name;
+    const DtPlanPrediction prediction = {.device = dt_write_str(builder, devices), .step = sim.seconds,
                                          .low = sim.low, .high = sim.high,
                                          .peak = dt_price_peak(plan, model, dt_price_dtype(plan))};
     DT_PUSH(builder->arena, builder->predictions, prediction);

@@ -7,7 +7,7 @@
 #include "cli/fit.h"
 
 #include "plan/read.h"
-#include "plan/report/memory.h"
+#include "plan/report/nodes.h"
 #include "plan/report/people.h"
 
 #include <stdlib.h>
@@ -15,11 +15,15 @@
 
 /* ---- devices ---- */
 
+_Static_assert((int)DT_NODE_KINDS == (int)DT_COST_NODE_KINDS, "a model has the kinds that a cluster has");
+
 bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
 {
     const DtClusterConfig *cluster = program->cluster;
     const DtDevices known = {program->devices.at, program->devices.n};
-    const DtDevice *device = cluster ? cluster->device : dt_device_find(known, "cpu");
+    const DtDevice *device = cluster ? cluster->kinds[0].device : dt_device_find(known, "cpu");
+    for (uint32_t k = 1; cluster && device && k < cluster->n_kinds; k++)
+        device = cluster->kinds[k].device ? device : NULL;
     if (!device)
         return false;
     *ret_model = (DtCostModel){.device = device, .nodes = 1, .ranks_per_node = INT64_MAX};
@@ -27,6 +31,9 @@ bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
         return true;
     ret_model->stack = cluster->stack;
     ret_model->nodes = cluster->nodes;
+    ret_model->n_kinds = cluster->n_kinds > 1 ? cluster->n_kinds : 0;
+    for (uint32_t k = 0; k < ret_model->n_kinds; k++)
+        ret_model->kinds[k] = (DtCostNodes){cluster->kinds[k].device, cluster->kinds[k].nodes};
     ret_model->ranks_per_node = cluster->gpus;
     ret_model->link = (DtCostLink){cluster->intra.bytes_per_second, cluster->intra.seconds};
     ret_model->nic = (DtCostLink){cluster->inter.bytes_per_second, cluster->inter.seconds};
@@ -35,17 +42,29 @@ bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
 
 /* By the beginning of a device's name; one that is not here is taken for the newest, which no kernel is compiled for
  * without --target. Code for compute capability 8.0 runs on 8.9, too. */
-const char *dt_fit_target(const DtProgram *program)
+static const char *target_of(const char *gpu)
 {
     static const struct { const char *device, *target; } rows[] = {
         {"a100", "sm_80"}, {"l40", "sm_80"}, {"b200", "sm_100a"},
     };
-    if (!program->cluster || !program->cluster->device || !program->cluster->device->is_gpu)
-        return "cpu";
     for (size_t i = 0; i < DT_COUNT(rows); i++)
-        if (!strncmp(program->cluster->gpu, rows[i].device, strlen(rows[i].device)))
+        if (!strncmp(gpu, rows[i].device, strlen(rows[i].device)))
             return rows[i].target;
     return "sm_90a";
+}
+
+const char *dt_fit_target(DtArena *arena, const DtProgram *program)
+{
+    const DtClusterConfig *cluster = program->cluster;
+    const char *targets = "";
+    if (!cluster || !cluster->kinds[0].device || !cluster->kinds[0].device->is_gpu)
+        return "cpu";
+    for (uint32_t k = 0; k < cluster->n_kinds; k++) {
+        const char *target = target_of(cluster->kinds[k].gpu);
+        if (!strstr(targets, target))
+            targets = dt_arena_printf(arena, "%s%s%s", targets, *targets ? "," : "", target);
+    }
+    return targets;
 }
 
 /* ---- changes ---- */
@@ -56,6 +75,7 @@ typedef struct Change {
     const char *line[MOST_LINES];
     uint32_t n;
     double bytes; /* of the worst stage */
+    bool fits;
 } Change;
 
 typedef struct Changes {
@@ -64,18 +84,17 @@ typedef struct Changes {
     const DtPlan *plan;
     const char *path;
     DtArena *arena;
-    double have;
+    DtCostModel model;
     Change at[MOST_CHANGES];
     uint32_t n, fits; /* fits: 1 + number of the first that does, 0: none so far */
 } Changes;
 
-/* What a rank needs with the change; 0: there is no such plan. */
-static double bytes_with(const Changes *c, const Change *change)
+/* What a rank needs with the change, and whether it fits; 0: there is no such plan. */
+static void look_at(const Changes *c, Change *change)
 {
     DtLowerOptions options = dt_cli_lowering(c->cli, c->path);
     DtArena *arena = dt_arena_child(c->arena);
     const char **lines = DT_NEW_ARRAY(arena, const char *, options.n_lines + change->n);
-    double bytes = 0;
     for (uint32_t i = 0; i < options.n_lines; i++)
         lines[i] = options.lines[i];
     for (uint32_t i = 0; i < change->n; i++)
@@ -90,11 +109,11 @@ static double bytes_with(const Changes *c, const Change *change)
         status = dt_read_bytes(image, len, &plan);
     if (dt_status_ok(&status)) {
         DtMemory memory;
-        dt_memory_worst(&plan, true, &memory);
-        bytes = (double)memory.reserved;
+        const double have = dt_nodes_worst(&plan, &c->model, true, &memory)->memory_bytes;
+        change->bytes = (double)memory.reserved;
+        change->fits = change->bytes <= have;
     }
     dt_arena_free(arena);
-    return bytes;
 }
 
 static void try_lines(Changes *c, uint32_t n, const char *const *lines)
@@ -104,11 +123,11 @@ static void try_lines(Changes *c, uint32_t n, const char *const *lines)
         return;
     *change = (Change){.n = n};
     memcpy(change->line, lines, n * sizeof *lines);
-    change->bytes = bytes_with(c, change);
+    look_at(c, change);
     if (change->bytes == 0)
         return;
     c->n++;
-    c->fits = change->bytes <= c->have ? c->n : 0;
+    c->fits = change->fits ? c->n : 0;
 }
 
 /* ---- which there are ---- */
@@ -228,7 +247,8 @@ static void note_memory(DtArena *arena, DtDiag *diag, const DtMemory *m)
         if (m->overheads[k])
             beside = dt_arena_printf(arena, "%s%s%s %s", beside, *beside ? ", " : "", dt_memory_overheads[k].name,
                                      dt_people_bytes(buf, (double)m->overheads[k]));
-    dt_diag_note(diag, "%s", list);
+    if (*list)
+        dt_diag_note(diag, "%s", list);
     dt_diag_note(diag, "beside the program's memory: %s", beside);
 }
 
@@ -294,26 +314,25 @@ static void help(const Changes *c, DtDiag *diag)
 
 bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan)
 {
-    const DtDevice *device = program->cluster ? program->cluster->device : NULL;
     const bool for_cpu = cli->target && strncmp(cli->target, "cpu", 3) == 0; /* who asks for that has another machine */
-    const double have = device && device->is_gpu && !for_cpu ? device->memory_bytes : 0;
+    Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path, .arena = cli->arena};
     DtMemory worst;
     char need[32], has[32];
-    dt_memory_worst(plan, true, &worst);
-    if (have == 0 || (double)worst.reserved <= have)
+    if (for_cpu || !dt_fit_model(program, &changes.model) || !changes.model.device->is_gpu)
+        return true;
+    const DtDevice *device = dt_nodes_worst(plan, &changes.model, true, &worst);
+    if (device->memory_bytes == 0 || (double)worst.reserved <= device->memory_bytes)
         return true;
     const DtParallelConfig *p = program->parallel;
     const DtSpan span = p && p->mesh_span.file ? p->mesh_span : program->cluster->span;
     DtDiag *diag = dt_diag_report(
         cli->diags, E0701, span, "a rank%s needs %s; %s has %s",
         dt_plan_stages(plan) > 1 ? dt_arena_printf(cli->arena, " of stage %u", worst.stage) : "",
-        dt_people_bytes(need, (double)worst.reserved), program->cluster->gpu, dt_people_bytes(has, have));
+        dt_people_bytes(need, (double)worst.reserved), device->name, dt_people_bytes(has, device->memory_bytes));
     note_memory(cli->arena, diag, &worst);
     note_peak(cli->arena, diag, plan, &worst);
     if (!p)
         return false;
-    Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path,
-                       .arena = cli->arena, .have = have};
     try_all(&changes);
     help(&changes, diag);
     return false;

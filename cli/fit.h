@@ -10,8 +10,8 @@
 /* The devices of its cluster, or this machine's processors without one; false: the library knows none. */
 bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model);
 
-/* What its kernels are compiled for: "cpu" without a cluster. */
-const char *dt_fit_target(const DtProgram *program);
+/* What its kernels are compiled for: "cpu" without a cluster, "sm_90a,sm_80" with nodes of two kinds. */
+const char *dt_fit_target(DtArena *arena, const DtProgram *program);
 
 /* Reports E0701 if a rank of some stage needs more than its device has, with changes of the layout that help, each of
  * them compiled; returns whether it fits. */

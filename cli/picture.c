@@ -83,7 +83,8 @@ int dt_cli_picture(const DtCli *cli, const DtModule *module, const DtPlan *plan,
         else if (summary.has_time) {
             read_slices(arena, &summary, module->pipeline, &line);
             picture.line = &line;
-            picture.times = dt_arena_printf(arena, "a step simulated for %s", model->device->name);
+            picture.times = dt_arena_printf(arena, "a step simulated for %s",
+                                            model->n_kinds ? summary.devices : model->device->name);
         }
     }
     dt_schedule_draw(arena, module->pipeline, &picture, &text);

@@ -100,12 +100,26 @@ extern const DtStack dt_stack_ours;
 
 /* ---- a model of cost ---- */
 
+/* Nodes with one device. */
+typedef struct DtCostNodes { const DtDevice *device; int64_t n; } DtCostNodes;
+enum { DT_COST_NODE_KINDS = 4 };
+
 typedef struct DtCostModel {
-    const DtDevice *device;
+    const DtDevice *device; /* what times are those of */
     const DtStack *stack; /* NULL: ours */
     int64_t nodes, ranks_per_node;
     DtCostLink link, nic; /* what the cluster says itself; bytes_per_second 0: the device's */
+    DtCostNodes kinds[DT_COST_NODE_KINDS]; uint32_t n_kinds; /* nodes of several kinds, in the order of ranks; device is
+                                                              * that of the first; 0: all have it */
 } DtCostModel;
+
+static inline uint32_t dt_cost_kinds(const DtCostModel *model) { return model->n_kinds ? model->n_kinds : 1; }
+/* The model with all nodes of that kind. */
+DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind);
+/* The kinds of the nodes that ranks first .. first + n - 1 are on, a set of bits. */
+uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n);
+/* The memory of the largest device of all kinds, to that of the smallest of these. */
+double dt_cost_larger(const DtCostModel *model, uint32_t kinds);
 
 bool dt_cost_has(const DtCostModel *model, DtStackFlag flag);
 double dt_cost_constant(const DtCostModel *model, DtCostConstantId id);
@@ -182,7 +196,8 @@ double dt_cost_beside(const DtCostModel *model, double compute, double communica
 /* An update of so many parameters that the rank owns; bytes: read and written for each, 0: of constants.def. */
 double dt_cost_optimizer(const DtCostModel *model, double parameters, double bytes);
 
-/* What a step of that many ranks takes beside its work. step: the rest of it, that jitter is a part of. */
+/* What a step of that many ranks takes beside its work, on the slowest nodes. step: the rest of it, that jitter is a
+ * part of. */
 double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step);
 
 /* ---- how sure ---- */

@@ -2,6 +2,7 @@
 /* Devices, stacks and the table of constants, as data. */
 #include "cost/cost.h"
 
+#include <math.h>
 #include <string.h>
 
 const DtCostConstant dt_cost_constants[DT_COST_CONSTANTS] = {
@@ -33,6 +34,36 @@ const DtDevice *dt_device_find(DtDevices devices, const char *name)
         if (strcmp(devices.at[i]->name, name) == 0)
             return devices.at[i];
     return NULL;
+}
+
+DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind)
+{
+    DtCostModel one = *model;
+    one.device = model->n_kinds ? model->kinds[kind].device : model->device;
+    one.n_kinds = 0;
+    return one;
+}
+
+uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n)
+{
+    uint32_t kinds = 0;
+    int64_t from = 0; /* the kind's first rank */
+    for (uint32_t k = 0; k < model->n_kinds; k++) {
+        const int64_t to = k + 1 < model->n_kinds ? from + model->kinds[k].n * model->ranks_per_node : INT64_MAX;
+        kinds |= (uint32_t)(first < to && first + n > from) << k;
+        from = to;
+    }
+    return model->n_kinds ? kinds : 1;
+}
+
+double dt_cost_larger(const DtCostModel *model, uint32_t kinds)
+{
+    double largest = 0, smallest = INFINITY;
+    for (uint32_t k = 0; k < model->n_kinds; k++) {
+        largest = fmax(largest, model->kinds[k].device->memory_bytes);
+        smallest = kinds >> k & 1 ? fmin(smallest, model->kinds[k].device->memory_bytes) : smallest;
+    }
+    return smallest > 0 && largest > 0 ? largest / smallest : 1;
 }
 
 bool dt_cost_has(const DtCostModel *model, DtStackFlag flag) { return model->stack && model->stack->has[flag]; }

@@ -102,5 +102,11 @@ double dt_cost_optimizer(const DtCostModel *model, double parameters, double byt
 double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step)
 {
     const double doublings = ranks > 1 ? log2((double)ranks) : 0;
-    return dt_cost_constant(model, DT_COST_step) + step * doublings * dt_cost_constant(model, DT_COST_jitter);
+    double most = 0;
+    for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {
+        const DtCostModel one = dt_cost_on(model, k);
+        const double jitter = step * doublings * dt_cost_constant(&one, DT_COST_jitter);
+        most = fmax(most, dt_cost_constant(&one, DT_COST_step) + jitter);
+    }
+    return most;
 }

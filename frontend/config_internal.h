@@ -23,6 +23,7 @@ typedef enum DtConfigKind {
     DT_KIND_NATURAL,
     DT_KIND_AHEAD,
     DT_KIND_COUNT,
+    DT_KIND_NODES,
     DT_KIND_NUMBER,
     DT_KIND_NONNEGATIVE,
     DT_KIND_POSITIVE,

@@ -306,6 +306,21 @@ static bool read_texts(const DtConfigReading *r)
     return true;
 }
 
+/* One value, or a list with one for each kind of machine, which the block's reader takes apart. */
+static bool read_kinds(const DtConfigReading *r)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n;
+    bool good = true;
+    dt_configargs_items(r->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtConfigReading one = {r->host, r->key, items[i], r->value};
+        good = (r->key->kind == DT_KIND_NODES ? read_integer(&one, 1) : read_known(&one)) && good;
+    }
+    return good;
+}
+
 /* A value that a class of functions gives: only its shape is checked here; the reader of the block goes on. */
 static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
 {
@@ -360,8 +375,9 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_MEASURE: return read_measure(r);
     case DT_KIND_ESTIMATE: return dt_configargs_callee(r->expr) ? read_class(r, DT_CONFIG_ESTIMATE) : read_measure(r);
     case DT_KIND_FLAG: return read_flag(r);
-    case DT_KIND_STACK:
-    case DT_KIND_GPU: return read_known(r);
+    case DT_KIND_STACK: return read_known(r);
+    case DT_KIND_NODES:
+    case DT_KIND_GPU: return read_kinds(r);
     case DT_KIND_OPTIMIZER: /* read where it is used, by the language */
     case DT_KIND_AUGMENT:
     case DT_KIND_CUTS:

@@ -41,14 +41,14 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
     const DtClusterConfig *cluster = program->cluster;
     if (!cluster || !program->parallel)
         return; /* the serial program is for one process of this machine, whatever clusters there are */
-    const bool gpus = cluster->device && cluster->device->is_gpu && !for_gpus;
+    const bool gpus = cluster->kinds[0].device && cluster->kinds[0].device->is_gpu && !for_gpus;
     if (!gpus && cluster->nodes == 1)
         return;
     DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld %sprocesses of one machine",
                                (long long)mesh_ranks(program), for_gpus ? "" : "CPU ");
     if (gpus)
         dt_diag_note(d, "kernels are for CPU ranks; --target=sm_90a and the like make them for GPUs as `%s`",
-                     cluster->gpu);
+                     cluster->kinds[0].gpu);
     if (cluster->nodes > 1)
         dt_diag_note(d, "dtrun starts all ranks on its own machine, not on %lld",
                      (long long)cluster->nodes);

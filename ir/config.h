@@ -136,11 +136,17 @@ typedef struct DtDevice DtDevice; /* cost/cost.h */
 typedef struct DtStack DtStack;
 
 typedef struct DtLink { double bytes_per_second, seconds; } DtLink;
+/* Nodes of one kind. */
+typedef struct DtNodeKind {
+    const char *gpu;        /* name of a device, "cpu" for the host */
+    const DtDevice *device; /* that one; NULL after an error */
+    int64_t nodes;
+} DtNodeKind;
+enum { DT_NODE_KINDS = 4 };
 typedef struct DtClusterConfig {
     const char *name;
-    int64_t nodes, gpus;
-    const char *gpu;     /* name of a device, "cpu" for the host */
-    const DtDevice *device; /* that one; NULL after an error */
+    int64_t nodes, gpus;    /* of all kinds; devices of a node, of whatever kind */
+    DtNodeKind kinds[DT_NODE_KINDS]; uint32_t n_kinds; /* in the order of ranks; at least one */
     const DtStack *stack;   /* as what a step is priced: dt_stack_ours, if nothing is written */
     DtLink intra, inter; /* bytes_per_second 0: not given */
     DtSpan span;

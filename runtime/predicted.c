@@ -5,6 +5,7 @@
 #include "runtime/predicted.h"
 
 #include "plan/report/device.h"
+#include "plan/report/nodes.h"
 #include "plan/report/trace.h"
 #include "runtime/rank.h"
 
@@ -23,8 +24,7 @@ void dt_predicted_open(const DtPlan *plan, DtPredicted *ret_predicted)
 
 const DtPrice *dt_predicted_prices(const DtPredicted *predicted, uint32_t stage)
 {
-    (void)stage; /* all are on one kind of device */
-    return predicted->prices;
+    return predicted->prices ? predicted->prices[stage] : NULL;
 }
 
 void dt_predicted_close(DtPredicted *predicted) { dt_arena_free(predicted->arena); }
@@ -43,7 +43,8 @@ void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedA
 {
     const uint32_t stage = dt_rank_stage(predicted->plan, rank);
     char prefix[80];
-    snprintf(prefix, sizeof prefix, "predicted for %.60s: ", predicted->model.device->name);
+    snprintf(prefix, sizeof prefix, "predicted for %.60s: ",
+             dt_nodes_say_stage(predicted->arena, predicted->plan, &predicted->model, stage));
     dt_trace_stage(&(DtTraceStage){.plan = predicted->plan, .prices = dt_predicted_prices(predicted, stage),
                                    .sim = &predicted->sim, .stage = stage, .process = at.process,
                                    .track = at.track + rank * dt_trace_tracks(predicted->plan), .order = at.order,

@@ -10,7 +10,7 @@ typedef struct DtPredicted {
     DtArena *arena;
     const DtPlan *plan;
     DtCostModel model;
-    const DtPrice *prices; /* by instruction, on any stage; NULL: the plan says nothing of a device */
+    DtPrices prices;       /* NULL: the plan says nothing of a device */
     double step;           /* seconds, as the plan says; 0: it does not */
     DtSimulation sim;      /* once it is simulated */
 } DtPredicted;

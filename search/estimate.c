@@ -11,7 +11,11 @@
  * leave others time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s)
  * sums up to the work W of a micro-batch, so that no choice of cuts makes T less than
  * W / chunks / (1 - (1 - 1 / (m chunks))^p), as long as m >= p. Weight gradients that are put off may fill bubbles:
- * then, with other schedules and with few micro-batches, only the mean of stages is a bound, T >= m W / p. */
+ * then, with other schedules and with few micro-batches, only the mean of stages is a bound, T >= m W / p.
+ *
+ * Nodes of several kinds. A stage is on consecutive nodes, and takes what its slowest device does. If that of stage s
+ * needs r(s) times what the first kind does at least, stages of T / m each do at most the sum of T / m / r(s) of the
+ * work W, so T >= m W / sum of 1 / r(s); and the first bound holds as if all were the fastest. */
 #include "search/search.h"
 
 #include <math.h>
@@ -26,6 +30,7 @@ static const double SAVED_W = 2.7; /* what weights' gradients need, put off, to 
 
 /* What a stage has. */
 typedef struct Stage {
+    uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
     double state[3], saved;
     double iterations;
@@ -37,9 +42,22 @@ typedef struct Estimator {
     const DtLayout *layout;
     const DtCard *card;
     int64_t stages, pieces, iterations;
+    const Stage *at; /* the stages, whose kinds are known; NULL: all nodes are alike */
 } Estimator;
 
-static double time_of(const DtCardTime *t) { return t->forward + t->backward; }
+/* What it takes on the slowest of nodes of these kinds, to the times of the card. */
+static double slower(const Estimator *e, const DtCardTime *t, uint32_t kinds)
+{
+    double most = 0;
+    for (uint32_t k = 0; k < e->model->n_kinds; k++)
+        most = kinds >> k & 1 ? fmax(most, t->slower[k]) : most;
+    return most > 0 ? most : 1;
+}
+
+static double time_of(const Estimator *e, const DtCardTime *t, uint32_t kinds)
+{
+    return (t->forward + t->backward) * slower(e, t, kinds);
+}
 
 /* Where a walk through the iterations is. */
 typedef struct Walk {
@@ -47,6 +65,7 @@ typedef struct Walk {
     double most, at;   /* what a piece may take, and the last one does so far */
     int64_t i, pieces; /* iterations behind; pieces begun */
     int64_t *cuts;     /* NULL: not wanted */
+    bool over;         /* some piece takes more */
 } Walk;
 
 static void cut(Walk *w)
@@ -59,6 +78,13 @@ static void cut(Walk *w)
     w->at = 0;
 }
 
+/* Of an iteration in the last piece; behind: what stands behind it, NULL: nothing. */
+static double seconds_in(const Walk *w, const DtCardTime *t, const DtCardTime *behind)
+{
+    const uint32_t kinds = w->e->at ? w->e->at[(w->pieces - 1) % w->e->stages].kinds : 1;
+    return time_of(w->e, t, kinds) + (behind ? time_of(w->e, behind, kinds) : 0);
+}
+
 /* How many of n iterations of so many seconds go into the last piece: as many as it may take, and no more than leave
  * one for each of those that are still to come. */
 static int64_t room(const Walk *w, int64_t n, double each)
@@ -69,15 +95,16 @@ static int64_t room(const Walk *w, int64_t n, double each)
     return most < left ? most : left > 0 ? left : 0;
 }
 
-static void walk(Walk *w, int64_t n, double each)
+static void walk(Walk *w, int64_t n, const DtCardTime *t, const DtCardTime *behind)
 {
     while (n > 0) {
-        int64_t k = room(w, n, each);
+        int64_t k = room(w, n, seconds_in(w, t, behind));
         if (k == 0) {
             cut(w);
             k = 1;
         }
-        w->at += (double)k * each;
+        w->at += (double)k * seconds_in(w, t, behind);
+        w->over = w->over || w->at > w->most;
         w->i += k;
         n -= k;
     }
@@ -89,21 +116,23 @@ static int64_t pieces_within(const Estimator *e, double most, int64_t *ret_cuts)
 {
     const DtCard *c = e->card;
     const uint32_t n = e->space->n_loops;
-    Walk w = {.e = e, .most = most, .at = time_of(&c->front), .pieces = 1, .cuts = ret_cuts};
+    Walk w = {.e = e, .most = most, .pieces = 1, .cuts = ret_cuts};
+    w.at = seconds_in(&w, &c->front, NULL);
     for (uint32_t l = 0; l < n; l++) {
-        const double each = time_of(&c->loops[l]);
-        walk(&w, e->space->loops[l].count - (l + 1 == n), each);
+        walk(&w, e->space->loops[l].count - (l + 1 == n), &c->loops[l], NULL);
         if (l + 1 == n)
-            walk(&w, 1, each + time_of(&c->back));
+            walk(&w, 1, &c->loops[l], &c->back);
     }
-    return w.at > most && w.pieces <= e->pieces && !ret_cuts ? e->pieces + 1 : w.pieces;
+    const bool over = e->at ? w.over : w.at > most; /* on slow nodes: what follows on fast ones makes up for nothing */
+    return over && w.pieces <= e->pieces && !ret_cuts ? e->pieces + 1 : w.pieces;
 }
 
 static void find_cuts(const Estimator *e, int64_t *ret_cuts)
 {
-    double lo = 0, hi = time_of(&e->card->front) + time_of(&e->card->back);
+    const uint32_t all = UINT32_MAX; /* kinds */
+    double lo = 0, hi = time_of(e, &e->card->front, all) + time_of(e, &e->card->back, all);
     for (uint32_t l = 0; l < e->space->n_loops; l++)
-        hi += time_of(&e->card->loops[l]) * (double)e->space->loops[l].count;
+        hi += time_of(e, &e->card->loops[l], all) * (double)e->space->loops[l].count;
     for (int round = 0; round < 40; round++) {
         const double mid = (lo + hi) / 2;
         if (pieces_within(e, mid, NULL) <= e->pieces)
@@ -114,18 +143,19 @@ static void find_cuts(const Estimator *e, int64_t *ret_cuts)
     pieces_within(e, hi * (1 + 1e-9), ret_cuts);
 }
 
-static void add_time(Stage *stage, const DtCardTime *t, double times)
+static void add_time(const Estimator *e, Stage *stage, const DtCardTime *t, double times)
 {
-    stage->forward += times * t->forward;
-    stage->backward += times * t->backward;
-    stage->weights += times * t->weights;
+    const double by = times * slower(e, t, stage->kinds);
+    stage->forward += by * t->forward;
+    stage->backward += by * t->backward;
+    stage->weights += by * t->weights;
     stage->work += times * t->work;
 }
 
 /* n iterations of the loop. */
 static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int64_t n)
 {
-    add_time(stage, &e->card->loops[loop], (double)n);
+    add_time(e, stage, &e->card->loops[loop], (double)n);
     for (int k = 0; k < 3; k++)
         stage->state[k] += (double)n * e->card->state[loop][k];
     stage->saved += (double)n * e->card->saved[loop];
@@ -148,8 +178,8 @@ static void fill_stages(const Estimator *e, Stage *stages)
             add_iterations(e, &stages[piece % e->stages], l, n);
             at += n;
         }
-    add_time(&stages[0], &c->front, 1);
-    add_time(&stages[e->stages - 1], &c->back, 1);
+    add_time(e, &stages[0], &c->front, 1);
+    add_time(e, &stages[e->stages - 1], &c->back, 1);
     for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
         stages[0].state[k] += c->rest[k] / (e->stages > 1 ? 2 : 1);
         stages[e->stages - 1].state[k] += e->stages > 1 ? c->rest[k] / 2 : 0;
@@ -169,6 +199,17 @@ static DtCostCollective group_of(const Estimator *e, bool replicas)
     return group;
 }
 
+/* On the slowest of these nodes. */
+static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op)
+{
+    double most = 0;
+    for (uint32_t k = 0; k < dt_cost_kinds(e->model); k++) {
+        const DtCostModel one = dt_cost_on(e->model, k);
+        most = kinds >> k & 1 ? fmax(most, dt_cost_collective(&one, op)) : most;
+    }
+    return most;
+}
+
 /* What gradients and parameters wait for over replicas in a step, of a stage. Level 1 exchanges gradients once, behind
  * the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers parameters
  * for every forward and backward pass, ahead of it. beside: seconds of one micro-batch's backward pass. */
@@ -182,10 +223,10 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     const double sums_each = l->zero >= 2 ? m : 1; /* so often */
     op.kind = l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE;
     op.bytes = stage->state[1];
-    const double sums = sums_each * dt_cost_collective(e->model, op);
+    const double sums = sums_each * collective(e, stage->kinds, op);
     op.kind = DT_COST_ALL_GATHER;
     op.bytes = stage->state[0];
-    const double gathers = l->zero ? dt_cost_collective(e->model, op) : 0;
+    const double gathers = l->zero ? collective(e, stage->kinds, op) : 0;
     const double seconds = fmax(sums - BESIDE * sums_each * beside, sums * (e->stages > OVERLAPPED ? 1 : HIDDEN));
     if (l->zero == 3)
         return seconds + 2 * m * fmax(gathers - BESIDE * beside, gathers * HIDDEN);
@@ -205,7 +246,12 @@ static double message_bytes(const Estimator *e)
 static double message_seconds(const Estimator *e)
 {
     const int64_t apart = e->space->devices / e->stages;
-    return dt_cost_message(e->model, message_bytes(e), apart >= e->model->ranks_per_node || e->model->nodes > 1);
+    double most = 0;
+    for (uint32_t k = 0; k < dt_cost_kinds(e->model); k++) {
+        const DtCostModel one = dt_cost_on(e->model, k);
+        most = fmax(most, dt_cost_message(&one, message_bytes(e), apart >= one.ranks_per_node || one.nodes > 1));
+    }
+    return most;
 }
 
 /* ---- time ---- */
@@ -232,6 +278,32 @@ static double seconds_of(const Estimator *e, const Stage *stages)
     return step + dt_cost_step_fixed(e->model, e->space->devices, step);
 }
 
+/* The kinds of the nodes of a stage. */
+static uint32_t kinds_of(const Estimator *e, int64_t stage)
+{
+    const int64_t ranks = e->space->devices / e->stages;
+    return dt_cost_kinds_of(e->model, stage * ranks, ranks);
+}
+
+/* How many stages of the first kind's speed do what all do at most, and one of the fastest. */
+static double speed_of(const Estimator *e, double *ret_fastest)
+{
+    double sum = 0;
+    *ret_fastest = e->model->n_kinds ? 0 : 1;
+    if (!e->model->n_kinds)
+        return (double)e->stages;
+    for (int64_t i = 0; i < e->stages; i++) {
+        const uint32_t kinds = kinds_of(e, i);
+        double least = 0; /* of the slowest */
+        for (uint32_t k = 0; k < e->model->n_kinds; k++)
+            least = kinds >> k & 1 ? fmax(least, e->card->least[k]) : least;
+        const double speed = least > 0 ? 1 / least : 1;
+        sum += speed;
+        *ret_fastest = fmax(*ret_fastest, speed);
+    }
+    return sum;
+}
+
 static double bound_of(const Estimator *e)
 {
     const DtLayout *l = e->layout;
@@ -239,9 +311,10 @@ static double bound_of(const Estimator *e)
     double work = e->card->front.work + e->card->back.work;
     for (uint32_t i = 0; i < e->space->n_loops; i++)
         work += e->card->loops[i].work * (double)e->space->loops[i].count;
-    double bound = m * work / p;
+    double fastest;
+    double bound = m * work / speed_of(e, &fastest);
     if (l->schedule <= DT_SEARCH_INTERLEAVED && m >= p)
-        bound = fmax(bound, work / chunks / (1 - pow(1 - 1 / (m * chunks), p)));
+        bound = fmax(bound, work / fastest / chunks / (1 - pow(1 - 1 / (m * chunks), p)));
     return bound + dt_cost_step_fixed(e->model, e->space->devices, 0);
 }
 
@@ -271,7 +344,7 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
         bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
     if (l->zero == 3)
         bytes += 3 * stage->state[0] / fmax(stage->iterations, 1); /* gathered ahead */
-    return bytes;
+    return bytes * dt_cost_larger(e->model, stage->kinds);
 }
 
 /* False: the card does not say enough for the layout, or there is no such pipeline. */
@@ -300,6 +373,9 @@ DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtL
     if (!begin(space, model, layout, card, &e))
         return ret;
     memset(stages, 0, (size_t)e.stages * sizeof *stages);
+    for (int64_t i = 0; i < e.stages; i++)
+        stages[i].kinds = kinds_of(&e, i);
+    e.at = model->n_kinds ? stages : NULL;
     fill_stages(&e, stages);
     ret = (DtEstimate){.seconds = seconds_of(&e, stages), .bound = bound_of(&e)};
     for (int64_t i = 0; i < e.stages; i++)

@@ -54,7 +54,8 @@ typedef struct DtSpace {
     DtSpaceRemat remats[DT_SPACE_REMATS]; uint32_t n_remats; /* from none to all */
     double parameters;                       /* elements */
     double parameter_bytes;                  /* of each, with its gradient and the optimizer's part, as `train` says */
-    double memory;                           /* bytes of a device that may be used; 0: no limit is known */
+    double memory;                           /* bytes of a device, of several kinds the largest, that may be used; 0: no
+                                              * limit is known */
     bool wants_memory;                       /* the fewest bytes are best, not the least time */
     const char *mesh[DT_ROLES];              /* names of mesh axes */
     /* What the block says already. A kept line is not chosen. */
@@ -122,12 +123,17 @@ typedef struct DtCardTime {
     double forward, backward; /* with what the rank waits for */
     double weights;           /* of backward, what only the weights' gradients need */
     double work;              /* products, attention and most kernels of both: no schedule does without them */
+    double slower[DT_COST_NODE_KINDS]; /* if nodes are of several kinds: what it takes on each, to these times, which
+                                        * are those of the first */
 } DtCardTime;
 
 typedef struct DtCard {
     DtCardTime loops[DT_SPACE_LOOPS]; /* of an iteration */
     DtCardTime front, back;           /* in front of the first loop, behind the last one and between them */
-    double once, update;              /* of a step, however many micro-batches; of the optimizer */
+    double once, update;              /* of a step, however many micro-batches; of the optimizer; on the slowest
+                                       * nodes */
+    double least[DT_COST_NODE_KINDS]; /* if nodes are of several kinds: no part's work takes less of what it does on the
+                                       * first */
     /* bytes on a rank; state[]: parameters, gradients, optimizer */
     double saved[DT_SPACE_LOOPS];     /* that an iteration keeps for its backward pass */
     double state[DT_SPACE_LOOPS][3];  /* of an iteration */
@@ -142,7 +148,7 @@ typedef struct DtCard {
 typedef struct DtEstimate {
     double seconds; /* of a step */
     double bound;   /* that no plan of this layout goes below, if card and simulation agree */
-    double bytes;   /* of the rank with most */
+    double bytes;   /* of the rank with most; on a smaller device than the largest as much of that as of its own */
 } DtEstimate;
 
 DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
@@ -156,6 +162,7 @@ typedef struct DtTrial {
     DtLayout layout;
     DtEstimate estimate;
     double seconds, low, high, bytes; /* as simulated, as laid out; seconds 0: there is no such plan */
+    double larger;                    /* so much more memory than that rank's device has the largest */
     const char *why;                  /* NULL, or why it will not do: it does not compile, does not fit */
 } DtTrial;
 

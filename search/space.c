@@ -496,8 +496,9 @@ bool dt_space_find(DtArena *arena, DtDiags *diags, const DtProgram *program, DtS
     s->samples = (DtSpaceAxis){reader->types[0]->axes[0].name, reader->types[0]->axes[0].extent};
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         add_axes(&f.kept, reader->types[i]);
-    if (cluster && cluster->device && cluster->device->is_gpu)
-        s->memory = p->auto_memory * cluster->device->memory_bytes;
+    for (uint32_t k = 0; cluster && k < cluster->n_kinds; k++)
+        if (cluster->kinds[k].device && cluster->kinds[k].device->is_gpu)
+            s->memory = fmax(s->memory, p->auto_memory * cluster->kinds[k].device->memory_bytes);
     s->wants_memory = !strcmp(p->auto_goal, "memory");
     for (uint32_t i = 0; i < program->module->entries.n; i++)
         if (program->module->entries.at[i].kind == DT_ENTRY_LOSS)

@@ -98,6 +98,9 @@ static void shrink_mesh(Shrink *s, DtText *ret_shrunk)
         dt_text_printf(&said, " %s=2 (%lld)", axis->name, (long long)axis->size);
     }
     if (s->sets.n > n_sets && s->original->cluster) {
+        const char *gpu = dt_arena_printf(s->arena, "%s.gpu", s->original->cluster->name);
+        if (s->original->cluster->n_kinds > 1)
+            DT_PUSH(s->arena, s->sets, ((DtOption){gpu, s->original->cluster->kinds[0].gpu}));
         set(s, s->original->cluster->name, "nodes", 1);
         set(s, s->original->cluster->name, "gpus", devices);
     }

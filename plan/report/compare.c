@@ -21,8 +21,11 @@ static void add(DtText *text, const char *name, People *people, double a, double
 
 static void add_layout(DtText *text, const DtSummary *s, const char *name)
 {
-    dt_text_printf(text, "%s: %u %s", name, s->plan->meta->n_ranks,
-                   s->has_time ? s->model.device->name : dt_plan_str(s->plan, s->plan->meta->target));
+    dt_text_printf(text, "%s: ", name);
+    if (s->has_time)
+        dt_text_add(text, s->devices);
+    else
+        dt_text_printf(text, "%u %s", s->plan->meta->n_ranks, dt_plan_str(s->plan, s->plan->meta->target));
     for (uint32_t m = 0; m < s->plan->n_mesh; m++)
         dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(s->plan, s->plan->mesh[m].name),
                        s->plan->mesh[m].size);

@@ -22,14 +22,23 @@ static void add(DtPlanBuilder *builder, const char *name, const char *text, doub
     DT_PUSH(builder->arena, builder->devices, record);
 }
 
-void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder)
+static void write_device(const DtDevice *device, DtPlanBuilder *builder)
 {
-    const DtDevice *device = model->device;
     add(builder, "device", device->name, device->is_gpu, 0);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         add(builder, numbers[i].name, NULL, *(const double *)((const char *)device + numbers[i].at), 0);
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
         add(builder, dt_cost_constants[i].name, "constant", device->at[i].value, device->at[i].within);
+}
+
+/* Nodes of several kinds: each its device and how many there are, in the order of ranks. */
+void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder)
+{
+    for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {
+        write_device(dt_cost_on(model, k).device, builder);
+        if (model->n_kinds)
+            add(builder, "nodes_of_kind", NULL, (double)model->kinds[k].n, 0);
+    }
     add(builder, "stack", model->stack ? model->stack->name : "ours", 0, 0);
     for (int i = 0; i < DT_STACK_FLAGS; i++)
         if (dt_cost_has(model, (DtStackFlag)i))
@@ -38,6 +47,11 @@ void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder)
     add(builder, "per_node", NULL, (double)model->ranks_per_node, 0);
     add(builder, "cluster.intra", NULL, model->link.bytes_per_second, model->link.seconds);
     add(builder, "cluster.inter", NULL, model->nic.bytes_per_second, model->nic.seconds);
+}
+
+static int64_t count_of(const DtPlanDevice *record, int64_t otherwise)
+{
+    return record->value >= 1 && record->value < 1e9 ? (int64_t)record->value : otherwise;
 }
 
 static void read_record(const DtPlan *plan, const DtPlanDevice *record, DtDevice *device, DtStack *stack,
@@ -57,10 +71,12 @@ static void read_record(const DtPlan *plan, const DtPlanDevice *record, DtDevice
         device->is_gpu = record->value != 0;
     } else if (strcmp(name, "stack") == 0)
         stack->name = text;
+    else if (strcmp(name, "nodes_of_kind") == 0 && model->n_kinds < DT_COST_NODE_KINDS)
+        model->kinds[model->n_kinds++] = (DtCostNodes){device, count_of(record, 1)};
     else if (strcmp(name, "nodes") == 0)
-        model->nodes = record->value >= 1 && record->value < 1e9 ? (int64_t)record->value : 1;
+        model->nodes = count_of(record, 1);
     else if (strcmp(name, "per_node") == 0)
-        model->ranks_per_node = record->value >= 1 && record->value < 1e9 ? (int64_t)record->value : INT64_MAX;
+        model->ranks_per_node = count_of(record, INT64_MAX);
     else if (strcmp(name, "cluster.intra") == 0)
         model->link = (DtCostLink){record->value, record->within};
     else if (strcmp(name, "cluster.inter") == 0)
@@ -73,7 +89,14 @@ bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model)
     DtStack *stack = DT_NEW(arena, DtStack);
     *device = dt_device_new("");
     *ret_model = (DtCostModel){.device = device, .stack = stack, .nodes = 1, .ranks_per_node = INT64_MAX};
-    for (uint32_t i = 0; i < plan->n_devices; i++)
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        if (*device->name && strcmp(dt_plan_str(plan, plan->devices[i].name), "device") == 0) { /* of another kind */
+            device = DT_NEW(arena, DtDevice);
+            *device = dt_device_new("");
+        }
         read_record(plan, &plan->devices[i], device, stack, ret_model);
-    return *device->name != 0;
+    }
+    if (ret_model->ranks_per_node == INT64_MAX)
+        ret_model->n_kinds = 0; /* no compiler has written that: which ranks are on which nodes is not known */
+    return *ret_model->device->name != 0;
 }

@@ -14,6 +14,7 @@
 #include "plan/report/dot.h"
 
 #include "plan/kinds.h"
+#include "plan/report/nodes.h"
 #include "plan/report/people.h"
 
 #include <stdio.h>
@@ -98,7 +99,7 @@ static void add_inst(Graph *g, const DtPlanInst *inst, int64_t runs, Work *work)
     }
     work->kernels += inst->kind == DT_INST_KERNEL ? runs : 0;
     if (g->s->has_time)
-        work->seconds += times * g->s->prices[inst - g->plan->insts].seconds;
+        work->seconds += times * g->s->prices[g->stage][inst - g->plan->insts].seconds;
     if (dt_report_is_collective(inst)) {
         work->received[inst->ref] += times * dt_report_received(g->plan, inst);
         g->kinds[inst->ref * DT_INST_KINDS + inst->kind] += runs;
@@ -357,6 +358,11 @@ static void add_stage_label(const Graph *g)
         dt_text_printf(g->text, "stage %u: ", g->stage);
     dt_text_printf(g->text, "%u rank%s, %s each", ranks, ranks == 1 ? "" : "s",
                    dt_people_bytes(need, (double)memory.reserved));
+    if (!g->s->has_time || !g->s->model.n_kinds)
+        return;
+    DtArena *arena = dt_arena_new();
+    dt_text_printf(g->text, ", %s", dt_nodes_say_stage(arena, g->plan, &g->s->model, g->stage));
+    dt_arena_free(arena);
 }
 
 static void add_stage(Graph *g, uint32_t stage)

@@ -2,6 +2,7 @@
 /* The report as one page that needs no network: page.html, with the numbers that its script draws in it as JSON. */
 #include "plan/report/text.h"
 
+#include "plan/report/nodes.h"
 #include "plan/report/people.h"
 
 #include <jansson.h>
@@ -70,7 +71,8 @@ static json_t *json_stages(const DtSummary *s)
                                 json_integer(m.arenas[k] - (k == DT_ARENA_ACTIVATIONS ? m.in_flight : 0)));
         json_object_set_new(memory, "micro-batches in flight", json_integer(m.in_flight));
         json_object_set_new(memory, "beside the plan", json_integer(beside));
-        json_array_append_new(stages, json_pack("{s:o}", "memory", memory));
+        const double have = s->have > 0 ? dt_nodes_smallest(s->plan, &s->model, i)->memory_bytes : 0;
+        json_array_append_new(stages, json_pack("{s:o, s:f}", "memory", memory, "device", have));
     }
     return stages;
 }
@@ -167,7 +169,7 @@ typedef struct Lines { const DtSummary *s; Line *at; double all; } Lines;
 static void add_seconds(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
     Lines *lines = context;
-    const double seconds = (double)runs * ranks * lines->s->prices[inst - lines->s->plan->insts].seconds;
+    const double seconds = (double)runs * ranks * lines->s->seconds[inst - lines->s->plan->insts];
     if (inst->span < lines->s->plan->n_spans) {
         lines->at[inst->span].seconds += seconds;
         lines->all += seconds;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON: one shape for all layouts, docs/report.md. */
 #include "plan/report/details.h"
+#include "plan/report/nodes.h"
 #include "plan/report/text.h"
 
 #include "plan/kinds.h"
@@ -25,6 +26,13 @@ static json_t *memory_of(const DtSummary *s, uint32_t stage)
     json_object_set_new(json, "for_predict", json_integer(m.predict));
     json_object_set_new(json, "beside", beside);
     json_object_set_new(json, "reserved", json_integer(m.reserved));
+    if (s->has_time) {
+        DtArena *arena = dt_arena_new();
+        json_object_set_new(json, "device", json_string(dt_nodes_say_stage(arena, s->plan, &s->model, stage)));
+        dt_arena_free(arena);
+    } else {
+        json_object_set_new(json, "device", json_string(""));
+    }
     return json;
 }
 
@@ -89,6 +97,20 @@ static json_t *json_time(const DtSummary *s)
     return json;
 }
 
+/* Nodes by kind, in the order of ranks. */
+static json_t *json_nodes(const DtSummary *s)
+{
+    json_t *list = json_array();
+    for (uint32_t k = 0; s->has_time && k < dt_cost_kinds(&s->model); k++) {
+        const DtDevice *device = dt_cost_on(&s->model, k).device;
+        const int64_t n = s->model.n_kinds ? s->model.kinds[k].n : s->model.nodes;
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:f}", "device", device->name, "nodes", (json_int_t)n,
+                                              "ranks", (json_int_t)dt_nodes_ranks(s->plan, &s->model, k), "memory",
+                                              device->memory_bytes));
+    }
+    return list;
+}
+
 static json_t *json_run(const DtSummary *s)
 {
     if (s->tokens <= 0 || !s->has_time || s->plan->meta->tokens <= 0)
@@ -116,6 +138,7 @@ void dt_json_report(const DtSummary *s, DtText *ret_text)
                                (json_int_t)meta->parameters, "flops", meta->flops, "mesh", mesh);
     json_object_update(root, layout);
     json_decref(layout);
+    json_object_set_new(root, "nodes", json_nodes(s));
     json_object_set_new(root, "memory", json_memory(s));
     json_object_set_new(root, "time", json_time(s));
     json_object_set_new(root, "run", json_run(s));

@@ -247,12 +247,12 @@ void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasur
     dt_text_printf(ret_text, "  %-22s %10s %10s %10s\n", "", "measured", "predicted", "off by");
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtMeasuredInst *m = &measured->insts[i];
-        const DtPrice *price = &summary->prices[i];
+        const uint8_t time = summary->prices[0][i].time;
         if (m->runs == 0)
             continue;
-        off[n] = (Off){i, m->runs * m->seconds, m->runs * price->seconds};
-        by_time[price->time][0] += off[n].measured;
-        by_time[price->time][1] += off[n++].predicted;
+        off[n] = (Off){i, m->runs * m->seconds, m->runs * summary->seconds[i]};
+        by_time[time][0] += off[n].measured;
+        by_time[time][1] += off[n++].predicted;
     }
     for (int k = 0; k < DT_TIMES; k++)
         if (by_time[k][0] > 0)

@@ -4,6 +4,7 @@
 #include "plan/report/price.h"
 
 #include "plan/kinds.h"
+#include "plan/report/nodes.h"
 #include "plan/report/report.h"
 
 const DtTimeRow dt_price_times[DT_TIMES] = {
@@ -74,11 +75,18 @@ static DtCostDtype product_of(const DtPlan *plan, const DtPlanGemm *g)
     return dt_kinds_tf32(plan, g) ? DT_COST_TF32 : dtype_of(g->dtype_a);
 }
 
+static double peak_of(const DtPlan *plan, const DtDevice *device, uint32_t dtype)
+{
+    const bool rounds = plan->meta->tf32 && dtype == DT_PLAN_F32 && device->flops[DT_COST_TF32] > 0;
+    return device->flops[rounds ? DT_COST_TF32 : dtype_of(dtype)];
+}
+
 double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtype)
 {
-    const double *flops = model->device->flops;
-    const bool rounds = plan->meta->tf32 && dtype == DT_PLAN_F32 && flops[DT_COST_TF32] > 0;
-    return flops[rounds ? DT_COST_TF32 : dtype_of(dtype)];
+    double sum = 0;
+    for (uint32_t k = 0; k < model->n_kinds; k++)
+        sum += (double)dt_nodes_ranks(plan, model, k) * peak_of(plan, model->kinds[k].device, dtype);
+    return model->n_kinds ? sum / plan->meta->n_ranks : peak_of(plan, model->device, dtype);
 }
 
 const char *dt_price_product(const DtPlan *plan, uint32_t dtype)
@@ -221,24 +229,84 @@ static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPl
     }
 }
 
-DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model)
+/* ---- stages ---- */
+
+typedef struct Pricer {
+    const DtPlan *plan;
+    const DtCostModel *model;
+    const DtSpread *spreads;
+    const uint32_t *kinds; /* by stage, a set of bits */
+    uint32_t all;          /* of all stages */
+} Pricer;
+
+/* The kinds of nodes that take part in what a stage does. */
+static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage)
 {
+    const DtPlanChannel *channel = inst->kind == DT_INST_SEND ? &p->plan->channels[inst->ref] : NULL;
+    const uint32_t pipeline = p->plan->meta->pipeline;
+    if (channel)
+        return p->kinds[channel->from] | p->kinds[channel->to];
+    if (pipeline && dt_report_is_collective(inst) && p->plan->groups[inst->ref].mask >> (pipeline - 1) & 1)
+        return p->all;
+    return p->kinds[stage];
+}
+
+/* On the slowest of them. */
+static DtPrice slowest(const Pricer *p, const DtPlanInst *inst, uint32_t kinds)
+{
+    DtPrice price = {.seconds = -1};
+    for (uint32_t k = 0; k < dt_cost_kinds(p->model); k++) {
+        const DtCostModel one = dt_cost_on(p->model, k);
+        const DtPrice other = kinds >> k & 1 ? price_of(p->plan, &one, inst, p->spreads) : price;
+        price = other.seconds > price.seconds ? other : price;
+    }
+    return price;
+}
+
+static const DtPrice *price_stage(DtArena *arena, const Pricer *p, uint32_t stage)
+{
+    const DtPlan *plan = p->plan;
     DtPrice *prices = DT_NEW_ARRAY(arena, DtPrice, plan->n_insts + 1);
-    DtSpread *spreads = DT_NEW_ARRAY(arena, DtSpread, plan->n_groups + 1);
     DtPrice *gemms = DT_NEW_ARRAY(arena, DtPrice, plan->n_gemms + 1);
     DtPrice *kernels = DT_NEW_ARRAY(arena, DtPrice, plan->n_kernels + 1);
-    for (uint32_t g = 0; g < plan->n_groups; g++)
-        spreads[g] = dt_price_spread(plan, plan->groups[g].mask, model->ranks_per_node);
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[i];
         DtPrice *known = inst->kind == DT_INST_GEMM     ? &gemms[inst->ref]
                          : inst->kind == DT_INST_KERNEL ? &kernels[inst->ref]
                                                         : &prices[i];
         if (known == &prices[i] || known->seconds == 0)
-            *known = price_of(plan, model, inst, spreads);
+            *known = slowest(p, inst, kinds_in(p, inst, stage));
         prices[i] = *known;
     }
     return prices;
+}
+
+DtPrices dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model)
+{
+    const uint32_t n = dt_plan_stages(plan);
+    const DtPrice **prices = DT_NEW_ARRAY(arena, const DtPrice *, n);
+    DtSpread *spreads = DT_NEW_ARRAY(arena, DtSpread, plan->n_groups + 1);
+    uint32_t *kinds = DT_NEW_ARRAY(arena, uint32_t, n);
+    Pricer p = {plan, model, spreads, kinds, 0};
+    for (uint32_t g = 0; g < plan->n_groups; g++)
+        spreads[g] = dt_price_spread(plan, plan->groups[g].mask, model->ranks_per_node);
+    for (uint32_t s = 0; s < n; s++)
+        p.all |= kinds[s] = dt_nodes_of(plan, model, s);
+    for (uint32_t s = 0; s < n; s++) {
+        for (uint32_t before = 0; before < s && !prices[s]; before++)
+            prices[s] = kinds[before] == kinds[s] ? prices[before] : NULL;
+        if (!prices[s])
+            prices[s] = price_stage(arena, &p, s);
+    }
+    return prices;
+}
+
+DtPrices dt_price_alike(DtArena *arena, const DtPlan *plan, const DtPrice *prices)
+{
+    const DtPrice **by_stage = DT_NEW_ARRAY(arena, const DtPrice *, dt_plan_stages(plan));
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
+        by_stage[s] = prices;
+    return by_stage;
 }
 
 typedef struct Work { const DtPlan *plan; double flops[DT_PLAN_DTYPES]; } Work;

@@ -36,10 +36,14 @@ int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst);
 /* What an instruction computes; false: it only moves something between ranks, reads or waits. */
 bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op);
 
-/* One per instruction, in the arena. WAIT costs nothing by itself, nor does READ on a GPU. */
-DtPrice *dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
+/* By stage, then by instruction, in the arena: on the device of the stage, on the slowest where its ranks are of
+ * several kinds. Stages of one kind have the same array. WAIT costs nothing by itself, nor does READ on a GPU. */
+typedef const DtPrice *const *DtPrices;
+DtPrices dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
+/* The same prices for all stages. */
+DtPrices dt_price_alike(DtArena *arena, const DtPlan *plan, const DtPrice *prices);
 
-/* Peak of products of that dtype on the device in FLOP/s; 0: there is none. */
+/* Peak of products of that dtype on a device in FLOP/s, the mean over ranks; 0: there is none. */
 double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtype);
 /* What products of that dtype are called: "bf16"; "tf32" where f32 is rounded to it. */
 const char *dt_price_product(const DtPlan *plan, uint32_t dtype);

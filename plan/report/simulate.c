@@ -8,6 +8,7 @@
 #include "plan/report/simulate_internal.h"
 
 #include "base/stages.h"
+#include "plan/report/nodes.h"
 #include "plan/report/report.h"
 
 #include <string.h>
@@ -122,9 +123,24 @@ static double join(Sim *sim)
     return end;
 }
 
+/* How much slower computing is beside a collective. */
+static double slower_of(const Sim *sim, uint32_t stage)
+{
+    const uint32_t kinds = dt_nodes_of(sim->plan, sim->model, stage);
+    double most = 0;
+    for (uint32_t k = 0; k < dt_cost_kinds(sim->model); k++) {
+        const DtCostModel one = dt_cost_on(sim->model, k);
+        const double share = kinds >> k & 1 ? dt_cost_constant(&one, DT_COST_share) : 0;
+        most = share > most ? share : most;
+    }
+    return most;
+}
+
 static void open_stage(Sim *sim, SimStage *stage, uint32_t number)
 {
     *stage = (SimStage){.number = number,
+                        .prices = sim->prices[number],
+                        .slower = slower_of(sim, number),
                         .queue = DT_NEW_ARRAY(sim->arena, double, sim->n_queues),
                         .event = DT_NEW_ARRAY(sim->arena, double, sim->n_events + 1),
                         .group = DT_NEW_ARRAY(sim->arena, int32_t, sim->n_events + 1),
@@ -167,7 +183,6 @@ static void open_sim(Sim *sim)
     sim->meets = DT_NEW_ARRAY(sim->arena, SimMeet, plan->n_groups + 1);
     sim->stages = DT_NEW_ARRAY(sim->arena, SimStage, dt_plan_stages(plan));
     sim->state = DT_NEW_ARRAY(sim->arena, double, sim->n_queues + sim->n_events + 1);
-    sim->slower = dt_cost_constant(sim->model, DT_COST_share);
     for (uint32_t g = 0; g < plan->n_groups; g++)
         sim->group_cost[g] = dt_price_spread(plan, plan->groups[g].mask, sim->model->ranks_per_node).nodes > 1
                                  ? DT_COST_KIND_NETWORK
@@ -208,7 +223,11 @@ static void find_band(const Sim *sim, DtSimulation *ret)
     for (int k = 0; k < DT_COST_KINDS; k++)
         ret->cost[k] *= others;
     ret->cost[DT_COST_KIND_FIXED] += ret->fixed;
-    const double band = dt_cost_band(sim->model, ret->cost);
+    uint32_t kind = 0; /* the first of the stage */
+    while (!(dt_nodes_of(sim->plan, sim->model, ret->busiest) >> kind & 1))
+        kind++;
+    const DtCostModel model = dt_cost_on(sim->model, kind);
+    const double band = dt_cost_band(&model, ret->cost);
     ret->low = band < 1 ? ret->seconds * (1 - band) : 0;
     ret->high = ret->seconds * (1 + band);
 }
@@ -234,7 +253,7 @@ static void run_objective(Sim *sim, uint32_t number, DtSimulation *ret)
         ret->cost[k] += weight * sim->stages[ret->busiest].sum[DT_TIMES + 2 * sim->plan->n_groups + (uint32_t)k];
 }
 
-void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtPrice *prices,
+void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, DtPrices prices,
                  const DtSimulateOptions *options, DtSimulation *ret_simulation)
 {
     Sim sim = {.arena = arena, .plan = plan, .model = model, .prices = prices, .options = options};

@@ -53,8 +53,9 @@ typedef struct DtSimulateOptions {
     uint32_t most;           /* keep so many, 0: 100,000 */
 } DtSimulateOptions;
 
-/* prices: of every instruction. The plan must have passed dt_check_plan. All results lie in the arena. */
-void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtPrice *prices,
+/* prices: of every instruction on every stage. The plan must have passed dt_check_plan. All results lie in the
+ * arena. */
+void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, DtPrices prices,
                  const DtSimulateOptions *options, DtSimulation *ret_simulation);
 
 #endif

@@ -50,7 +50,7 @@ static void compute(Sim *sim, SimStage *stage, uint32_t inst, const DtPrice *pri
     double beside = 0;
     for (uint32_t q = 1; q < sim->n_queues; q++)
         beside = stage->queue[q] - stage->now > beside ? stage->queue[q] - stage->now : beside;
-    const double slowed = sim->slower * (beside < price->seconds ? beside : price->seconds);
+    const double slowed = stage->slower * (beside < price->seconds ? beside : price->seconds);
     keep(sim, stage, inst, 0, stage->now, stage->now + price->seconds + slowed);
     add(sim, stage, (DtTime)price->time, price->seconds, price->cost);
     add(sim, stage, DT_TIME_SLOWED, slowed, price->cost);
@@ -114,7 +114,7 @@ static bool meet(Sim *sim, SimStage *stage, SimMeet *m, double *ret_latest)
 static bool collective(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
 {
     const DtPlanInst *inst = &sim->plan->insts[number];
-    const DtPrice *price = &sim->prices[number];
+    const DtPrice *price = &stage->prices[number];
     const uint32_t queue = sim->plan->groups[inst->ref].queue;
     double begin = stage->queue[queue] > stage->now ? stage->queue[queue] : stage->now, latest = 0;
     if (may_wait && dt_sim_waits(sim, inst) && !meet(sim, stage, &sim->meets[inst->ref], &latest))
@@ -143,10 +143,10 @@ static bool send(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
         return false;
     if (channel->n_sent >= slots)
         wait_until(stage, channel->freed[slot]);
-    const double seconds = sim->prices[number].seconds;
+    const double seconds = stage->prices[number].seconds;
     const double on_way = *channel->link > stage->now ? *channel->link : stage->now;
     if (dt_cost_has(sim->model, DT_STACK_waited_messages)) {
-        add(sim, stage, DT_TIME_MESSAGES, seconds, sim->prices[number].cost);
+        add(sim, stage, DT_TIME_MESSAGES, seconds, stage->prices[number].cost);
         stage->now += seconds;
         channel->sent[slot] = stage->now;
     } else
@@ -219,7 +219,7 @@ bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
     else if (inst->kind == DT_INST_RECV)
         done = receive(sim, stage, number, may_wait);
     else
-        compute(sim, stage, number, &sim->prices[number]);
+        compute(sim, stage, number, &stage->prices[number]);
     sim->moves += done;
     return done;
 }

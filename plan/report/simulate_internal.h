@@ -24,6 +24,8 @@ typedef struct SimMeet {
 /* What one stage is at. Sums: DT_TIMES times, what is exposed and what runs by group, DT_COST_KINDS. */
 typedef struct SimStage {
     uint32_t number;
+    const DtPrice *prices; /* by instruction */
+    double slower;        /* how much slower computing is beside a collective */
     double now;           /* of queue 0 */
     double *queue;        /* by queue: when it is free */
     double *event;        /* by event: when what was started under it has ended; 0: long ago */
@@ -38,6 +40,7 @@ typedef struct SimStage {
 } SimStage;
 
 typedef struct SimMemo {
+    const DtPrice *prices; /* of the stage: stages on other devices take other times */
     uint32_t first, count; /* the entry's items; entries that do the same have the same ones */
     uint32_t when;        /* bits of its WHENs on registers from outside that hold */
     int64_t ring, ring_after;
@@ -50,7 +53,7 @@ typedef struct Sim {
     DtArena *arena;
     const DtPlan *plan;
     const DtCostModel *model;
-    const DtPrice *prices;
+    DtPrices prices;
     const DtSimulateOptions *options;
     uint32_t n_queues, n_events, n_sums;
     uint32_t *end_of;     /* by item: the END of a LOOP */
@@ -60,7 +63,6 @@ typedef struct Sim {
     uint8_t *steady;      /* by item: LOOP: its iterations do the same; CALL: so does each call: SIM_.. below */
     uint8_t *group_cost;  /* by group: DtCostKind */
     double *state;        /* of a stage, for a look */
-    double slower;        /* how much slower computing is beside a collective */
     SimChannel *channels;
     SimMeet *meets;       /* by group */
     SimStage *stages;

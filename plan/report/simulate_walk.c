@@ -324,16 +324,16 @@ static bool whens_of(const DtPlan *plan, const SimStage *stage, const DtPlanEntr
     return true;
 }
 
-static const SimMemo *find_memo(const Sim *sim, const DtPlanEntry *entry, uint32_t when, int64_t ring,
+static const SimMemo *find_memo(const Sim *sim, const SimStage *stage, const DtPlanEntry *entry, uint32_t when,
                                 const double *state, uint32_t *ret_n)
 {
     *ret_n = 0;
     for (uint32_t i = 0; i < sim->memos.n; i++) {
         const SimMemo *memo = &sim->memos.at[i];
-        if (memo->first != entry->first || memo->count != entry->count)
+        if (memo->prices != stage->prices || memo->first != entry->first || memo->count != entry->count)
             continue;
         (*ret_n)++;
-        if (memo->when == when && memo->ring == ring && same_state(sim, memo->before, state))
+        if (memo->when == when && memo->ring == stage->reg[DT_PLAN_REG_RINGBUF] && same_state(sim, memo->before, state))
             return memo;
     }
     return NULL;
@@ -365,8 +365,9 @@ static void run_new(Sim *sim, SimStage *stage, const DtPlanEntry *entry, uint32_
     state_of(sim, stage, after);
     for (uint32_t i = 0; i < sim->n_sums; i++)
         sum[i] = stage->sum[i] - sum[i];
-    DT_PUSH(sim->arena, sim->memos, ((SimMemo){entry->first, entry->count, when, ring, stage->reg[DT_PLAN_REG_RINGBUF],
-                                               before, after, sum, stage->now - began}));
+    DT_PUSH(sim->arena, sim->memos, ((SimMemo){stage->prices, entry->first, entry->count, when, ring,
+                                               stage->reg[DT_PLAN_REG_RINGBUF], before, after, sum,
+                                               stage->now - began}));
 }
 
 void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item)
@@ -378,7 +379,7 @@ void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item)
     double *state = sim->state;
     state_of(sim, stage, state);
     const bool same = whens_of(sim->plan, stage, entry, &when) && sim->steady[item];
-    const SimMemo *memo = same ? find_memo(sim, entry, when, stage->reg[DT_PLAN_REG_RINGBUF], state, &n) : NULL;
+    const SimMemo *memo = same ? find_memo(sim, stage, entry, when, state, &n) : NULL;
     const uint32_t depth = stage->depth++;
     if (memo)
         run_again(sim, stage, memo);

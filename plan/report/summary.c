@@ -5,6 +5,7 @@
 
 #include "plan/kinds.h"
 #include "plan/report/device.h"
+#include "plan/report/nodes.h"
 #include "plan/report/people.h"
 
 #include <stdlib.h>
@@ -47,14 +48,21 @@ static double without(const Trials *t, Is *is, uint32_t which)
 {
     const DtSummary *s = t->s;
     DtArena *arena = dt_arena_child(t->arena);
-    DtPrice *prices = DT_NEW_ARRAY(arena, DtPrice, s->plan->n_insts + 1);
-    memcpy(prices, s->prices, s->plan->n_insts * sizeof *prices);
-    for (uint32_t i = 0; i < s->plan->n_insts; i++)
-        if (is(s, &s->plan->insts[i], which))
-            prices[i].seconds = 0;
+    DtPrice **prices = DT_NEW_ARRAY(arena, DtPrice *, s->sim.n_stages);
+    for (uint32_t stage = 0; stage < s->sim.n_stages; stage++) {
+        for (uint32_t before = 0; before < stage && !prices[stage]; before++)
+            prices[stage] = s->prices[before] == s->prices[stage] ? prices[before] : NULL;
+        if (prices[stage])
+            continue;
+        prices[stage] = DT_NEW_ARRAY(arena, DtPrice, s->plan->n_insts + 1);
+        memcpy(prices[stage], s->prices[stage], s->plan->n_insts * sizeof **prices);
+        for (uint32_t i = 0; i < s->plan->n_insts; i++)
+            if (is(s, &s->plan->insts[i], which))
+                prices[stage][i].seconds = 0;
+    }
     DtSimulation sim;
     const DtSimulateOptions options = {.objective = UINT32_MAX};
-    dt_simulate(arena, s->plan, &s->model, prices, &options, &sim);
+    dt_simulate(arena, s->plan, &s->model, (DtPrices)prices, &options, &sim);
     const double seconds = sim.seconds;
     dt_arena_free(arena);
     return seconds;
@@ -143,11 +151,34 @@ static void find_changes(DtArena *arena, DtSummary *s)
 
 /* ---- all ---- */
 
+/* Of each instruction, the mean over the stages that run it. */
+static const double *mean_seconds(DtArena *arena, const DtSummary *s)
+{
+    const DtPlan *plan = s->plan;
+    double *sum = DT_NEW_ARRAY(arena, double, plan->n_insts + 1);
+    double *times = DT_NEW_ARRAY(arena, double, plan->n_insts + 1);
+    int64_t *runs = DT_NEW_ARRAY(arena, int64_t, plan->n_insts + 1);
+    for (uint32_t e = 0; e < plan->n_entries && s->model.n_kinds; e++) {
+        if (!dt_plan_is_step(plan, plan->entries[e].name))
+            continue;
+        dt_report_runs(plan, e, runs);
+        for (uint32_t stage = 0; stage < dt_plan_stages(plan); stage++)
+            for (uint32_t i = 0; i < plan->n_insts && dt_plan_on_stage(plan->entries[e].stage, stage); i++) {
+                sum[i] += (double)runs[i] * s->prices[stage][i].seconds;
+                times[i] += (double)runs[i];
+            }
+    }
+    for (uint32_t i = 0; i < plan->n_insts; i++)
+        sum[i] = times[i] > 0 ? sum[i] / times[i] : s->prices[0][i].seconds;
+    return sum;
+}
+
 static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary *s)
 {
     const DtSimulateOptions how = {.slices = options->slices, .insts = options->insts,
                                    .most = options->most_slices};
     s->prices = dt_price_plan(arena, s->plan, &s->model);
+    s->seconds = mean_seconds(arena, s);
     dt_simulate(arena, s->plan, &s->model, s->prices, &how, &s->sim);
     if (s->sim.stuck) {
         s->stuck = true;
@@ -177,8 +208,13 @@ void dt_summary_make(DtArena *arena, const DtPlan *plan, const DtCostModel *mode
     if (model)
         s->model = *model;
     s->is_gpu = s->has_time ? s->model.device->is_gpu : s->is_gpu;
-    s->have = s->has_time && s->is_gpu ? s->model.device->memory_bytes : 0;
-    dt_memory_worst(plan, s->is_gpu, &s->worst);
+    if (s->has_time) {
+        const DtDevice *device = dt_nodes_worst(plan, &s->model, s->is_gpu, &s->worst);
+        s->have = s->is_gpu ? device->memory_bytes : 0;
+        s->devices = dt_nodes_say(arena, plan, &s->model);
+    } else {
+        dt_memory_worst(plan, s->is_gpu, &s->worst);
+    }
     s->has_time = s->has_time && plan->n_objectives > 0;
     if (s->has_time)
         find_time(arena, options, s);

@@ -21,16 +21,18 @@ enum { DT_REPORT_CHANGES = 3 };
 typedef struct DtSummary {
     const DtPlan *plan;
     DtMemory worst;      /* the stage with most memory */
-    double have;         /* bytes of a device; 0: not known */
+    double have;         /* bytes of its device; 0: not known */
     bool is_gpu;
     /* below: only if the device is known */
     bool stuck; /* its stages wait for each other for ever: no step ends */
     bool has_time;
     DtCostModel model;
-    const DtPrice *prices;
+    DtPrices prices;
+    const double *seconds; /* by instruction: the mean over the stages that run it in a step and its update */
+    const char *devices; /* of all ranks: "96 h100-sxm" (nodes.h) */
     DtSimulation sim;
     uint32_t dtype;      /* of most products */
-    double peak;         /* FLOP/s of a rank in products of that dtype */
+    double peak;         /* FLOP/s of a rank in products of that dtype, the mean over ranks */
     double flops;        /* of a step over all ranks, with what is computed again and attention */
     double model_flops;  /* of the serial program; flops, if the plan does not say */
     double mfu, hfu;     /* 0..1 */

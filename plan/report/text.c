@@ -4,6 +4,7 @@
 #include "plan/report/text.h"
 
 #include "plan/kinds.h"
+#include "plan/report/nodes.h"
 #include "plan/report/people.h"
 
 #include <math.h>
@@ -14,14 +15,28 @@ enum { LINES = 12 };
 
 static void line(DtText *text, const char *name) { dt_text_printf(text, "%-16s", name); }
 
+/* "stage 3", with its device where nodes are of several kinds. */
+static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
+{
+    dt_text_printf(text, "stage %u", stage);
+    if (!s->has_time || !s->model.n_kinds)
+        return;
+    DtArena *arena = dt_arena_new();
+    dt_text_printf(text, " (%s)", dt_nodes_say_stage(arena, s->plan, &s->model, stage));
+    dt_arena_free(arena);
+}
+
 /* ---- what it is ---- */
 
 static void print_head(const DtSummary *s, DtText *text)
 {
     const DtPlan *plan = s->plan;
     char a[32], b[32];
-    dt_text_printf(text, "%s for %u %s", dt_plan_str(plan, plan->meta->source), plan->meta->n_ranks,
-                   s->has_time ? s->model.device->name : dt_plan_str(plan, plan->meta->target));
+    dt_text_printf(text, "%s for ", dt_plan_str(plan, plan->meta->source));
+    if (s->has_time)
+        dt_text_add(text, s->devices);
+    else
+        dt_text_printf(text, "%u %s", plan->meta->n_ranks, dt_plan_str(plan, plan->meta->target));
     if (s->has_time && s->model.nodes > 1)
         dt_text_printf(text, " on %lld nodes", (long long)s->model.nodes);
     for (uint32_t m = 0; m < plan->n_mesh; m++)
@@ -36,7 +51,9 @@ static void print_fits(const DtSummary *s, DtText *text)
 {
     const DtMemory *m = &s->worst;
     char need[32], have[32], left[32], allocated[32];
-    const char *where = dt_plan_stages(s->plan) > 1 ? " on the stage with most" : "";
+    const char *where = dt_plan_stages(s->plan) == 1          ? ""
+                        : s->has_time && s->model.n_kinds ? " on the stage with least room"
+                                                          : " on the stage with most";
     dt_people_bytes(need, (double)m->reserved);
     dt_people_bytes(allocated, (double)m->allocated);
     if (s->have <= 0) {
@@ -78,9 +95,9 @@ static void print_speed(const DtSummary *s, DtText *text)
                    dt_people_count(b, (double)meta->tokens / s->sim.seconds / meta->n_ranks));
     if (s->peak > 0) {
         line(text, "MFU");
-        dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s)", dt_people_share(a, s->mfu, 1),
+        dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s%s)", dt_people_share(a, s->mfu, 1),
                        dt_people_flops(b, s->model_flops), meta->n_ranks, dt_people_flops(c, s->peak),
-                       dt_price_product(s->plan, s->dtype));
+                       dt_price_product(s->plan, s->dtype), s->model.n_kinds ? ", the mean of the devices" : "");
         if (fabs(s->hfu - s->mfu) > 0.002)
             dt_text_printf(text, "; HFU %s", dt_people_share(a, s->hfu, 1));
         dt_text_add(text, "\n");
@@ -97,8 +114,10 @@ static void print_memory(const DtSummary *s, DtText *text)
     char a[32];
     dt_text_add(text, "\n");
     line(text, "memory");
-    if (dt_plan_stages(s->plan) > 1)
-        dt_text_printf(text, "stage %u: ", m->stage);
+    if (dt_plan_stages(s->plan) > 1) {
+        add_stage(s, m->stage, text);
+        dt_text_add(text, ": ");
+    }
     const char *comma = "";
     for (int k = 0; k < DT_ARENA_KINDS; k++)
         if (m->arenas[k] && !dt_plan_predicts((uint32_t)k)) {
@@ -154,8 +173,11 @@ static void print_time(const DtSummary *s, DtText *text)
         rows[t] = (Row){dt_price_times[t].name, busiest->time[t]};
     qsort(rows, DT_TIMES, sizeof *rows, by_seconds);
     dt_text_add(text, "\ntime");
-    if (s->sim.n_stages > 1)
-        dt_text_printf(text, " of stage %u, which waits least for the others", s->sim.busiest);
+    if (s->sim.n_stages > 1) {
+        dt_text_add(text, " of ");
+        add_stage(s, s->sim.busiest, text);
+        dt_text_add(text, ", which waits least for the others");
+    }
     dt_text_add(text, "\n");
     for (int t = 0; t < DT_TIMES; t++)
         if (rows[t].seconds > s->sim.seconds * 5e-4)

@@ -9,6 +9,7 @@
 #include "plan/report/trace.h"
 
 #include "plan/kinds.h"
+#include "plan/report/nodes.h"
 #include "plan/report/text.h"
 
 #include <math.h>
@@ -207,15 +208,25 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
     }
 }
 
+/* "stage 3", with its device where nodes are of several kinds. */
+static void add_stage_name(const DtSummary *s, uint32_t stage, DtText *text)
+{
+    DtArena *arena = dt_arena_new();
+    const char *device = s->model.n_kinds ? dt_nodes_say_stage(arena, s->plan, &s->model, stage) : "";
+    dt_trace_string(text, dt_arena_printf(arena, "stage %u%s%s", stage, *device ? ", " : "", device));
+    dt_arena_free(arena);
+}
+
 void dt_trace_report(const DtSummary *s, DtText *ret_text)
 {
     dt_text_add(ret_text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     for (uint32_t i = 0; i < s->sim.n_stages; i++) {
         const uint32_t process = process_of(s, i);
         begin(ret_text);
-        dt_text_printf(ret_text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"stage %u\"}}",
-                       process, i);
-        dt_trace_stage(&(DtTraceStage){s->plan, s->prices, &s->sim, i, process, process + 1, 0, 0, ""}, ret_text);
+        dt_text_printf(ret_text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":", process);
+        add_stage_name(s, i, ret_text);
+        dt_text_add(ret_text, "}}");
+        dt_trace_stage(&(DtTraceStage){s->plan, s->prices[i], &s->sim, i, process, process + 1, 0, 0, ""}, ret_text);
     }
     for (uint32_t i = 0; i < s->sim.n_flows; i++)
         if (isfinite(s->sim.flows[i].sent) && isfinite(s->sim.flows[i].received))

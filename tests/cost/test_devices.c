@@ -19,7 +19,7 @@ static const DtDevice *device(const char *name)
     DtDiags *diags = dt_diag_new(arena);
     const DtProgram *program = dt_lower(arena, diags, &options);
     cr_assert(program && !dt_diag_errors(diags), "%s", name);
-    return program->cluster->device;
+    return program->cluster->kinds[0].device;
 }
 
 /* TFLOP/s of attention of 16k tokens in all. */

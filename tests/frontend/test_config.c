@@ -160,14 +160,29 @@ Test(config, set)
     cr_assert_eq(p->parallel->zeros.at[0].level, 2);
     cr_assert_eq(p->parallel->zeros.at[0].prefetch, 64);
     cr_assert_eq(p->cluster->nodes * p->cluster->gpus, 4);
-    cr_assert_str_eq(p->cluster->gpu, "h200");
+    cr_assert_str_eq(p->cluster->kinds[0].gpu, "h200");
+}
+
+/* Nodes of two kinds are counted together, and keep the order in which they are written. */
+Test(config, nodes_of_two_kinds)
+{
+    DtOption sets[] = {
+        {"cluster.nodes", "(1, 3)"}, {"cluster.gpus", "4"}, {"cluster.gpu", "(\"h200\", \"a100-40g\")"}};
+    const DtProgram *p =
+        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = DT_COUNT(sets)});
+    cr_assert_eq(p->cluster->nodes, 4);
+    cr_assert_eq(p->cluster->n_kinds, 2);
+    cr_expect_eq(p->cluster->kinds[0].nodes, 1);
+    cr_expect_eq(p->cluster->kinds[1].nodes, 3);
+    cr_expect_str_eq(p->cluster->kinds[1].gpu, "a100-40g");
+    cr_expect_eq(p->cluster->kinds[1].device->memory_bytes, 40.0 * (1 << 30));
 }
 
 /* Numbers of a block count before those of the device that it is like, the program's blocks before the library's. */
 Test(config, devices_and_stacks)
 {
     const DtProgram *p = example("tests/frontend/hardware.dsl");
-    const DtDevice *d = p->cluster->device;
+    const DtDevice *d = p->cluster->kinds[0].device;
     cr_assert_str_eq(d->name, "a100-40g");
     cr_expect_eq(d->units, 98);
     cr_expect_eq(d->memory_bytes, 96.0 * (1 << 30));
@@ -197,7 +212,7 @@ Test(config, devices_of_the_library_are_whole)
         set.value = dt_arena_printf(arena, "\"%s\"", names[k]);
         const DtProgram *p =
             read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = &set, .n_sets = 1});
-        const DtDevice *d = p->cluster->device;
+        const DtDevice *d = p->cluster->kinds[0].device;
         cr_assert_str_eq(d->name, names[k]);
         cr_expect(d->units > 0 && d->flops[DT_COST_F32] > 0 && d->memory_rate > 0 && d->link.bytes_per_second > 0 &&
                       d->nic.bytes_per_second > 0 && d->source,
@@ -211,7 +226,7 @@ Test(config, devices_of_the_library_are_whole)
 Test(config, printed_devices_read_back)
 {
     const DtProgram *first = example("tests/frontend/hardware.dsl");
-    DtDevice device = *first->cluster->device;
+    DtDevice device = *first->cluster->kinds[0].device;
     device.name = "again";
     device.description = "with \"quotes\"";
     device.memory_rate = 1234567890123.0 / 7;
@@ -224,7 +239,7 @@ Test(config, printed_devices_read_back)
     FILE *file = fdopen(fd, "w");
     fprintf(file, "%scluster c { gpus = 2; gpu = \"again\" }\n", text.at);
     fclose(file);
-    const DtDevice *d = example(path)->cluster->device;
+    const DtDevice *d = example(path)->cluster->kinds[0].device;
     unlink(path);
     cr_expect_str_eq(d->description, device.description);
     for (int i = 0; i < DT_COST_DTYPES; i++)

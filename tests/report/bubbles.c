@@ -70,7 +70,7 @@ int main(int argc, char **argv)
             prices[i].seconds = times[3];
     const DtSimulateOptions options = {.objective = UINT32_MAX};
     DtSimulation sim;
-    dt_simulate(arena, plan, &model, prices, &options, &sim);
+    dt_simulate(arena, plan, &model, dt_price_alike(arena, plan, prices), &options, &sim);
     printf("%.4f\n", 1 - plan->meta->n_micro * all / sim.seconds);
     dt_arena_free(arena);
     dt_read_close(&file);

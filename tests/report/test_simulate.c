@@ -39,7 +39,7 @@ static DtSimulation run(Sample *s, const double *seconds, bool slices)
         prices[i] = (DtPrice){.seconds = seconds[i], .time = DT_TIME_PRODUCTS, .cost = DT_COST_KIND_PRODUCT};
     const DtSimulateOptions options = {.slices = slices};
     DtSimulation sim;
-    dt_simulate(s->arena, &s->plan, &s->model, prices, &options, &sim);
+    dt_simulate(s->arena, &s->plan, &s->model, dt_price_alike(s->arena, &s->plan, prices), &options, &sim);
     return sim;
 }
 

@@ -12,6 +12,7 @@
 typedef struct Space {
     const char *train, *gpus, *memory; /* memory: share of a device's */
     bool is_large;
+    const char *nodes, *gpu;           /* of two kinds; NULL: one node of the file's */
 } Space;
 
 typedef struct Seen {
@@ -30,6 +31,10 @@ static DtProgram *lower(DtCli *cli, const Space *space, const char *path)
 {
     const char *memory = dt_arena_printf(cli->arena, "auto (memory = %s)", space->memory);
     DT_PUSH(cli->arena, cli->sets, ((DtOption){"cluster.gpus", space->gpus}));
+    if (space->nodes) {
+        DT_PUSH(cli->arena, cli->sets, ((DtOption){"cluster.nodes", space->nodes}));
+        DT_PUSH(cli->arena, cli->sets, ((DtOption){"cluster.gpu", space->gpu}));
+    }
     DT_PUSH(cli->arena, cli->lines, memory);
     cli->train = space->train;
     cli->target = "sm_80";
@@ -86,8 +91,9 @@ static void compare(const Space *space)
             look_at(&a, &all.at[i], &card, &seen);
     }
     qsort(seen.error, seen.n, sizeof *seen.error, by_value);
-    fprintf(stderr, "%s on %s: %u layouts, %u compile; best %.4g s, chosen %.4g s, gap %.1f %%; ", space->train,
-            space->gpus, all.n, seen.n, seen.best, search.best.seconds, 100 * dt_search_gap(&search));
+    fprintf(stderr, "%s on %s x %s: %u layouts, %u compile; best %.4g s, chosen %.4g s, gap %.1f %%; ",
+            space->train, space->nodes ? space->nodes : "1", space->gpus, all.n, seen.n, seen.best,
+            search.best.seconds, 100 * dt_search_gap(&search));
     fprintf(stderr, "estimates off by %.1f %% (median), %.1f %% (nine of ten), %.1f %% (worst)\n",
             100 * seen.error[seen.n / 2], 100 * seen.error[seen.n * 9 / 10], 100 * seen.error[seen.n - 1]);
     cr_expect_gt(seen.n, all.n / 2, "most layouts of the list compile");
@@ -98,13 +104,20 @@ static void compare(const Space *space)
     dt_arena_free(cli.arena);
 }
 
+#define FAST_AND_SLOW "(\"h100-sxm\", \"a100-80g\")"
+#define LARGE_AND_SMALL "(\"h100-sxm\", \"a100-40g\")"
+#define SMALL_AND_LARGE "(\"a100-40g\", \"h100-sxm\")"
+
 Test(search, nothing_beats_the_gap)
 {
     static const Space spaces[] = {
-        {"wide", "4", "0.9", false},    {"deep", "2", "0.9", false}, {"gpt", "2", "0.9", false},
-        {"gpt", "2", "0.03", false},    {"wide", "8", "0.9", true},  {"deep", "8", "0.03", true},
-        {"gpt", "4", "0.9", true},      {"gpt", "4", "0.03", true},  {"mixture", "2", "0.9", true},
-        {"mixture", "4", "0.05", true},
+        {"wide", "4", "0.9", false, NULL, NULL}, {"deep", "2", "0.9", false, NULL, NULL},
+        {"gpt", "2", "0.9", false, NULL, NULL}, {"gpt", "2", "0.03", false, NULL, NULL},
+        {"wide", "8", "0.9", true, NULL, NULL}, {"deep", "8", "0.03", true, NULL, NULL},
+        {"gpt", "4", "0.9", true, NULL, NULL}, {"gpt", "4", "0.03", true, NULL, NULL},
+        {"mixture", "2", "0.9", true, NULL, NULL}, {"mixture", "4", "0.05", true, NULL, NULL},
+        {"deep", "1", "0.9", false, "(1, 2)", FAST_AND_SLOW}, {"gpt", "1", "0.05", false, "(1, 1)", LARGE_AND_SMALL},
+        {"gpt", "2", "0.9", true, "(1, 1)", FAST_AND_SLOW}, {"deep", "2", "0.1", true, "(2, 1)", SMALL_AND_LARGE},
     };
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
         if (!spaces[i].is_large || getenv("DT_SEARCH_ALL"))

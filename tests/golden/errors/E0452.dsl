@@ -20,3 +20,12 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 0
 }
+# ---- kinds
+include "mini/model.dsl"
+cluster mixed { nodes = 4; gpus = 8; gpu = ("h100-sxm", "a100-80g") }
+# ---- kinds_of_both_sorts
+include "mini/model.dsl"
+cluster mixed { nodes = (4, 8); gpus = 8; gpu = ("h100-sxm", "cpu") }
+# ---- kinds_too_many
+include "mini/model.dsl"
+cluster mixed { nodes = (1, 1, 1, 1, 1); gpus = 8; gpu = ("v100", "l40s", "h200", "b200", "h800") }

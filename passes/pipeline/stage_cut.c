@@ -2,13 +2,18 @@
 /* Where a pipeline is cut. The program's forward part is a chain of items: what precedes the first
  * named loop, its iterations, what lies between, ..., the rest with the loss; cuts fall between
  * items. Their costs are counted in flops: contractions 2mnk, everything else a fixed number per
- * byte that it reads or writes, since such ops run at the speed of memory. Of all ways to cut, the
- * largest piece is made as cheap as can be: the least limit under which filling pieces one after
- * the other needs no more of them than there are is found by bisection.
+ * byte that it reads or writes, since such ops run at the speed of memory. Where the nodes of a
+ * cluster are of several kinds, an op costs a stage as many times more as it takes longer on its
+ * device than on the fastest (cost/). Of all ways to cut, the largest piece is made as cheap as can
+ * be: the least limit under which filling pieces one after the other needs no more of them than
+ * there are is found by bisection.
  *   A model without loops is cut before named instances: a piece starts at the first op with that
  *   path. */
 #include "passes/pipeline/stage.h"
 
+#include "cost/cost.h"
+
+#include <math.h>
 #include <string.h>
 
 #define FLOPS_PER_BYTE \
@@ -58,41 +63,136 @@ static double bytes_of(const DtModule *module, const DtValue *value)
            (double)dt_dtype_size(value->type->dtype);
 }
 
-static double cost_of_func(const DtFunc *func);
+/* In flops of the fastest device, on each kind of nodes of the cluster. */
+typedef struct Cost { double at[DT_NODE_KINDS]; } Cost;
 
-static double cost_of_dot(const DtModule *module, const DtOp *op)
+static Cost cost_of_func(const DtStager *s, const DtFunc *func);
+
+static void add_cost(Cost *sum, Cost cost)
 {
-    double flops = 2 * (double)dt_type_local_elements(op->out[0]->type, &module->mesh);
+    for (int k = 0; k < DT_NODE_KINDS; k++)
+        sum->at[k] += cost.at[k];
+}
+
+/* What costs so much on the fastest device; seconds: on each kind, 0: they are alike. */
+static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
+{
+    double least = INFINITY;
+    Cost ret;
+    for (int k = 0; k < DT_NODE_KINDS; k++)
+        least = seconds[k] > 0 ? fmin(least, seconds[k]) : least;
+    for (int k = 0; k < DT_NODE_KINDS; k++)
+        ret.at[k] = seconds[k] > 0 ? cost * seconds[k] / least : cost;
+    return ret;
+}
+
+/* Of nodes of one kind; false: all are alike. */
+static bool model_of(const DtStager *s, uint32_t kind, DtCostModel *ret_model)
+{
+    const DtClusterConfig *cluster = s->context->cluster;
+    if (!cluster || cluster->n_kinds < 2 || kind >= cluster->n_kinds || !cluster->kinds[kind].device)
+        return false;
+    *ret_model = (DtCostModel){.device = cluster->kinds[kind].device, .nodes = 1, .ranks_per_node = 1};
+    return true;
+}
+
+static int64_t shared_extent(const DtStager *s, const DtOp *op)
+{
     const DtType *x = op->in[0]->type;
+    int64_t n = 1;
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (!dt_op_has_axis(op, x->axes[i].name) && dt_type_find(op->in[1]->type, x->axes[i].name) >= 0)
+            n *= dt_type_local_extent(x, i, &s->module->mesh);
+    return n;
+}
+
+static Cost cost_of_dot(const DtStager *s, const DtOp *op)
+{
+    const DtMesh *mesh = &s->module->mesh;
+    const DtType *x = op->in[0]->type, *y = op->in[1]->type;
+    double flops = 2 * (double)dt_type_local_elements(op->out[0]->type, mesh), seconds[DT_NODE_KINDS] = {0};
+    int64_t sum = 1;
     for (uint32_t i = 0; i < op->n_axes; i++) {
         const int axis = dt_type_find(x, op->axes[i]);
-        flops *= axis < 0 ? 1 : (double)dt_type_local_extent(x, (uint32_t)axis, &module->mesh);
+        sum *= axis < 0 ? 1 : dt_type_local_extent(x, (uint32_t)axis, mesh);
     }
-    return flops;
+    flops *= (double)sum;
+    DtCostProduct product = {.k = sum, .batch = shared_extent(s, op),
+                             .dtype = x->dtype == DT_F32 ? DT_COST_F32 : DT_COST_F16};
+    DtCostModel model;
+    product.m = dt_type_local_elements(x, mesh) / (product.k * product.batch);
+    product.n = dt_type_local_elements(y, mesh) / (product.k * product.batch);
+    for (uint32_t k = 0; model_of(s, k, &model); k++)
+        seconds[k] = dt_cost_product(&model, product);
+    return cost_by(flops, seconds);
 }
 
-static double cost_of(const DtModule *module, const DtOp *op)
+static Cost cost_of_bytes(const DtStager *s, double bytes)
 {
-    if (op->kind == DT_OP_LOOP)
-        return (double)op->loop->count * cost_of_func(op->func);
+    double seconds[DT_NODE_KINDS] = {0};
+    DtCostModel model;
+    for (uint32_t k = 0; model_of(s, k, &model); k++)
+        seconds[k] = dt_cost_kernel(&model, (DtCostKernel){.bytes = bytes});
+    return cost_by(bytes * FLOPS_PER_BYTE, seconds);
+}
+
+static Cost cost_of(const DtStager *s, const DtOp *op)
+{
+    if (op->kind == DT_OP_LOOP) {
+        Cost cost = cost_of_func(s, op->func);
+        for (int k = 0; k < DT_NODE_KINDS; k++)
+            cost.at[k] *= (double)op->loop->count;
+        return cost;
+    }
     if (op->func)
-        return cost_of_func(op->func);
+        return cost_of_func(s, op->func);
     if (op->kind == DT_OP_DOT)
-        return cost_of_dot(module, op);
+        return cost_of_dot(s, op);
     if (dt_op_info[op->kind].op_class == DT_CLASS_SOURCE)
-        return 0;
+        return (Cost){0};
     double bytes = 0;
     for (uint32_t i = 0; i < op->n_out; i++)
-        bytes += bytes_of(module, op->out[i]);
-    return bytes * FLOPS_PER_BYTE;
+        bytes += bytes_of(s->module, op->out[i]);
+    return cost_of_bytes(s, bytes);
 }
 
-static double cost_of_func(const DtFunc *func)
+static Cost cost_of_func(const DtStager *s, const DtFunc *func)
 {
-    double cost = 0;
+    Cost cost = {0};
     for (uint32_t i = 0; i < func->ops.n; i++)
-        cost += cost_of(func->module, func->ops.at[i]);
+        add_cost(&cost, cost_of(s, func->ops.at[i]));
     return cost;
+}
+
+/* ---- stages ---- */
+
+/* By stage: the kinds of nodes that its ranks are on, a set of bits. Nodes come in the order of ranks. */
+static const uint32_t *kinds_of_stages(const DtStager *s)
+{
+    const DtClusterConfig *cluster = s->context->cluster;
+    const DtMesh *mesh = &s->module->mesh;
+    const uint32_t n = s->pipeline->n_stages;
+    uint32_t *kinds = DT_NEW_ARRAY(s->arena, uint32_t, n);
+    int64_t stride = 1, ranks = 1, first = 0;
+    for (uint32_t m = 0; m < mesh->n; m++) {
+        ranks *= mesh->axes[m].is_time ? 1 : mesh->axes[m].size;
+        stride *= m > s->pipeline->mesh && !mesh->axes[m].is_time ? mesh->axes[m].size : 1;
+    }
+    for (uint32_t k = 0; cluster && cluster->n_kinds > 1 && k < cluster->n_kinds; k++)
+        for (const int64_t end = first + cluster->kinds[k].nodes * cluster->gpus; first < end && first < ranks; first++)
+            kinds[first / stride % n] |= 1u << k;
+    for (uint32_t i = 0; i < n; i++)
+        kinds[i] = kinds[i] ? kinds[i] : 1;
+    return kinds;
+}
+
+/* On the slowest of these. */
+static double cost_on(const Cost *cost, uint32_t kinds)
+{
+    double most = 0;
+    for (int k = 0; k < DT_NODE_KINDS; k++)
+        most = kinds >> k & 1 ? fmax(most, cost->at[k]) : most;
+    return most;
 }
 
 /* ---- items ---- */
@@ -101,7 +201,7 @@ typedef struct Item {
     int32_t loop; /* -1: ops outside of named loops */
     int64_t iteration;
     uint32_t segment; /* loop -1: its number */
-    double cost;
+    Cost cost;
 } Item;
 
 typedef DT_VEC(Item) ItemList;
@@ -133,12 +233,12 @@ static void add_loop(DtStager *s, const DtOp *op)
 
 /* What an op between loops costs its piece: nothing if whoever reads it makes it again. again: per value, of the ops
  * before it; gets this one's. */
-static double cost_between(const DtStager *s, const DtOp *op, uint8_t *again)
+static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *again)
 {
     const DtAgain own = dt_stage_again(op, again);
     for (uint32_t i = 0; i < op->n_out; i++)
         again[op->out[i]->id] = (uint8_t)own;
-    return own == DT_AGAIN_NO ? cost_of(s->module, op) : 0;
+    return own == DT_AGAIN_NO ? cost_of(s, op) : (Cost){0};
 }
 
 /* The chain of the entry, and the loops; what lies outside of them is an item only if it costs
@@ -149,43 +249,47 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
     const bool *forward =
         dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
     uint8_t *again = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
-    double between = 0;
+    Cost between = {0};
     for (uint32_t i = 0; i < func->ops.n && !s->failed; i++) {
         const DtOp *op = func->ops.at[i];
         const bool named = is_named(s, op);
-        const double cost = named ? 0 : cost_between(s, op, again);
+        const Cost cost = named ? (Cost){0} : cost_between(s, op, again);
         if (!forward[i])
             continue;
         if (!named) {
-            between += cost;
+            add_cost(&between, cost);
             continue;
         }
-        if (between > 0)
+        if (between.at[0] > 0)
             DT_PUSH(s->arena, *ret_items,
                     ((Item){.loop = -1, .segment = s->loops.n, .cost = between}));
-        between = 0;
+        between = (Cost){0};
         add_loop(s, op);
         for (int64_t k = 0; k < op->loop->count; k++)
             DT_PUSH(s->arena, *ret_items,
                     ((Item){.loop = (int32_t)s->loops.n - 1,
                             .iteration = k,
-                            .cost = cost_of_func(op->func)}));
+                            .cost = cost_of_func(s, op->func)}));
     }
-    if (between > 0)
+    if (between.at[0] > 0)
         DT_PUSH(s->arena, *ret_items, ((Item){.loop = -1, .segment = s->loops.n, .cost = between}));
 }
 
 /* ---- cutting ---- */
 
 /* Pieces of at most `limit` each, one item at least in each; first[g]: the first item of piece g.
- * False: more than n_pieces are needed. */
-static bool fill(const ItemList *items, uint32_t n_pieces, double limit, uint32_t *first)
+ * False: more than n_pieces are needed. (With devices of several kinds a piece of which its only
+ * item is too much for a slow one could be passed by by a better filling; that is not looked for.) */
+static bool fill(const DtPipelineSchedule *pipeline, const uint32_t *kinds, const ItemList *items, double limit,
+                 uint32_t *first)
 {
+    const uint32_t n_pieces = pipeline->n_pieces;
     uint32_t piece = 0;
     double cost = 0;
     first[0] = 0;
     for (uint32_t i = 0; i < items->n; i++) {
-        const bool full = i > first[piece] && cost + items->at[i].cost > limit;
+        const Cost *item = &items->at[i].cost;
+        const bool full = i > first[piece] && cost + cost_on(item, kinds[pipeline->stage_of[piece]]) > limit;
         const bool few = items->n - i <= n_pieces - 1 - piece; /* one for each piece that is left */
         if (full && piece + 1 == n_pieces)
             return false;
@@ -193,26 +297,27 @@ static bool fill(const ItemList *items, uint32_t n_pieces, double limit, uint32_
             first[++piece] = i;
             cost = 0;
         }
-        if (items->at[i].cost > limit)
+        cost += cost_on(item, kinds[pipeline->stage_of[piece]]);
+        if (cost > limit && i == first[piece])
             return false;
-        cost += items->at[i].cost;
     }
     return true;
 }
 
-static void balance(const ItemList *items, uint32_t n_pieces, uint32_t *ret_first)
+static void balance(const DtStager *s, const ItemList *items, uint32_t *ret_first)
 {
+    const uint32_t *kinds = kinds_of_stages(s);
     double lo = 0, hi = 0;
     for (uint32_t i = 0; i < items->n; i++)
-        hi += items->at[i].cost;
+        hi += cost_on(&items->at[i].cost, UINT32_MAX);
     for (int i = 0; i < 60; i++) {
         const double limit = (lo + hi) / 2;
-        if (fill(items, n_pieces, limit, ret_first))
+        if (fill(s->pipeline, kinds, items, limit, ret_first))
             hi = limit;
         else
             lo = limit;
     }
-    fill(items, n_pieces, hi, ret_first);
+    fill(s->pipeline, kinds, items, hi, ret_first);
 }
 
 /* cuts = (3, 6): before each so many iterations, counted through all loops. False after a diagnostic: nothing stands
@@ -292,7 +397,7 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry)
     if (s->line->n_cuts && !cut_at(s, &items, first))
         return false;
     if (!s->line->n_cuts)
-        balance(&items, n, first);
+        balance(s, &items, first);
     set_pieces(s, &items, first);
     return true;
 }

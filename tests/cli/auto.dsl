@@ -41,3 +41,18 @@ parallel between on pairs { auto (gpus = (3, 3)) }
 parallel both on pairs { mesh data = 2; shard batch on data; auto (gpus = 2) }
 parallel least on eight { auto (minimise = memory) }
 parallel written on two { mesh data = 2; shard batch on data }
+
+# Nodes of two kinds.
+device "slow" { like = "cpu"; peak_f32 = 39GFLOP/s; bandwidth = 10GB/s }
+device "tiny" { like = "a100-40g"; capacity = 600MiB }
+cluster uneven { nodes = (1, 1); gpus = 1; gpu = ("cpu", "slow") }
+cluster kinds { nodes = (1, 2); gpus = 4; gpu = ("h100-sxm", "a100-40g") }
+cluster cramped { nodes = (1, 1); gpus = 1; gpu = ("a100-40g", "tiny") }
+parallel cut on uneven { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
+parallel even on two { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
+parallel kept on uneven { mesh pipe = 2; pipeline h on pipe; auto }
+parallel stages on kinds { mesh pipe = 3, data = 4; pipeline h on pipe; shard batch on data; micro batch = 4 }
+parallel across on kinds { mesh data = 4, pipe = 3; pipeline h on pipe; shard batch on data; micro batch = 4 }
+parallel chosen on kinds { auto }
+parallel counted on kinds { auto (gpus = (4, 16)) }
+parallel tight on cramped { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }

@@ -74,6 +74,68 @@ auto = next(x['auto'] for x in said if 'auto' in x)
 assert auto['step'] > 0 and auto['low'] < auto['step'] < auto['high'] and auto['bytes'] > 0 and 0 <= auto['gap'] <= 1
 assert auto['block'].startswith('parallel open on two {') and len(auto['trials']) > 1 and auto['devices'] == 2"
 
+# Nodes of two kinds. The slow one gets one layer of four, and training is the serial program's.
+compile --parallel cut --target=cpu -o cut.plan
+exits 0
+run "$dtrun" cut.plan --log cut.jsonl --quiet
+exits 0
+losses cut.jsonl >cut.losses
+holds python3 -c "
+a, b = ([float(x) for x in open(f)] for f in ('cut.losses', 'serial.losses'))
+assert len(a) == len(b) == 3 and all(abs(x - y) < 1e-5 * abs(y) for x, y in zip(a, b))"
+iterations() { # parallel block, numbers
+    compile --parallel "$1" --target=cpu --report=json
+    exits 0
+    holds python3 -c "
+import json
+assert [x['iterations'] for x in json.load(open('out'))['saved']] == $2"
+}
+iterations even '[2]'
+iterations cut '[3, 1]'
+compile --parallel kept --emit=layout
+exits 0; prints "parallel kept on uneven {"; prints "pipeline h on pipe"
+
+# Reports say which stages are on what, also of a plan that is read; MFU is to the sum of the peaks.
+compile --parallel stages --no-kernels -o stages.plan
+exits 0
+run "$dtc" report stages.plan
+exits 0; prints "for 4 h100-sxm and 8 a100-40g on 3 nodes"; prints "stage 1 (a100-40g)"; prints "of 40.0 GiB a rank"
+prints "x 12 x 35.3 TFLOP/s of f32, the mean"
+cp out read.report
+compile --parallel stages --report
+exits 0
+holds cmp out read.report
+compile --parallel across --report
+exits 0; prints "(h100-sxm and a100-40g)"
+compile --parallel stages --report=json
+holds python3 -c "
+import json
+report = json.load(open('out'))
+assert report['target'] == 'sm_90a,sm_80', report['target']
+assert [(x['device'], x['nodes'], x['ranks']) for x in report['nodes']] == [('h100-sxm', 1, 4), ('a100-40g', 2, 8)]
+assert [x['device'] for x in report['memory']['stages']] == ['h100-sxm', 'a100-40g', 'a100-40g']
+assert abs(report['time']['peak'] * 12 - (4 * 67e12 + 8 * 19.5e12)) < 1e6, report['time']['peak']"
+compile --parallel tight --no-kernels -o tight.plan
+exits 4; says "a rank of stage 1 needs 726 MiB; tiny has 600 MiB"
+
+# The winner of nodes of two kinds is the same plan as its text.
+compile --parallel chosen --no-kernels --emit=plan
+exits 0; says "mesh pipe = 3, data = 4"; says "of 40.0 GiB"
+grep '^INST\|^STOR\|^SCHD\|^CHAN\|^AREN\|^ARGS\|^DEVC' out >chosen.records
+compile --parallel chosen --emit=layout
+{ sed '/^parallel chosen/d' auto.dsl; cat out; } >pasted.dsl
+run "$dtc" pasted.dsl --library "$tree/lib" --parallel chosen --no-kernels --emit=plan
+exits 0
+grep '^INST\|^STOR\|^SCHD\|^CHAN\|^AREN\|^ARGS\|^DEVC' out >pasted.records
+holds test "$(wc -l <pasted.records)" -gt 1000
+holds cmp chosen.records pasted.records
+compile --parallel counted --emit=layout
+exits 3; says "error[E0513]"; says 'cluster `kinds` has several'
+compile --parallel stages --set kinds.nodes=3 --check
+exits 3; says "error[E0452]"; says '`nodes` says 1 number, `gpu` names 2 devices'
+compile --parallel stages --set 'kinds.gpu=("cpu", "h100-sxm")' --check
+exits 3; says "error[E0452]"; says "all on GPUs or all on processors"
+
 # What is not asked for is not searched for; a report of what was chosen has it.
 compile --parallel open --check
 exits 0; silent err

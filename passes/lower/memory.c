@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory: results that are written over values that nobody reads any more (memory_over.c); in which order the axes of
- * others lie (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it belongs in
- * something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c), and what is
- * copied to where results belong (memory_results.c); and where all that has memory of its own lies (memory_frame.c).
+ * others lie (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it
+ * belongs in something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c),
+ * and what is copied to where results belong (memory_results.c); and where all that has memory of its own lies
+ * (memory_frame.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)

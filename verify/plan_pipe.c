@@ -388,7 +388,7 @@ static bool reads_ring(const DtPlan *plan, const DtPlanBody *body)
 }
 
 /* Whether the piece says with which slot it begins before anything depends on that: whatever another piece left it
- * with, it does the same. */
+ * with, it does the same. Loops run at least once, and their first iteration is what comes first. */
 static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
 {
     const DtPlan *plan = walk->plan;
@@ -399,7 +399,9 @@ static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
             return false;
         if (sets && item->reg == DT_PLAN_REG_RINGBUF)
             return true;
-        if (!sets && (item->kind != DT_SCHED_RUN || reads_ring(plan, &plan->bodies[item->body])))
+        const bool loops = (item->kind == DT_SCHED_LOOP && item->count > 0 && item->reg != DT_PLAN_REG_RINGBUF) ||
+                           item->kind == DT_SCHED_END;
+        if (!sets && !loops && (item->kind != DT_SCHED_RUN || reads_ring(plan, &plan->bodies[item->body])))
             return false;
     }
     return false;

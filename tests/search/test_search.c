@@ -101,6 +101,7 @@ static void compare(const Space *space)
     cr_expect_geq(seen.best, search.best.seconds * (1 - dt_search_gap(&search)) * (1 - 1e-9),
                   "a layout takes %g s, the chosen one %g, with a gap of %g", seen.best, search.best.seconds,
                   dt_search_gap(&search));
+    dt_arena_free(a.arena);
     dt_arena_free(cli.arena);
 }
 

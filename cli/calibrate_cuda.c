@@ -76,17 +76,21 @@ static const DtStatus fine = {.code = DT_EXIT_OK};
 
 /* ---- the GPU ---- */
 
-/* Its data sheet in the library, by what the driver calls it. */
+/* Its data sheet in the library, by what the driver calls it behind the maker's name: the whole of that, since others
+ * (GH200, H200 NVL) have names that contain it. */
 static const char *known_as(const char *name)
 {
-    static const struct { const char *part, *device; } rows[] = {
+    static const struct { const char *name, *device; } rows[] = {
         {"A100-SXM4-40GB", "a100-40g"}, {"A100-SXM4-80GB", "a100-80g"}, {"H100 80GB HBM3", "h100-sxm"},
         {"H100 PCIe", "h100-pcie"},     {"H200", "h200"},               {"H800", "h800"},
         {"B200", "b200"},               {"L40S", "l40s"},               {"V100-SXM2-16GB", "v100-16g"},
         {"V100-SXM2-32GB", "v100-32g"},
     };
+    static const char *const makers[] = {"NVIDIA ", "Tesla "};
+    for (size_t i = 0; i < DT_COUNT(makers); i++)
+        name += strncmp(name, makers[i], strlen(makers[i])) == 0 ? strlen(makers[i]) : 0;
     for (size_t i = 0; i < DT_COUNT(rows); i++)
-        if (strstr(name, rows[i].part))
+        if (strcmp(name, rows[i].name) == 0)
             return rows[i].device;
     return NULL;
 }
@@ -94,10 +98,10 @@ static const char *known_as(const char *name)
 /* What code runs on it; NULL: none that can be made here. */
 static const char *target_of(json_int_t capability)
 {
-    return capability >= 80 && capability < 90      ? "sm_80"
-           : capability == 90                       ? "sm_90a"
-           : capability >= 100 && capability <= 103 ? "sm_100a"
-                                                    : NULL;
+    return capability >= 80 && capability < 90 ? "sm_80"
+           : capability == 90                  ? "sm_90a"
+           : capability == 100                 ? "sm_100a"
+                                               : NULL;
 }
 
 /* The device of that name as a cluster of the library's program has it. */
@@ -120,7 +124,7 @@ static DtStatus read_gpu(Cuda *cuda, const json_t *gpu, const char *name, DtDevi
         return dt_status_fail(DT_EXIT_FAILED, "dtrun --gpus --json names no GPU");
     if (!target_of(capability))
         return dt_status_fail(DT_EXIT_FAILED,
-                              "%s has compute capability %d.%d, and code can be made for 8.0 to 8.9, 9.0, 10.0 to 10.3",
+                              "%s has compute capability %d.%d, and code can be made for 8.0 to 8.9, 9.0, 10.0",
                               said, (int)capability / 10, (int)capability % 10);
     cuda->gpu = dt_arena_printf(cuda->arena, "%s", said);
     cuda->c->cli->target = target_of(capability);
@@ -222,7 +226,8 @@ static void count(void *context, const DtPlanInst *inst, int64_t runs, double ra
 /* Without events. */
 static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
 {
-    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--quiet", "--steps", "12", "--log", cuda->log, NULL};
+    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--attention", "generated", "--quiet", "--steps", "12",
+                                "--log", cuda->log, NULL};
     unlink(cuda->log); /* logs are added to */
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, NULL);
     Count counted = {.plan = plan};
@@ -235,7 +240,8 @@ static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
 
 static DtStatus profile(Cuda *cuda, const DtPlan *plan, Measured *m)
 {
-    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--quiet", "--steps", "6", "--profile", "--json", NULL};
+    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--attention", "generated", "--quiet", "--steps", "6",
+                                "--profile", "--json", NULL};
     const char *said = "";
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, &said);
     return dt_status_ok(&status) ? read_profile(cuda, plan, said, m) : status;

@@ -213,6 +213,9 @@ static void take_event(DtArena *arena, const DtPlan *plan, const json_t *event, 
     const char *name = json_string_value(json_object_get(event, "name"));
     const double seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
     const json_int_t at = json_integer_value(inst);
+    const char *category = json_string_value(json_object_get(event, "cat"));
+    if (category && strncmp(category, "predicted", 9) == 0) /* it stands beside what was measured */
+        return;
     if (inst && at >= 0 && at < plan->n_insts) {
         DT_PUSH(arena, trace->insts[at], seconds);
         trace->in_insts += seconds;

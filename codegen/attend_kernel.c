@@ -4,6 +4,7 @@
 #include "codegen/attend.h"
 
 #include "base/bug.h"
+#include "base/intern.h"
 
 typedef struct Group {
     const DtOp **ops;
@@ -80,6 +81,8 @@ static DtKAttention attention_of(DtTiling *g)
             if (is_dot(g, g->func->ops.at[i]->in[k], &a.result))
                 a.dot = g->func->ops.at[i]->in[k];
     a.result = a.dot ? a.result : NULL;
+    /* The library's function returns neither, and its gradient reads them so; a program's own may do anything. */
+    a.paired = g->call->func->library == dt_intern("attend");
     return a;
 }
 
@@ -122,7 +125,7 @@ void dt_attend_launch(DtTiling *g)
     e->attention = &attention;
     bool done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
     if (!done && attention.dot) { /* the result's memory may be written over */
-        attention = (DtKAttention){g->func, g->s, g->t, g->inlined, g->masked_by, NULL, NULL};
+        attention.dot = attention.result = NULL;
         done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
     }
     e->attention = NULL;

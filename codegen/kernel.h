@@ -126,6 +126,7 @@ typedef struct DtKAttend {
     uint32_t mask;                     /* node: where it is false, all is as if the key were not there; or DT_KNONE */
     uint32_t dot;                      /* pointer: of each query, the result times its gradient; or DT_KNONE */
     DtKRows result;                    /* that result, for a library: the kernel does not read it; if dot is there */
+    bool paired;                       /* of a row's maximum m and sum l that it stores only m + log l is read */
     DT_VEC(DtKScore) scores;
     DT_VEC(DtKSum) sums;
 } DtKAttend;
@@ -176,6 +177,7 @@ typedef struct DtKAttention {
     DtValue *const *inlined;           /* by argument, or NULL */
     const DtValue *mask;               /* or NULL */
     const DtValue *dot, *result;       /* what `dot` of DtKAttend is, and of which result; or NULL */
+    bool paired;                       /* as in DtKAttend */
 } DtKAttention;
 
 typedef struct DtKernelInput {

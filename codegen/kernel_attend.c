@@ -182,6 +182,7 @@ bool dt_kernel_attend(DtKBuild *b)
     b->k->form = DT_KFORM_ATTEND;
     b->k->attend = DT_NEW(in->arena, DtKAttend);
     b->k->attend->mask = b->k->attend->dot = DT_KNONE;
+    b->k->attend->paired = a->paired;
     if (!find_space(b) || !fits(b))
         return false;
     for (uint32_t i = 0; i < in->n_ops; i++)

@@ -34,6 +34,9 @@ bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *fo
 bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
                     uint64_t count, uint64_t n);
 
+/* Whether the entry of that name is "predict", or a piece of it: what it alone touches is there only to predict. */
+bool dt_check_predicts(const DtPlan *plan, DtPlanStr name);
+
 /* stage is -1 or a stage of the plan. */
 bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 

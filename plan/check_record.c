@@ -229,6 +229,14 @@ static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t 
     return true;
 }
 
+bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
+{
+    static const char word[] = "predict";
+    const size_t n = sizeof word - 1;
+    const char *text = dt_plan_str(plan, name);
+    return strncmp(text, word, n) == 0 && (text[n] == '.' || text[n] == '\0');
+}
+
 /* Memory that is there whatever a run does; the arena has been checked. */
 static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t arena)
 {
@@ -642,6 +650,8 @@ static bool check_objectives(Check *check)
             return dt_check_fail(check, "OBJE", i, "in every step that is a multiple of %lld", (long long)o->every);
         if (!has_entry(plan, o->step) || !has_entry(plan, o->update))
             return dt_check_fail(check, "OBJE", i, "names an entry that the plan lacks");
+        if (dt_check_predicts(plan, o->step) || dt_check_predicts(plan, o->update))
+            return dt_check_fail(check, "OBJE", i, "trains with what predicts");
         if (strcmp(dt_plan_str(plan, o->step), dt_plan_str(plan, o->update)) == 0)
             return dt_check_fail(check, "OBJE", i, "is made and used by one entry");
         for (uint32_t k = 0; k < i; k++)

@@ -314,15 +314,6 @@ static bool check_entry_records(Check *check)
     return true;
 }
 
-/* "predict", or a piece of it. */
-static bool predicts(const DtPlan *plan, DtPlanStr name)
-{
-    static const char word[] = "predict";
-    const size_t n = sizeof word - 1;
-    const char *text = dt_plan_str(plan, name);
-    return strncmp(text, word, n) == 0 && (text[n] == '.' || text[n] == '\0');
-}
-
 static bool walk_entries(Check *check, Stage *stage)
 {
     const DtPlan *plan = check->plan;
@@ -331,7 +322,7 @@ static bool walk_entries(Check *check, Stage *stage)
         if (!dt_plan_on_stage(entry->stage, stage->number))
             continue;
         Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1},
-                     .trains = !predicts(plan, entry->name)};
+                     .trains = !dt_check_predicts(plan, entry->name)};
         if (!check_items(check, entry->first, nest.end, &nest, stage))
             return false;
         if (nest.n_open != 0)

@@ -18,7 +18,7 @@ static const double span = 1e-3;   /* seconds that a round takes about */
 static const double margin = 0.98; /* of the time of an earlier proposal: a later one has to be faster than that */
 
 /* Where an algorithm comes from. */
-typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED } Source;
+typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED, FAILED } Source;
 
 typedef struct Choosing {
     DtRank *rank;
@@ -202,7 +202,8 @@ static void say_algorithm(const Choosing *c, const DtAlgorithm *algorithm, DtTex
 static void say(Choosing *c, uint32_t gemm, Source source, const Times *times)
 {
     static const char *const from[] = {"of the checkpoint", "the library's first", "kept from an earlier run", "",
-                                       "the library's first, since the GPU has no room to time it"};
+                                       "the library's first, since the GPU has no room to time it",
+                                       "the library's first, since none of its proposals ran when they were timed"};
     const DtPlanGemm *g = &c->products->plan->gemms[gemm];
     dt_text_printf(c->said, "product %u, %lld x %lld x %lld of %s to %s, epilogue `%s`: ", gemm, (long long)g->m,
                    (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a), dt_kinds_name(g->dtype_c),
@@ -222,8 +223,10 @@ static Source time_product(Choosing *c, uint32_t gemm, Times *ret_times)
     const int n = dt_cuda_products_propose(c->products, gemm, DT_LT_PROPOSALS, proposals);
     DtChoice *choice = &c->table[gemm];
     Source source = UNTIMED;
-    if (open_bench(&bench))
+    if (open_bench(&bench)) {
         *ret_times = time_proposals(c, &bench, proposals, n, &choice->algorithm);
+        source = FAILED;
+    }
     if (ret_times->n > 0) {
         source = TIMED;
         dt_hostcache_keep(c->memory, c->cache, choice->key, &choice->algorithm, sizeof choice->algorithm);

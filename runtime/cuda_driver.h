@@ -92,7 +92,7 @@ enum { /* attributes of devices and functions */
     DT_CUDA_FUNCTION_SHARED = 8,
     DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default one */
     DT_CUDA_EVENT_NO_TIME = 2,
-    DT_CUDA_CAPTURE_STRICT = 0, /* no thread may do meanwhile what cannot be captured */
+    DT_CUDA_CAPTURE_OWN = 1, /* this thread may not do meanwhile what cannot be captured; those of NCCL may */
     DT_CUDA_ON_DEVICE = 2,
     DT_CUDA_NOT_READY = 600 /* of a query: something begun is not done */
 };

@@ -4,6 +4,7 @@
  * are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
+#include "base/hash.h"
 #include "runtime/cuda_attend.h"
 #include "runtime/cuda_products.h"
 
@@ -290,7 +291,8 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
 static DtStatus choose_attention(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
-    const DtAttention wish = rank->options->attention;
+    const bool compares = rank->options->record || rank->options->compare; /* bytes, of the plan's own kernels */
+    const DtAttention wish = compares ? DT_ATTENTION_GENERATED : rank->options->attention;
     const char *why = NULL;
     DtStatus status = dt_cuda_attends_open(rank->memory, rank->plan, &state->driver, state->stream, state->major, wish,
                                            &state->attends, &why);
@@ -308,7 +310,7 @@ static DtStatus choose_attention(DtDeviceState *state)
     if (rank->plan->n_attentions > 0)
         rank->attention = state->attends && bytes > 0 ? dt_cuda_attends_name(state->attends) : "generated";
     if (why && rank->rank == 0 && dt_status_ok(&status))
-        dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: attention by the plan's own kernels%s: %s",
+        dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: note: attention by the plan's own kernels%s: %s",
                                             state->attends && bytes > 0 ? " in part" : "", why));
     return status;
 }
@@ -403,6 +405,33 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT
     return dt_cuda_products_run(state->products, gemm, there);
 }
 
+/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same, or none has it, unless it
+ * was asked for. False: the run ends. */
+static bool agree_on_attention(DtDeviceState *state)
+{
+    DtRank *rank = state->rank;
+    if (rank->n_ranks == 1 || rank->plan->n_sdpas == 0 || !rank->attention)
+        return true;
+    atomic_store(&rank->slot->attention, dt_hash_text(rank->attention, 1));
+    if (!rank->comm_ops->barrier(rank->comm, &rank->world))
+        return false;
+    uint32_t other = 1;
+    const uint64_t first = atomic_load(&dt_shared_slot(rank->plan, rank->shared, 0)->attention);
+    while (other < rank->n_ranks &&
+           atomic_load(&dt_shared_slot(rank->plan, rank->shared, other)->attention) == first)
+        other++;
+    if (other == rank->n_ranks || rank->options->attention == DT_ATTENTION_CUDNN)
+        return true;
+    if (rank->rank == 0)
+        dt_text_say(stderr, dt_arena_printf(rank->memory,
+                                            "dtrun: note: attention by the plan's own kernels on all ranks: what rank "
+                                            "%u would use is not what rank 0 would, %s", other, rank->attention));
+    dt_cuda_attends_close(state->attends);
+    state->attends = NULL;
+    rank->attention = "generated";
+    return true;
+}
+
 static bool choose(DtDeviceState *state, DtText *ret_said)
 {
     const DtCudaDriver *d = &state->driver;
@@ -411,14 +440,14 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
     d->device_name(name, sizeof name, state->device);
     d->device_attribute(&units, DT_CUDA_MULTIPROCESSORS, state->device);
     snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor, units);
-    return dt_cuda_products_choose(state->rank, state->products, gpu, ret_said);
+    return agree_on_attention(state) && dt_cuda_products_choose(state->rank, state->products, gpu, ret_said);
 }
 
 /* ---- graphs ---- */
 
 static bool capture(DtDeviceState *state)
 {
-    return good(state, state->driver.capture_begin(state->stream, DT_CUDA_CAPTURE_STRICT), "begin a graph");
+    return good(state, state->driver.capture_begin(state->stream, DT_CUDA_CAPTURE_OWN), "begin a graph");
 }
 
 static bool captured(DtDeviceState *state, uint32_t *ret_graph)

@@ -19,7 +19,7 @@ void dt_predicted_open(const DtPlan *plan, DtPredicted *ret_predicted)
         return;
     p->prices = dt_price_plan(p->arena, plan, &p->model);
     const double step = plan->n_predictions ? plan->predictions->step : 0;
-    p->step = step > 1e-9 ? step : 0; /* no machine is faster */
+    p->step = isfinite(step) && step > 1e-9 ? step : 0; /* no machine is faster */
 }
 
 const DtPrice *dt_predicted_prices(const DtPredicted *predicted, uint32_t stage)

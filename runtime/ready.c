@@ -87,6 +87,9 @@ static DtStatus check_outputs(const DtRunOptions *options)
 
 DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
+    if ((options->record || options->compare) && options->attention == DT_ATTENTION_CUDNN)
+        return dt_status_fail(DT_EXIT_USAGE, "--attention cudnn and --%s exclude each other: bytes are compared with "
+                              "those of the plan's own kernels", options->record ? "record" : "compare");
     DtStatus status = check_names(options, plan);
     if (dt_status_ok(&status))
         status = check_question(options, plan);

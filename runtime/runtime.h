@@ -166,6 +166,7 @@ typedef struct DtSlot {
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
     _Atomic uint32_t by_data;   /* once phase is FAILED: 1 if it is what a file holds, and no rank's fault */
     _Atomic uint64_t kind;      /* of its device: equal ones use the same algorithms */
+    _Atomic uint64_t attention; /* what does it, as a hash of DtRank.attention */
     _Atomic int32_t load_code;  /* of the checkpoint that was chosen */
     char message[500];          /* written before phase FAILED is stored with release, or load_code */
 } DtSlot;

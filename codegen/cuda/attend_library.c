@@ -176,7 +176,8 @@ static bool is_forward(const DtKernel *k)
 {
     const DtKAttend *a = k->attend;
     return a->scores.n == 1 && a->sums.n == 1 && a->sums.at[0].over_keys &&
-           a->sums.at[0].of.depth == a->scores.at[0].key.depth && (k->stores.n == 0 || k->stores.n == 2);
+           a->sums.at[0].of.depth == a->scores.at[0].key.depth &&
+           (k->stores.n == 0 || (k->stores.n == 2 && a->paired));
 }
 
 /* What the stores leave: m and l, in either order. */

@@ -254,11 +254,13 @@ static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage
 /* On the slowest of them. */
 static DtPrice slowest(const Pricer *p, const DtPlanInst *inst, uint32_t kinds)
 {
-    DtPrice price = {.seconds = -1};
+    DtPrice price = {.seconds = 0};
+    bool some = false;
     for (uint32_t k = 0; k < dt_cost_kinds(p->model); k++) {
         const DtCostModel one = dt_cost_on(p->model, k);
         const DtPrice other = kinds >> k & 1 ? price_of(p->plan, &one, inst, p->spreads) : price;
-        price = other.seconds > price.seconds ? other : price;
+        price = (kinds >> k & 1 && !some) || other.seconds > price.seconds ? other : price;
+        some = some || kinds >> k & 1;
     }
     return price;
 }

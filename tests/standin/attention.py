@@ -201,7 +201,7 @@ def missing(dtrun, plan):
         for more in ([], ["--attention", "cudnn"]):
             done = subprocess.run([dtrun, plan, "--quiet", "--steps", "1", *more], capture_output=True, text=True)
             assert done.returncode == (code if more else 0) and said in done.stderr, "%s %s: %d %s" % (word, more, done.returncode, done.stderr)
-            assert bool(more) or done.stderr.startswith("dtrun: attention by the plan's own kernels"), done.stderr
+            assert bool(more) or done.stderr.startswith("dtrun: note: attention by the plan's own kernels"), done.stderr
         del os.environ["DT_STANDIN"]
     print("ok   what is said without the library")
 

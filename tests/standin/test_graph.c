@@ -24,7 +24,7 @@ static Machine begin(void)
                      m.d.event_new(&m.join, 2) | m.d.alloc(&m.at, BYTES), 0);
     m.d.set_bytes(m.at, 0, BYTES, m.first);
     cr_assert_eq(m.d.stream_wait(m.first), 0);
-    cr_assert_eq(m.d.capture_begin(m.first, DT_CUDA_CAPTURE_STRICT), 0);
+    cr_assert_eq(m.d.capture_begin(m.first, DT_CUDA_CAPTURE_OWN), 0);
     return m;
 }
 

@@ -33,13 +33,17 @@ static void check_frame(DtVerify *v, const DtFunc *func)
     dt_arena_free(arena);
 }
 
+/* Of a value of the function, or of what it calls once, which has no frame. */
 static bool has_place(const DtFunc *func)
 {
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
-            if (func->ops.at[i]->out[k]->at)
-                return true;
-    return false;
+    bool has = false;
+    for (uint32_t i = 0; i < func->ops.n && !has; i++) {
+        const DtOp *op = func->ops.at[i];
+        has = op->kind == DT_OP_CALL && dt_frame_has(op) && !op->func->frame && has_place(op->func);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            has = has || op->out[k]->at;
+    }
+    return has;
 }
 
 /* Whether a call may run it in its own frame. */

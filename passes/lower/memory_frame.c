@@ -236,18 +236,25 @@ static void lay_out(DtFunc *func, DtArena *arena)
             l.best[i].op->base = l.best[i].offset;
 }
 
+/* Whether anything lies in the function's frame: values of its own, frames of what it runs, or what lies in what it
+ * calls once, which has no frame. */
+static bool has_own(const DtFunc *func)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < func->ops.n && !has; i++) {
+        const DtOp *op = func->ops.at[i];
+        has = dt_frame_has(op) && (op->func->frame || (op->kind == DT_OP_CALL && has_own(op->func)));
+        for (uint32_t k = 0; k < op->n_out; k++)
+            has = has || op->out[k]->at;
+    }
+    return has;
+}
+
 void dt_memory_frame(DtFunc *func, DtArena *kept)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        any = any || (dt_frame_has(op) && op->func->frame);
-        for (uint32_t k = 0; k < op->n_out; k++)
-            any = any || op->out[k]->at;
-    }
-    DtArena *arena = any ? dt_arena_child(kept) : NULL;
-    if (any)
-        lay_out(func, arena);
-    if (any)
-        dt_arena_free(arena);
+    if (!has_own(func))
+        return;
+    DtArena *arena = dt_arena_child(kept);
+    lay_out(func, arena);
+    dt_arena_free(arena);
 }

@@ -103,7 +103,7 @@ train {
 """
 
 # Programs with layouts of their own.
-OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "own_gradient_whole",
+OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_of_called", "own_gradient_whole",
        "outer_number", "aux_from_zero", "padded_whole", "state_scaled", "state_again", "unused_labels", "padded_max",
        "padded_first", "frozen_layers", "unread_loop", "forward_again", "padded_lines", "running_sum", "zero_noise",
        "draws", "layers", "ghost", "metrics", "frozen_paths", "ring_lines", "padded_halo", "state_split",

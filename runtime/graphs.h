@@ -38,7 +38,7 @@ DtGraphsWay dt_graphs_way(DtGraphs *graphs);
 bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due, bool *ret_good);
 /* Closes and starts what is open. False: the rank has failed. */
 bool dt_graphs_close(DtRank *rank, DtGraphs *graphs);
-/* "step: 3 graphs of 40 instructions, 2 others": of what was captured, a line each; once. */
+/* "step: 3 graphs of 40 instructions, 2 outside of them": of what was captured, a line each; once. */
 void dt_graphs_say(DtRank *rank, DtText *ret_said);
 
 #endif

@@ -197,6 +197,15 @@ static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32
     atomic_store_explicit(&slot->waiting, p != NULL, memory_order_relaxed);
 }
 
+/* How long a rank that gets no further waits before it says so. Where the one it waits for waits, too, that one knows
+ * better what holds both up: it gets as long again to tell. */
+static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
+{
+    const DtRank *rank = l->rank;
+    const DtSlot *slot = who < rank->n_ranks ? dt_shared_slot(rank->plan, rank->shared, who) : NULL;
+    return wait->deadline_ns * (slot && atomic_load_explicit(&slot->waiting, memory_order_relaxed) ? 2 : 1);
+}
+
 /* One look at how things stand while this rank waits, for the oldest operation if is_full. False: it should not any
  * more. */
 static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
@@ -219,7 +228,7 @@ static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
     say(l, wait, p, who);
     if (p && (l->nccl.state(p->link->comm, &state) != 0 || (state != 0 && state != DT_NCCL_IN_PROGRESS)))
         return fail(l, p->link->comm, state);
-    if (p && wait->deadline_ns && now - wait->moved_ns > wait->deadline_ns)
+    if (p && wait->deadline_ns && now - wait->moved_ns > limit_of(l, wait, who))
         return fail_late(l, p, who);
     sleep_ns(SLEEP_NS);
     return true;

@@ -24,7 +24,7 @@ typedef struct Attends {
     double dot;           /* of the query: the result times its gradient */
     double **number;      /* by op: of each key, or one */
     double *want_p, *want_ds, most, sum;
-    int64_t query;
+    int64_t first, last; /* keys that the query sees */
 } Attends;
 
 static bool is(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
@@ -175,6 +175,38 @@ static bool are_masks(Attends *a)
 
 static const CertOp *maker(const PlanFrame *frame, uint32_t value) { return frame->maker[value]; }
 
+typedef enum How { UNKNOWN, SAME, NEG, EXP, ADD, SUB, MUL, DIV, MAX, CHOOSE } How;
+
+static How how_of(const CertOp *op)
+{
+    static const struct {
+        const char *kind;
+        uint32_t n_in;
+        How how;
+    } rows[] = {{"cast", 1, SAME}, {"stop", 1, SAME}, {"expand", 1, SAME}, {"relabel", 1, SAME}, {"neg", 1, NEG},
+                {"exp", 1, EXP},   {"add", 2, ADD},   {"sub", 2, SUB},     {"mul", 2, MUL},      {"div", 2, DIV},
+                {"max", 2, MAX},   {"where", 3, CHOOSE}};
+    for (size_t i = 0; i < DT_COUNT(rows) && !op->n_relabels; i++)
+        if (op->n_in == rows[i].n_in && is(op, rows[i].kind))
+            return rows[i].how;
+    return UNKNOWN;
+}
+
+static double apply(How how, double x, double y)
+{
+    switch (how) {
+    case SAME: return x;
+    case NEG: return -x;
+    case EXP: return exp(x);
+    case ADD: return x + y;
+    case SUB: return x - y;
+    case MUL: return x * y;
+    case DIV: return x / y;
+    case MAX: return fmax(x, y);
+    default: return NAN;
+    }
+}
+
 /* Made of numbers alone: by the function or by who calls it. */
 static double constant(const PlanFrame *frame, uint32_t value, uint32_t depth)
 {
@@ -185,15 +217,8 @@ static double constant(const PlanFrame *frame, uint32_t value, uint32_t depth)
         return constant(frame->outer, frame->op->in[value], depth - 1);
     if (is(op, "const"))
         return op->number;
-    const double x = op->n_in ? constant(frame, op->in[0], depth - 1) : NAN,
-                 y = op->n_in > 1 ? constant(frame, op->in[1], depth - 1) : NAN;
-    return is(op, "cast") || is(op, "stop") || is(op, "expand") ? x
-           : is(op, "neg")                                      ? -x
-           : is(op, "add")                                      ? x + y
-           : is(op, "sub")                                      ? x - y
-           : is(op, "mul")                                      ? x * y
-           : is(op, "div")                                      ? x / y
-                                                                : NAN;
+    return apply(how_of(op), op->n_in ? constant(frame, op->in[0], depth - 1) : NAN,
+                 op->n_in > 1 ? constant(frame, op->in[1], depth - 1) : NAN);
 }
 
 /* Whether two casts of values are of these. */
@@ -222,41 +247,37 @@ static bool is_dot(const Attends *a, uint32_t value)
     return (x == o && y == d_o) || (x == d_o && y == o);
 }
 
-/* What key j has of a value; NAN: nothing is known of it. */
-static double of(const Attends *a, uint32_t value, int64_t j)
+/* What keys have of a value. */
+typedef struct Numbers {
+    const double *at; /* NULL: all have `one`; NAN: nothing is known */
+    int64_t step;
+    double one;
+} Numbers;
+
+static double of(const Numbers *x, int64_t j) { return x->at ? x->at[x->step * j] : x->one; }
+
+static Numbers numbers_of(const Attends *a, uint32_t value)
 {
     for (uint32_t i = 0; i < a->p->n_ops; i++)
         if (a->p->ops[i]->first_out == value && a->number[i])
-            return a->number[i][has(a->p->ops[i]->types[0], a->keys) ? j : 0];
+            return (Numbers){.at = a->number[i], .step = has(a->p->ops[i]->types[0], a->keys)};
     for (uint32_t part = DT_SDPA_MAX; part <= DT_SDPA_SUM && a->of->backward; part++)
         if (a->p->value[part] == value)
-            return a->row[part];
-    return a->of->backward && is_dot(a, value) ? a->dot : constant(a->walk->frame, value, MOST_DEPTH);
+            return (Numbers){.one = a->row[part]};
+    return (Numbers){.one = a->of->backward && is_dot(a, value) ? a->dot
+                                                                : constant(a->walk->frame, value, MOST_DEPTH)};
 }
 
-static bool sees(const Attends *a, int64_t j)
-{
-    int64_t first, last;
-    seen(a->of, a->query, &first, &last);
-    return j >= first && j <= last;
-}
+static bool sees(const Attends *a, int64_t j) { return j >= a->first && j <= a->last; }
 
-static double map(const Attends *a, const CertOp *op, int64_t j)
+static void map(const Attends *a, const CertOp *op, double *ret, int64_t n)
 {
-    if (op->n_in == 3 && is(op, "where"))
-        return sees(a, j) ? of(a, op->in[1], j) : of(a, op->in[2], j);
-    const double x = op->n_in ? of(a, op->in[0], j) : NAN, y = op->n_in > 1 ? of(a, op->in[1], j) : NAN;
-    if (op->n_in == 1)
-        return is(op, "cast") || is(op, "stop") || is(op, "expand") || (is(op, "relabel") && !op->n_relabels) ? x
-               : is(op, "neg")                                                                                ? -x
-               : is(op, "exp")                                                                                ? exp(x)
-                                                                                                              : NAN;
-    return is(op, "add")   ? x + y
-           : is(op, "sub") ? x - y
-           : is(op, "mul") ? x * y
-           : is(op, "div") ? x / y
-           : is(op, "max") ? fmax(x, y)
-                           : NAN;
+    const How how = how_of(op);
+    Numbers in[3] = {{.one = NAN}, {.one = NAN}, {.one = NAN}};
+    for (uint32_t i = 0; i < op->n_in && how != UNKNOWN; i++)
+        in[i] = numbers_of(a, op->in[i]);
+    for (int64_t j = 0; j < n; j++)
+        ret[j] = how == CHOOSE ? of(&in[sees(a, j) ? 1 : 2], j) : apply(how, of(&in[0], j), of(&in[1], j));
 }
 
 static double reduced(const Attends *a, const CertOp *op)
@@ -264,9 +285,10 @@ static double reduced(const Attends *a, const CertOp *op)
     const bool most = op->reduce && strcmp(op->reduce, "max") == 0;
     if (op->n_axes != 1 || op->axes[0] != a->keys || (op->reduce && !most && strcmp(op->reduce, "sum") != 0))
         return NAN;
-    double all = of(a, op->in[0], 0);
+    const Numbers x = numbers_of(a, op->in[0]);
+    double all = of(&x, 0);
     for (int64_t j = 1; j < a->of->keys; j++)
-        all = most ? fmax(all, of(a, op->in[0], j)) : all + of(a, op->in[0], j);
+        all = most ? fmax(all, of(&x, j)) : all + of(&x, j);
     return all;
 }
 
@@ -293,8 +315,10 @@ static void number(Attends *a, uint32_t at)
     if (strcmp(op->types[0]->dtype, "bool") == 0 || has(op->types[0], a->elements))
         return;
     double *to = DT_NEW_ARRAY(a->walk->scratch, double, n);
-    for (int64_t j = 0; j < n; j++)
-        to[j] = is(op, "reduce") ? reduced(a, op) : map(a, op, j);
+    if (is(op, "reduce") && n == 1)
+        to[0] = reduced(a, op);
+    else
+        map(a, op, to, n);
     a->number[at] = to;
 }
 
@@ -304,7 +328,7 @@ static void draw(Attends *a, uint32_t row)
 {
     const DtPlanSdpa *s = a->of;
     const int64_t n = s->keys;
-    a->query = row == 0 ? s->queries - 1 : row == 1 ? s->queries / 2 : s->queries / 3;
+    seen(s, row == 0 ? s->queries - 1 : row == 1 ? s->queries / 2 : s->queries / 3, &a->first, &a->last);
     a->most = -INFINITY;
     a->sum = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -331,12 +355,13 @@ static bool near(double got, double want, double most)
 
 static bool are(const Attends *a, uint32_t value, const double *want)
 {
+    const Numbers got = numbers_of(a, value);
     bool good = true;
     double most = 0;
     for (int64_t j = 0; j < a->of->keys; j++)
         most = fmax(most, fabs(want[j]));
     for (int64_t j = 0; j < a->of->keys && good; j++)
-        good = near(of(a, value, j), want[j], most);
+        good = near(of(&got, j), want[j], most);
     return good;
 }
 
@@ -356,11 +381,12 @@ static bool has_results(const Attends *a)
         return is_result(a, DT_SDPA_DQ, a->want_ds, DT_SDPA_K, a->keys) &&
                is_result(a, DT_SDPA_DK, a->want_ds, DT_SDPA_Q, a->queries) &&
                is_result(a, DT_SDPA_DV, a->want_p, DT_SDPA_DO, a->queries);
-    const bool leaves = a->of->pointer[DT_SDPA_MAX] >= 0;
-    return is_result(a, DT_SDPA_O, a->want_p, DT_SDPA_V, a->keys) &&
-           (!leaves ||
-            (near(of(a, a->p->value[DT_SDPA_MAX], 0), a->most, 1) &&
-             near(of(a, a->p->value[DT_SDPA_SUM], 0), a->sum, 1)));
+    if (!is_result(a, DT_SDPA_O, a->want_p, DT_SDPA_V, a->keys))
+        return false;
+    if (a->of->pointer[DT_SDPA_MAX] < 0)
+        return true;
+    const Numbers max = numbers_of(a, a->p->value[DT_SDPA_MAX]), sum = numbers_of(a, a->p->value[DT_SDPA_SUM]);
+    return near(of(&max, 0), a->most, 1) && near(of(&sum, 0), a->sum, 1);
 }
 
 static const CertType *scores_of(const Attends *a)

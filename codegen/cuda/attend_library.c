@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_KEYS = 1 << 16, MOST_QUERIES = 1 << 16, ROWS = 14, MOST_LOADS = 8, MOST_HEAD = 256 };
+enum { MOST_KEYS = 1 << 16, MOST_QUERIES = 1 << 16, ROWS = 5, MOST_LOADS = 8, MOST_HEAD = 256 };
 
 typedef struct Attempt {
     const DtKernel *k;
@@ -60,6 +60,7 @@ static void reduce(Attempt *t, uint32_t at)
 
 static void evaluate(Attempt *t, uint32_t at, int64_t query, uint32_t *n_scores)
 {
+    static const double none = 0;
     const DtKNode *node = &t->k->nodes.at[at];
     const int64_t n = has_keys(t->k, at) ? t->k->extent[t->k->attend->keys] : 1;
     if (node->kind == DT_KNODE_REDUCE) {
@@ -70,10 +71,14 @@ static void evaluate(Attempt *t, uint32_t at, int64_t query, uint32_t *n_scores)
         memcpy(t->value[at], t->score[(*n_scores)++], sizeof(double) * (size_t)n);
         return;
     }
+    const double *from[4] = {&none, &none, &none, &none};
+    int64_t step[4] = {0};
+    for (uint32_t i = 0; i < node->n_args && node->kind == DT_KNODE_MAP; i++) {
+        from[i] = t->value[node->args[i]];
+        step[i] = has_keys(t->k, node->args[i]);
+    }
     for (int64_t j = 0; j < n; j++) {
-        double x[4] = {0};
-        for (uint32_t i = 0; i < node->n_args && node->kind == DT_KNODE_MAP; i++)
-            x[i] = element(t, node->args[i], j);
+        const double x[] = {from[0][step[0] * j], from[1][step[1] * j], from[2][step[2] * j], from[3][step[3] * j]};
         t->value[at][j] = node->kind == DT_KNODE_MAP     ? dt_cuda_map(node, x)
                           : node->kind == DT_KNODE_CONST ? node->number
                           : node->kind == DT_KNODE_IOTA  ? position(t, node, query, j)
@@ -304,15 +309,11 @@ static bool has_comparisons(const DtKernel *k)
     return false;
 }
 
-/* Queries to try: the last but one, which shows most of a mask, the first and last ones, others. */
+/* Queries to try: the last but one, which shows most of a mask, the first and the last one, others. */
 static int64_t query_of(Attempt *t, uint32_t number)
 {
-    const int64_t n = t->k->extent[t->k->attend->queries];
-    const int64_t query = number == 0   ? (n < 2 ? 0 : n - 2)
-                          : number <= 3 ? number - 1
-                          : number <= 6 ? n - (int64_t)number + 3
-                                        : (int64_t)draw(t, 0, (double)n);
-    return query < 0 ? 0 : query < n ? query : n - 1;
+    const int64_t n = t->k->extent[t->k->attend->queries], special[] = {n - 2, 0, n - 1};
+    return number < DT_COUNT(special) ? special[number] : (int64_t)draw(t, 0, (double)n);
 }
 
 static bool try_forward(Attempt *t, uint32_t *ret_max)

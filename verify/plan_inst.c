@@ -167,6 +167,8 @@ typedef struct Doing {
     const DtPlanInst *inst;
     const CertOp *ops[MOST];
     uint32_t n_ops;
+    const CertOp *again[MOST]; /* those of them that were done before */
+    uint32_t n_again;
     uint32_t read[MOST]; /* values */
     const DtPlanArg *from[MOST];
     PlanPlace first, second; /* of the first two read values */
@@ -249,7 +251,7 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
         bool again = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
                                       : walk->frame->done[op->first_out];
         if (again && !dt_certplan_is_ahead(op)) /* what is gathered again is the same */
-            return dt_certplan_fail(walk, "`%s` is done twice", op->kind);
+            doing->again[doing->n_again++] = op;
         if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) &&
             !dt_certplan_is_of_block(walk, op))
             return dt_certplan_fail(walk, "`%s` of a block of attention is not the block of it",
@@ -411,6 +413,20 @@ static bool has_operands(PlanWalk *walk, const Doing *doing)
                 return dt_certplan_fail(walk, "operand %u of `%s` is not read", k,
                                         doing->ops[i]->kind);
         }
+    return true;
+}
+
+/* A kernel may compute element by element again what another one did, for itself. */
+static bool is_done_once(PlanWalk *walk, const Doing *doing)
+{
+    for (uint32_t i = 0; i < doing->n_again; i++) {
+        const CertOp *op = doing->again[i];
+        bool alone = doing->inst->kind == DT_INST_KERNEL && op->rule && op->rule->map;
+        for (uint32_t w = 0; w < doing->n_writes; w++)
+            alone = alone && op_of(doing, walk->frame->maker[doing->writes[w].value]) != op;
+        if (!alone)
+            return dt_certplan_fail(walk, "`%s` is done twice", op->kind);
+    }
     return true;
 }
 
@@ -656,7 +672,7 @@ static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     Doing *doing = &(Doing){.inst = inst};
     if (!read_ops(walk, doing) || (inst->kind == DT_INST_KERNEL && !is_noted_kernel(walk, doing)) ||
-        !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
+        !read_args(walk, doing) || !read_in_place(walk, doing) || !is_done_once(walk, doing) || !has_operands(walk, doing) ||
         !needs_reads(walk, doing) || !keeps_apart(walk, doing))
         return false;
     bool good = inst->kind == DT_INST_KERNEL ? is_kernel(walk, doing)

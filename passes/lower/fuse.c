@@ -40,6 +40,9 @@ typedef struct Fuse {
     DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
     DtValue **copy;     /* by value id: in the kernel being made */
     DT_VEC(uint32_t) copied; /* ids that have one */
+    DtFuseAgain **again; /* by value id */
+    DtValue *const **operands; /* by value id: of the op that makes it, as they were */
+    bool *is_dead;      /* by position in func->ops: nobody needs what it makes */
     uint32_t n_kernels;
 } Fuse;
 
@@ -67,29 +70,39 @@ static DtValue *argument(Fuse *f, Kernel *k, DtValue *value)
     return f->copy[value->id];
 }
 
-/* A cheap one is computed again. */
-static DtValue *again(Fuse *f, Kernel *k, const DtValue *value)
+static bool is_again(const Fuse *f, const DtValue *value, uint32_t group)
+{
+    for (const DtFuseAgain *again = f->again[value->id]; again; again = again->next)
+        if (again->group == group)
+            return true;
+    return false;
+}
+
+static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group);
+
+/* What an op of the kernel reads: another one's result, an argument, or what is computed again. */
+static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t group)
+{
+    DtValue *value = f->operands[op->out[0]->id][i];
+    if (f->group_of[value->id] == group)
+        return value;
+    if ((dt_op_is_inline(value) && !dt_op_reads_elsewhere(op, i)) || is_again(f, value, group))
+        return again(f, k, value, group);
+    return argument(f, k, value);
+}
+
+static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group)
 {
     if (f->copy[value->id])
         return f->copy[value->id];
     DtValue **in = DT_NEW_ARRAY(f->scratch, DtValue *, value->op->n_in + 1);
     for (uint32_t i = 0; i < value->op->n_in; i++)
-        in[i] = again(f, k, value->op->in[i]);
+        in[i] = operand(f, k, value->op, i, group);
     DtOp *op = dt_graph_copy(&k->b, value->op, in);
     op->span = value->op->span, op->path = value->op->path;
+    op->out[0]->final = value->final, op->out[0]->means = value->means;
     keep_copy(f, value, op->out[0]);
     return op->out[0];
-}
-
-/* What an op of the kernel reads: another one's result, an argument, or a cheap value. */
-static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t group)
-{
-    DtValue *value = op->in[i];
-    if (f->group_of[value->id] == group)
-        return value;
-    if (dt_op_is_inline(value) && !dt_op_reads_elsewhere(op, i))
-        return again(f, k, value);
-    return argument(f, k, value);
 }
 
 /* The op moves into the kernel. */
@@ -135,16 +148,31 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
 
 /* ---- one function ---- */
 
+/* Group `group` needs the value: what it computes again needs operands in its stead. */
+static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
+{
+    if (!is_again(f, value, group)) {
+        needed[value->id] = true;
+        f->outside[value->id] = f->outside[value->id] || f->group_of[value->id] != group;
+        return;
+    }
+    for (uint32_t i = 0; i < value->op->n_in; i++)
+        need(f, value->op->in[i], group, needed);
+}
+
+/* What lies in memory, and what nobody needs any more since others compute it. */
 static void find_outside(Fuse *f)
 {
     const DtFunc *func = f->func;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
-            const uint32_t id = func->ops.at[i]->in[j]->id;
-            f->outside[id] = f->outside[id] || f->group_of[id] != f->group[i];
-        }
+    bool *needed = DT_NEW_ARRAY(f->scratch, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
-        f->outside[func->results.at[i]->id] = true;
+        needed[func->results.at[i]->id] = f->outside[func->results.at[i]->id] = true;
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = func->ops.at[i];
+        f->is_dead[i] = op->n_out == 1 && f->again[op->out[0]->id] && !needed[op->out[0]->id];
+        for (uint32_t j = 0; j < op->n_in && !f->is_dead[i]; j++)
+            need(f, op->in[j], f->group[i], needed);
+    }
 }
 
 static void keep_op(Fuse *f, DtOp *op)
@@ -186,17 +214,26 @@ static void drop_unread(Fuse *f)
     func->ops.n -= kept;
 }
 
+static bool computes_again(const Fuse *f, const DtOp *op, uint32_t group)
+{
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (is_again(f, op->in[i], group))
+            return true;
+    return false;
+}
+
 /* Ops by groups: ret_end[g] of them are in groups up to g. */
 static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
 {
     const DtFunc *func = f->func;
     DtOp **ops = DT_NEW_ARRAY(f->scratch, DtOp *, func->ops.n + 1);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        ret_end[f->group[i] + 1]++;
+        ret_end[f->group[i] + 1] += !f->is_dead[i];
     for (uint32_t g = 0; g < n_groups; g++)
         ret_end[g + 1] += ret_end[g];
     for (uint32_t i = 0; i < func->ops.n; i++)
-        ops[ret_end[f->group[i]]++] = func->ops.at[i];
+        if (!f->is_dead[i])
+            ops[ret_end[f->group[i]]++] = func->ops.at[i];
     return ops;
 }
 
@@ -210,20 +247,23 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, DtArena *scrat
     f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
+    f->again = DT_NEW_ARRAY(scratch, DtFuseAgain *, n);
+    f->operands = DT_NEW_ARRAY(scratch, DtValue *const *, n);
+    f->is_dead = DT_NEW_ARRAY(scratch, bool, n_ops + 1);
     const uint32_t n_groups = dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, scratch,
-                                            f->group, f->rows);
+                                            f->group, f->rows, f->again);
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)
         for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
-            f->group_of[func->ops.at[i]->out[k]->id] = f->group[i];
+            f->operands[func->ops.at[i]->out[k]->id] = func->ops.at[i]->in, f->group_of[func->ops.at[i]->out[k]->id] = f->group[i];
     find_outside(f);
     DtOp **ops = sort_ops(f, n_groups, end);
     memset(&func->ops, 0, sizeof func->ops);
     for (uint32_t g = 0; g < n_groups; first = end[g++])
-        if (end[g] - first == 1)
+        if (end[g] - first == 1 && !computes_again(f, ops[first], g))
             keep_op(f, ops[first]);
-        else
+        else if (end[g] > first)
             make_kernel(f, ops + first, end[g] - first, g);
     for (uint32_t i = 0; i < func->results.n; i++)
         if (f->now[func->results.at[i]->id])

@@ -13,9 +13,15 @@ typedef struct DtFuseRows {
     const char *product; /* what its library does with it (epilogue.c); NULL: it is a kernel */
 } DtFuseRows;
 
+/* A group that does not read a value which another one makes, but computes it itself. */
+typedef struct DtFuseAgain {
+    uint32_t group;
+    struct DtFuseAgain *next;
+} DtFuseAgain;
+
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
- * groups of their own. ret_rows: by group. Returns the number of groups. */
+ * groups of their own. ret_rows: by group; ret_again: by value id. Returns the number of groups. */
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, DtArena *scratch,
-                       uint32_t *ret_group, DtFuseRows *ret_rows);
+                       uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again);
 
 #endif

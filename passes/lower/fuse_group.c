@@ -23,7 +23,6 @@
 
 #include "base/bug.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -239,153 +238,6 @@ static bool columns_fit(const DtFusion *f, DtFuseGroup *joined, uint32_t a, uint
     return joined->apart || columns_are_late(f, joined, a, b);
 }
 
-/* ---- cycles ----
- * Groups are kept in an order in which each comes after all that it reads (a list whose members have ascending labels),
- * and a search looks at those between the two only. Most paths are long: forward, and back as derivatives. Those are
- * seen without a search, since a tree in which each op hangs on its latest operand has them. */
-
-/* Numbers the tree's nodes so that those below an op are the numbers from its own up to the end of its range. */
-static void number_tree(DtFusion *f)
-{
-    const uint32_t n = f->func->ops.n, none = UINT32_MAX;
-    uint32_t *parent = DT_NEW_ARRAY(f->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
-    uint32_t roots = 0;
-    f->tree = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
-    f->below = DT_NEW_ARRAY(f->arena, uint32_t, n + 1); /* of the op itself and those below */
-    for (uint32_t i = 0; i < n; i++) {
-        parent[i] = none;
-        for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
-            const uint32_t position = f->position[f->func->ops.at[i]->in[j]->id];
-            if (position != none && (parent[i] == none || position > parent[i]))
-                parent[i] = position;
-        }
-    }
-    for (uint32_t i = n; i-- > 0;) {
-        f->below[i]++;
-        if (parent[i] != none)
-            f->below[parent[i]] += f->below[i];
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t *from = parent[i] == none ? &roots : &used[parent[i]];
-        f->tree[i] = (parent[i] == none ? 0 : f->tree[parent[i]] + 1) + *from;
-        *from += f->below[i];
-    }
-}
-
-/* Whether one of b's operands outside a and b hangs below an op of a. */
-static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
-{
-    const DtFuseGroup *above = &f->groups[a], *group = &f->groups[b];
-    for (uint32_t i = 0; i < group->ops.n; i++) {
-        const DtOp *op = f->func->ops.at[group->ops.at[i]];
-        for (uint32_t j = 0; j < op->n_in; j++) {
-            const uint32_t position = f->position[op->in[j]->id];
-            if (position == UINT32_MAX || dt_fuse_in_union(f, position, a, b))
-                continue;
-            for (uint32_t k = 0; k < above->ops.n; k++)
-                if (f->tree[position] - f->tree[above->ops.at[k]] < f->below[above->ops.at[k]])
-                    return true;
-        }
-    }
-    return false;
-}
-
-/* Adds the groups that g reads from and that come after a, but b, to those that are to be searched; true: it reads
- * a. */
-static bool add_sources(DtFusion *f, uint32_t g, uint32_t a, uint32_t b)
-{
-    const DtFuseGroup *group = &f->groups[g];
-    for (uint32_t i = 0; i < group->ops.n; i++) {
-        const DtValue *value;
-        for (uint32_t j = 0; (value = dt_fuse_awaited(f, group->ops.at[i], j)); j++) {
-            const uint32_t position = f->position[value->id];
-            const uint32_t source = position == UINT32_MAX ? b : f->group_of[position];
-            if (source == a && g != b)
-                return true;
-            if (source == b || f->stamp[source] == f->now || f->label[source] <= f->label[a])
-                continue;
-            f->stamp[source] = f->now;
-            f->found[f->n_found++] = source;
-        }
-    }
-    return false;
-}
-
-/* Whether a path from a, which b reads, leads to b through another group; else found has all between them that b
- * depends on. */
-static bool makes_cycle(DtFusion *f, uint32_t a, uint32_t b)
-{
-    f->now++;
-    f->n_found = 0;
-    if (hangs_below(f, a, b) || add_sources(f, b, a, b))
-        return true;
-    for (uint32_t i = 0; i < f->n_found; i++)
-        if (add_sources(f, f->found[i], a, b))
-            return true;
-    return false;
-}
-
-static void number_all(DtFusion *f)
-{
-    uint64_t label = 0;
-    for (uint32_t g = f->next[f->func->ops.n]; g != f->func->ops.n; g = f->next[g])
-        f->label[g] = label += UINT64_C(1) << 40;
-}
-
-static void begin_order(DtFusion *f)
-{
-    const uint32_t n = f->func->ops.n; /* also the list's head */
-    f->label = DT_NEW_ARRAY(f->arena, uint64_t, n + 1);
-    f->next = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
-    f->before = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
-    for (uint32_t i = 0; i <= n; i++) {
-        f->next[i] = i == n ? 0 : i + 1;
-        f->before[i] = i == 0 ? n : i - 1;
-    }
-    number_all(f);
-}
-
-static void take_out(DtFusion *f, uint32_t g)
-{
-    f->next[f->before[g]] = f->next[g];
-    f->before[f->next[g]] = f->before[g];
-}
-
-/* b stands where a stood. */
-static void take_place(DtFusion *f, uint32_t b, uint32_t a)
-{
-    f->next[b] = f->next[a];
-    f->before[b] = f->before[a];
-    f->label[b] = f->label[a];
-    f->next[f->before[b]] = f->before[f->next[b]] = b;
-}
-
-static int by_label(const void *x, const void *y)
-{
-    const DtFusePlaced *a = x, *b = y;
-    return a->label < b->label ? -1 : a->label > b->label;
-}
-
-/* What b depends on behind a goes before a, in its order. */
-static void reorder(DtFusion *f, uint32_t a)
-{
-    DtFusePlaced *placed = f->placed;
-    for (uint32_t i = 0; i < f->n_found; i++)
-        placed[i] = (DtFusePlaced){f->label[f->found[i]], f->found[i]};
-    qsort(placed, f->n_found, sizeof *placed, by_label);
-    for (uint32_t i = 0; i < f->n_found; i++) {
-        const uint32_t g = placed[i].group, last = f->before[a];
-        const uint64_t from = last == f->func->ops.n ? 0 : f->label[last];
-        take_out(f, g);
-        f->next[g] = a;
-        f->before[g] = last;
-        f->next[last] = f->before[a] = g;
-        f->label[g] = from + (f->label[a] - from) / (f->n_found - i + 1);
-        if (f->label[g] == from)
-            number_all(f);
-    }
-}
-
 /* ---- merging ---- */
 
 static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
@@ -400,10 +252,7 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
     }
     *to = joined;
     memset(from, 0, sizeof *from);
-    reorder(f, a);
-    take_out(f, b);
-    if (keep == b)
-        take_place(f, b, a);
+    dt_fuse_joined(f, a, b, keep);
 }
 
 /* b reads a, or comes behind it. */
@@ -411,7 +260,7 @@ static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_join
 {
     return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
            (!ret_joined->columns || columns_fit(f, ret_joined, a, b)) &&
-           (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
+           (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !dt_fuse_makes_cycle(f, a, b);
 }
 
 /* b reads a, or comes behind it, and bytes are saved. */
@@ -421,7 +270,8 @@ static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
     return saved > 0 && can_merge(f, a, b, ret_joined) && dt_fuse_alike(f, ret_joined, a, b, saved);
 }
 
-static void merge_operands(DtFusion *f, uint32_t i)
+/* all: also with those whose value others read, too. */
+static void merge_operands(DtFusion *f, uint32_t i, bool all)
 {
     const DtOp *op = f->func->ops.at[i];
     DtFuseGroup joined;
@@ -430,7 +280,7 @@ static void merge_operands(DtFusion *f, uint32_t i)
         if (position == UINT32_MAX || !is_fusable(f->func->ops.at[position]))
             continue;
         const uint32_t a = f->group_of[position];
-        if (a != b && pays(f, a, b, &joined))
+        if (a != b && (all || !dt_fuse_leaves(f, op->in[j], a, b)) && pays(f, a, b, &joined))
             merge(f, a, b, joined);
     }
 }
@@ -524,7 +374,7 @@ static void join_product(DtFusion *f, const DtFuseProduct *product)
             const uint32_t first = b;
             b = a, a = first;
         }
-        if (makes_cycle(f, a, b)) {
+        if (dt_fuse_makes_cycle(f, a, b)) {
             if (i > 1)
                 DT_BUG("what is done to a product goes through something else");
             return; /* a sum on which the other operand depends */
@@ -533,13 +383,32 @@ static void join_product(DtFusion *f, const DtFuseProduct *product)
     }
 }
 
+/* Joins ops to groups. first: what nobody else reads before all else. */
+static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_products, bool first)
+{
+    const uint32_t n = f->func->ops.n;
+    f->groups = DT_NEW_ARRAY(f->arena, DtFuseGroup, n + 1);
+    f->group_of = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    dt_fuse_begin_order(f);
+    for (uint32_t i = 0; i < n; i++)
+        start(f, i);
+    for (uint32_t i = 0; i < n_products; i++)
+        join_product(f, &products[i]);
+    for (uint32_t i = 0; i < n && first; i++)
+        merge_operands(f, i, false);
+    for (uint32_t i = 0; i < n; i++)
+        merge_operands(f, i, true);
+    for (uint32_t v = 0; v < f->func->n_values; v++)
+        if (f->value[v] && !dt_op_is_inline(f->value[v]))
+            merge_readers(f, f->value[v]);
+    dt_fuse_again(f);
+}
+
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, DtArena *scratch,
-                       uint32_t *ret_group, DtFuseRows *ret_rows)
+                       uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again)
 {
     uint32_t n = func->ops.n;
     DtFusion fusion = {.arena = scratch, .limits = limits, .func = func}, *f = &fusion;
-    f->groups = DT_NEW_ARRAY(scratch, DtFuseGroup, n + 1);
-    f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->late = DT_NEW_ARRAY(scratch, bool, n + 1);
     f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
@@ -550,22 +419,20 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
         for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
             f->position[func->ops.at[i]->out[r]->id] = i;
     index_readers(f);
-    number_tree(f);
-    begin_order(f);
-    for (uint32_t i = 0; i < n; i++)
-        start(f, i);
     DtFuseProduct *products;
     const uint32_t n_products = dt_epilogue_find(f, epilogues, &products);
-    for (uint32_t i = 0; i < n_products; i++)
-        join_product(f, &products[i]);
-    for (uint32_t i = 0; i < n; i++)
-        merge_operands(f, i);
-    for (uint32_t v = 0; v < func->n_values; v++)
-        if (f->value[v] && !dt_op_is_inline(f->value[v]))
-            merge_readers(f, f->value[v]);
+    DtFusion other = *f;
+    group(f, products, n_products, false);
+    other.now = f->now, other.n_seen = f->n_seen;
+    group(&other, products, n_products, true);
+    if (dt_fuse_moved(&other) < dt_fuse_moved(f))
+        f = &other;
     const uint32_t n_groups = dt_fuse_order(f, ret_group);
     for (uint32_t i = 0; i < n; i++)
         if (f->groups[i].ops.n > 0)
             ret_rows[ret_group[i]] = rows_of(f, &f->groups[i]);
+    for (uint32_t v = 0; v < func->n_values; v++)
+        for (DtFuseAgain *again = ret_again[v] = f->again[v]; again; again = again->next)
+            again->group = ret_group[again->group];
     return n_groups;
 }

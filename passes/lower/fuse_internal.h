@@ -42,6 +42,7 @@ typedef struct DtFusion {
     uint32_t *stamp, now;      /* by group: visited in search number */
     uint32_t *found, n_found;  /* by the last search */
     DtFusePlaced *placed;
+    DtFuseAgain **again;       /* by value id: groups that compute it again */
 } DtFusion;
 
 /* What op i waits for: operands, and behind these the sum over stages before it: stages come to sums in one order.
@@ -72,6 +73,23 @@ int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b);
 bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b);
 /* Whether both go along the same axis, or have so much in common that it does not matter; saved: bytes. */
 bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved);
+
+/* ---- fuse_cycle.c ---- */
+
+/* Numbers all groups, one for each op, in an order in which they may run. */
+void dt_fuse_begin_order(DtFusion *f);
+/* Whether a path from a, which b reads, leads to b through another group; else found has all between them that b
+ * depends on. */
+bool dt_fuse_makes_cycle(DtFusion *f, uint32_t a, uint32_t b);
+/* The same of paths that do not lead through `but`. */
+bool dt_fuse_depends(DtFusion *f, uint32_t a, uint32_t b, uint32_t but);
+/* Group a, which b comes behind, and b are one now, called `keep`; found is of their search. */
+void dt_fuse_joined(DtFusion *f, uint32_t a, uint32_t b, uint32_t keep);
+
+/* fuse_again.c: fills `again`. */
+void dt_fuse_again(DtFusion *f);
+/* Bytes that all kernels read and write. */
+int64_t dt_fuse_moved(DtFusion *f);
 
 /* fuse_order.c: numbers the groups so that each comes after what it reads; among those that may come, the one that is
  * due first. ret_group[i]: that of op i. Returns how many there are. */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a kernel computes itself rather than reading what another one made of the same: bytes are saved, and the other
+ * need not write it if nobody reads it then.
+ *
+ *   a square of gradients, for their norm and for the second moment    both read the gradients
+ *   exp(z - max), backward                                             z is read instead, and nothing written
+ *
+ * A cheap map is, wherever the kernel reads its operands anyway. Others are only if that spares writing them, and no
+ * more lies in memory for it: what is read instead is no larger, or stays for the whole run. */
+#include "passes/lower/fuse_internal.h"
+
+enum { DEEP = 8, MOST = 16 };
+
+/* What a group would compute, and read from memory, to have a value of its own. */
+typedef struct Attempt {
+    DtFusion *f;
+    uint32_t group;
+    const DtValue *made[MOST], *read[MOST];
+    uint32_t n_made, n_read;
+    bool dear;
+} Attempt;
+
+static const DtFuseGroup *group_of(const DtFusion *f, const DtValue *value)
+{
+    const uint32_t position = f->position[value->id];
+    return position == UINT32_MAX ? NULL : &f->groups[f->group_of[position]];
+}
+
+static bool is_in(const DtFusion *f, const DtValue *value, uint32_t group)
+{
+    return f->position[value->id] != UINT32_MAX && f->group_of[f->position[value->id]] == group;
+}
+
+static bool is_listed(const DtValue *value, const DtValue *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == value)
+            return true;
+    return false;
+}
+
+static bool is_again(const DtFusion *f, const DtValue *value, uint32_t group)
+{
+    for (const DtFuseAgain *again = f->again[value->id]; again; again = again->next)
+        if (again->group == group)
+            return true;
+    return false;
+}
+
+static int64_t bytes_of(const DtFusion *f, const DtValue *value)
+{
+    return dt_fuse_bytes(value->type, &f->func->module->mesh);
+}
+
+/* ---- who reads what ---- */
+
+/* Whether the group, or what it computes again, has the value of memory as its operand. */
+static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
+{
+    for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
+        const DtOp *op = f->func->ops.at[f->readers[r]];
+        if (f->group_of[f->readers[r]] == group || (op->n_out == 1 && is_again(f, op->out[0], group)))
+            return !is_in(f, value, group) && !is_again(f, value, group);
+    }
+    return false;
+}
+
+/* Whether somebody outside of the group that makes it needs it in memory. */
+static bool is_written(const DtFusion *f, const DtValue *value)
+{
+    const uint32_t own = f->group_of[f->position[value->id]];
+    bool is = f->is_result[value->id];
+    for (uint32_t r = f->reader[value->id]; !is && r < f->reader[value->id + 1]; r++) {
+        const DtOp *op = f->func->ops.at[f->readers[r]];
+        const uint32_t group = f->group_of[f->readers[r]];
+        is = group != own && !is_again(f, value, group);
+        if (op->n_out != 1)
+            continue;
+        for (const DtFuseAgain *again = f->again[op->out[0]->id]; again && !is; again = again->next)
+            is = again->group != own && !is_again(f, value, again->group);
+    }
+    return is;
+}
+
+/* ---- one value in one group ---- */
+
+static bool is_map(const DtFusion *f, const DtValue *value)
+{
+    return value->op && value->op->n_out == 1 && dt_op_is_pointwise(value->op->kind) && group_of(f, value) &&
+           group_of(f, value)->full;
+}
+
+static bool make(Attempt *a, const DtValue *value, uint32_t depth);
+
+/* An operand of what is made. */
+static bool take(Attempt *a, const DtValue *value, uint32_t depth)
+{
+    const DtFusion *f = a->f;
+    if (dt_op_is_inline(value) || is_listed(value, a->made, a->n_made) || is_listed(value, a->read, a->n_read) ||
+        reads(f, value, a->group) || is_again(f, value, a->group))
+        return true;
+    if (f->position[value->id] != UINT32_MAX && !is_written(f, value))
+        return make(a, value, depth); /* it lies in no memory */
+    if (a->n_read == MOST)
+        return false;
+    a->read[a->n_read++] = value;
+    return true;
+}
+
+static bool make(Attempt *a, const DtValue *value, uint32_t depth)
+{
+    if (depth == 0 || a->n_made == MOST || !is_map(a->f, value) || is_in(a->f, value, a->group))
+        return false;
+    a->made[a->n_made++] = value;
+    a->dear = a->dear || dt_op_is_dear(value->op->kind);
+    for (uint32_t i = 0; i < value->op->n_in; i++)
+        if (!take(a, value->op->in[i], depth - 1))
+            return false;
+    return true;
+}
+
+/* Each of the group's ops that read the value does so point by point, and at all points. */
+static bool reads_points(const DtFusion *f, const DtValue *value, uint32_t group)
+{
+    const DtFuseGroup *g = &f->groups[group];
+    if (!g->full || g->product || !dt_fuse_has_axes(value->type, g, DT_FUSE_ALL))
+        return false;
+    for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
+        const DtOp *op = f->func->ops.at[f->readers[r]];
+        for (uint32_t i = 0; f->group_of[f->readers[r]] == group && i < op->n_in; i++)
+            if (op->in[i] == value && dt_op_reads_elsewhere(op, i))
+                return false;
+    }
+    return true;
+}
+
+static bool attempt(DtFusion *f, const DtValue *value, uint32_t group, Attempt *ret)
+{
+    *ret = (Attempt){.f = f, .group = group};
+    return reads_points(f, value, group) && make(ret, value, DEEP) &&
+           f->groups[group].ops.n + ret->n_made <= f->limits->kernel_ops;
+}
+
+static void keep(const Attempt *a)
+{
+    for (uint32_t i = 0; i < a->n_made; i++) {
+        DtFuseAgain *again = DT_NEW(a->f->arena, DtFuseAgain);
+        *again = (DtFuseAgain){.group = a->group, .next = a->f->again[a->made[i]->id]};
+        a->f->again[a->made[i]->id] = again;
+    }
+}
+
+/* ---- one value in all groups ---- */
+
+/* Groups that read the value from memory; of more than MOST, MOST + 1 are said. */
+typedef struct Readers {
+    uint32_t at[MOST + 1], n;
+} Readers;
+
+static void add_reader(const DtFusion *f, const DtValue *value, uint32_t group, Readers *to)
+{
+    bool known = to->n > MOST || !reads(f, value, group);
+    for (uint32_t i = 0; i < to->n && !known; i++)
+        known = to->at[i] == group;
+    if (!known)
+        to->at[to->n++] = group;
+}
+
+static Readers readers_of(const DtFusion *f, const DtValue *value)
+{
+    Readers readers = {.n = 0};
+    for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
+        const DtOp *op = f->func->ops.at[f->readers[r]];
+        add_reader(f, value, f->group_of[f->readers[r]], &readers);
+        for (const DtFuseAgain *again = op->n_out == 1 ? f->again[op->out[0]->id] : NULL; again; again = again->next)
+            add_reader(f, value, again->group, &readers);
+    }
+    return readers;
+}
+
+/* Whether nobody needs to write the value if each of these groups computes it, which costs less than it saves. */
+static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers, Attempt *ret_attempts)
+{
+    const int64_t bytes = bytes_of(f, value);
+    int64_t read = 0, kept = 0;
+    bool may = !f->is_result[value->id];
+    for (uint32_t k = 0; k < readers->n && may; k++) {
+        Attempt *a = &ret_attempts[k];
+        may = attempt(f, value, readers->at[k], a);
+        for (uint32_t i = 0; i < a->n_read; i++) {
+            read += bytes_of(f, a->read[i]);
+            kept += f->position[a->read[i]->id] == UINT32_MAX ? 0 : bytes_of(f, a->read[i]);
+        }
+    }
+    return may && read < (readers->n + 1) * bytes && kept <= bytes;
+}
+
+static void look_at(DtFusion *f, const DtValue *value)
+{
+    const Readers readers = readers_of(f, value);
+    Attempt attempts[MOST];
+    if (readers.n == 0 || readers.n > MOST)
+        return;
+    const bool all = all_may(f, value, &readers, attempts);
+    for (uint32_t k = 0; k < readers.n; k++)
+        if (all || (attempt(f, value, readers.at[k], &attempts[k]) && !attempts[k].dear && attempts[k].n_read == 0))
+            keep(&attempts[k]);
+}
+
+/* What is smaller is not worth a look. */
+static bool is_large(const DtFusion *f, const DtValue *value)
+{
+    enum { LARGE = 1 << 12 };
+    return !dt_op_is_inline(value) && bytes_of(f, value) >= LARGE;
+}
+
+void dt_fuse_again(DtFusion *f)
+{
+    f->again = DT_NEW_ARRAY(f->arena, DtFuseAgain *, f->func->n_values + 1);
+    for (uint32_t i = f->func->ops.n; i-- > 0;) {
+        const DtOp *op = f->func->ops.at[i];
+        if (op->n_out == 1 && is_large(f, op->out[0]) && is_map(f, op->out[0]) && is_written(f, op->out[0]))
+            look_at(f, op->out[0]);
+    }
+}
+
+/* ---- bytes ---- */
+
+int64_t dt_fuse_moved(DtFusion *f)
+{
+    int64_t moved = 0;
+    for (uint32_t v = 0; v < f->func->n_values; v++) {
+        const DtValue *value = f->value[v];
+        if (!value || !is_large(f, value))
+            continue;
+        const DtFuseGroup *own = group_of(f, value);
+        const Readers readers = readers_of(f, value);
+        for (uint32_t k = 0; k < readers.n; k++)
+            moved += f->groups[readers.at[k]].full ? bytes_of(f, value) : 0;
+        moved += own && own->full && is_written(f, value) ? bytes_of(f, value) : 0;
+    }
+    return moved;
+}

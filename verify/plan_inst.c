@@ -672,8 +672,8 @@ static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     Doing *doing = &(Doing){.inst = inst};
     if (!read_ops(walk, doing) || (inst->kind == DT_INST_KERNEL && !is_noted_kernel(walk, doing)) ||
-        !read_args(walk, doing) || !read_in_place(walk, doing) || !is_done_once(walk, doing) || !has_operands(walk, doing) ||
-        !needs_reads(walk, doing) || !keeps_apart(walk, doing))
+        !read_args(walk, doing) || !read_in_place(walk, doing) || !is_done_once(walk, doing) ||
+        !has_operands(walk, doing) || !needs_reads(walk, doing) || !keeps_apart(walk, doing))
         return false;
     bool good = inst->kind == DT_INST_KERNEL ? is_kernel(walk, doing)
                 : inst->kind == DT_INST_GEMM ? is_gemm(walk, doing)

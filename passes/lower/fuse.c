@@ -255,8 +255,11 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, DtArena *scrat
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
-            f->operands[func->ops.at[i]->out[k]->id] = func->ops.at[i]->in, f->group_of[func->ops.at[i]->out[k]->id] = f->group[i];
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) {
+            const uint32_t id = func->ops.at[i]->out[k]->id;
+            f->operands[id] = func->ops.at[i]->in;
+            f->group_of[id] = f->group[i];
+        }
     find_outside(f);
     DtOp **ops = sort_ops(f, n_groups, end);
     memset(&func->ops, 0, sizeof func->ops);

@@ -82,6 +82,11 @@ static bool is_written(const DtFusion *f, const DtValue *value)
     return is;
 }
 
+static bool lies_in_memory(const DtFusion *f, const DtValue *value)
+{
+    return f->position[value->id] == UINT32_MAX || is_written(f, value);
+}
+
 /* ---- one value in one group ---- */
 
 static bool is_map(const DtFusion *f, const DtValue *value)
@@ -92,6 +97,15 @@ static bool is_map(const DtFusion *f, const DtValue *value)
 
 static bool make(Attempt *a, const DtValue *value, uint32_t depth);
 
+/* Few elements beside the group's points: may be written for it. */
+static bool is_row(const Attempt *a, const DtValue *value)
+{
+    const DtMesh *mesh = &a->f->func->module->mesh;
+    return value->op && value->op->n_out == 1 && group_of(a->f, value)->full &&
+           dt_type_local_elements(value->type, mesh) * DT_FUSE_LARGE <=
+               dt_type_local_elements(a->f->groups[a->group].full, mesh);
+}
+
 /* An operand of what is made. */
 static bool take(Attempt *a, const DtValue *value, uint32_t depth)
 {
@@ -99,9 +113,12 @@ static bool take(Attempt *a, const DtValue *value, uint32_t depth)
     if (dt_op_is_inline(value) || is_listed(value, a->made, a->n_made) || is_listed(value, a->read, a->n_read) ||
         reads(f, value, a->group) || is_again(f, value, a->group))
         return true;
-    if (f->position[value->id] != UINT32_MAX && !is_written(f, value))
-        return make(a, value, depth); /* it lies in no memory */
-    if (a->n_read == MOST)
+    const Attempt before = *a;
+    const bool lies = lies_in_memory(f, value);
+    if (!lies && make(a, value, depth))
+        return true;
+    *a = before;
+    if (a->n_read == MOST || (!lies && !is_row(a, value)))
         return false;
     a->read[a->n_read++] = value;
     return true;
@@ -188,8 +205,8 @@ static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers, A
         Attempt *a = &ret_attempts[k];
         may = attempt(f, value, readers->at[k], a);
         for (uint32_t i = 0; i < a->n_read; i++) {
-            read += bytes_of(f, a->read[i]);
-            kept += f->position[a->read[i]->id] == UINT32_MAX ? 0 : bytes_of(f, a->read[i]);
+            read += bytes_of(f, a->read[i]) * (lies_in_memory(f, a->read[i]) ? 1 : 2);
+            kept += f->position[a->read[i]->id] == UINT32_MAX || is_row(a, a->read[i]) ? 0 : bytes_of(f, a->read[i]);
         }
     }
     return may && read < (readers->n + 1) * bytes && kept <= bytes;
@@ -210,7 +227,7 @@ static void look_at(DtFusion *f, const DtValue *value)
 /* What is smaller is not worth a look. */
 static bool is_large(const DtFusion *f, const DtValue *value)
 {
-    enum { LARGE = 1 << 12 };
+    enum { LARGE = 1 << 8 }; /* bytes */
     return !dt_op_is_inline(value) && bytes_of(f, value) >= LARGE;
 }
 

@@ -3,7 +3,8 @@
  * operands, and then groups that read the same with each other, as long as the union is still one loop nest, no path
  * leaves the union and comes back, and bytes are saved: what one makes and the other reads need not be read (nor
  * written, if nobody else wants it), what both read is read once. Groups of which neither reads the other stay apart if
- * more would lie in memory while the earlier one waits.
+ * more would lie in memory while the earlier one waits. This is done once more, with what nobody else reads first, and
+ * then from the last op to the first, so that an update waits for its norm as a whole: what moves less is kept.
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
@@ -383,7 +384,7 @@ static void join_product(DtFusion *f, const DtFuseProduct *product)
     }
 }
 
-/* Joins ops to groups. first: what nobody else reads before all else. */
+/* Joins ops to groups. first: what nobody else reads before all else, which goes from the last op to the first. */
 static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_products, bool first)
 {
     const uint32_t n = f->func->ops.n;
@@ -397,7 +398,7 @@ static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_product
     for (uint32_t i = 0; i < n && first; i++)
         merge_operands(f, i, false);
     for (uint32_t i = 0; i < n; i++)
-        merge_operands(f, i, true);
+        merge_operands(f, first ? n - 1 - i : i, true);
     for (uint32_t v = 0; v < f->func->n_values; v++)
         if (f->value[v] && !dt_op_is_inline(f->value[v]))
             merge_readers(f, f->value[v]);

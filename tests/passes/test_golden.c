@@ -233,6 +233,10 @@ Test(golden, fuse)
     check_pass("fuse_before", "fuse_before", dt_pass_fuse, &(DtPassContext){.unfused = true});
 }
 
+/* An update that waits for a norm: moments are not joined to it, and square the gradients once more. What is computed
+ * again of z, with the maximum of its row, for a sum over all rows, is not written. */
+Test(golden, fuse_again) { check_pass("fuse_again_before", "fuse_again", dt_pass_fuse, &(DtPassContext){0}); }
+
 /* A loop there and one back, which gather an iteration ahead: the ring goes through both, and in its last iteration
  * the first one gathers for the second. */
 Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPassContext){0}); }

@@ -14,6 +14,8 @@
 
 #include "base/intern.h"
 
+#include <string.h>
+
 static bool is_float(const DtVal *v)
 {
     return v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype);
@@ -48,6 +50,30 @@ static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, 
     return sums ? dt_graph_reduce(&frame->b, DT_REDUCE_SUM, x, 1, &axis) : x;
 }
 
+/* A product, perhaps behind casts, that has axes which the argument lacks, and whose operands both have them: it sums
+ * over them, too, so that nothing is rounded, or written for each of their elements, before it is added up. */
+static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
+{
+    const DtOp *op = x->op;
+    DtBuilder b = {.func = frame->func, .span = op ? op->span : frame->b.span, .path = frame->b.path};
+    if (op && op->kind == DT_OP_CAST) {
+        DtValue *sum = over_shared(frame, op->in[0], type);
+        return sum == op->in[0] ? x : dt_graph_cast(&b, sum, x->type->dtype);
+    }
+    const char *axes[2 * DT_MAX_RANK];
+    uint32_t n = op && op->kind == DT_OP_DOT ? op->n_axes : 0;
+    if (n == 0)
+        return x;
+    memcpy(axes, op->axes, sizeof axes[0] * n);
+    for (uint32_t d = 0; d < x->type->rank; d++) {
+        const char *axis = x->type->axes[d].name;
+        if (dt_type_find(type, axis) < 0 && dt_type_find(op->in[0]->type, axis) >= 0 &&
+            dt_type_find(op->in[1]->type, axis) >= 0)
+            axes[n++] = axis;
+    }
+    return n == op->n_axes ? x : dt_graph_dot(&b, op->in[0], op->in[1], n, axes, x->type->dtype, NULL);
+}
+
 /* What the gradient says of one argument becomes a result of it. */
 static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, const DtFormal *formal,
                            const DtVal *argument, const DtVal *v)
@@ -72,7 +98,10 @@ static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, c
     DtValue *x = dt_val_use(l, v, type->dtype);
     if (!dt_clause_fits(l, dt_arena_printf(l->arena, "the cotangent of `%s`", formal->name.text), x->type, type))
         return false;
-    dt_graph_return(frame->func, dt_graph_fit(&frame->b, over_stream(frame, stream, x, type), type));
+    DtValue *sum = over_stream(frame, stream, x, type);
+    if (sum == x)
+        sum = over_shared(frame, x, type);
+    dt_graph_return(frame->func, dt_graph_fit(&frame->b, sum, type));
     return true;
 }
 
@@ -117,6 +146,7 @@ bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, u
         ok &= take_cotangent(l, frame, home->func->stream, &def->formals.at[i], &bound[i].val, &items[i]);
     if (ok) {
         dt_frame_finish(l, frame);
+        dt_graph_sweep(frame->func);
         attach(l, home, frame, stmt);
     }
     *l->now = kept;

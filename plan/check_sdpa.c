@@ -66,7 +66,7 @@ bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY])
 static DtWide bytes_of(const DtPlanSdpa *s, uint32_t part)
 {
     const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV;
-    const int64_t heads = part == DT_SDPA_K || part == DT_SDPA_V ? s->kv_heads : s->heads,
+    const int64_t heads = of_keys ? s->kv_heads : s->heads,
                   rows = of_keys ? s->keys : s->queries;
     const DtWide last = s->offset[part] + (DtWide)(s->batch - 1) * s->of_batch[part] +
                         (DtWide)(heads - 1) * s->of_head[part] + (DtWide)(rows - 1) * s->of_row[part] +

@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 18, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 19, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -179,9 +179,9 @@ typedef struct DtPlanLaunch {
  * where i - j >= w. Each query sees a key. Forward o_i is the sum of p_ij v_j, p = exp(z - m) / l, with the maximum m
  * and the sum l of exp(z - m) of each query, which may be stored (s, 1) for any s = m + log l. Backward, from m, l, o
  * and do, with dz = p (do_i . v_j - do_i . o_i): dq_i is the sum of scale dz k_j, dk_j of scale dz q_i, dv_j of p
- * do_i, for each head of queries. Head h has the keys of head h / (heads / kv_heads). A tensor [batch, heads, rows,
- * head] is pointer[part] of the kernel's (-1: it has none), from element `offset` on; elements of
- * a row are adjacent. m and l are f32, all else dtype. workspace: bytes that the library may need, which nobody else
+ * do_i, over all heads with these keys. Head h has the keys of head h / (heads / kv_heads). A tensor [batch, heads,
+ * rows, head] is pointer[part] of the kernel's (-1: it has none), from element `offset` on; elements of a row are
+ * adjacent. m and l are f32, all else dtype. workspace: bytes that the library may need, which nobody else
  * touches meanwhile.
  *
  * Where there is m the code has a kernel `symbol` DT_PLAN_STATISTIC, too, in any number of blocks of

@@ -157,7 +157,7 @@ static Shape shape_of(const DtPlanSdpa *of, uint32_t part)
 {
     const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV,
                of_rows = part == DT_SDPA_MAX || part == DT_SDPA_SUM;
-    return (Shape){{of->batch, part == DT_SDPA_K || part == DT_SDPA_V ? of->kv_heads : of->heads,
+    return (Shape){{of->batch, of_keys ? of->kv_heads : of->heads,
                     of_keys ? of->keys : of->queries, of_rows ? 1 : of->head},
                    {of->of_batch[part], of->of_head[part], of->of_row[part], 1}};
 }
@@ -294,6 +294,18 @@ static Tensor scaled_scores(Build *b, Tensor q, Tensor k_turned, Tensor scale)
     return map(b, MUL, z, &scale);
 }
 
+/* The product x with y of each head of queries, added up over those that share a head of keys. */
+static void multiply_shared(Build *b, Tensor x, Tensor y, Tensor to)
+{
+    if (b->of->heads == b->of->kv_heads) {
+        multiply_to(b, x, y, to);
+        return;
+    }
+    const Tensor each = between(b, b->io, dense(b->of->batch, b->of->heads, b->of->keys, b->of->head));
+    multiply_to(b, x, y, each);
+    reduce_to(b, REDUCE_ADD, each, to);
+}
+
 static void forward(Build *b)
 {
     const Tensor q = part(b, DT_SDPA_Q), k = part_turned(b, DT_SDPA_K), v = part(b, DT_SDPA_V),
@@ -320,11 +332,11 @@ static void backward(Build *b)
     map_to(b, MUL, &sum, &one, NULL, 0, &dot);
     const Tensor z = scaled_scores(b, q, k, scale), below = map(b, SUB, z, &statistic),
                  p = map(b, EXP, mask(b, below), NULL);
-    multiply_to(b, turn(b, p), d_o, dv);
+    multiply_shared(b, turn(b, p), d_o, dv);
     const Tensor dp = multiply(b, d_o, v), off = map(b, SUB, dp, &dot), dz = map(b, MUL, off, &p),
                  ds = between(b, b->io, p.shape);
     map_to(b, MUL, &dz, &scale, NULL, 0, &ds);
-    multiply_to(b, turn(b, ds), q, dk);
+    multiply_shared(b, turn(b, ds), q, dk);
     multiply_to(b, ds, turn(b, k), dq);
 }
 

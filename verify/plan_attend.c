@@ -91,7 +91,7 @@ static uint32_t shared_axes(const Attends *a, const CertType *scores, const char
  */
 static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind, int64_t step)
 {
-    const bool shares = part == DT_SDPA_K || part == DT_SDPA_V;
+    const bool shares = of_keys(part);
     const int64_t share = shares ? s->heads / s->kv_heads : 1;
     if (behind % s->heads == 0)
         return step == s->of_batch[part] * (behind / s->heads);
@@ -365,11 +365,31 @@ static bool are(const Attends *a, uint32_t value, const double *want)
     return good;
 }
 
+/* Over keys, or over queries and heads of queries that share one of keys. */
+static bool is_over(const Attends *a, const CertOp *op, const char *axis)
+{
+    const PlanPlace *q = &a->p->place[DT_SDPA_Q], *k = &a->p->place[DT_SDPA_K];
+    uint32_t n = 0, n_shared = 0;
+    if (axis == a->keys)
+        return op->n_axes == 1 && op->axes[0] == axis;
+    for (uint32_t d = 0; d < q->rank; d++)
+        n_shared += q->extent[d] > 1 && q->axis[d] != axis && dt_certplan_axis(k, q->axis[d]) < 0;
+    bool has_axis = false;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const int at = dt_certplan_axis(q, op->axes[i]);
+        if (at < 0 || dt_certplan_axis(k, op->axes[i]) >= 0)
+            return false;
+        has_axis = has_axis || op->axes[i] == axis;
+        n += q->extent[at] > 1 && op->axes[i] != axis;
+    }
+    return has_axis && n == n_shared;
+}
+
 /* The result is the product of what has these numbers and that operand. */
 static bool is_result(const Attends *a, uint32_t part, const double *want, uint32_t operand, const char *axis)
 {
     const CertOp *op = maker(a->walk->frame, a->p->value[part]);
-    if (!op || !is(op, "dot") || op->n_axes != 1 || op->axes[0] != axis)
+    if (!op || !is(op, "dot") || !is_over(a, op, axis))
         return false;
     const uint32_t v = a->p->value[operand];
     return (op->in[1] == v && are(a, op->in[0], want)) || (op->in[0] == v && are(a, op->in[1], want));

@@ -391,6 +391,15 @@ static bool lay_forward(const Attempt *t, uint32_t max, DtPlanSdpa *s)
     return dt_cuda_lay(k, parts, s);
 }
 
+/* Whether it sums over just those heads that share one of these keys. */
+static bool sums_shared(const DtKernel *k, const DtKSum *sum, const DtKRows *keys)
+{
+    bool does = true;
+    for (uint32_t a = 0; a < k->attend->queries && does; a++)
+        does = k->extent[a] == 1 || (sum->away >> a & 1) == (keys->stride[a] == 0);
+    return does;
+}
+
 static bool lay_backward(const Attempt *t, const Backward *b, DtPlanSdpa *s)
 {
     const DtKernel *k = t->k;
@@ -405,15 +414,15 @@ static bool lay_backward(const Attempt *t, const Backward *b, DtPlanSdpa *s)
         [DT_SDPA_V] = part_of(&dp->key, true, true),      [DT_SDPA_O] = part_of(&a->result, false, false),
         [DT_SDPA_MAX] = part_of(&of_m, false, false),     [DT_SDPA_SUM] = part_of(&of_l, false, false),
         [DT_SDPA_DO] = part_of(&dp->query, false, false), [DT_SDPA_DQ] = part_of(&dq->to, false, false),
-        [DT_SDPA_DK] = part_of(&dk->to, true, false),     [DT_SDPA_DV] = part_of(&dv->to, true, false)};
+        [DT_SDPA_DK] = part_of(&dk->to, true, true),      [DT_SDPA_DV] = part_of(&dv->to, true, true)};
     const DtKRows *const twice[][2] = {{&dq->of, &z->key}, {&dk->of, &z->query}, {&dv->of, &dp->query}};
     for (size_t i = 0; i < sizeof twice / sizeof twice[0]; i++) /* the products are of what the scores are of */
         if (memcmp(twice[i][0], twice[i][1], sizeof(DtKRows)) != 0)
             return false;
-    return dt_cuda_lay(k, parts, s);
+    return sums_shared(k, dk, &z->key) && sums_shared(k, dv, &dp->key) && dt_cuda_lay(k, parts, s);
 }
 
-/* Elements of 16 bits throughout, of one type; nothing is added to what is there, nothing summed over heads. */
+/* Elements of 16 bits throughout, of one type; nothing is added to what is there. */
 static bool is_plain(const DtKernel *k, DtDtype *ret_dtype)
 {
     const DtKAttend *a = k->attend;
@@ -422,7 +431,7 @@ static bool is_plain(const DtKernel *k, DtDtype *ret_dtype)
     for (uint32_t i = 0; i < a->scores.n; i++)
         is = is && a->scores.at[i].dtype == dtype;
     for (uint32_t i = 0; i < a->sums.n; i++)
-        is = is && a->sums.at[i].dtype == dtype && !a->sums.at[i].accumulate && !a->sums.at[i].away &&
+        is = is && a->sums.at[i].dtype == dtype && !a->sums.at[i].accumulate &&
              k->pointers.at[a->sums.at[i].to.pointer].view->dtype == dtype;
     *ret_dtype = dtype;
     return is;
@@ -430,13 +439,14 @@ static bool is_plain(const DtKernel *k, DtDtype *ret_dtype)
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Backward a library that adds up dq in one order keeps the gradients of all scores. */
+/* Backward a library that adds up dq in one order keeps the gradients of all scores, and dk and dv of each head of
+ * queries before it adds them up over those that share a head of keys. */
 static double workspace_of(const DtPlanSdpa *s)
 {
     enum { FURTHER = 4096 };
-    return FURTHER +
-           (s->backward ? 2.0 * (double)(s->batch * s->heads) * (double)up(s->queries, 64) * (double)up(s->keys, 128)
-                        : 0);
+    const double heads = (double)(s->batch * s->heads), scores = (double)up(s->queries, 64) * (double)up(s->keys, 128),
+                 each = s->heads > s->kv_heads ? 2.0 * (double)(s->keys * s->head) : 0;
+    return FURTHER + (s->backward ? 2 * heads * (scores + each) : 0);
 }
 
 const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena)

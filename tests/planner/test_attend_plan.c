@@ -73,11 +73,13 @@ static DtPlanSdpa record_of(const Shape *shape, bool backward)
                     .head = shape->head,
                     .window = shape->window,
                     .scale = 0.125};
-    const int64_t rows = (shape->queries + 63) / 64 * 64, columns = (shape->keys + 127) / 128 * 128;
-    s.workspace = 4096 + (backward ? (uint64_t)(2 * shape->batch * shape->heads * rows * columns) : 0);
+    const int64_t rows = (shape->queries + 63) / 64 * 64, columns = (shape->keys + 127) / 128 * 128,
+                  each = shape->heads > shape->kv_heads ? 2 * shape->keys * shape->head : 0;
+    s.workspace = 4096 + (backward ? (uint64_t)(2 * shape->batch * shape->heads * (rows * columns + each)) : 0);
     for (uint32_t p = 0; p < DT_SDPA_PARTS; p++) {
         const bool kv = p == DT_SDPA_K || p == DT_SDPA_V, slopes = p == DT_SDPA_DK || p == DT_SDPA_DV;
-        const int64_t heads = kv ? shape->kv_heads : shape->heads, n = kv || slopes ? shape->keys : shape->queries;
+        const int64_t heads = kv || slopes ? shape->kv_heads : shape->heads,
+                      n = kv || slopes ? shape->keys : shape->queries;
         s.pointer[p] = (int32_t)p;
         s.of_row[p] = slopes ? shape->head : heads * shape->head;
         s.of_head[p] = slopes ? n * shape->head : shape->head;

@@ -217,7 +217,7 @@ static bool is_good_reduction(const Desc *op)
 {
     const Desc *x = cudnn_desc(op, 1610), *y = cudnn_desc(op, 1611), *of = cudnn_desc(op, 1612);
     const int64_t mode = of->type == REDUCTION ? cudnn_number(of, 1600, -1) : -1;
-    return (mode == 0 || mode == 3) && is_tensor(x, RANK) && is_tensor(y, RANK) && broadcasts(y, x, RANK, false);
+    return (mode == 0 || mode == 3) && is_tensor(x, RANK) && is_tensor(y, RANK) && broadcasts(y, x, RANK, mode == 0);
 }
 
 /* The same memory with other extents. */

@@ -167,14 +167,14 @@ static void run_reduction(Run *r, const Desc *op)
     Held *y = hold(r, cudnn_desc(op, 1611));
     int64_t index[RANK] = {0}, inner[RANK], over[RANK];
     for (int d = 0; d < RANK; d++)
-        over[d] = y->extent[d] == 1 ? x->extent[d] : 1;
+        over[d] = x->extent[d] / y->extent[d]; /* of heads those that share one */
     do {
         double all = most ? -INFINITY : 0;
         memset(inner, 0, sizeof inner);
         do {
             int64_t at = 0;
             for (int d = 0; d < RANK; d++)
-                at += (index[d] + inner[d]) * x->stride[d];
+                at += (index[d] * over[d] + inner[d]) * x->stride[d];
             all = most ? fmax(all, get(x, at)) : all + get(x, at);
         } while (next(inner, over));
         put(y, place(y, index, y->extent), all);

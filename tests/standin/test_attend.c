@@ -23,7 +23,7 @@ typedef struct Setup {
 } Setup;
 
 static bool of_keys(uint32_t p) { return p == DT_SDPA_K || p == DT_SDPA_V || p == DT_SDPA_DK || p == DT_SDPA_DV; }
-static int64_t heads_of(uint32_t p) { return p == DT_SDPA_K || p == DT_SDPA_V ? KV : HEADS; }
+static int64_t heads_of(uint32_t p) { return of_keys(p) ? KV : HEADS; }
 static int64_t rows_of(uint32_t p) { return of_keys(p) ? KEYS : QUERIES; }
 
 /* Heads of one position are adjacent, as a model has them. */
@@ -103,8 +103,8 @@ static void row_backward(Setup *u, const DtPlanSdpa *s, int64_t b, int64_t h, in
         const double slope = s->scale * p[j] * (product(u, DT_SDPA_DO, DT_SDPA_V, b, h, i, j) - dot);
         for (int64_t e = 0; e < HEAD; e++) {
             *element(u, DT_SDPA_DQ, b, h, i, e) += slope * *element(u, DT_SDPA_K, b, h * KV / HEADS, j, e);
-            *element(u, DT_SDPA_DK, b, h, j, e) += slope * *element(u, DT_SDPA_Q, b, h, i, e);
-            *element(u, DT_SDPA_DV, b, h, j, e) += p[j] * *element(u, DT_SDPA_DO, b, h, i, e);
+            *element(u, DT_SDPA_DK, b, h * KV / HEADS, j, e) += slope * *element(u, DT_SDPA_Q, b, h, i, e);
+            *element(u, DT_SDPA_DV, b, h * KV / HEADS, j, e) += p[j] * *element(u, DT_SDPA_DO, b, h, i, e);
         }
     }
 }

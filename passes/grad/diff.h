@@ -10,6 +10,7 @@
  *   reverse.c        the backward function: the ops of the primal in reverse, a handler for each
  *   differentiate.c  the pass: entry "grad"
  *   vjp*.c           the handlers: cotangents of an op's operands from those of its results
+ *   pads.c           sums of cotangents of slices
  *   saved.c          which primal values the backward function takes over or computes again */
 #ifndef DT_PASSES_DIFF_H
 #define DT_PASSES_DIFF_H
@@ -129,6 +130,8 @@ DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
+/* sum, or what is the same: pads.c. b: where ops are added. */
+DtValue *dt_diff_join_pads(DtBuilder b, DtValue *sum);
 DtCell *dt_diff_cell(DtReverse *r, DtValue *primal); /* a new one, of a value of the function */
 DtValue *dt_diff_placeholder(DtReverse *r, DtCell *cell);
 

@@ -28,6 +28,14 @@ DtVjpRun *dt_diff_handler(DtOpKind kind) { return handlers[kind]; }
 
 /* ---- one function ---- */
 
+/* All that was added up to it; NULL: nothing. */
+static DtValue *cotangent_of(DtBuilder b, DtCell *cell)
+{
+    if (cell->cotangent)
+        cell->cotangent = dt_diff_join_pads(b, cell->cotangent);
+    return cell->cotangent;
+}
+
 static void add_cotangent(DtReverse *r, DtBuilder *b, DtCell *cell, DtValue *cotangent)
 {
     (void)r;
@@ -47,7 +55,7 @@ static void run_op(DtReverse *r, uint32_t index)
     bool seeded = false, active = false;
     v.cotangent = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out; i++) {
-        v.cotangent[i] = cell_of(r, op->out[i])->cotangent;
+        v.cotangent[i] = cotangent_of(v.b, cell_of(r, op->out[i]));
         seeded = seeded || v.cotangent[i] != NULL;
     }
     if (!seeded)
@@ -161,14 +169,14 @@ static void add_results(DtReverse *r)
     DtBuilder b = {.func = r->bwd, .span = r->func->span};
     DtDerivative *d = r->derivative;
     for (uint32_t i = 0; i < r->func->inputs.n; i++) {
-        const DtCell *cell = cell_of(r, r->func->inputs.at[i]);
+        DtCell *cell = cell_of(r, r->func->inputs.at[i]);
         d->cotangent[i] = -1;
         if (!r->activity->wanted[i])
             continue;
         d->cotangent[i] = (int32_t)r->bwd->results.n;
         DT_PUSH(r->diff->arena, r->bwd->wanted, i);
-        dt_graph_return(r->bwd, cell->cotangent != NULL ? cell->cotangent
-                                                        : dt_diff_zeros(&b, cell->primal->type));
+        DtValue *cotangent = cotangent_of(b, cell);
+        dt_graph_return(r->bwd, cotangent ? cotangent : dt_diff_zeros(&b, cell->primal->type));
     }
     r->bwd->n_returns = r->bwd->results.n;
 }

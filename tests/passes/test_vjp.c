@@ -164,6 +164,51 @@ Test(vjp, expand)
     check_free(c);
 }
 
+/* Slices of x, whose cotangents are pads: those that cover the axis become a concatenation, and are not added up. */
+typedef struct Parts {
+    DtRange at[4];
+    uint32_t n, n_concats, n_pads; /* in the backward function */
+    bool whole;                    /* x is read besides */
+} Parts;
+
+ParameterizedTestParameters(vjp, parts)
+{
+    static Parts cases[] = {
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 3, .step = 1, .n = 4}}, 2, 1, 0, false},
+        {{{.lo = 3, .step = 1, .n = 4}, {.lo = 0, .step = 1, .n = 3}}, 2, 1, 0, true},
+        {{{.lo = 3, .step = 1, .n = 2}, {.lo = 5, .step = 1, .n = 2}, {.lo = 0, .step = 1, .n = 3}}, 3, 1, 0, true},
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 2, .step = 1, .n = 5}}, 2, 0, 2, false}, /* one element twice */
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 4, .step = 1, .n = 3}}, 2, 0, 2, true},  /* one never */
+        {{{.lo = 0, .step = 2, .n = 4}, {.lo = 1, .step = 2, .n = 3}}, 2, 0, 2, false}, /* every second one */
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 3, .step = 1, .n = 4}, {.lo = 0, .step = 1, .n = 3}}, 3, 1, 1, false},
+        {{{.lo = 0, .step = 1, .n = 7}}, 1, 0, 1, true}};
+    return cr_make_param_array(Parts, cases, DT_COUNT(cases));
+}
+
+static uint32_t count_ops(const DtFunc *func, DtOpKind kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        n += func->ops.at[i]->kind == kind;
+    return n;
+}
+
+ParameterizedTest(Parts *p, vjp, parts)
+{
+    Check *c = check_new();
+    DtValue *x = input(c, "b=2 a=7");
+    if (p->whole)
+        dt_graph_return(c->func, dt_graph_unary(&c->b, DT_OP_SIN, x));
+    for (uint32_t i = 0; i < p->n; i++) {
+        DtValue *part = dt_graph_slice(&c->b, x, dt_intern("a"), p->at[i].lo, p->at[i].step, p->at[i].n);
+        dt_graph_return(c->func, dt_graph_unary(&c->b, DT_OP_SIN, part));
+    }
+    check_gradients(c, 1);
+    cr_expect_eq(count_ops(c->func->bwd, DT_OP_CONCAT), p->n_concats);
+    cr_expect_eq(count_ops(c->func->bwd, DT_OP_PAD), p->n_pads);
+    check_free(c);
+}
+
 ParameterizedTestParameters(vjp, window_and_fold)
 {
     static DtRange cases[] = {{.lo = 0, .hi = 0, .step = 1, .n = 3},

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of pads. What takes a tensor apart has a pad as the cotangent of each part; if they cover an axis, and none
+ * covers what another does, their sum is their concatenation, which need not be added up: kernels write parts of it
+ * where they belong.
+ *
+ *   dx = pad[two](da, 0 before, 1 behind) + pad[two](db, 1 before, 0 behind)   =>   dx = concat[two](da, db) */
+#include "passes/grad/diff.h"
+
+enum { MOST_TERMS = 64 };
+
+/* What is added, the first of all first, and the ops that add the others. */
+typedef struct Terms {
+    DtValue *at[MOST_TERMS];
+    const DtOp *adds[MOST_TERMS];
+    uint32_t n;
+} Terms;
+
+static bool list_terms(DtValue *sum, Terms *ret)
+{
+    uint32_t n = 1;
+    for (const DtValue *x = sum; x->op && x->op->kind == DT_OP_ADD && x->op->in[0]->type == sum->type; n++)
+        x = x->op->in[0];
+    ret->n = n;
+    if (n > MOST_TERMS)
+        return false;
+    for (; n > 1; sum = sum->op->in[0]) {
+        ret->at[--n] = sum->op->in[1];
+        ret->adds[n] = sum->op;
+    }
+    ret->at[0] = sum;
+    return true;
+}
+
+/* Along one axis, elements side by side, zeros around them. */
+static const DtOp *pad_of(const DtValue *term, const DtType *type)
+{
+    const DtOp *op = term->op;
+    const bool is = op && op->kind == DT_OP_PAD && op->n_axes == 1 && op->ranges[0].step == 1 && op->number == 0;
+    return is && term->type == type ? op : NULL;
+}
+
+/* The term, a pad along axis that begins behind `lo` elements and is not there yet; n: none. */
+static uint32_t pad_at(const Terms *terms, const char *axis, int64_t lo, const DtType *type)
+{
+    uint32_t i = 0;
+    for (; i < terms->n; i++) {
+        const DtOp *op = pad_of(terms->at[i], type);
+        if (op && op->axes[0] == axis && op->ranges[0].lo == lo)
+            break;
+    }
+    return i;
+}
+
+/* The parts of an axis that pads among the terms are, from its first element to its last; false if they are not. */
+static bool cover(const Terms *terms, const char *axis, const DtType *type, DtValue **ret_parts, uint32_t *ret_n,
+                  bool *ret_used)
+{
+    const int64_t extent = dt_type_extent(type, axis);
+    int64_t lo = 0;
+    for (*ret_n = 0; lo < extent;) {
+        const uint32_t i = pad_at(terms, axis, lo, type);
+        if (i == terms->n)
+            return false;
+        DtValue *part = terms->at[i]->op->in[0];
+        lo += dt_type_extent(part->type, axis);
+        ret_used[i] = true;
+        ret_parts[(*ret_n)++] = part;
+    }
+    return *ret_n > 1;
+}
+
+/* Their concatenation, and what else there is to add. */
+static DtValue *joined(DtBuilder b, const Terms *terms, const DtOp *pad, DtValue *const *parts, uint32_t n,
+                       const bool *used)
+{
+    b.span = pad->span, b.path = pad->path;
+    DtValue *sum = dt_graph_concat(&b, pad->axes[0], n, parts);
+    for (uint32_t i = 0; i < terms->n; i++) {
+        if (used[i])
+            continue;
+        const DtOp *add = terms->adds[i > 0 ? i : 1];
+        b.span = add->span, b.path = add->path;
+        sum = dt_graph_binary(&b, DT_OP_ADD, sum, terms->at[i]);
+    }
+    return sum;
+}
+
+DtValue *dt_diff_join_pads(DtBuilder b, DtValue *sum)
+{
+    Terms terms;
+    if (!list_terms(sum, &terms))
+        return sum;
+    for (uint32_t i = 0; i < terms.n; i++) {
+        const DtOp *pad = pad_of(terms.at[i], sum->type);
+        bool used[MOST_TERMS] = {false};
+        DtValue *parts[MOST_TERMS];
+        uint32_t n;
+        if (pad && cover(&terms, pad->axes[0], sum->type, parts, &n, used))
+            return joined(b, &terms, pad, parts, n, used);
+    }
+    return sum;
+}

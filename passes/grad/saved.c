@@ -13,6 +13,9 @@
  *
  *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
+ * Of a value that nothing reads but a relabel that merges its axes in another order than they lie in, the relabel's
+ * result is saved: the value can be made in that order, and is read so, and neither part need copy it.
+ *
  * Where the target's library adds the bias to the product (DtPassContext.epilogues), u lies in memory, and is saved.
  *
  * Library functions that are differentiated as a whole (library.def), and those that stream, save their inputs, and
@@ -70,23 +73,53 @@ static void find_roots(DtReverse *r)
         root_of_op(r, func->ops.at[i]);
 }
 
+/* Whether what is needed of a value can be had from what op makes of it, the only op that reads it. */
+static bool can_move(const DtReverse *r, const DtOp *op, const DtCell *in)
+{
+    return in->root == in && cell_of(r, op->out[0])->root == in && !in->needed && !in->is_result && in->primal->op &&
+           dt_graph_reads(r->func, in->primal) == 1;
+}
+
+static void move_root(DtReverse *r, DtCell *from, DtCell *to)
+{
+    for (uint32_t c = 0; c < r->cells.n; c++)
+        if (r->cells.at[c]->root == from && r->cells.at[c] != from)
+            r->cells.at[c]->root = to;
+}
+
+/* Whether it merges axes in another order than they lie in. */
+static bool turns(const DtOp *op)
+{
+    bool does = false;
+    for (uint32_t i = 0; op->kind == DT_OP_RELABEL && i < op->n_relabels; i++)
+        for (uint32_t k = 1; k < op->relabels[i].n_from; k++)
+            does = does || dt_type_find(op->in[0]->type, op->relabels[i].from[k]) !=
+                               dt_type_find(op->in[0]->type, op->relabels[i].from[k - 1]) + 1;
+    return does;
+}
+
+static void move_to_views(DtReverse *r)
+{
+    for (uint32_t i = 0; i < r->func->ops.n; i++) {
+        const DtOp *op = r->func->ops.at[i];
+        if (turns(op) && can_move(r, op, cell_of(r, op->in[0])))
+            move_root(r, cell_of(r, op->in[0]), cell_of(r, op->out[0]));
+    }
+}
+
 /* x + bias, which a product's library writes, is saved instead of the product x, if all that is needed of x goes
  * through it. */
-static void move_roots(DtReverse *r)
+static void move_to_sums(DtReverse *r)
 {
     const DtFunc *func = r->func;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        DtCell *out = op->kind == DT_OP_ADD ? cell_of(r, op->out[0]) : NULL, *in = NULL;
-        for (uint32_t k = 0; out && k < op->n_in; k++)
+        DtCell *in = NULL;
+        for (uint32_t k = 0; op->kind == DT_OP_ADD && k < op->n_in; k++)
             if (op->in[k]->op && op->in[k]->op->kind == DT_OP_DOT && op->in[k]->type == op->out[0]->type)
                 in = cell_of(r, op->in[k]);
-        if (!in || in->root != in || out->root != in || in->needed || in->is_result ||
-            dt_graph_reads(func, in->primal) != 1)
-            continue;
-        for (uint32_t c = 0; c < r->cells.n; c++)
-            if (r->cells.at[c]->root == in && r->cells.at[c] != in)
-                r->cells.at[c]->root = out;
+        if (in && can_move(r, op, in))
+            move_root(r, in, cell_of(r, op->out[0]));
     }
 }
 
@@ -95,7 +128,9 @@ static void choose_saved(DtReverse *r)
 {
     find_roots(r);
     if (r->diff->adds && !r->whole)
-        move_roots(r);
+        move_to_sums(r);
+    if (!r->whole)
+        move_to_views(r);
     for (uint32_t i = 0; i < r->kept.n; i++)
         cell_of(r, r->kept.at[i])->saved = true;
     for (uint32_t i = 0; i < r->cells.n; i++)

@@ -7,6 +7,7 @@
  * products, quotients, exponentials, maxima and sums along keys, few of which agree there to six digits and differ
  * elsewhere. Rounding of what lies between is no part of what they mean. */
 #include "verify/plan_internal.h"
+#include "verify/plan_number.h"
 
 #include "plan/kinds.h"
 
@@ -202,7 +203,7 @@ static double apply(How how, double x, double y)
     case SUB: return x - y;
     case MUL: return x * y;
     case DIV: return x / y;
-    case MAX: return fmax(x, y);
+    case MAX: return dt_plannumber_most(x, y);
     default: return NAN;
     }
 }
@@ -288,7 +289,7 @@ static double reduced(const Attends *a, const CertOp *op)
     const Numbers x = numbers_of(a, op->in[0]);
     double all = of(&x, 0);
     for (int64_t j = 1; j < a->of->keys; j++)
-        all = most ? fmax(all, of(&x, j)) : all + of(&x, j);
+        all = most ? dt_plannumber_most(all, of(&x, j)) : all + of(&x, j);
     return all;
 }
 
@@ -350,7 +351,7 @@ static void draw(Attends *a, uint32_t row)
 /* most: the largest of the row, beside which what is nearly 0 is compared. */
 static bool near(double got, double want, double most)
 {
-    return fabs(got - want) <= 1e-6 * fmax(fabs(want), 1e-3 * most);
+    return dt_plannumber_near(got, want, fmax(fabs(want), 1e-3 * most));
 }
 
 static bool are(const Attends *a, uint32_t value, const double *want)

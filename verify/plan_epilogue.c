@@ -8,6 +8,7 @@
  * so many places and differ elsewhere. Rounding of what lies between the ops is not part of what they mean: a value may
  * be kept wider. */
 #include "verify/plan_internal.h"
+#include "verify/plan_number.h"
 
 #include "plan/kinds.h"
 
@@ -70,12 +71,14 @@ static bool is_zero(const Joined *j, uint32_t value)
     return op && strcmp(op->kind, "const") == 0 && op->number == 0;
 }
 
-/* Decisions are about zero. */
+/* Decisions are whether x + v, or m, is above zero: others, such as of x + 1000, may be alike at all places. */
 static double decide(const Joined *j, const CertOp *op, double a, double b)
 {
-    if (is_zero(j, op->in[0]) == is_zero(j, op->in[1]))
+    const bool zero = is_zero(j, op->in[0]);
+    const double of = zero ? b : a;
+    if (zero == is_zero(j, op->in[1]) || !(of == j->x + j->v || (j->has_matrix && of == j->m)))
         return NAN;
-    return strcmp(op->kind, "lt") == 0 ? a < b : strcmp(op->kind, "le") == 0 ? a <= b : fmax(a, b);
+    return strcmp(op->kind, "lt") == 0 ? a < b : strcmp(op->kind, "le") == 0 ? a <= b : dt_plannumber_most(a, b);
 }
 
 static bool is_real(const CertType *type)
@@ -138,8 +141,6 @@ static double number_of(const Joined *j, uint32_t value)
     return op && is_constant(j, op, MOST_DEPTH) ? compute(j, op) : NAN;
 }
 
-static bool near(double got, double want) { return fabs(got - want) <= 1e-6 * (1 + fabs(want)); }
-
 /* The ops make `result` and, unless that is none of theirs, `kept`. */
 static bool computes(Joined *j, uint32_t result, int64_t kept)
 {
@@ -150,8 +151,9 @@ static bool computes(Joined *j, uint32_t result, int64_t kept)
         for (uint32_t i = 0; i < j->n_ops; i++)
             if (j->ops[i] != j->dot)
                 j->number[i] = compute(j, j->ops[i]);
-        if (!near(number_of(j, result), meaning((DtPlanEpilogue)j->gemm->epilogue, j->x, j->v, j->m)) ||
-            (kept >= 0 && !near(number_of(j, (uint32_t)kept), j->x + j->v)))
+        const double want = meaning((DtPlanEpilogue)j->gemm->epilogue, j->x, j->v, j->m), sum = j->x + j->v;
+        if (!dt_plannumber_near(number_of(j, result), want, 1 + fabs(want)) ||
+            (kept >= 0 && !dt_plannumber_near(number_of(j, (uint32_t)kept), sum, 1 + fabs(sum))))
             return false;
     }
     return true;
@@ -202,7 +204,7 @@ static bool has_axes(const CertType *type, const CertType *of)
 
 /* ---- all of it ---- */
 
-static bool sums(PlanWalk *walk, const DtPlanGemm *g, const CertOp *dot, const CertOp *sum, const PlanProduct *p)
+static bool sums(const DtPlanGemm *g, const CertOp *dot, const CertOp *sum, const PlanProduct *p)
 {
     const bool of_a = g->epilogue == DT_PLAN_EPILOGUE_SUM_A;
     const uint32_t operand = p->read[of_a ? 0 : 1];
@@ -214,7 +216,6 @@ static bool sums(PlanWalk *walk, const DtPlanGemm *g, const CertOp *dot, const C
             found = found || dot->axes[k] == sum->axes[i];
         good = found;
     }
-    (void)walk;
     return good && p->n_read == 2 && p->n_written == 2 &&
            is_vector(&p->to[1], &p->from[of_a ? 0 : 1], &p->to[0], of_a ? g->c_row : g->c_col, of_a ? g->m : g->n);
 }
@@ -254,6 +255,6 @@ const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const Cert
     if (!dot || g->epilogue >= DT_PLAN_EPILOGUES || !plain)
         return NULL;
     if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE)
-        return n_ops == 2 && other && p->written[0] == dot->first_out && sums(walk, g, dot, other, p) ? dot : NULL;
+        return n_ops == 2 && other && p->written[0] == dot->first_out && sums(g, dot, other, p) ? dot : NULL;
     return !g->accumulate && maps(walk, g, dot, ops, n_ops, p) ? dot : NULL;
 }

@@ -275,8 +275,8 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
     }
     if (flags & DT_NOTE_DTYPE) {
         const char *dtype = dt_kinds_name(dt_certplan_number(walk));
-        if (!dtype)
-            return dt_certplan_fail(walk, "a note names no dtype");
+        if (!dtype || !dt_certstep_is_wider(dtype, type->dtype))
+            return dt_certplan_fail(walk, "a value of dtype %s lies as %s", type->dtype, dtype ? dtype : "none");
         place->dtype = dt_intern(dtype);
         place->size = dt_certplan_size(dtype);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that are compared with a record by numbers: what an epilogue does to a product, and attention of a library. What
- * the comparison does not know stays unknown. */
+ * the comparison does not know stays unknown; and where values may lie in another dtype. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"
@@ -172,4 +172,25 @@ Test(plan_numbers, attention)
 {
     for (size_t i = 0; i < DT_COUNT(attentions); i++)
         cr_expect(attends(&attentions[i]) == attentions[i].holds, "%s", attentions[i].ops);
+}
+
+/* ---- dtypes ---- */
+
+Test(plan_numbers, dtypes)
+{
+    static const struct {
+        bool holds;
+        const char *type, *lies;
+    } rows[] = {{true, "f32", "f32"},  {true, "bf16", "f32"},  {true, "f16", "f32"},  {false, "f32", "bf16"},
+                {false, "f32", "f16"}, {false, "bf16", "f16"}, {false, "i32", "f32"}, {false, "f32", "i32"}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        DtText problem = {0};
+        const uint8_t note[1] = {dtype_of(rows[i].lies)};
+        PlanWalk walk = {.plan = &plan, .problem = &problem, .note = note, .end = note + 1};
+        const CertType type = {.dtype = dt_intern(rows[i].type)};
+        PlanPlace place = {.dtype = type.dtype, .size = dt_certplan_size(type.dtype)};
+        cr_expect(dt_certplan_layout(&walk, &type, DT_NOTE_DTYPE, &place) == rows[i].holds, "%s as %s", rows[i].type,
+                  rows[i].lies);
+        dt_text_free(&problem);
+    }
 }

@@ -244,6 +244,7 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
     const uint32_t n_args = sides[0].func->n_args, n_results = sides[0].func->results.n;
     BoxTensor **args = DT_NEW_ARRAY(b->scratch, BoxTensor *, n_args + 1), *results[2][MOST_RESULTS];
     Verdict worst = EQUAL;
+    memset(&b->rounded, 0, sizeof b->rounded);
     b->left = b->whole ? MOST_WHOLE : MOST_ELEMENTS;
     for (uint32_t i = 0; i < n_args; i++) {
         args[i] = dt_boxsmall_tensor(b, sides[0].func->args.at[i]);
@@ -257,6 +258,8 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
         if (!dt_boxrun_func(b, sides[k].program, sides[k].func, args, results[k]))
             return DIFFERENT;
     }
+    if (b->counts && !dt_boxnumber_as_often(b))
+        return DIFFERENT;
     for (uint32_t i = 0; i < n_results; i++) {
         const Verdict one = compare(b, i, results[0][i], results[1][i], seen);
         worst = one > worst ? one : worst;
@@ -312,19 +315,21 @@ static bool begin(Box *b, const Side *sides)
         same = dt_boxsmall_same_type(x->args.at[i], y->args.at[i]);
     if (!same)
         return dt_box_fail(b, NULL, "operands or results are others");
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+        b->second = k == 1;
         if (!dt_boxsmall_collect(b, sides[k].program, sides[k].func))
             return false;
+    }
     const CertProgram *programs[] = {p, o};
     const CertFunc *funcs[] = {x, y};
     return dt_boxsmall_decide(b, programs, funcs) && dt_boxdraw_begin(b, x);
 }
 
-static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, bool streams)
+static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxRounding rounding)
 {
     for (uint32_t i = 0; i < boxes->proved.n; i++) {
         const Proved *one = &boxes->proved.at[i];
-        if (one->len == text->len && (streams || !one->rounded) && memcmp(one->text, text->at, text->len) == 0)
+        if (one->len == text->len && (rounding || !one->rounded) && memcmp(one->text, text->at, text->len) == 0)
             return one;
     }
     return NULL;
@@ -332,27 +337,27 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, bool s
 
 /* How often something is tried. */
 typedef struct Try {
-    bool whole, rounds;
+    bool whole, rounds, counts;
 } Try;
 
-static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool *ret_narrows, DtText *problem)
+static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows[2], DtText *problem)
 {
     Box *box = DT_NEW(boxes->box, Box);
     const DtResidues all = boxes->r;
     *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem,
-                 .whole = how.whole, .rounds = how.rounds};
+                 .whole = how.whole, .rounds = how.rounds, .counts = how.counts};
     const bool equal = begin(box, sides) && compare_draws(box, sides);
     boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
-    *ret_narrows = box->narrows;
+    memcpy(ret_narrows, box->narrows, sizeof box->narrows);
     return equal;
 }
 
-/* What is refused since it rounds elsewhere may be right if it streams. What is refused at few positions may be right
+/* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few positions may be right
  * at all of them, if those are not too many: a sum over an identity matrix that is made of positions. */
-static bool prove(DtBoxes *boxes, const Side *sides, bool streams, bool *ret_rounded, DtText *problem)
+static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded, DtText *problem)
 {
-    bool narrows = true, equal = false, large = false;
+    bool narrows[2] = {false}, equal = false, large = false;
     DtText said = {0};
     boxes->large = false;
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
@@ -360,9 +365,12 @@ static bool prove(DtBoxes *boxes, const Side *sides, bool streams, bool *ret_rou
         return false;
     }
     for (uint32_t whole = 0; !equal && whole < 2 && !(whole && boxes->large); whole++)
-        for (uint32_t real = 0; !equal && real <= (streams && narrows) && !boxes->large; real++) {
+        for (uint32_t real = 0; !equal && real < 2 && !boxes->large; real++) {
+            const bool may = rounding && (narrows[0] || (rounding == DT_BOX_REALS && narrows[1]));
             DtText *why = real || whole ? &said : problem;
-            equal = try_one(boxes, sides, (Try){whole, !real}, &narrows, why);
+            if (real && !may)
+                break;
+            equal = try_one(boxes, sides, (Try){whole, !real, real && rounding == DT_BOX_PARTS}, narrows, why);
             said.len = 0;
             large = large || (boxes->large && !whole);
             *ret_rounded = real;
@@ -374,16 +382,16 @@ static bool prove(DtBoxes *boxes, const Side *sides, bool streams, bool *ret_rou
 }
 
 bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b, const CertFunc *y,
-                  bool streams, DtText *ret_problem)
+                  DtBoxRounding rounding, DtText *ret_problem)
 {
     const Side sides[2] = {{a, x}, {b, y}};
     dt_arena_reset(boxes->box);
     DtText text = written(boxes, a, x, b, y);
-    const Proved *known = was_proved(boxes, &text, streams);
+    const Proved *known = was_proved(boxes, &text, rounding);
     Proved proved = {.len = text.len};
     bool equal = known != NULL;
     boxes->counts.boxes++;
-    if (!equal && (equal = prove(boxes, sides, streams, &proved.rounded, ret_problem))) {
+    if (!equal && (equal = prove(boxes, sides, rounding, &proved.rounded, ret_problem))) {
         proved.text = dt_arena_strndup(boxes->arena, text.at, text.len);
         boxes->counts.proved++;
         DT_PUSH(boxes->arena, boxes->proved, proved);
@@ -393,7 +401,7 @@ bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const
     return equal;
 }
 
-DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y,
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtBoxRounding rounding,
                               DtText *ret_problem)
 {
     CertProgram program = {0};
@@ -401,7 +409,7 @@ DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, c
     bool same = dt_certtext_read(arena, text, &program, ret_problem);
     const CertFunc *f = same ? dt_certtext_func(&program, x) : NULL, *g = same ? dt_certtext_func(&program, y) : NULL;
     same = same && ((f && g) || (dt_text_add(ret_problem, "a function is missing"), false)) &&
-           dt_box_equal(boxes, &program, f, &program, g, true, ret_problem);
+           dt_box_equal(boxes, &program, f, &program, g, rounding, ret_problem);
     const bool large = boxes->large;
     dt_box_end(boxes);
     return same ? DT_BOX_SAME : large ? DT_BOX_LARGE : DT_BOX_OTHER;

@@ -20,10 +20,12 @@ DtBoxes *dt_box_begin(DtArena *arena);
 void dt_box_end(DtBoxes *boxes); /* frees what the arena does not */
 
 /* Whether what the functions make of equal arguments is equal: arguments and results correspond in order, with equal
- * types. The programs have the same mesh. A cast to fewer digits is a function of which nothing is known; streams: what
- * is done in parts may round elsewhere, functions that differ in that alone are equal. If not, ret_problem says why. */
+ * types. The programs have the same mesh. A cast to fewer digits is a function of which nothing is known. What is done in
+ * parts, by y, may round elsewhere: then functions are equal, too, that are as if no cast rounded (PARTS: if y rounds no
+ * more numbers of each kind than x does; REALS: whatever rounds how much). If not, ret_problem says why. */
+typedef enum DtBoxRounding { DT_BOX_ALIKE, DT_BOX_PARTS, DT_BOX_REALS } DtBoxRounding;
 bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x, const struct CertProgram *b,
-                  const struct CertFunc *y, bool streams, DtText *ret_problem);
+                  const struct CertFunc *y, DtBoxRounding rounding, DtText *ret_problem);
 
 typedef struct DtBoxCounts {
     uint32_t boxes, proved; /* met; of these, unlike others before */
@@ -36,7 +38,8 @@ DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 typedef enum DtBoxVerdict { DT_BOX_SAME, DT_BOX_OTHER, DT_BOX_LARGE } DtBoxVerdict;
 
 /* Whether two functions of a program, as a text, do the same; if not SAME, ret_problem says why. */
-DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem);
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtBoxRounding rounding,
+                              DtText *ret_problem);
 
 /* Whether two programs, as texts, mean the same: they are the same but for names, values that nothing reads, and boxes:
  * an op of `placed`, and what makes its operands of nothing but positions and constants, against a call in `final`. */

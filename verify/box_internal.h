@@ -57,13 +57,24 @@ typedef struct BoxTensor {
 
 typedef struct BoxCast BoxCast;
 
+/* How many elements with these axes (but for that of a ring's ranks; sorted by name) each side casts to fewer digits,
+ * or, the first one, makes with as few by a product. */
+typedef struct BoxRounded {
+    const char *to;
+    uint32_t rank;
+    const char *axes[CERT_RANK];
+    int64_t n[2];
+} BoxRounded;
+
 typedef struct Box {
     DtArena *arena, *scratch; /* of the box; of the draw */
     DtResidues *r;
     DtText *problem;
     bool large; /* the problem is that it would take too long */
     bool whole; /* no position is left out */
-    bool rounds, narrows; /* a cast to fewer digits is not what it was; there is one */
+    bool rounds, counts; /* a cast to fewer digits is not what it was; it counts how many are cast */
+    bool narrows[2];     /* by function: it has a cast to fewer digits, or a product with few */
+    DT_VEC(BoxRounded) rounded; /* in this draw */
     const char *from;     /* the present op's first operand's dtype */
     uint32_t n_mesh, ranks;
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
@@ -176,6 +187,9 @@ DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, i
 /* Whether a float of the one dtype may be none of the other; what it becomes then. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
+/* Counts what op rounds to make this; false after a reason. Whether the second function rounds no more than the first. */
+bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
+bool dt_boxnumber_as_often(Box *b);
 /* x as a number that its dtype has: a cast to it leaves it as it is. */
 DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x);
 

@@ -278,7 +278,8 @@ static bool is_box(Frame *f, const CertOp *op, const CertOp *call, const bool *p
         values[i] = f->means[call->in[i]];
     if (!end_cone(&a, op, op->in) || !end_cone(&b, call, values))
         return false;
-    return dt_box_equal(m->boxes, &m->placed, a.func, &m->final, b.func, op->func && op->n_axes, m->problem);
+    return dt_box_equal(m->boxes, &m->placed, a.func, &m->final, b.func,
+                        op->func && op->n_axes ? DT_BOX_PARTS : DT_BOX_ALIKE, m->problem);
 }
 
 /* ---- functions ---- */

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
@@ -79,4 +80,42 @@ DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x)
     for (uint32_t i = 0; !stays && i < b->r->n_known; i++)
         stays = x.p == b->r->known_p[i] && has_digits(to, b->r->known[i]);
     return stays ? x : dt_boxnumber_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
+}
+
+/* ---- how much is rounded ---- */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made)
+{
+    BoxRounded one = {.to = made->type->dtype};
+    bool narrows = false;
+    uint32_t i = 0;
+    for (uint32_t k = 0; k < op->n_in; k++)
+        narrows = narrows || dt_boxnumber_narrows(in[k]->shape->type->dtype, one.to);
+    if (narrows && !is(op->kind, "cast"))
+        return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of", op->kind);
+    if (!b->counts || !(narrows || (!b->second && is(op->kind, "dot") && dt_boxnumber_narrows("f32", one.to))))
+        return true;
+    for (uint32_t d = 0; d < made->rank; d++)
+        if (strncmp(made->axes[d].name, "@ring", 5) != 0)
+            one.axes[one.rank++] = made->axes[d].name;
+    qsort(one.axes, one.rank, sizeof one.axes[0], by_name);
+    while (i < b->rounded.n &&
+           (b->rounded.at[i].to != one.to || memcmp(b->rounded.at[i].axes, one.axes, sizeof one.axes) != 0))
+        i++;
+    if (i == b->rounded.n)
+        DT_PUSH(b->scratch, b->rounded, one);
+    b->rounded.at[i].n[b->second] += made->n;
+    return true;
+}
+
+bool dt_boxnumber_as_often(Box *b)
+{
+    for (uint32_t i = 0; i < b->rounded.n; i++) {
+        const BoxRounded *one = &b->rounded.at[i];
+        if (one->n[1] > one->n[0])
+            return dt_box_fail(b, NULL, "more numbers are rounded to %s", one->to);
+    }
+    return true;
 }

@@ -481,6 +481,8 @@ static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTens
         return run_topk(b, op, in, out);
     if (op->n_out != 1 || !(out[0] = dt_boxsmall_tensor(b, op->types[0])))
         return dt_box_fail(b, op, "`%s` has other results", op->kind);
+    if (!dt_boxnumber_count(b, op, in, out[0]->shape))
+        return false;
     if (map)
         return run_map(b, map, op, in, out[0]);
     if (is(op->kind, "const") && op->n_in == 0)

@@ -170,8 +170,9 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
         dt_boxsmall_constant(b, (int64_t)op->number);
     note_decision(b, c, op);
     b->compares = b->compares || is(op->kind, "topk");
-    b->narrows = b->narrows || (is(op->kind, "cast") && op->n_in == 1 &&
-                                dt_boxnumber_narrows(c->types[op->in[0]]->dtype, op->types[0]->dtype));
+    for (uint32_t i = 0; i < op->n_in && op->n_out == 1; i++)
+        if (dt_boxnumber_narrows(is(op->kind, "dot") ? "f32" : c->types[op->in[i]]->dtype, op->types[0]->dtype))
+            b->narrows[b->second] = true;
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2 && is_order(op->kind, false); i++) {

@@ -271,7 +271,7 @@ static bool is_whole(const Halo *parts, const CertNode *whole)
     DT_PUSH(state->arena, h->func->results, 1);
     if (!state->meant->boxes)
         state->meant->boxes = dt_box_begin(state->arena);
-    const bool equal = dt_box_equal(state->meant->boxes, none, parts->func, none, h->func, false, &problem);
+    const bool equal = dt_box_equal(state->meant->boxes, none, parts->func, none, h->func, DT_BOX_ALIKE, &problem);
     dt_text_free(&problem);
     return equal;
 }

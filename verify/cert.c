@@ -347,7 +347,7 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     *ret_value = x;
     ret_value->type = op->types[0];
     if (x.node)
-        x.node = dt_certpack_moved(state, op, x.node);
+        x.node = dt_certpack_moved(state, op, x.node, x.total);
     if (x.node) {
         const bool zero = dt_certstep_is_zero(x.node); /* of whatever iterations */
         if (!sum->like.node || (!zero && dt_certstep_is_zero(sum->like.node)))
@@ -731,6 +731,19 @@ static bool keeps_copies(Proof *final)
     return true;
 }
 
+/* Which values of the serial program are gradients, if these may cross ranks in another dtype. */
+static bool note_gradients(Proof *serial)
+{
+    bool good = true;
+    for (uint32_t i = 0; good && serial->program.crossing && i < serial->program.stores.n; i++) {
+        const CertStore *store = &serial->program.stores.at[i];
+        CertValue value = {0};
+        if (is(store->kind, "grad") && (good = gradient(serial, store->place, &value)) && value.node)
+            dt_certcross_note(&serial->state, value.node);
+    }
+    return good;
+}
+
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
 static bool prove_meant(CertMeant *meant, const char *serial, const char *final, bool is_serial,
@@ -743,6 +756,8 @@ static bool prove_meant(CertMeant *meant, const char *serial, const char *final,
     if (!begin(a, a, meant, nodes, true, serial, ret_problem))
         return false;
     meant->known = dt_certnode_count(nodes);
+    if (!note_gradients(a))
+        return false;
     const bool ran = begin(b, a, meant, nodes, is_serial, final, ret_problem);
     if (ran && meant->news) {
         b->state.func = meant->news_in;

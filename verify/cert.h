@@ -27,10 +27,11 @@
  *
  * Rounding is part of what a value means: a cast that the serial program lacks is refused, and one that the final
  * program lacks. Terms may be added up in a wider dtype than the serial program does, not in a narrower one; only sums
- * over ranks of what is marked as gradients are taken in the dtype that the program says (`crossing` of the text).
+ * over ranks of gradients are taken in the dtype that the program says (`crossing` of the text): of what the serial
+ * program leaves as such, and of their terms (cert_cross.c).
  *
  * What is trusted: the local rules (one table); that equal expressions have equal values up to the order of additions;
- * the marks of gradients; of padding (cert_pad.c), that sources begin with zeros in it and that finite numbers times
+ * of padding (cert_pad.c), that sources begin with zeros in it and that finite numbers times
  * zero are zero. The order of a schedule, slots and addresses are not looked at here.
  *
  * Nor are the functions of pass `expand`: the final program is the one before it, where a ring call and an op in

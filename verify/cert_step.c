@@ -4,8 +4,6 @@
 
 #include "base/intern.h"
 
-static const char rounded_kind[] = "rounded", crossed_kind[] = "summed over ranks";
-
 static bool is(const CertNode *node, const char *kind) { return dt_cert_is(node->kind, kind); }
 
 /* ---- nodes ---- */
@@ -222,27 +220,13 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
     return term;
 }
 
-/* A sum of gradients over ranks and stages, in the dtype that was asked for, as it was before; or NULL. */
-static CertNode *back(CertState *state, const CertShape *shape, CertNode *x)
-{
-    if (x->kind == crossed_kind && x->in[0]->in[0]->shape == shape)
-        return x->in[0]->in[0];
-    if (!dt_certsum_is(x))
-        return NULL;
-    CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, x->n_in);
-    for (uint32_t i = 0; i < x->n_in; i++)
-        if (!(terms[i] = back(state, shape, x->in[i])))
-            return NULL;
-    return dt_certpack_sum(state, shape, x->n_in, terms);
-}
-
 /* x in another dtype. number: the serial cast that it is said to be. */
 static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
 {
     CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape, .n_in = 1, .in = &x};
     if (x->shape == shape)
         return x;
-    CertNode *wide = back(state, shape, x);
+    CertNode *wide = dt_certcross_back(state, shape, x);
     if (wide)
         return wide;
     CertNode *before = before_widening(&parts);
@@ -251,18 +235,9 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     CertNode *node = serial_of(state, &parts);
     if (!node)
         node = said(state, parts, number);
-    const char *crossing = state->program->whole->crossing;
-    if (!node && crossing && dt_cert_is(crossing, shape->dtype) && dt_cert_is_float(x->shape->dtype) &&
-        !dt_certstep_is_zero(x))
-        parts.kind = rounded_kind; /* no step of the serial program */
+    if (!node)
+        node = dt_certcross_cast(state, shape, x); /* no step of the serial program */
     return node ? node : dt_certnode_make(state->nodes, parts);
-}
-
-/* What a collective makes of x: what it was, or, of gradients that were cast for it, what may be cast back. */
-CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x)
-{
-    const bool crosses = x->kind == rounded_kind && strstr(op->attributes, " gradients");
-    return crosses ? dt_certnode_of(state->nodes, crossed_kind, "", x->shape, x) : x;
 }
 
 /* What an op makes whose parts these are; number: what it is said to be. */
@@ -378,7 +353,7 @@ static CertNode *identity(CertState *state, const CertOp *op, const CertValue *i
     if (dt_cert_is(op->kind, "bind"))
         return in[0].node;
     if (op->rule->moves && !dt_certpack_is(in[0].node))
-        return dt_certstep_moved(state, op, in[0].node);
+        return dt_certcross_moved(state, op, in[0].node, in[0].total);
     if (op->rule->moves || buckets || !op->n_in)
         return NULL;
     CertNode *same = kept_on_first(op, in[0].node);

@@ -93,9 +93,7 @@ static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, Ce
     return x->shape->dtype == s->shape->dtype ? serial_with(state, s, i, x) : NULL;
 }
 
-/* s without its operand i: what all ops are alike that differ in it. One that adds up in another dtype stays what it
- * is. */
-static CertNode *without(CertState *state, CertNode *s, uint32_t i)
+CertNode *dt_certsum_without(CertState *state, CertNode *s, uint32_t i)
 {
     CertNode *in[3], parts = *s;
     if (s->n_in > DT_COUNT(in) || s->in[i]->kind == any_kind || s->in[i]->shape->dtype != s->shape->dtype)
@@ -112,7 +110,7 @@ CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x
     if (serial)
         return serial;
     if (!is_view(s))
-        s = without(state, s, i);
+        s = dt_certsum_without(state, s, i);
     CertNode *in[2] = {s, x},
              parts = {.kind = dt_certkind_term, .attributes = "", .shape = s->shape, .n_in = 2, .in = in, .index = i};
     if (dt_cert_is(s->kind, "relabel") || dt_cert_is(s->kind, "expand")) {

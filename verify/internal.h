@@ -6,7 +6,9 @@
  *   cert_rule.c  placements of one op         cert_sum.c   sums, term by term
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
- *   cert_range.c iterations                   cert.c       entries, stores, claims */
+ *   cert_range.c iterations                   cert_cross.c gradients in another dtype
+ *   cert_word.c  words of a line              cert_fail.c  why a program is refused
+ *   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
@@ -344,6 +346,7 @@ typedef struct CertCarried {
 typedef struct CertNote {
     const CertCarried *loop;  /* of what a loop carries, */
     uint32_t carried;         /* number in it */
+    bool gradient;            /* cert_cross.c */
 } CertNote;
 
 /* Nodes with one number: a function may be called, and a body belong to a loop, several times. */
@@ -392,8 +395,6 @@ bool dt_certstep_is_wider(const char *a, const char *b);
 bool dt_certstep_is_linear(const CertNode *node, uint32_t i);
 /* What op, which is no call, loop or source, makes; its placement is checked. */
 bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
-/* What a collective makes of x. */
-CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x);
 /* An op of members of buckets: the serial op of these operands, or a new node. */
 CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
                              uint32_t index);
@@ -409,6 +410,9 @@ bool dt_certsum_adds(const CertCarried *loop, uint32_t carried);
 CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo, int64_t hi);
 /* What s, linear in operand i, makes of a term x of that operand. */
 CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x);
+/* s without its operand i: what all ops are alike that differ in it. One that adds up in another dtype stays what it
+ * is. */
+CertNode *dt_certsum_without(CertState *state, CertNode *s, uint32_t i);
 /* Whether x is among what the serial value adds up. */
 bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x);
 /* parts, whose operand *x may be of some iterations: so are they, and *x says which no more. */
@@ -416,6 +420,18 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
 /* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with;
  * NULL: it may not. */
 bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks);
+
+/* ---- gradients in another dtype (cert_cross.c) ---- */
+
+/* Notes that a serial value is one, with what it adds up. */
+void dt_certcross_note(CertState *state, CertNode *gradient);
+/* x in the dtype in which gradients cross ranks; NULL: that is another one. */
+CertNode *dt_certcross_cast(CertState *state, const CertShape *shape, CertNode *x);
+/* What a collective makes of x: what it was, or, of a gradient that was cast for it, what may be cast back. total:
+ * CertValue.total of it. */
+CertNode *dt_certcross_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
+/* Such a sum over ranks, or stages, as it was before it was cast; or NULL. */
+CertNode *dt_certcross_back(CertState *state, const CertShape *shape, CertNode *x);
 
 /* ---- iterations (cert_range.c) ---- */
 
@@ -460,8 +476,8 @@ CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t off
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
 /* An op on buckets. */
 bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out);
-/* What a collective makes of x, or of its members. */
-CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x);
+/* dt_certcross_moved, of members. */
+CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
 /* The sum of what pieces or stages add, member by member of buckets; NULL: they do not fit. */
 CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in);
 CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)(void *data, CertNode *member),

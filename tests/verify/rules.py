@@ -369,6 +369,44 @@ CROSSINGS = [  # holds, what the program says, how it crosses
     (True, "bf16", "bf16"), (False, "bf16", "f16"), (False, "f16", "bf16"), (False, "", "bf16"), (False, "", "i32"),
     (False, "bf16", "i32"), (True, "bf16", "f32"), (True, "", "f32"),
 ]
+# An activation that ranks add up, which a gradient is made of: it is not to be rounded, whatever its sum is marked as. What
+# the gradient adds up is, in the loop that adds it, too.
+ACTIVATION = """store 0 : param f32[h=8] path=p
+store 1 : grad f32[h=8] path=p of=0
+func body : body @1:1-2 {
+  arg %0 : i32[]
+  arg %1 : f32[h=8] means=2
+  arg %2 : f32[b=4, h=8]
+  %3 = reduce[b](%2) : f32[h=8] means=4 @1:1-2
+  %4 = add(%1, %3) : f32[h=8] means=5 @1:1-2
+  return %4
+}
+func grad : entry @1:1-2 {
+  %x.0 = input() : f32[b=4, k=6] text=x @1:1-2
+  %y.1 = input() : f32[k=6, h=8] text=y @1:1-2
+  %2 = dot[k](%x.0, %y.1) : f32[b=4, h=8] means=8 @1:1-2
+  %3 = sin(%2) : f32[b=4, h=8] means=9 @1:1-2
+  %4 = reduce[b](%2) : f32[h=8] means=10 @1:1-2
+  %5 = loop(%4, %3) : f32[h=8] func=body loop(label=l axis=a count=2 carried=1 invariant=1) @1:1-2
+  return %5
+}
+func update : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=p store=1 @1:1-2
+  %1 = neg(%0) : f32[h=8] @1:1-2
+  return %1
+}
+entry grad : grad {
+  result store=1
+}
+entry update : update {
+  result store=0
+}
+"""
+SUMMED = """  %N = cast(%X) : bf16[A]{sum m} @1:1-2
+  %M = all_reduce(%N) : bf16[A] gradients mesh={m} @1:1-2
+  %L = cast(%M) : f32[A] @1:1-2
+"""
+ACTIVATIONS = [(False, "the activation, marked"), (True, "the gradient"), (True, "nothing")]  # holds, what crosses in 16 bits
 STATE = """store 0 : state f32[h=8] path=s
 store 1 : next f32[h=8] path=s of=0
 func grad : entry @1:1-2 {
@@ -692,6 +730,31 @@ def rounded(ops):
     return "\n".join(lines + ["  return %%%d" % (3 + len(ops)), "}", "entry predict : predict {", "  result name=y", "}", ""])
 
 
+def summed(x, n, axes):
+    """Lines that sum value x over ranks in 16 bits; they make values n and, the sum, n + 2."""
+    return (SUMMED.replace("%X", "%%%d" % x).replace("%N", "%%%d" % n).replace("%M", "%%%d" % (n + 1))
+            .replace("%L", "%%%d" % (n + 2)).replace("[A]", "[%s]" % axes))
+
+
+def activation(row):
+    """Both texts. In the placed one ranks share the samples, or what the activation sums over."""
+    serial = "crossing bf16\n" + re.sub(r" means=\d+", "", ACTIVATION)
+    if row[1] == "the gradient":
+        placed = ACTIVATION.replace("[b=4", "[b=4/m").replace("reduce[b](%2) : f32[h=8]", "reduce[b](%2) : f32[h=8]{sum m}")
+        placed = placed.replace("  %4 = add(%1, %3) ", summed(3, 4, "h=8") + "  %7 = add(%1, %6) ").replace("return %4", "return %7")
+        placed = placed.replace("  %5 = loop(%4, %3)", summed(4, 5, "h=8") + "  %8 = loop(%7, %3)")
+        return serial, MESH + placed.replace("return %5", "return %8")
+    sums = summed(2, 3, "b=4, h=8") if row[1] != "nothing" else (
+        "  %3 = neg(%2) : f32[b=4, h=8]{sum m} @1:1-2\n"
+        "  %4 = neg(%3) : f32[b=4, h=8]{sum m} @1:1-2\n"
+        "  %5 = all_reduce(%2) : f32[b=4, h=8] mesh={m} @1:1-2\n")
+    placed = ACTIVATION.replace("k=6", "k=6/m").replace("f32[b=4, h=8] means=8", "f32[b=4, h=8]{sum m} means=8")
+    placed = placed.replace("  %3 = sin(%2)", sums + "  %6 = sin(%5)").replace("  %4 = reduce[b](%2) : f32[h=8] means=10",
+                                                                            "  %7 = reduce[b](%5) : f32[h=8] means=10")
+    placed = placed.replace("  %5 = loop(%4, %3)", "  %8 = loop(%7, %6)").replace("return %5", "return %8")
+    return serial, MESH + placed
+
+
 def crossing(row):
     _, said, dtype = row
     serial = ("crossing %s\n" % said if said else "") + CROSSES
@@ -799,11 +862,12 @@ def main(prover):
             if row[0] not in verdict:
                 failed += 1
                 print("FAIL state on two stages, %s: %s" % (row, verdict))
-        for row in ROUNDS + CROSSINGS:
-            verdict = prove(prover, folder, *((rounded(row[1]), rounded(row[2])) if row in ROUNDS else crossing(row)))
+        for row in ROUNDS + CROSSINGS + ACTIVATIONS:
+            texts = (rounded(row[1]), rounded(row[2])) if row in ROUNDS else (crossing if row in CROSSINGS else activation)(row)
+            verdict = prove(prover, folder, *texts)
             if (verdict == "holds") != row[0]:
                 failed += 1
-                print("FAIL %s as %s: %s" % (row[1], row[2], verdict))
+                print("FAIL %s: %s" % (" as ".join(map(str, row[1:])), verdict))
         failed += deep(prover, folder)
         keeps = STORE + program(ROWS[0], "")
         writes = keeps.replace("  return %1", "  %2 = param() : f32[h=8] text=p store=0 @1:1-2\n  %3 = neg(%2) : f32[h=8] @1:1-2\n"
@@ -812,7 +876,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + STATES + ROUNDS + CROSSINGS) + 4 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + STATES + ROUNDS + CROSSINGS + ACTIVATIONS) + 4 - failed, failed))
     return 1 if failed else 0
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time and memory of a layout from the card of its class, in closed form.
  *
- * Stages. The pieces of a pipeline are consecutive; where cuts lie is what the compiler would choose, the least largest
- * piece (stage_assign.c). With m micro-batches, p stages and w(s) seconds of a micro-batch on stage s a step takes
+ * Stages. The pieces of a pipeline are consecutive; cuts lie where the compiler's would (ir/cuts.h), if what it counts
+ * is to what parts take alike. With m micro-batches, p stages and w(s) seconds of a micro-batch on stage s a step takes
  * about m max w + (p - 1) / chunks mean w, and less with weight gradients in the bubbles [Narayanan et al. 2021; Qi et
  * al. 2024].
  *
@@ -17,6 +17,8 @@
  * needs r(s) times what the first kind does at least, stages of T / m each do at most the sum of T / m / r(s) of the
  * work W, so T >= m W / sum of 1 / r(s); and the first bound holds as if all were the fastest. */
 #include "search/search.h"
+
+#include "ir/cuts.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,88 +61,42 @@ static double time_of(const Estimator *e, const DtCardTime *t, uint32_t kinds)
     return (t->forward + t->backward) * slower(e, t, kinds);
 }
 
-/* Where a walk through the iterations is. */
-typedef struct Walk {
-    const Estimator *e;
-    double most, at;   /* what a piece may take, and the last one does so far */
-    int64_t i, pieces; /* iterations behind; pieces begun */
-    int64_t *cuts;     /* NULL: not wanted */
-    bool over;         /* some piece takes more */
-} Walk;
-
-static void cut(Walk *w)
+/* The stage of a piece: in turn, or there and back. */
+static uint32_t stage_of(const Estimator *e, int64_t piece)
 {
-    if (w->i == 0)
-        return;
-    if (w->cuts && w->pieces < w->e->pieces)
-        w->cuts[w->pieces - 1] = w->i;
-    w->pieces++;
-    w->at = 0;
+    const DtPipeline *line = e->space->pipeline;
+    const bool back = e->layout->schedule == DT_SEARCH_OTHER && line && e->layout->chunks == 2 &&
+                      (!strcmp(line->schedule, "zb_v") || !strcmp(line->schedule, "dualpipe_v"));
+    return (uint32_t)(back && piece >= e->stages ? 2 * e->stages - 1 - piece : piece % e->stages);
 }
 
-/* Of an iteration in the last piece; behind: what stands behind it, NULL: nothing. */
-static double seconds_in(const Walk *w, const DtCardTime *t, const DtCardTime *behind)
-{
-    const uint32_t kinds = w->e->at ? w->e->at[(w->pieces - 1) % w->e->stages].kinds : 1;
-    return time_of(w->e, t, kinds) + (behind ? time_of(w->e, behind, kinds) : 0);
-}
-
-/* How many of n iterations of so many seconds go into the last piece: as many as it may take, and no more than leave
- * one for each of those that are still to come. */
-static int64_t room(const Walk *w, int64_t n, double each)
-{
-    const int64_t left = w->e->iterations - (w->e->pieces - w->pieces) - w->i;
-    const double fit = each > 0 ? floor((w->most - w->at) / each) : (double)n;
-    const int64_t most = fit >= (double)n ? n : fit > 0 ? (int64_t)fit : 0;
-    return most < left ? most : left > 0 ? left : 0;
-}
-
-static void walk(Walk *w, int64_t n, const DtCardTime *t, const DtCardTime *behind)
-{
-    while (n > 0) {
-        int64_t k = room(w, n, seconds_in(w, t, behind));
-        if (k == 0) {
-            cut(w);
-            k = 1;
-        }
-        w->at += (double)k * seconds_in(w, t, behind);
-        w->over = w->over || w->at > w->most;
-        w->i += k;
-        n -= k;
-    }
-}
-
-/* How many pieces it takes if none may take longer. ret_cuts[k]: iterations in front of the k-th cut; NULL: not
- * wanted. */
-static int64_t pieces_within(const Estimator *e, double most, int64_t *ret_cuts)
-{
-    const DtCard *c = e->card;
-    const uint32_t n = e->space->n_loops;
-    Walk w = {.e = e, .most = most, .pieces = 1, .cuts = ret_cuts};
-    w.at = seconds_in(&w, &c->front, NULL);
-    for (uint32_t l = 0; l < n; l++) {
-        walk(&w, e->space->loops[l].count - (l + 1 == n), &c->loops[l], NULL);
-        if (l + 1 == n)
-            walk(&w, 1, &c->loops[l], &c->back);
-    }
-    const bool over = e->at ? w.over : w.at > most; /* on slow nodes: what follows on fast ones makes up for nothing */
-    return over && w.pieces <= e->pieces && !ret_cuts ? e->pieces + 1 : w.pieces;
-}
-
+/* ret_cuts[k]: iterations in front of the k-th cut. */
 static void find_cuts(const Estimator *e, int64_t *ret_cuts)
 {
-    const uint32_t all = UINT32_MAX; /* kinds */
-    double lo = 0, hi = time_of(e, &e->card->front, all) + time_of(e, &e->card->back, all);
-    for (uint32_t l = 0; l < e->space->n_loops; l++)
-        hi += time_of(e, &e->card->loops[l], all) * (double)e->space->loops[l].count;
-    for (int round = 0; round < 40; round++) {
-        const double mid = (lo + hi) / 2;
-        if (pieces_within(e, mid, NULL) <= e->pieces)
-            hi = mid;
-        else
-            lo = mid;
+    const DtCardTime *times[DT_SPACE_LOOPS + 2];
+    int64_t first[MOST_PIECES], counts[DT_SPACE_LOOPS + 2], before = 0;
+    double cost[DT_SPACE_LOOPS + 2][MOST_PIECES], load[MOST_PIECES], size[MOST_PIECES];
+    uint32_t stages[MOST_PIECES], n = 0;
+    DtCutsRun runs[DT_SPACE_LOOPS + 2];
+    for (uint32_t i = 0; i < e->space->n_loops + 2; i++) { /* what costs nothing is no piece */
+        const bool front = i == 0, back = i == e->space->n_loops + 1;
+        times[n] = front ? &e->card->front : back ? &e->card->back : &e->card->loops[i - 1];
+        counts[n] = front || back ? time_of(e, times[n], 1) > 0 : e->space->loops[i - 1].count;
+        n += counts[n] > 0;
+        before = front ? n : before;
     }
-    pieces_within(e, hi * (1 + 1e-9), ret_cuts);
+    for (uint32_t r = 0; r < n; r++) {
+        for (int64_t s = 0; s < (e->at ? e->stages : 1); s++)
+            cost[r][s] = time_of(e, times[r], e->at ? e->at[s].kinds : 1);
+        runs[r] = (DtCutsRun){counts[r], cost[r]};
+    }
+    for (int64_t g = 0; g < e->pieces; g++)
+        stages[g] = stage_of(e, g);
+    const DtCuts cuts = {.runs = runs, .n_runs = n, .stage_step = e->at != NULL, .n_pieces = (uint32_t)e->pieces,
+                         .n_stages = (uint32_t)e->stages, .stage_of = stages};
+    dt_cuts_find(&cuts, first, load, size);
+    for (int64_t k = 0; k + 1 < e->pieces; k++)
+        ret_cuts[k] = first[k + 1] - before;
 }
 
 static void add_time(const Estimator *e, Stage *stage, const DtCardTime *t, double times)
@@ -175,14 +131,15 @@ static void fill_stages(const Estimator *e, Stage *stages)
             while (piece + 1 < e->pieces && at >= cuts[piece])
                 piece++;
             n = piece + 1 < e->pieces && cuts[piece] - at < left ? cuts[piece] - at : left;
-            add_iterations(e, &stages[piece % e->stages], l, n);
+            add_iterations(e, &stages[stage_of(e, piece)], l, n);
             at += n;
         }
+    Stage *last = &stages[stage_of(e, e->pieces - 1)];
     add_time(e, &stages[0], &c->front, 1);
-    add_time(e, &stages[e->stages - 1], &c->back, 1);
+    add_time(e, last, &c->back, 1);
     for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
-        stages[0].state[k] += c->rest[k] / (e->stages > 1 ? 2 : 1);
-        stages[e->stages - 1].state[k] += e->stages > 1 ? c->rest[k] / 2 : 0;
+        stages[0].state[k] += c->rest[k] / 2;
+        last->state[k] += c->rest[k] / 2;
     }
 }
 

@@ -4,14 +4,14 @@
  * items. Their costs are counted in flops: contractions 2mnk, everything else a fixed number per
  * byte that it reads or writes, since such ops run at the speed of memory. Where the nodes of a
  * cluster are of several kinds, an op costs a stage as many times more as it takes longer on its
- * device than on the fastest (cost/). Of all ways to cut, the largest piece is made as cheap as can
- * be: the least limit under which filling pieces one after the other needs no more of them than
- * there are is found by bisection.
+ * device than on the fastest (cost/). Of all ways to cut, the stage with most is made as cheap as can
+ * be, counting all of its pieces, and then the largest piece (ir/cuts.h).
  *   A model without loops is cut before named instances: a piece starts at the first op with that
  *   path. */
 #include "passes/pipeline/stage.h"
 
 #include "cost/cost.h"
+#include "ir/cuts.h"
 
 #include <math.h>
 #include <string.h>
@@ -277,52 +277,33 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
 
 /* ---- cutting ---- */
 
-/* Pieces of at most `limit` each, one item at least in each; first[g]: the first item of piece g.
- * False: more than n_pieces are needed. (With devices of several kinds a piece of which its only
- * item is too much for a slow one could be passed by by a better filling; that is not looked for.) */
-static bool fill(const DtPipelineSchedule *pipeline, const uint32_t *kinds, const ItemList *items, double limit,
-                 uint32_t *first)
+/* ret_first[g]: the first item of piece g. */
+static void balance(const DtStager *s, const ItemList *items, int64_t *ret_first)
 {
-    const uint32_t n_pieces = pipeline->n_pieces;
-    uint32_t piece = 0;
-    double cost = 0;
-    first[0] = 0;
+    const DtPipelineSchedule *pipeline = s->pipeline;
+    const uint32_t *kinds = kinds_of_stages(s), p = pipeline->n_stages;
+    DtCutsRun *runs = DT_NEW_ARRAY(s->arena, DtCutsRun, items->n);
+    double *load = DT_NEW_ARRAY(s->arena, double, p), *size = DT_NEW_ARRAY(s->arena, double, pipeline->n_pieces);
+    DtCuts cuts = {.runs = runs, .stage_step = 1, .n_pieces = pipeline->n_pieces, .n_stages = p,
+                   .stage_of = pipeline->stage_of};
+    uint32_t n = 0;
     for (uint32_t i = 0; i < items->n; i++) {
-        const Cost *item = &items->at[i].cost;
-        const bool full = i > first[piece] && cost + cost_on(item, kinds[pipeline->stage_of[piece]]) > limit;
-        const bool few = items->n - i <= n_pieces - 1 - piece; /* one for each piece that is left */
-        if (full && piece + 1 == n_pieces)
-            return false;
-        if ((full || few) && i > first[piece]) {
-            first[++piece] = i;
-            cost = 0;
+        const Item *item = &items->at[i];
+        if (i == 0 || item->loop < 0 || item->loop != item[-1].loop) {
+            double *cost = DT_NEW_ARRAY(s->arena, double, p);
+            for (uint32_t k = 0; k < p; k++)
+                cost[k] = cost_on(&item->cost, kinds[k]);
+            runs[n++] = (DtCutsRun){.cost = cost};
         }
-        cost += cost_on(item, kinds[pipeline->stage_of[piece]]);
-        if (cost > limit && i == first[piece])
-            return false;
+        runs[n - 1].count++;
     }
-    return true;
-}
-
-static void balance(const DtStager *s, const ItemList *items, uint32_t *ret_first)
-{
-    const uint32_t *kinds = kinds_of_stages(s);
-    double lo = 0, hi = 0;
-    for (uint32_t i = 0; i < items->n; i++)
-        hi += cost_on(&items->at[i].cost, UINT32_MAX);
-    for (int i = 0; i < 60; i++) {
-        const double limit = (lo + hi) / 2;
-        if (fill(s->pipeline, kinds, items, limit, ret_first))
-            hi = limit;
-        else
-            lo = limit;
-    }
-    fill(s->pipeline, kinds, items, hi, ret_first);
+    cuts.n_runs = n;
+    dt_cuts_find(&cuts, ret_first, load, size);
 }
 
 /* cuts = (3, 6): before each so many iterations, counted through all loops. False after a diagnostic: nothing stands
  * before the loops, or behind them, that a cut there could part from them. */
-static bool cut_at(DtStager *s, const ItemList *items, uint32_t *ret_first)
+static bool cut_at(DtStager *s, const ItemList *items, int64_t *ret_first)
 {
     int64_t iterations = 0;
     uint32_t piece = 0;
@@ -340,7 +321,7 @@ static bool cut_at(DtStager *s, const ItemList *items, uint32_t *ret_first)
     return piece == s->line->n_cuts;
 }
 
-static void set_pieces(DtStager *s, const ItemList *items, const uint32_t *first)
+static void set_pieces(DtStager *s, const ItemList *items, const int64_t *first)
 {
     uint32_t piece = 0, filled = 0;
     for (uint32_t i = 0; i < items->n; i++) {
@@ -385,7 +366,7 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry)
 {
     const uint32_t n = s->pipeline->n_pieces;
     ItemList items = {0};
-    uint32_t *first = DT_NEW_ARRAY(s->arena, uint32_t, n + 1);
+    int64_t *first = DT_NEW_ARRAY(s->arena, int64_t, n + 1);
     if (s->line->n_named_cuts) { /* stage_ranges.c goes by the paths */
         s->segment_piece = DT_NEW_ARRAY(s->arena, uint32_t, 1);
         return true;

@@ -136,6 +136,19 @@ static void expect_range(const Staged *p, const char *path, int32_t stage, int64
     cr_expect_eq(n, 0, "stage %d has no `%s`", stage, path);
 }
 
+/* Iterations of a loop's parameter in all pieces of a stage. */
+static int64_t iterations_on(const Staged *p, const char *path, int32_t stage)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < p->cut->stores.n; i++) {
+        const DtStore *s = p->cut->stores.at[i];
+        if (s->kind == DT_STORE_PARAM && stage >= s->stage && stage <= s->stage + (int32_t)s->more &&
+            strcmp(s->path, path) == 0)
+            n += s->type->axes[0].extent;
+    }
+    return n;
+}
+
 /* The stages that have a copy of the parameter. */
 static void expect_stages(const Staged *p, const char *path, const char *stages)
 {
@@ -147,6 +160,28 @@ static void expect_stages(const Staged *p, const char *path, const char *stages)
     }
     const char *found = dt_stages_of(has, DT_STAGES_MOST);
     cr_expect(dt_stages_same(found, stages), "`%s` is on stages %s", path, found ? found : "none");
+}
+
+/* What stages have of all their pieces is alike, not what pieces have: filled one after the other, these would be 5, 6
+ * and 4 iterations on three stages of two pieces, and 3 and 6 of pieces there and back. */
+Test(stage, cuts_level_stages)
+{
+    static const struct { const char *dims, *schedule; uint32_t stages; int64_t most; } rows[] = {
+        {"batch=2 seq=3 vocab=2 layers=15 embed=16 heads=2", "interleaved_1f1b", 3, 5},
+        {"batch=2 seq=3 vocab=2 layers=9 embed=16 heads=2", "zb_v", 2, 5},
+        {"batch=2 seq=3 vocab=2 layers=9 embed=16 heads=2", "dualpipe_v", 2, 5},
+    };
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        const Layout layout = {"examples/gpt2.dsl", rows[i].dims, 2, "h", rows[i].schedule, rows[i].stages, 2, 2,
+                               {0}, {0}, false};
+        Staged *p = stage_program(&layout);
+        cr_assert(p->cut);
+        for (uint32_t s = 0; s < rows[i].stages; s++) {
+            const int64_t n = iterations_on(p, "h.mlp.up.w", (int32_t)s);
+            cr_expect_leq(n, rows[i].most, "%s: %lld on stage %u", rows[i].schedule, (long long)n, s);
+        }
+        stage_free(p);
+    }
 }
 
 Test(stage, cuts_as_asked)

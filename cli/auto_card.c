@@ -153,6 +153,16 @@ static uint32_t loop_of(const DtPlan *plan, const DtPlanStore *store, const DtSp
     return space->n_loops;
 }
 
+/* Whether ranks of experts have parts of it. */
+static bool is_of_experts(const DtPlan *plan, const DtPlanStore *store, const DtSpace *space)
+{
+    for (uint32_t a = store->first_axis; a < store->first_axis + store->n_axes; a++)
+        for (uint32_t i = 0; i < DT_PLAN_SPLITS && plan->axes[a].split[i]; i++)
+            if (!strcmp(dt_plan_str(plan, plan->mesh[plan->axes[a].split[i] - 1].name), space->mesh[DT_ROLE_EXPERT]))
+                return true;
+    return false;
+}
+
 static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, DtCard *card)
 {
     static const DtPlanArenaKind kinds[] = {DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER};
@@ -164,11 +174,18 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         const uint32_t loop = loop_of(plan, store, space);
-        for (int k = 0; k < 3 && loop < space->n_loops; k++)
-            if (plan->arenas[store->arena].kind == kinds[k]) {
-                card->state[loop][k] += (double)store->bytes / (double)space->loops[loop].count;
+        const bool in_loop = loop < space->n_loops, of_experts = is_of_experts(plan, store, space);
+        for (int k = 0; k < 3; k++) {
+            if (plan->arenas[store->arena].kind != kinds[k])
+                continue;
+            const double each = (double)store->bytes / (in_loop ? (double)space->loops[loop].count : 1);
+            if (in_loop) {
+                card->state[loop][k] += each;
                 card->rest[k] -= (double)store->bytes;
             }
+            if (of_experts)
+                *(in_loop ? &card->experts[loop][k] : &card->rest_experts[k]) += each;
+        }
     }
     for (int k = 0; k < 3; k++)
         card->rest[k] = card->rest[k] > 0 ? card->rest[k] : 0;

@@ -32,13 +32,21 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
                      "so many ranks", a->space.samples.name, (long long)a->space.samples.extent);
 }
 
-static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
+/* Of the smallest plan that was made; of none the smallest estimate: plans that were made may have shown that it is too
+ * hopeful. */
+static double least_bytes(const DtSearch *search)
 {
-    char need[32], have[32];
-    double bytes = search->smallest.bytes;
+    double bytes = INFINITY;
     for (uint32_t i = 0; i < search->trials.n; i++)
         if (search->trials.at[i].seconds > 0)
             bytes = fmin(bytes, search->trials.at[i].bytes);
+    return isfinite(bytes) ? bytes : search->smallest.bytes;
+}
+
+static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
+{
+    char need[32], have[32];
+    const double bytes = least_bytes(search);
     dt_people_bytes(have, a->space.memory);
     const bool alike = dt_cost_larger(&a->model, UINT32_MAX) == 1;
     DtDiag *d = bytes > 0 ? dt_diag_report(a->cli->diags, E0701, span,
@@ -51,6 +59,8 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
                      search->trials.at[i].why);
     if (!search->trials.n && bytes > 0)
         dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
+    if (search->why)
+        dt_diag_note(d, "some have no plan; the first: %s", search->why);
     if (!alike)
         dt_diag_note(d, "a rank on a smaller device than the largest counts as much of that one's memory as it needs "
                      "of its own");
@@ -65,7 +75,7 @@ static bool is_too_large(const DtAuto *a, const DtSearch *search)
     for (uint32_t i = 0; i < search->trials.n; i++)
         if (search->trials.at[i].seconds > 0)
             return true;
-    return !search->trials.n && search->n_layouts > 0 && !search->why &&
+    return !search->trials.n && search->n_layouts > 0 &&
            (search->n_cards == 0 || search->smallest.bytes > a->space.memory);
 }
 

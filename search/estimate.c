@@ -34,7 +34,7 @@ static const double SAVED_W = 2.7; /* what weights' gradients need, put off, to 
 typedef struct Stage {
     uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
-    double state[3], saved;
+    double state[3], experts[3], saved; /* experts: of state, what their ranks split */
     double iterations;
 } Stage;
 
@@ -112,8 +112,10 @@ static void add_time(const Estimator *e, Stage *stage, const DtCardTime *t, doub
 static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int64_t n)
 {
     add_time(e, stage, &e->card->loops[loop], (double)n);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3; k++) {
         stage->state[k] += (double)n * e->card->state[loop][k];
+        stage->experts[k] += (double)n * e->card->experts[loop][k];
+    }
     stage->saved += (double)n * e->card->saved[loop];
     stage->iterations += (double)n;
 }
@@ -140,17 +142,20 @@ static void fill_stages(const Estimator *e, Stage *stages)
     for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
         stages[0].state[k] += c->rest[k] / 2;
         last->state[k] += c->rest[k] / 2;
+        stages[0].experts[k] += c->rest_experts[k] / 2;
+        last->experts[k] += c->rest_experts[k] / 2;
     }
 }
 
 /* ---- communication ---- */
 
-/* Ranks that differ in these roles: how many, and on how many nodes. */
-static DtCostCollective group_of(const Estimator *e, bool replicas)
+/* Ranks that hold the same of what experts' ranks split (experts), or of all else: how many, and on how many nodes. */
+static DtCostCollective group_of(const Estimator *e, bool experts)
 {
     const int64_t *size = e->layout->size, node = e->model->ranks_per_node;
-    DtCostCollective group = {.ranks = replicas ? dt_layout_replicas(e->layout) : size[DT_ROLE_TENSOR], .nodes = 1};
-    const int64_t inner = replicas ? size[DT_ROLE_TENSOR] : 1; /* ranks between two neighbours of the group */
+    const int64_t apart = experts ? size[DT_ROLE_EXPERT] : 1;
+    const int64_t inner = size[DT_ROLE_TENSOR] * apart; /* ranks between two neighbours of the group */
+    DtCostCollective group = {.ranks = dt_layout_replicas(e->layout) / apart, .nodes = 1};
     group.per_node = node / inner > group.ranks ? group.ranks : node / inner > 0 ? node / inner : 1;
     group.nodes = (group.ranks + group.per_node - 1) / group.per_node;
     return group;
@@ -167,23 +172,33 @@ static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op
     return most;
 }
 
+/* An exchange of parameters or gradients over those that hold the same, of a stage. bytes, of_experts: all of them, and
+ * those that experts' ranks split. */
+static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollectiveKind kind, double bytes,
+                            double of_experts)
+{
+    DtCostCollective all = group_of(e, false), same = group_of(e, true);
+    all.kind = same.kind = kind;
+    all.bytes = bytes - of_experts;
+    same.bytes = of_experts;
+    return (all.ranks > 1 && all.bytes > 0 ? collective(e, stage->kinds, all) : 0) +
+           (same.ranks > 1 && of_experts > 0 ? collective(e, stage->kinds, same) : 0);
+}
+
 /* What gradients and parameters wait for over replicas in a step, of a stage. Level 1 exchanges gradients once, behind
  * the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers parameters
  * for every forward and backward pass, ahead of it. beside: seconds of one micro-batch's backward pass. */
 static double replicas_seconds(const Estimator *e, const Stage *stage, double beside)
 {
-    DtCostCollective op = group_of(e, true);
     const DtLayout *l = e->layout;
     const double m = (double)l->micro;
-    if (op.ranks == 1)
+    if (dt_layout_replicas(l) == 1)
         return 0;
     const double sums_each = l->zero >= 2 ? m : 1; /* so often */
-    op.kind = l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE;
-    op.bytes = stage->state[1];
-    const double sums = sums_each * collective(e, stage->kinds, op);
-    op.kind = DT_COST_ALL_GATHER;
-    op.bytes = stage->state[0];
-    const double gathers = l->zero ? collective(e, stage->kinds, op) : 0;
+    const double sums = sums_each * over_replicas(e, stage, l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE,
+                                                  stage->state[1], stage->experts[1]);
+    const double gathers =
+        l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0]) : 0;
     const double seconds = fmax(sums - BESIDE * sums_each * beside, sums * (e->stages > OVERLAPPED ? 1 : HIDDEN));
     if (l->zero == 3)
         return seconds + 2 * m * fmax(gathers - BESIDE * beside, gathers * HIDDEN);
@@ -293,14 +308,17 @@ static double in_flight(const Estimator *e, int64_t stage)
 static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
 {
     const DtLayout *l = e->layout;
-    const double replicas = (double)dt_layout_replicas(l), flying = in_flight(e, number);
+    const double all = (double)dt_layout_replicas(l), same = all / (double)l->size[DT_ROLE_EXPERT];
+    const double flying = in_flight(e, number);
     double bytes = e->card->temporaries + e->card->beside + stage->saved * flying;
-    for (int k = 0; k < 3; k++) /* optimizer from level 1 on, gradients 2, parameters 3 */
-        bytes += stage->state[k] / (l->zero >= 3 - k ? replicas : 1);
+    for (int k = 0; k < 3; k++) { /* optimizer from level 1 on, gradients 2, parameters 3 */
+        const bool shared = l->zero >= 3 - k;
+        bytes += (stage->state[k] - stage->experts[k]) / (shared ? all : 1) + stage->experts[k] / (shared ? same : 1);
+    }
     if (e->stages > 1)
         bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
-    if (l->zero == 3)
-        bytes += 3 * stage->state[0] / fmax(stage->iterations, 1); /* gathered ahead */
+    if (l->zero == 3) /* gathered ahead */
+        bytes += 3 * (stage->state[0] - (same > 1 ? 0 : stage->experts[0])) / fmax(stage->iterations, 1);
     return bytes * dt_cost_larger(e->model, stage->kinds);
 }
 

@@ -138,6 +138,7 @@ typedef struct DtCard {
     double saved[DT_SPACE_LOOPS];     /* that an iteration keeps for its backward pass */
     double state[DT_SPACE_LOOPS][3];  /* of an iteration */
     double rest[3];                   /* of what is in no loop */
+    double experts[DT_SPACE_LOOPS][3], rest_experts[3]; /* of both, what ranks of experts split already */
     double temporaries;               /* activations beside those that are saved */
     double beside;                    /* all else: inputs, workspace, what the device takes */
     bool has_parts;                   /* loops can be told apart; else all is in back, and nothing can be cut */

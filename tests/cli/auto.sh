@@ -149,6 +149,14 @@ compile --parallel written --emit=layout
 exits 2; says "this layout is written in full"
 compile --parallel small
 exits 4; says "error[E0701]: no layout fits"; says "that one: "
+# What experts' ranks split already is not split again over them: 47 G parameters on 8 devices are too many.
+printf 'include "%s/examples/moe.dsl"\ncluster one { gpus = 8; gpu = "h100-sxm" }\nparallel all on one { auto }\n' "$tree" >moe.dsl
+run "$dtc" moe.dsl --library "$tree/lib" --parallel all --emit=layout
+exits 4; says "error[E0701]: no layout fits"; says "that one: "
+holds python3 -c "
+import re
+need, have = map(float, re.search(r'about ([0-9.]+) GiB a rank, of ([0-9.]+) GiB', open('err').read()).groups())
+assert 95 < need < 115 and have < need, (need, have)"
 compile --parallel unclear
 exits 3; says "error[E0513]"; says 'what mesh axis `left` is for'
 compile --parallel twice

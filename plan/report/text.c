@@ -107,6 +107,38 @@ static void print_speed(const DtSummary *s, DtText *text)
 
 /* ---- memory ---- */
 
+/* "add of h.attention (gpt2.dsl:21)" */
+static void add_place(const DtPlan *plan, uint32_t number, DtText *text)
+{
+    const DtPlanSpan *span = number < plan->n_spans ? &plan->spans[number] : NULL;
+    if (!span)
+        return;
+    dt_text_printf(text, ", at %s%s%s", dt_plan_str(plan, span->text), span->text && span->path ? " of " : "",
+                   dt_plan_str(plan, span->path));
+    if (span->line)
+        dt_text_printf(text, " (%s:%u)", dt_plan_str(plan, span->file), span->line);
+}
+
+/* What "predict" needs besides, on the stage where that is most. */
+static void print_predict(const DtSummary *s, DtText *text)
+{
+    DtMemory most = s->worst, other;
+    char buf[32];
+    for (uint32_t i = 0; i < dt_plan_stages(s->plan); i++) {
+        dt_memory_stage(s->plan, i, s->is_gpu, &other);
+        most = other.predict > most.predict ? other : most;
+    }
+    if (!most.predict)
+        return;
+    line(text, "");
+    dt_text_printf(text, "predict needs %s more", dt_people_bytes(buf, (double)most.predict));
+    if (most.stage != s->worst.stage) {
+        dt_text_add(text, " on ");
+        add_stage(s, most.stage, text);
+    }
+    dt_text_add(text, " (dtrun --generate), training does not\n");
+}
+
 static void print_memory(const DtSummary *s, DtText *text)
 {
     const DtMemory *m = &s->worst;
@@ -139,14 +171,11 @@ static void print_memory(const DtSummary *s, DtText *text)
                            dt_people_bytes(a, (double)m->in_flight));
         else
             dt_text_add(text, "activations are");
-        dt_text_printf(text, " most, %s, at", dt_people_bytes(a, (double)peak->live));
-        dt_report_place(s->plan, peak->span, text);
+        dt_text_printf(text, " most, %s", dt_people_bytes(a, (double)peak->live));
+        add_place(s->plan, peak->span, text);
+        dt_text_add(text, "\n");
     }
-    if (m->predict) {
-        line(text, "");
-        dt_text_printf(text, "predict needs %s more (dtrun --generate), training does not\n",
-                       dt_people_bytes(a, (double)m->predict));
-    }
+    print_predict(s, text);
     if (s->plan->n_sdpas) {
         line(text, "");
         dt_text_printf(text, "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",

@@ -301,6 +301,9 @@ run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; si
 holds sh -c 'python3 -m json.tool report || ! command -v python3'
 run program.dsl --parallel none --report --details; exits 0; holds sh -c '! grep -q all_reduce out'
 run program.dsl --parallel two --report; exits 0; holds test "$(wc -l <out)" -le 40; lacks 'all_reduce'; prints 'step '; prints 'memory '
+run "$root/examples/gpt2.dsl" --parallel dp --report; exits 0; prints 'activations are most, 2.12 GiB, at add of xent (std.dsl:'
+run "$root/examples/llama3_8b.dsl" --parallel d3 --report; exits 0
+prints 'beside them most, 440 MiB, at mul of swiglu ('; prints 'predict needs 9.30 GiB more on stage 3 (dtrun'
 run program.dsl --parallel staged --report=trace -o trace; exits 0; holds grep -q '"ph":"s"' trace
 holds sh -c 'python3 -m json.tool trace || ! command -v python3'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'device-hours'

@@ -93,6 +93,8 @@ static void keep(DtAuto *a, const DtLayout *layout, double seconds, const Image 
     memcpy(a->kept.bytes, image->bytes, image->len);
 }
 
+_Static_assert((int)DT_TIMES <= (int)DT_SEARCH_SPENT, "a trial says where all of its time goes");
+
 const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial)
 {
     DtAuto *a = context;
@@ -109,6 +111,9 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
         ret_trial->seconds = sim.seconds;
         ret_trial->low = sim.low;
         ret_trial->high = sim.high;
+        for (uint32_t i = 0; i < sim.n_stages; i++)
+            for (int k = 0; k < DT_TIMES; k++)
+                ret_trial->spent[k] += sim.stages[i].time[k] / sim.n_stages;
         ret_trial->larger = dt_cost_larger(&a->model, dt_nodes_of(&plan, &a->model, memory.stage));
         ret_trial->bytes = (double)memory.reserved * ret_trial->larger;
         why = sim.stuck ? "its stages wait for each other" : NULL;

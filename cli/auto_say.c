@@ -3,6 +3,7 @@
 #include "cli/auto.h"
 
 #include "plan/report/people.h"
+#include "plan/report/price.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -11,6 +12,16 @@
 
 enum { SHOWN = 4 };
 
+/* Why a trial will not do. */
+static const char *why_not(const DtAuto *a, const DtTrial *t)
+{
+    char bytes[32];
+    if (t->seconds <= 0)
+        return t->why;
+    return dt_arena_printf(a->arena, "it does not fit, by %s a rank",
+                           dt_people_bytes(bytes, (t->bytes - a->space.memory) / t->larger));
+}
+
 /* Nothing was worth a trial, since nothing compiles or divides. */
 static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
 {
@@ -18,7 +29,7 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
                                (long long)a->space.devices);
     for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
         dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
-                     search->trials.at[i].why);
+                     why_not(a, &search->trials.at[i]));
     if (search->trials.n)
         return;
     if (search->why)
@@ -56,7 +67,7 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
                                            "optimizer alone need more than %s a rank, however they are split", have);
     for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
         dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
-                     search->trials.at[i].why);
+                     why_not(a, &search->trials.at[i]));
     if (!search->trials.n && bytes > 0)
         dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
     if (search->why)
@@ -91,19 +102,44 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
     return too_large ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
 }
 
+/* What collectives make others wait for, and what they slow down, is one: layouts turn the one into the other. */
+static double more_for(const DtTrial *t, const DtTrial *best, int kind)
+{
+    const double more = t->spent[kind] - best->spent[kind];
+    return kind == DT_TIME_SLOWED        ? 0
+           : kind == DT_TIME_COLLECTIVES ? more + t->spent[DT_TIME_SLOWED] - best->spent[DT_TIME_SLOWED]
+                                         : more;
+}
+
+/* What the layout takes most more for than the best one, as both were simulated. */
+static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
+{
+    char buf[32];
+    int most = 0;
+    for (int k = 1; k < DT_TIMES; k++)
+        most = more_for(t, best, k) > more_for(t, best, most) ? k : most;
+    const double again = a->space.remats[t->layout.remat].again - a->space.remats[best->layout.remat].again;
+    dt_text_printf(text, ": %s %s more%s\n",
+                   most == DT_TIME_COLLECTIVES ? "exposed collectives and what they slow" : dt_price_times[most].name,
+                   dt_people_seconds(buf, more_for(t, best, most)),
+                   most == DT_TIME_PRODUCTS && again > 0 ? ", computed again" : "");
+}
+
 static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
 {
     char buf[32], share[32];
     const double longer = t->seconds / best->seconds - 1;
     dt_text_printf(text, "auto: not %s: ", dt_layout_say(a->arena, &a->space, &t->layout));
-    if (t->why)
-        dt_text_printf(text, "%s\n", t->why);
-    else if (a->space.wants_memory)
+    if (t->why) {
+        dt_text_printf(text, "%s\n", why_not(a, t));
+    } else if (a->space.wants_memory) {
         dt_text_printf(text, "%s a rank\n", dt_people_bytes(buf, t->bytes / t->larger));
-    else if (longer < 0.0005)
+    } else if (longer < 0.0005) {
         dt_text_printf(text, "%s, as fast\n", dt_people_seconds(buf, t->seconds));
-    else
-        dt_text_printf(text, "%s, %s longer\n", dt_people_seconds(buf, t->seconds), dt_people_share(share, longer, 1));
+    } else {
+        dt_text_printf(text, "%s, %s longer", dt_people_seconds(buf, t->seconds), dt_people_share(share, longer, 1));
+        say_more(a, t, best, text);
+    }
 }
 
 static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)

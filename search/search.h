@@ -158,11 +158,14 @@ double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const D
 
 /* ---- the search (search.c) ---- */
 
+enum { DT_SEARCH_SPENT = 16 };
+
 /* A layout that was to be compiled as it is. */
 typedef struct DtTrial {
     DtLayout layout;
     DtEstimate estimate;
     double seconds, low, high, bytes; /* as simulated, as laid out; seconds 0: there is no such plan */
+    double spent[DT_SEARCH_SPENT];    /* of seconds, the mean over stages: by what they go to, as the host counts */
     double larger;                    /* so much more memory than that rank's device has the largest */
     const char *why;                  /* NULL, or why it will not do: it does not compile, does not fit */
 } DtTrial;

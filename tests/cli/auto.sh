@@ -50,7 +50,7 @@ exits 2; says "does not say what device"
 
 # Lines of the block stay.
 compile --parallel pipes --emit=layout
-exits 0; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"
+exits 0; says "longer: bubble"; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"
 compile --parallel tensors --emit=layout
 exits 0; prints "tp = 4"; prints "dp = 2"; prints "  remat h"; prints "on tp"; prints "shard batch on dp"
 compile --parallel shards --emit=layout
@@ -149,6 +149,8 @@ compile --parallel written --emit=layout
 exits 2; says "this layout is written in full"
 compile --parallel small
 exits 4; says "error[E0701]: no layout fits"; says "that one: "
+compile --parallel small --set parallel.auto.memory=0.017
+exits 4; says "data 8, zero 1: it does not fit, by 27.7 MiB a rank"
 # What experts' ranks split already is not split again over them: 47 G parameters on 8 devices are too many.
 printf 'include "%s/examples/moe.dsl"\ncluster one { gpus = 8; gpu = "h100-sxm" }\nparallel all on one { auto }\n' "$tree" >moe.dsl
 run "$dtc" moe.dsl --library "$tree/lib" --parallel all --emit=layout

@@ -442,6 +442,8 @@ static void read_auto(Block *b, const DtEntry *entry)
         malformed(b, entry->span, DT_SCHEMA_AUTO, "`auto` takes options in parentheses only");
     b->parallel->is_auto = true;
     b->parallel->auto_goal = v.at[DT_KEY_AUTO_minimise].word;
+    if (b->parallel->auto_goal && !strcmp(b->parallel->auto_goal, "gpu_hours"))
+        b->parallel->auto_goal = "device_hours";
     b->parallel->auto_memory = v.at[DT_KEY_AUTO_memory].number;
     if (b->parallel->auto_memory <= 0)
         dt_diag_report(b->host->diags, E0452, v.at[DT_KEY_AUTO_memory].span, "this must be above 0 and at most 1");

@@ -61,6 +61,8 @@ exits 0; prints "zero 2 on right"
 # So many devices as cost least; the fewest bytes; for programs.
 compile --parallel many --emit=layout
 exits 0; says "auto:      2 devices"; says "auto:     16 devices"; says "(--set pairs.nodes=1)"; prints "parallel many on pairs {"
+compile --parallel many --set "parallel.auto.minimise=gpu_hours" --emit=layout
+exits 0; says "(--set pairs.nodes=1)"
 compile --parallel many --set "parallel.auto.minimise=step_time" --emit=layout
 exits 0
 compile --parallel least --report=json

@@ -65,8 +65,8 @@ static double time_of(const Estimator *e, const DtCardTime *t, uint32_t kinds)
 static uint32_t stage_of(const Estimator *e, int64_t piece)
 {
     const DtPipeline *line = e->space->pipeline;
-    const bool back = e->layout->schedule == DT_SEARCH_OTHER && line && e->layout->chunks == 2 &&
-                      (!strcmp(line->schedule, "zb_v") || !strcmp(line->schedule, "dualpipe_v"));
+    const bool back = e->layout->schedule == DT_SEARCH_ZB_V ||
+                      (e->layout->schedule == DT_SEARCH_OTHER && line && !strcmp(line->schedule, "dualpipe_v"));
     return (uint32_t)(back && piece >= e->stages ? 2 * e->stages - 1 - piece : piece % e->stages);
 }
 
@@ -242,7 +242,8 @@ static double seconds_of(const Estimator *e, const Stage *stages)
     }
     double step = m * most;
     if (e->stages > 1) {
-        const double mean = sum / p - (l->schedule == DT_SEARCH_ZB_H1 ? 2 * weights / p : 0);
+        const bool late = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V; /* weights' gradients */
+        const double mean = sum / p - (late ? 2 * weights / p : 0);
         step += (p - 1) * (fmax(mean, 0) / (double)l->chunks + 2 * message_seconds(e));
     }
     step += exchange + e->card->once;
@@ -302,6 +303,8 @@ static double in_flight(const Estimator *e, int64_t stage)
         return fmin(m, (2 * (p - 1 - (double)stage) + (v - 1) * p + 1) / v + 1);
     if (e->layout->schedule == DT_SEARCH_ZB_H1)
         return fmin(m, p - (double)stage) + SAVED_W * fmin(m, (double)stage + 1);
+    if (e->layout->schedule == DT_SEARCH_ZB_V)
+        return (1 + SAVED_W) * fmin(m, p);
     return fmin(m, p - (double)stage);
 }
 

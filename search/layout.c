@@ -130,7 +130,7 @@ static void print_samples(const Printer *p)
                        data && expert ? ", " : "", expert ? s->mesh[DT_ROLE_EXPERT] : "");
 }
 
-static const char *const schedule_names[DT_SEARCH_SCHEDULES] = {"1f1b", "interleaved_1f1b", "zb_h1", NULL};
+static const char *const schedule_names[DT_SEARCH_SCHEDULES] = {"1f1b", "interleaved_1f1b", "zb_h1", "zb_v", NULL};
 
 static void print_pipeline(const Printer *p)
 {
@@ -290,6 +290,10 @@ static void list_schedules(Lister *x)
         return;
     x->at.schedule = DT_SEARCH_ZB_H1;
     list_zero(x);
+    x->at.schedule = DT_SEARCH_ZB_V;
+    x->at.chunks = 2;
+    if (2 * stages <= n && x->at.micro >= 2 * stages - 1) /* with fewer there are bubbles */
+        list_zero(x);
     x->at.schedule = DT_SEARCH_INTERLEAVED;
     for (x->at.chunks = 2; x->at.chunks <= MOST_CHUNKS && stages * x->at.chunks <= n; x->at.chunks++)
         if (x->at.micro % stages == 0 && n % (stages * x->at.chunks) == 0)

@@ -82,6 +82,7 @@ typedef enum DtSearchSchedule {
     DT_SEARCH_1F1B,
     DT_SEARCH_INTERLEAVED,
     DT_SEARCH_ZB_H1,
+    DT_SEARCH_ZB_V,
     DT_SEARCH_OTHER, /* a line of the block names it */
     DT_SEARCH_SCHEDULES
 } DtSearchSchedule;

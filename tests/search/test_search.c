@@ -18,6 +18,7 @@ typedef struct Space {
 typedef struct Seen {
     double error[4096]; /* of estimates, of layouts that compile */
     uint32_t n, refused;
+    uint32_t of[DT_SEARCH_SCHEDULES]; /* that compile, with stages */
     double best;        /* seconds of the fastest that fits */
 } Seen;
 
@@ -59,6 +60,7 @@ static void look_at(DtAuto *a, const DtLayout *layout, const DtCard *card, Seen 
         seen->refused++;
         return;
     }
+    seen->of[layout->schedule] += layout->size[DT_ROLE_PIPE] > 1;
     cr_expect_leq(estimate.bound, trial.seconds * (1 + 1e-9), "%s: bound %g above %g",
                   dt_layout_say(a->arena, &a->space, layout), estimate.bound, trial.seconds);
     if (seen->n < 4096)
@@ -67,7 +69,8 @@ static void look_at(DtAuto *a, const DtLayout *layout, const DtCard *card, Seen 
         seen->best = fmin(seen->best, trial.seconds);
 }
 
-static void compare(const Space *space)
+/* ret_of: adds how many layouts have each schedule. */
+static void compare(const Space *space, uint32_t *ret_of)
 {
     static Seen seen;
     DtCli cli = {.arena = dt_arena_new()};
@@ -96,6 +99,8 @@ static void compare(const Space *space)
             search.best.seconds, 100 * dt_search_gap(&search));
     fprintf(stderr, "estimates off by %.1f %% (median), %.1f %% (nine of ten), %.1f %% (worst)\n",
             100 * seen.error[seen.n / 2], 100 * seen.error[seen.n * 9 / 10], 100 * seen.error[seen.n - 1]);
+    for (int k = 0; k < DT_SEARCH_SCHEDULES; k++)
+        ret_of[k] += seen.of[k];
     cr_expect_gt(seen.n, all.n / 2, "most layouts of the list compile");
     cr_assert_gt(search.best.seconds, 0);
     cr_expect_geq(seen.best, search.best.seconds * (1 - dt_search_gap(&search)) * (1 - 1e-9),
@@ -120,7 +125,10 @@ Test(search, nothing_beats_the_gap)
         {"deep", "1", "0.9", false, "(1, 2)", FAST_AND_SLOW}, {"gpt", "1", "0.05", false, "(1, 1)", LARGE_AND_SMALL},
         {"gpt", "2", "0.9", true, "(1, 1)", FAST_AND_SLOW}, {"deep", "2", "0.1", true, "(2, 1)", SMALL_AND_LARGE},
     };
+    uint32_t of[DT_SEARCH_SCHEDULES] = {0};
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
         if (!spaces[i].is_large || getenv("DT_SEARCH_ALL"))
-            compare(&spaces[i]);
+            compare(&spaces[i], of);
+    for (int k = 0; k < DT_SEARCH_OTHER; k++)
+        cr_expect_gt(of[k], 0, "no layout with schedule %d was tried", k);
 }

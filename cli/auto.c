@@ -115,6 +115,50 @@ static void take(DtAuto *a, const DtProgram *program, const Sizes *sizes, double
     dt_auto_say(a, &sizes->best, took);
 }
 
+/* The block's text in one line. */
+static const char *in_one_line(const DtAuto *a, const DtLayout *layout, DtArena *arena)
+{
+    DtText text = {0}, one = {0};
+    dt_layout_print(&a->space, layout, &text);
+    for (const char *at = text.at, *end; *at; at = *end ? end + 1 : end) {
+        at += strspn(at, " ");
+        end = at + strcspn(at, "\n");
+        const bool opens = end > at && end[-1] == '{', last = !*end || !strcmp(end, "\n}\n");
+        dt_text_printf(&one, "%.*s%s", (int)(end - at), at, *at == '}' ? "" : opens || last ? " " : "; ");
+    }
+    const char *line = dt_arena_strndup(arena, one.at, one.len);
+    dt_text_free(&text);
+    dt_text_free(&one);
+    return line;
+}
+
+bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAutoWould *ret_would)
+{
+    DtCli open = *cli; /* the same command, with a block that leaves all open */
+    DtAuto a;
+    const DtSearchHost host = {.context = &a, .card = dt_auto_card, .simulate = dt_auto_simulate};
+    Sizes sizes = {.n = 0};
+    *ret_would = (DtAutoWould){.line = NULL};
+    open.diags = dt_diag_new(cli->arena);
+    open.lines.n = 0;
+    open.block = dt_arena_printf(cli->arena, "parallel %s on %s { auto }", program->parallel->name,
+                                 program->cluster->name);
+    const DtLowerOptions options = dt_cli_lowering(&open, path);
+    DtProgram *whole = dt_lower(cli->arena, open.diags, &options);
+    if (!whole || dt_diag_errors(open.diags))
+        return false;
+    const bool good = dt_auto_begin(&open, whole, path, &a);
+    if (good) {
+        open.target = cli->target ? cli->target : dt_fit_target(cli->arena, whole);
+        search_size(&a, whole, &host, a.space.devices, &sizes);
+    }
+    if (sizes.devices)
+        *ret_would = (DtAutoWould){in_one_line(&a, &sizes.best.best.layout, cli->arena), sizes.best.best.seconds};
+    dt_text_free(&sizes.table);
+    dt_arena_free(a.arena);
+    return good;
+}
+
 int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
 {
     DtAuto a;

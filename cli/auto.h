@@ -42,6 +42,13 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
  * of that sort, or no plan. */
 void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between);
 
+/* What `auto` would choose for the cluster of the program if its block said nothing else. False: it can't search. */
+typedef struct DtAutoWould {
+    const char *line; /* the block, NULL: nothing fits */
+    double seconds;   /* of a step */
+} DtAutoWould;
+bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAutoWould *ret_would);
+
 /* auto_say.c: on stderr, and as one line {"auto": ..} with --json. took: seconds. */
 void dt_auto_say(DtAuto *a, const DtSearch *search, double took);
 /* Why there is no layout; returns the exit code. */

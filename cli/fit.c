@@ -3,7 +3,8 @@
  *
  * What would help is not estimated: each change is a line of the parallel block, and the program is compiled with it as
  * any other, but for kernels and proofs. Changes are tried from the least to the largest: one line, then several; the
- * first that fits is what the diagnostic shows as the text to write. */
+ * first that fits is what the diagnostic shows as the text to write. Where none does, `auto` looks for a layout. */
+#include "cli/auto.h"
 #include "cli/fit.h"
 
 #include "plan/read.h"
@@ -312,6 +313,19 @@ static void help(const Changes *c, DtDiag *diag)
         dt_diag_help(diag, "split parameters or positions over more ranks (`shard`, `pipeline`), or take more devices");
 }
 
+/* What would do where no line does: another layout. */
+static void help_by_auto(const Changes *c, DtDiag *diag)
+{
+    DtAutoWould would;
+    char seconds[32];
+    if (!dt_auto_would(c->cli, c->program, c->path, &would))
+        return;
+    if (would.line)
+        dt_diag_help(diag, "`auto` fits, %s a step: %s", dt_people_seconds(seconds, would.seconds), would.line);
+    else
+        dt_diag_note(diag, "`auto` finds no layout that fits this cluster");
+}
+
 bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan)
 {
     const bool for_cpu = cli->target && strncmp(cli->target, "cpu", 3) == 0; /* who asks for that has another machine */
@@ -335,5 +349,7 @@ bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const 
         return false;
     try_all(&changes);
     help(&changes, diag);
+    if (!changes.fits && !cli->block) /* else it has chosen this one */
+        help_by_auto(&changes, diag);
     return false;
 }

@@ -18,8 +18,8 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     int64_t base = dt_certplan_signed(walk), step = dt_certplan_signed(walk);
     uint64_t reg = step ? dt_certplan_word(walk) : 0;
     *ret_place = (PlanPlace){.size = 1};
-    if (arena >= DT_COUNT(walk->memory) || base < 0 || base > PLAN_BYTES || step < 0 ||
-        step > PLAN_BYTES / DT_PLAN_MAX_SLOTS || reg >= DT_PLAN_REG_RINGBUF) {
+    if (arena >= DT_COUNT(walk->memory) || base < 0 || base > PLAN_BYTES ||
+        reg >= DT_PLAN_REG_RINGBUF || !dt_certplan_steps(walk, (uint32_t)reg, step)) {
         dt_certplan_fail(walk, "a slot lies in no memory");
         return;
     }

@@ -727,7 +727,7 @@ static bool has_addresses(PlanWalk *walk, const DtPlanInst *inst)
         if (arg->kind != DT_ARG_ADDRESS)
             continue;
         for (uint32_t r = DT_PLAN_REG_SLOTS; r < DT_PLAN_ARG_REGS; r++)
-            if (arg->reg[r] < 0 || arg->reg[r] > PLAN_BYTES / DT_PLAN_MAX_SLOTS)
+            if (!dt_certplan_steps(walk, r, arg->reg[r]))
                 return dt_certplan_fail(walk, "slots of %lld bytes", (long long)arg->reg[r]);
         walk->moves = walk->moves || dt_certplan_stage_step(walk, arg) != 0;
     }

@@ -472,6 +472,8 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst); /* SUM */
 /* plan_pipe.c */
 bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an entry is walked */
 bool dt_certplan_leave(PlanWalk *walk);
+bool dt_certplan_steps(const PlanWalk *walk, uint32_t reg,
+                       int64_t step); /* not back, nor further than any memory with all values of the register */
 uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry); /* slots that others may leave it with; else 1 */
 bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */

@@ -28,6 +28,22 @@ static void find_messages(const DtPlan *plan, uint32_t *message)
     }
 }
 
+/* How many slots each of their registers counts; plan_run.c looks at every number that it gets. */
+static void find_depths(const DtPlan *plan, int64_t *ret_depth)
+{
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
+        ret_depth[g] = 1;
+    for (uint32_t i = 0; i < plan->n_schedule; i++) {
+        const DtPlanSchedule *item = &plan->schedule[i];
+        const uint32_t g = item->reg - DT_PLAN_REG_SLOTS;
+        if ((item->kind != DT_SCHED_SET && item->kind != DT_SCHED_LOOP) || g >= DT_PLAN_N_SLOTS)
+            continue;
+        const bool within = item->kind == DT_SCHED_SET && item->count > 0 && item->count < DT_PLAN_MAX_SLOTS;
+        const int64_t depth = within ? item->count : DT_PLAN_MAX_SLOTS;
+        ret_depth[g] = depth > ret_depth[g] ? depth : ret_depth[g];
+    }
+}
+
 static struct PlanPipe *pipe_of(PlanWalk *walk)
 {
     if (walk->pipe)
@@ -39,6 +55,7 @@ static struct PlanPipe *pipe_of(PlanWalk *walk)
     memset(pipe->carries, 0xff, (walk->plan->n_channels + 1) * sizeof *pipe->carries);
     pipe->message = DT_NEW_ARRAY(walk->arena, uint32_t, walk->plan->meta->events + 1);
     find_messages(walk->plan, pipe->message);
+    find_depths(walk->plan, pipe->depth);
     return pipe;
 }
 
@@ -59,8 +76,14 @@ bool dt_certplan_enter(PlanWalk *walk, uint32_t entry)
     memset(pipe->shared, 0, walk->plan->n_metrics);
     walk->count[0] = dt_certplan_n_micro(walk);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
-        walk->count[DT_PLAN_REG_SLOTS + g] = DT_PLAN_MAX_SLOTS;
+        walk->count[DT_PLAN_REG_SLOTS + g] = pipe->depth[g];
     return true;
+}
+
+bool dt_certplan_steps(const PlanWalk *walk, uint32_t reg, int64_t step)
+{
+    const int64_t values = walk->count[reg] > 0 ? walk->count[reg] : DT_PLAN_MAX_SLOTS;
+    return step >= 0 && step <= PLAN_BYTES / values;
 }
 
 bool dt_certplan_uses(PlanWalk *walk, int store, bool written)

@@ -71,6 +71,7 @@ struct PlanPipe {
     Piece *now;
     DT_VEC(Piece *) called; /* by the schedule that is walked */
     DT_VEC(int) slots;      /* stores with slots in it, each once */
+    int64_t depth[DT_PLAN_N_SLOTS]; /* numbers that registers of slots have are below these */
     uint8_t *shared;        /* by metric */
     uint32_t n_shared;      /* metrics up to the last one of those */
     DT_VEC(uint64_t) ended; /* events that the schedule has waited for since its last call */

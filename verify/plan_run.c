@@ -71,7 +71,7 @@ static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t v
 {
     course->reg[reg] = value;
     bool is_slot = reg >= DT_PLAN_REG_SLOTS && reg < DT_PLAN_REG_SLOTS + DT_PLAN_N_SLOTS;
-    return !is_slot || (value >= 0 && value < DT_PLAN_MAX_SLOTS) ||
+    return !is_slot || (value >= 0 && value < walk->pipe->depth[reg - DT_PLAN_REG_SLOTS]) ||
            dt_certplan_fail(walk, "slot %lld", (long long)value);
 }
 

@@ -92,3 +92,26 @@ parallel two on few {
   shard batch on data
   shard seq on rows
 }
+# ---- wide_slots
+# dtc --no-kernels -o plan
+dim batch = 68719476736, embed = 4, ffn = 8, layers = 4
+layer mlp(x[batch, embed]) -> [batch, embed] {
+  param up[embed, ffn], down[ffn, embed] = normal(0.02)
+  return max(x @embed up, 0) @ffn down
+}
+model tiny(x[batch, embed]) -> [batch, embed] {
+  repeat h in layers { x = x + mlp(x) }
+  return x
+}
+train {
+  f32 x[batch, embed] = synthetic(-1.0, 1.0)
+  loss = sum[batch, embed](tiny(x) ** 2)
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}
+cluster two { gpus = 2; gpu = "a100-80g" }
+parallel deep on two {
+  mesh pipe = 2
+  pipeline h on pipe
+  micro batch = 16
+}

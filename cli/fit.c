@@ -72,8 +72,11 @@ const char *dt_fit_target(DtArena *arena, const DtProgram *program)
 
 enum { MOST_LINES = 3, MOST_CHANGES = 48, MOST_OF_KIND = 6, SHOWN = 5 };
 
+/* A line to write, and the line that it is in the place of; no file: there is none. */
+typedef struct Line { const char *text; DtSpan old; } Line;
+
 typedef struct Change {
-    const char *line[MOST_LINES];
+    Line line[MOST_LINES];
     uint32_t n;
     double bytes; /* of the worst stage */
     bool fits;
@@ -99,7 +102,7 @@ static void look_at(const Changes *c, Change *change)
     for (uint32_t i = 0; i < options.n_lines; i++)
         lines[i] = options.lines[i];
     for (uint32_t i = 0; i < change->n; i++)
-        lines[options.n_lines + i] = change->line[i];
+        lines[options.n_lines + i] = change->line[i].text;
     options.lines = lines;
     options.n_lines += change->n;
     uint8_t *image;
@@ -117,7 +120,7 @@ static void look_at(const Changes *c, Change *change)
     dt_arena_free(arena);
 }
 
-static void try_lines(Changes *c, uint32_t n, const char *const *lines)
+static void try_lines(Changes *c, uint32_t n, const Line *lines)
 {
     Change *change = &c->at[c->n];
     if (c->n == MOST_CHANGES || c->fits)
@@ -133,12 +136,12 @@ static void try_lines(Changes *c, uint32_t n, const char *const *lines)
 
 /* ---- which there are ---- */
 
-typedef struct Lines { const char *at[MOST_OF_KIND]; uint32_t n; } Lines;
+typedef struct Lines { Line at[MOST_OF_KIND]; uint32_t n; } Lines;
 
-static void add(Lines *lines, const char *line)
+static void add(Lines *lines, const char *text, DtSpan old)
 {
     if (lines->n < MOST_OF_KIND)
-        lines->at[lines->n++] = line;
+        lines->at[lines->n++] = (Line){text, old};
 }
 
 /* The type of what samples are read into; its first axis counts them. */
@@ -177,7 +180,7 @@ static Lines zero_lines(const Changes *c)
     const char *on = zero ? join(c->arena, zero->on, zero->n_on) : line ? join(c->arena, line->mesh, line->n_mesh) : "";
     Lines lines = {.n = 0};
     for (int level = zero ? zero->level + 1 : 1; *on && level <= 3; level++)
-        add(&lines, dt_arena_printf(c->arena, "zero %d on %s", level, on));
+        add(&lines, dt_arena_printf(c->arena, "zero %d on %s", level, on), zero ? zero->span : (DtSpan){0});
     return lines;
 }
 
@@ -193,8 +196,19 @@ static Lines micro_lines(const Changes *c)
             ranks *= p->mesh.axes[m].name == line->mesh[i] ? p->mesh.axes[m].size : 1;
     Lines lines = {.n = 0};
     for (int64_t n = 2 * p->micro; type && n <= type->axes[0].extent && type->axes[0].extent % (n * ranks) == 0; n *= 2)
-        add(&lines, dt_arena_printf(c->arena, "micro %s = %lld", type->axes[0].name, (long long)n));
+        add(&lines, dt_arena_printf(c->arena, "micro %s = %lld", type->axes[0].name, (long long)n), p->micro_span);
     return lines;
+}
+
+/* The line that says what the loop keeps. */
+static DtSpan remat_line(const DtParallelConfig *p, const char *loop)
+{
+    for (uint32_t i = 0; i < p->remats.n; i++) {
+        const char *dot = strrchr(p->remats.at[i].loop, '.');
+        if (!strcmp(dot ? dot + 1 : p->remats.at[i].loop, loop))
+            return p->remats.at[i].span;
+    }
+    return (DtSpan){0};
 }
 
 /* Nothing but what enters an iteration is kept, of each loop that hands something over to its backward loop. */
@@ -202,12 +216,13 @@ static Lines remat_lines(const Changes *c)
 {
     Lines lines = {.n = 0};
     for (uint32_t i = 0; i < c->plan->n_saved; i++) {
-        const char *line = dt_arena_printf(c->arena, "remat %s", dt_plan_str(c->plan, c->plan->saved[i].loop));
+        const char *loop = dt_plan_str(c->plan, c->plan->saved[i].loop);
+        const char *line = dt_arena_printf(c->arena, "remat %s", loop);
         bool again = c->plan->saved[i].saved == 0;
         for (uint32_t k = 0; k < lines.n; k++)
-            again = again || !strcmp(lines.at[k], line);
+            again = again || !strcmp(lines.at[k].text, line);
         if (!again)
-            add(&lines, line);
+            add(&lines, line, remat_line(c->program->parallel, loop));
     }
     return lines;
 }
@@ -222,16 +237,16 @@ static void try_all(Changes *c)
             try_lines(c, 1, &kinds[k]->at[i]);
     for (uint32_t i = 0; i < zero.n; i++)
         for (uint32_t r = 0; r < remat.n; r++)
-            try_lines(c, 2, (const char *const[]){zero.at[i], remat.at[r]});
+            try_lines(c, 2, (const Line[]){zero.at[i], remat.at[r]});
     for (uint32_t m = 0; m < micro.n; m++)
         for (uint32_t r = 0; r < remat.n; r++)
-            try_lines(c, 2, (const char *const[]){micro.at[m], remat.at[r]});
+            try_lines(c, 2, (const Line[]){micro.at[m], remat.at[r]});
     for (uint32_t i = 0; i < zero.n; i++)
         for (uint32_t m = 0; m < micro.n; m++)
-            try_lines(c, 2, (const char *const[]){zero.at[i], micro.at[m]});
+            try_lines(c, 2, (const Line[]){zero.at[i], micro.at[m]});
     for (uint32_t m = 0; zero.n && m < micro.n; m++)
         for (uint32_t r = 0; r < remat.n; r++)
-            try_lines(c, 3, (const char *const[]){zero.at[zero.n - 1], micro.at[m], remat.at[r]});
+            try_lines(c, 3, (const Line[]){zero.at[zero.n - 1], micro.at[m], remat.at[r]});
 }
 
 /* ---- the diagnostic ---- */
@@ -273,9 +288,9 @@ static void note_peak(DtArena *arena, DtDiag *diag, const DtPlan *plan, const Dt
 
 static const char *lines_of(DtArena *arena, const Change *change, const char *between)
 {
-    const char *text = change->line[0];
+    const char *text = change->line[0].text;
     for (uint32_t i = 1; i < change->n; i++)
-        text = dt_arena_printf(arena, "%s%s%s", text, between, change->line[i]);
+        text = dt_arena_printf(arena, "%s%s%s", text, between, change->line[i].text);
     return text;
 }
 
@@ -285,17 +300,73 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
+/* What to write where. */
+typedef struct Edit { DtSpan span; const char *text; } Edit;
+
+static int by_place(const void *a, const void *b)
+{
+    const Edit *x = a, *y = b;
+    if (x->span.file != y->span.file)
+        return x->span.file < y->span.file ? -1 : 1;
+    return x->span.lo < y->span.lo ? -1 : x->span.lo > y->span.lo;
+}
+
+/* New lines stand in front of the mesh, others where the old ones do. In the order of the text. */
+static uint32_t edits_of(DtArena *arena, const Change *change, DtSpan mesh, Edit *ret_edits)
+{
+    const char *front = "";
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < change->n; i++) {
+        if (change->line[i].old.file)
+            ret_edits[n++] = (Edit){change->line[i].old, change->line[i].text};
+        else
+            front = dt_arena_printf(arena, "%s%s; ", front, change->line[i].text);
+    }
+    if (*front)
+        ret_edits[n++] = (Edit){{mesh.file, mesh.lo, mesh.lo}, front};
+    qsort(ret_edits, n, sizeof *ret_edits, by_place);
+    return n;
+}
+
+/* Edits of one line of source are one: what is shown is the line as it will be. */
+static uint32_t join_edits(const Changes *c, uint32_t n, Edit *edits)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Edit *last = kept ? &edits[kept - 1] : NULL;
+        size_t len;
+        const char *source = dt_diag_source(c->cli->diags, edits[i].span.file, &len);
+        const bool same = last && source && last->span.file == edits[i].span.file &&
+                          !memchr(source + last->span.hi, '\n', edits[i].span.lo - last->span.hi);
+        if (!same) {
+            edits[kept++] = edits[i];
+            continue;
+        }
+        last->text = dt_arena_printf(c->arena, "%s%.*s%s", last->text, (int)(edits[i].span.lo - last->span.hi),
+                                     source + last->span.hi, edits[i].text);
+        last->span.hi = edits[i].span.hi;
+    }
+    return kept;
+}
+
+static void fix(const Changes *c, const Change *change, DtDiag *diag)
+{
+    Edit edits[MOST_LINES + 1];
+    char buf[32];
+    const uint32_t n = join_edits(c, edits_of(c->arena, change, c->program->parallel->mesh_span, edits), edits);
+    dt_diag_fix(diag, edits[0].span, edits[0].text, "this fits: %s", dt_people_bytes(buf, change->bytes));
+    for (uint32_t i = 1; i < n; i++)
+        dt_diag_fix(diag, edits[i].span, edits[i].text, "and with it");
+}
+
 /* The first that fits as text to write; then others that were tried, or the best of them. */
 static void help(const Changes *c, DtDiag *diag)
 {
-    const DtSpan mesh = c->program->parallel->mesh_span;
     char buf[32];
     Change first = {.n = 0}, sorted[MOST_CHANGES];
     if (c->fits) {
         first = c->at[c->fits - 1];
-        const char *insert = dt_arena_printf(c->arena, "%s; ", lines_of(c->arena, &first, "; "));
-        dt_diag_fix(diag, (DtSpan){mesh.file, mesh.lo, mesh.lo}, insert, "this fits: %s",
-                    dt_people_bytes(buf, first.bytes));
+        fix(c, &first, diag);
     }
     memcpy(sorted, c->at, c->n * sizeof *sorted);
     qsort(sorted, c->n, sizeof *sorted, by_bytes);

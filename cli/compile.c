@@ -89,10 +89,10 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
     }
-    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING) {
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING)
         dt_irtext_print(module, &watch->proof->serial);
+    if (watch->proof && !strcmp(pass->name, "cse")) /* nothing that is not used, nothing padded or computed again */
         watch->proof->model_flops = step_flops(watch->train, module);
-    }
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
     if (watch->proof && pass->proof == DT_PASS_BOXED)

@@ -13,17 +13,24 @@
 
 /* ---- work ---- */
 
-/* Of attention that is a kernel; META has those of products. */
+/* Of one run; of attention that is a kernel all scores, also those that its mask hides: so does the model's number. */
+static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
+{
+    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && i < plan->n_attentions; i++)
+        if (plan->attentions[i].kernel == inst->ref) {
+            const DtPlanAttention *a = &plan->attentions[i];
+            const double products = a->backward ? 5 : 2; /* backward makes the scores again */
+            return products * 2 * (double)a->heads * (double)a->queries * (double)a->keys * (double)a->head;
+        }
+    return 0;
+}
+
+/* META has those of products. */
 static void add_flops(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
     DtSummary *s = context;
-    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && i < s->plan->n_attentions; i++)
-        if (s->plan->attentions[i].kernel == inst->ref) {
-            const DtPlanAttention *a = &s->plan->attentions[i];
-            const double products = a->backward ? 5 : 2; /* backward makes the scores again */
-            s->flops += (double)runs * ranks * products * 2 * (double)a->heads * (double)a->queries * (double)a->keys *
-                        (double)a->head * a->visible;
-        }
+    if (inst->kind == DT_INST_KERNEL)
+        s->flops += (double)runs * ranks * flops_of(s->plan, inst);
 }
 
 /* ---- what would help ---- */

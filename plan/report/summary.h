@@ -33,7 +33,7 @@ typedef struct DtSummary {
     DtSimulation sim;
     uint32_t dtype;      /* of most products */
     double peak;         /* FLOP/s of a rank in products of that dtype, the mean over ranks */
-    double flops;        /* of a step over all ranks, with what is computed again and attention */
+    double flops;        /* of a step over all ranks, with what is computed again; of attention all scores count */
     double model_flops;  /* of the serial program; flops, if the plan does not say */
     double mfu, hfu;     /* 0..1 */
     double bubble;       /* the mean over stages of the share of the step that they wait for others */

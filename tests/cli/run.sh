@@ -308,7 +308,7 @@ run program.dsl --parallel staged --report=trace -o trace; exits 0; holds grep -
 holds sh -c 'python3 -m json.tool trace || ! command -v python3'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'device-hours'
 run program.dsl --parallel two --report --tokens many; exits 2; says '--tokens takes a number'
-run program.dsl --parallel two --add 'zero 1 on data' --report=json; exits 0; prints '"report": 2'
+run program.dsl --parallel two --add 'zero 1 on data' --report=json; exits 0; prints '"report": 3'
 run program.dsl --parallel two --add 'zero'; exits 3
 run program.dsl --parallel two --add 'zero 1 on data; micro batch = 2'; exits 3; says 'this is not one line'
 run program.dsl --parallel two --no-kernels -o made/here/plan; exits 0; holds test -s made/here/plan

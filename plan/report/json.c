@@ -81,8 +81,8 @@ static json_t *json_time(const DtSummary *s)
     for (uint32_t i = 0; i < s->sim.n_stages; i++)
         json_array_append_new(stages, stage_time(s, i));
     for (uint32_t i = 0; i < s->n_changes; i++)
-        json_array_append_new(changes, json_pack("{s:s, s:f}", "change", s->changes[i].text, "step",
-                                                 s->changes[i].seconds));
+        json_array_append_new(changes, json_pack("{s:s, s:f, s:b}", "change", s->changes[i].text, "step",
+                                                 s->changes[i].seconds, "bound", s->changes[i].bound));
     json_t *json = json_pack("{s:f, s:f, s:f, s:f, s:b, s:f, s:f, s:f}", "step", s->sim.seconds, "low", s->sim.low,
                              "high", s->sim.high, "fixed", s->sim.fixed, "extrapolated", s->sim.estimated, "mfu",
                              s->mfu, "hfu", s->hfu, "bubble", s->bubble);

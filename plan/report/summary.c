@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of a report. Shares and rates follow from the simulated step; what a change would bring is not estimated
- * either: the step is simulated again with it. */
+/* The numbers of a report. Shares and rates follow from the simulated step. What a change would bring is simulated, too,
+ * with instructions that cost nothing; what other cuts or more micro-batches would bring cannot be, for that is another
+ * plan: there a bound follows from what stages wait. */
 #include "plan/report/summary.h"
 
 #include "plan/kinds.h"
+#include "plan/report/again.h"
 #include "plan/report/device.h"
 #include "plan/report/nodes.h"
 #include "plan/report/people.h"
@@ -16,6 +18,8 @@
 /* Of one run; of attention that is a kernel all scores, also those that its mask hides: so does the model's number. */
 static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
 {
+    if (inst->kind == DT_INST_GEMM)
+        return dt_report_gemm_flops(&plan->gemms[inst->ref]);
     for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && i < plan->n_attentions; i++)
         if (plan->attentions[i].kernel == inst->ref) {
             const DtPlanAttention *a = &plan->attentions[i];
@@ -29,8 +33,9 @@ static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
 static void add_flops(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
     DtSummary *s = context;
-    if (inst->kind == DT_INST_KERNEL)
-        s->flops += (double)runs * ranks * flops_of(s->plan, inst);
+    const double flops = (double)runs * ranks * flops_of(s->plan, inst);
+    s->flops += inst->kind == DT_INST_GEMM ? 0 : flops;
+    s->again_flops += s->again && s->again[inst - s->plan->insts] ? flops : 0;
 }
 
 /* ---- what would help ---- */
@@ -42,10 +47,10 @@ typedef struct Trials {
     uint32_t n;
 } Trials;
 
-static void add_change(Trials *t, double seconds, const char *text)
+static void add_change(Trials *t, double seconds, bool bound, const char *text)
 {
     if (t->n < 64 && seconds < t->s->sim.seconds * 0.995)
-        t->at[t->n++] = (DtReportChange){text, seconds};
+        t->at[t->n++] = (DtReportChange){text, seconds, bound};
 }
 
 typedef bool Is(const DtSummary *s, const DtPlanInst *inst, uint32_t which);
@@ -114,30 +119,58 @@ static void try_overlap(Trials *t)
         for (uint32_t k = 0; k < g; k++)
             again = again || plan->groups[k].mask == mask;
         if (!again && exposed_of(t->s, mask) > t->s->sim.seconds * 0.005)
-            add_change(t, without(t, is_over, mask),
+            add_change(t, without(t, is_over, mask), true,
                        dt_arena_printf(t->arena, "if collectives over %s ran wholly beside other work",
                                        axes_of(t, mask)));
     }
     if (plan->n_channels)
-        add_change(t, without(t, is_message, 0), "if messages between stages took no time");
+        add_change(t, without(t, is_message, 0), true, "if messages between stages took no time");
 }
 
-static void try_others(Trials *t)
+/* A schedule fills and empties its pipeline in so many micro-batches, whatever their number (1f1b in stages - 1, others in
+ * fewer): with twice as many, each half as large, that takes half as long. The busiest stage waits for nothing else that
+ * would shrink, so it saves half of its waiting at most, and nothing if smaller products are slower. */
+static void try_micro(Trials *t)
 {
     const DtSummary *s = t->s;
-    if (s->sim.n_stages > 1)
-        add_change(t, s->sim.seconds * (1 - s->bubble / 2),
-                   dt_arena_printf(t->arena, "with twice the micro-batches (%u), if each were as fast: half the bubble",
-                                   2 * s->plan->meta->n_micro));
-    if (s->flops > s->model_flops * 1.02) {
-        const double again = 1 - s->model_flops / s->flops;
-        const double *time = s->sim.stages[s->sim.busiest].time;
-        char buf[32];
-        add_change(t, s->sim.seconds - again * (time[DT_TIME_PRODUCTS] + time[DT_TIME_ATTENTION]),
-                   dt_arena_printf(t->arena,
-                                   "without computing again what backward needs (`remat`), %s of all operations",
-                                   dt_people_share(buf, again, 1)));
-    }
+    const int64_t more = 2 * (int64_t)s->plan->meta->n_micro;
+    if (s->sim.n_stages == 1 || s->plan->meta->batch % more != 0)
+        return;
+    add_change(t, s->sim.seconds - s->sim.stages[s->sim.busiest].time[DT_TIME_BUBBLE] / 2, true,
+               dt_arena_printf(t->arena, "with twice the micro-batches (%lld), if each took half as long",
+                               (long long)more));
+}
+
+/* If each stage had the mean of their work. On devices of several kinds work that moves takes another time: not known. */
+static void try_level(Trials *t)
+{
+    const DtSummary *s = t->s;
+    uint32_t most = 0;
+    char buf[32];
+    if (s->sim.n_stages == 1 || s->model.n_kinds)
+        return;
+    for (uint32_t i = 1; i < s->sim.n_stages; i++)
+        if (s->sim.stages[i].time[DT_TIME_BUBBLE] > s->sim.stages[most].time[DT_TIME_BUBBLE])
+            most = i;
+    const double least = s->sim.stages[s->sim.busiest].time[DT_TIME_BUBBLE];
+    add_change(t, s->sim.seconds * (1 - s->bubble) + least, true,
+               dt_arena_printf(t->arena, "if all stages had as much to do (level the `cuts`): stage %u waits %s", most,
+                               dt_people_share(buf, s->sim.stages[most].time[DT_TIME_BUBBLE], s->sim.seconds)));
+}
+
+static bool is_again(const DtSummary *s, const DtPlanInst *inst, uint32_t which)
+{
+    (void)which;
+    return s->again[inst - s->plan->insts];
+}
+
+static void try_keep(Trials *t)
+{
+    char buf[32];
+    if (t->s->again)
+        add_change(t, without(t, is_again, 0), false,
+                   dt_arena_printf(t->arena, "if backward computed no products and attention again (`remat`), %s of all "
+                                   "operations", dt_people_share(buf, t->s->again_flops, t->s->flops)));
 }
 
 static int by_seconds(const void *a, const void *b)
@@ -150,7 +183,9 @@ static void find_changes(DtArena *arena, DtSummary *s)
 {
     Trials trials = {.arena = arena, .s = s};
     try_overlap(&trials);
-    try_others(&trials);
+    try_micro(&trials);
+    try_level(&trials);
+    try_keep(&trials);
     qsort(trials.at, trials.n, sizeof *trials.at, by_seconds);
     for (uint32_t i = 0; i < trials.n && i < DT_REPORT_CHANGES; i++)
         s->changes[s->n_changes++] = trials.at[i];
@@ -194,6 +229,8 @@ static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary 
     }
     s->dtype = dt_price_dtype(s->plan);
     s->peak = dt_price_peak(s->plan, &s->model, s->dtype);
+    bool *again = DT_NEW_ARRAY(arena, bool, s->plan->n_insts + 1);
+    s->again = dt_again_find(arena, s->plan, again) ? again : NULL;
     s->flops = s->plan->meta->flops;
     dt_report_visit_step(s->plan, add_flops, s);
     s->model_flops = s->plan->meta->model_flops > 0 ? s->plan->meta->model_flops : s->flops;

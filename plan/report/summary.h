@@ -14,6 +14,7 @@ typedef const char *DtReportSource(void *context, const char *file, uint32_t lin
 typedef struct DtReportChange {
     const char *text;
     double seconds;      /* of a step then */
+    bool bound;          /* no step is shorter for that alone; else as simulated */
 } DtReportChange;
 
 enum { DT_REPORT_CHANGES = 3 };
@@ -37,6 +38,8 @@ typedef struct DtSummary {
     double model_flops;  /* of the serial program; flops, if the plan does not say */
     double mfu, hfu;     /* 0..1 */
     double bubble;       /* the mean over stages of the share of the step that they wait for others */
+    const bool *again; double again_flops; /* by instruction: it computes again what was not kept, such products and
+                          * attention; NULL: none does. Their operations of a step over all ranks */
     DtReportChange changes[DT_REPORT_CHANGES]; uint32_t n_changes; /* what helps most first */
     /* asked for */
     double tokens, price; /* of a run; money for an hour of a device; 0: not asked */

@@ -302,7 +302,7 @@ static void print_changes(const DtSummary *s, DtText *text)
     if (s->n_changes)
         dt_text_add(text, "\nwhat would help most\n");
     for (uint32_t i = 0; i < s->n_changes; i++)
-        dt_text_printf(text, "  %s less  %s: %s\n",
+        dt_text_printf(text, "  %s%s less  %s: %s\n", s->changes[i].bound ? "up to " : "",
                        dt_people_share(a, s->sim.seconds - s->changes[i].seconds, s->sim.seconds), s->changes[i].text,
                        dt_people_seconds(b, s->changes[i].seconds));
 }

@@ -62,6 +62,7 @@ typedef struct Member {
 typedef struct Zero {
     DtBuckets buckets;
     const DtParallelConfig *config;
+    bool for_cpu;
     Member *members; /* by index of the parameter's store */
     DtStore **tensors; /* by index of the parameter's store: the first store that belongs to it, itself included */
     DtStore **next;  /* by index of a store: the next that belongs to the same parameter */
@@ -570,8 +571,9 @@ static void note_offload(const Zero *z)
     for (uint32_t i = 0; i < z->config->zeros.n; i++) {
         const DtZero *line = &z->config->zeros.at[i];
         if (line->offload_host)
-            dt_diag_report(diags, L0595, line->span,
-                           "the plan is for the CPU, whose memory is the host's: optimizer state stays where it is");
+            dt_diag_report(diags, L0595, line->span, "%s: optimizer state stays where it is",
+                           z->for_cpu ? "the plan is for the CPU, whose memory is the host's"
+                                      : "plans for GPUs do not use the memory of the host yet");
     }
 }
 
@@ -623,6 +625,8 @@ static void note_ahead(const Zero *z, bool any, bool nested)
                                : "`prefetch` is for loops, and none gathers in two iterations or more");
             continue;
         }
+        if (!z->for_cpu) /* it receives while it computes */
+            continue;
         DtDiag *diag = dt_diag_report(diags, L0595, line->span,
                                       "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
                                       "buckets and saves no time");
@@ -697,7 +701,8 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || module->mesh.n == 0)
         return false;
-    Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
+    Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel,
+                 .for_cpu = context->target == DT_TARGET_CPU};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
     zero.buckets.ahead = wanted_ahead(context->parallel);

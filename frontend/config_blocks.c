@@ -167,7 +167,8 @@ static void check_clusters(const DtConfigHost *host, DtConfigItems items, DtProg
             no_such_block(host, items, DT_ITEM_CLUSTER, item->on.text, item->on.span);
         if (parallel == program->parallel && program->cluster)
             cluster = program->cluster;
-        if (!host->options->block || parallel == program->parallel) /* else the cluster is another one for a look */
+        const bool other = host->options->parallel || host->options->block; /* one was chosen: others may not fit */
+        if (!other || parallel == program->parallel)
             dt_configparallel_check(host, parallel, cluster);
     }
 }

@@ -103,6 +103,11 @@ run program.dsl --check --cluster pear; exits 3; says 'E0003'; says 'did you mea
 run program.dsl --check --train big; exits 3; says 'E0003'
 run program.dsl --check --parallel two --cluster one; exits 3; says 'E0501'
 run program.dsl --check --parallel two --set parallel.mesh.data=1 --cluster one; exits 0
+# of several layouts the chosen one has to fit its cluster
+run program.dsl --check --set pair.gpus=4; exits 3; says 'E0501'
+run program.dsl --check --parallel none --set pair.gpus=4; exits 0
+run program.dsl --check --parallel two --set pair.gpus=4 --set parallel.mesh.data=4; exits 0
+run program.dsl --check --parallel staged --set pair.gpus=4; exits 3; says 'E0501'
 run program.dsl --check --set two.micro=4; exits 0
 run program.dsl --check --parallel two --set two.micro=3; exits 3; says 'E0502'
 run program.dsl --check --set train.steps=20 --set train.optimizer.lr=0.5; exits 0

@@ -51,6 +51,10 @@ typedef struct DtConfigItems {
 /* The calls of a train block's optimizers, one per group of parameters. */
 typedef DT_VEC(const DtExpr *) DtOptimizerCalls;
 
+/* What `--parallel auto` stands for where no block has that name: a block on the chosen cluster, or the only one, that
+ * leaves all open. NULL: it was not asked for, or after E0003. */
+DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
+
 /* Rewrites the trees as options->sets say: `train.steps=100`, `train.optimizer.lr=0.1`, `parallel.mesh.data=2`,
  * `parallel.micro=4`, `cluster.gpus=4`; a block may be named by its own name (`d3.micro=4`). The value
  * is read as an expression of the language. Reports E0002 for what cannot be set. */

@@ -128,7 +128,8 @@ static void choose_parallel(const DtConfigHost *host, DtConfigItems items, DtPro
     if (wanted && !strcmp(wanted, "none"))
         return;
     if (wanted && !find_item(items, DT_ITEM_PARALLEL, wanted)) {
-        no_such_block(host, items, DT_ITEM_PARALLEL, wanted, (DtSpan){0});
+        if (strcmp(wanted, "auto")) /* else dt_configset_auto has said why */
+            no_such_block(host, items, DT_ITEM_PARALLEL, wanted, (DtSpan){0});
         return;
     }
     if (!wanted && program->parallels.n == 1)

@@ -64,6 +64,29 @@ static bool check_products(DtDiags *diags, const DtPrecision *precision, bool fo
     return false;
 }
 
+/* "mesh pipe 4, data 2 on pod", "auto on pod" */
+static const char *say_block(DtArena *arena, const DtParallelConfig *p)
+{
+    const char *text = p->is_auto ? "auto: the compiler chooses" : "mesh";
+    for (uint32_t i = 0; i < p->mesh.n; i++)
+        text = dt_arena_printf(arena, "%s%s %s %lld", text, i ? "," : p->is_auto ? " around mesh" : "",
+                               p->mesh.axes[i].name, (long long)p->mesh.axes[i].size);
+    return p->cluster ? dt_arena_printf(arena, "%s, on %s", text, p->cluster) : text;
+}
+
+static void help_choose(DtDiag *d, const DtProgram *program)
+{
+    DtArena *arena = dt_arena_new();
+    for (uint32_t i = 0; i < program->parallels.n; i++)
+        dt_diag_help(d, "--parallel %s (%s)", program->parallels.at[i]->name,
+                     say_block(arena, program->parallels.at[i]));
+    if (program->clusters.n)
+        dt_diag_help(d, "--parallel auto, for a layout that the compiler chooses%s",
+                     program->clusters.n > 1 ? ", with --cluster NAME" : "");
+    dt_diag_help(d, "--parallel none, for one rank");
+    dt_arena_free(arena);
+}
+
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus)
 {
     const DtTrainConfig *train = program->train;
@@ -81,9 +104,7 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
     if (program->parallels.n > 1 && !program->parallel && !parallel_was_named) {
         DtDiag *d = dt_diag_report(diags, E0003, (DtSpan){0}, "the program has %u parallel blocks",
                                    program->parallels.n);
-        for (uint32_t i = 0; i < program->parallels.n; i++)
-            dt_diag_help(d, "--parallel %s", program->parallels.at[i]->name);
-        dt_diag_help(d, "--parallel none, for one rank");
+        help_choose(d, program);
         ok = false;
     }
     ok &= check_products(diags, &train->precision, for_gpus);

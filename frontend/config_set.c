@@ -415,6 +415,45 @@ static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *
         *item = *ast->items.at[0];
 }
 
+/* ---- a block that the command line makes up ---- */
+
+static const char *only_cluster(DtArena *arena, DtDiags *diags, DtConfigItems items)
+{
+    const char *name = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < items.n; i++)
+        if (items.at[i]->kind == DT_ITEM_CLUSTER && items.at[i]->name.text) {
+            name = items.at[i]->name.text;
+            n++;
+        }
+    if (n == 1)
+        return name;
+    DtDiag *d = dt_diag_report(diags, E0003, (DtSpan){0}, "--parallel auto needs a cluster, and the program has %s",
+                               n ? dt_arena_printf(arena, "%u of them", n) : "none");
+    for (uint32_t i = 0; n && i < items.n; i++)
+        if (items.at[i]->kind == DT_ITEM_CLUSTER && items.at[i]->name.text)
+            dt_diag_help(d, "--cluster %s", items.at[i]->name.text);
+    if (!n)
+        dt_diag_help(d, "say what there is: `cluster pod { nodes = 2; gpus = 8; gpu = \"h100-sxm\" }`");
+    return NULL;
+}
+
+DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items)
+{
+    if (!options->parallel || strcmp(options->parallel, "auto"))
+        return NULL;
+    for (uint32_t i = 0; i < items.n; i++)
+        if (items.at[i]->kind == DT_ITEM_PARALLEL && items.at[i]->name.text &&
+            !strcmp(items.at[i]->name.text, "auto"))
+            return NULL;
+    const char *cluster = options->cluster ? options->cluster : only_cluster(arena, diags, items);
+    if (!cluster)
+        return NULL;
+    const char *source = dt_arena_printf(arena, "parallel auto on %s { auto }\n", cluster);
+    const DtAst *ast = dt_parse(arena, diags, dt_diag_add_file(diags, "--parallel auto", source, strlen(source)));
+    return ast->items.n == 1 ? ast->items.at[0] : NULL;
+}
+
 void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
                         DtConfigItems items)
 {

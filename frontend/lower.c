@@ -558,6 +558,9 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     dt_scope_load(l);
     if (dt_diag_errors(diags))
         return NULL;
+    DtItem *made = dt_configset_auto(arena, diags, options, (DtConfigItems){.at = l->items.at, .n = l->items.n});
+    if (made)
+        DT_PUSH(arena, l->items, made);
     DtConfigItems items = {.at = l->items.at, .n = l->items.n};
     DtConfigHost host = {.arena = arena,
                          .diags = diags,

@@ -146,6 +146,28 @@ exits 0
 compile --parallel tensors --report=json
 exits 0; says "auto: "; prints '"report"'
 
+# Without a block: of the cluster that is chosen, or the only one. Lines may be added to it.
+compile --parallel auto --cluster two --emit=layout
+exits 0; prints "parallel auto on two {"
+sed 's/parallel auto/parallel open/' out >made.layout
+compile --parallel open --emit=layout
+holds cmp out made.layout
+compile --parallel auto --cluster two --add 'micro batch = 4' --emit=layout
+exits 0; prints "micro batch = 4"
+compile --parallel auto --report
+exits 3; says "error[E0003]: --parallel auto needs a cluster, and the program has"; says "--cluster eight"
+sed '/^parallel/d; /^cluster/d; /^device/d' auto.dsl >bare.dsl
+run "$dtc" bare.dsl --library "$tree/lib" --parallel auto --report
+exits 3; says "the program has none"; says "say what there is"
+echo 'cluster one { gpus = 4; gpu = "a100-40g" }' >>bare.dsl
+run "$dtc" bare.dsl --library "$tree/lib" --parallel auto --report
+exits 0; says "parallel auto on one {"; prints "for 4 a100-40g"
+# Which there are is said of each.
+compile --report
+exits 3; says "--parallel open (auto: the compiler chooses, on two)"
+says "--parallel tensors (auto: the compiler chooses around mesh tp 4, dp 2, on eight)"
+says "--parallel auto, for a layout that the compiler chooses, with --cluster NAME"
+
 # Refused.
 compile --parallel written --emit=layout
 exits 2; says "this layout is written in full"

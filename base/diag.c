@@ -205,6 +205,21 @@ uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, cons
     return n;
 }
 
+void dt_diag_drop(DtDiags *diags, DtDiagCode code)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < diags->kept.n; i++) {
+        DtDiag *diag = diags->kept.at[i];
+        if (diag->code != code || dt_diag_rows[code].severity != DT_SEVERITY_LINT) {
+            diags->kept.at[n++] = diag;
+            continue;
+        }
+        diags->counts[DT_SEVERITY_LINT]--;
+        diags->held[DT_SEVERITY_LINT]--;
+    }
+    diags->kept.n = n;
+}
+
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code)
 {
     for (uint32_t i = 0; i < diags->kept.n; i++)

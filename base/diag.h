@@ -64,6 +64,8 @@ DtDiags *dt_diag_aside(const DtDiags *diags);
 DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b);
 /* Takes over the errors of that code, with a note (or NULL), but for places that have one; how many there were. */
 uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, const char *note);
+/* Lints of that code are not shown: they do not matter for what was asked. */
+void dt_diag_drop(DtDiags *diags, DtDiagCode code);
 /* Whether an error has that code; whether all have. */
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
 bool dt_diag_only(const DtDiags *diags, DtDiagCode code);

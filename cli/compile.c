@@ -498,6 +498,10 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
     int code = certify(cli, proof);
+    if (cli->report) { /* it is about the cluster, and says itself where the time goes */
+        dt_diag_drop(cli->diags, L0593);
+        dt_diag_drop(cli->diags, L0589);
+    }
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS; /* a kernel that the target lacks */
     clock = dt_cli_clock(cli);
@@ -523,7 +527,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = check_target(cli);
     if (code != DT_EXIT_OK)
         return code;
-    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL, is_for_gpus(cli)))
+    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL, is_for_gpus(cli), !cli->report))
         return DT_EXIT_DIAGNOSTICS;
     code = dt_cli_check_forms(cli, program->module);
     if (code == DT_EXIT_OK)

@@ -84,9 +84,9 @@ bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *pro
  * still NULL from the `input` ops. */
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
 
-/* Before a plan is made of the program: an optimizer, steps, a chosen layout, and sources that can be read. Reports
- * and returns false otherwise. */
-bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus);
+/* Before a plan is made of the program: an optimizer, steps, a chosen layout, and, if it reads data, sources that can
+ * be read. Reports and returns false otherwise. */
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus, bool reads);
 
 /* The manual of one block, directive, configuration function or key (`train`, `shard`, `gpus`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */

@@ -87,7 +87,7 @@ static void help_choose(DtDiag *d, const DtProgram *program)
     dt_arena_free(arena);
 }
 
-bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus)
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus, bool reads)
 {
     const DtTrainConfig *train = program->train;
     if (!train) {
@@ -108,8 +108,8 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
         ok = false;
     }
     ok &= check_products(diags, &train->precision, for_gpus);
-    ok &= check_readers(diags, train->readers.at, train->readers.n);
-    ok &= check_readers(diags, train->eval_readers.at, train->eval_readers.n);
+    ok &= !reads || check_readers(diags, train->readers.at, train->readers.n);
+    ok &= !reads || check_readers(diags, train->eval_readers.at, train->eval_readers.n);
     if (ok)
         lint_cluster(diags, program, for_gpus);
     return ok;

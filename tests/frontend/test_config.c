@@ -280,9 +280,9 @@ Test(config, synthetic)
         assert_near(r->source.hi, i == 0 || i == 3 ? 30522 : 2);
     }
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none", .synthetic = true});
-    cr_assert(dt_configready_check(diags, p, true, false));
+    cr_assert(dt_configready_check(diags, p, true, false, true));
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none"});
-    cr_assert_not(dt_configready_check(diags, p, true, false));
+    cr_assert_not(dt_configready_check(diags, p, true, false, true));
 }
 
 /* What schedules of torch.optim.lr_scheduler 2.15 give: OneCycleLR, PolynomialLR, CosineAnnealingLR,

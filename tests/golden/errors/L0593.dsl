@@ -1,5 +1,5 @@
 # ---- gpus
-# dtc --target=cpu --report
+# dtc --target=cpu --no-kernels -o plan
 include "mini/model.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
@@ -11,7 +11,7 @@ train {
 cluster dgx { nodes = 1; gpus = 4; gpu = "a100-80g"; intra = link(300GB/s, 2us) }
 parallel dp on dgx { mesh data = 4; shard batch on data }
 # ---- machines
-# dtc --no-kernels --report
+# dtc --no-kernels -o plan
 include "mini/model.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))

@@ -109,6 +109,7 @@ const char *dt_cli_library(DtArena *arena);
 
 /* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. Not DT_EXIT_OK after a
  * message. */
+int dt_cli_check_price(const DtCli *cli); /* a price is of a run: 2 after a message, if there is none */
 int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
 
 /* picture.c: the schedule of the pipeline as a picture; plan, model NULL: with equal times. */

@@ -68,10 +68,19 @@ int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *
     return code;
 }
 
+int dt_cli_check_price(const DtCli *cli)
+{
+    if (cli->price > 0 && cli->tokens <= 0)
+        return dt_cli_fail(DT_EXIT_USAGE, "--price is for what a run costs: add how long it is, --tokens 300B");
+    return DT_EXIT_OK;
+}
+
 int dt_cmd_report(DtCli *cli)
 {
     DtPlanFile file;
     DtText text = {0};
+    if (dt_cli_check_price(cli) != DT_EXIT_OK)
+        return DT_EXIT_USAGE;
     if (cli->words.n != 1)
         return dt_cli_fail(DT_EXIT_USAGE, "report needs one plan: dtc report PLAN");
     const DtStatus status = dt_read_file(cli->words.at[0], &file);
@@ -90,6 +99,13 @@ int dt_cmd_compare(DtCli *cli)
     DtText text = {0};
     if (cli->measured)
         return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report of one plan");
+    if (cli->report > DT_REPORT_TEXT && cli->report != DT_REPORT_JSON)
+        return dt_cli_fail(DT_EXIT_USAGE, "compare prints text, or with --json both reports; a page, a trace or a graph is "
+                           "of one plan: dtc report PLAN");
+    if (cli->details)
+        return dt_cli_fail(DT_EXIT_USAGE, "--details belongs to the report of one plan");
+    if (dt_cli_check_price(cli) != DT_EXIT_OK)
+        return DT_EXIT_USAGE;
     if (cli->words.n != 2)
         return dt_cli_fail(DT_EXIT_USAGE, "compare needs two plans: dtc compare PLAN PLAN");
     for (int i = 0; i < 2; i++) {
@@ -104,7 +120,10 @@ int dt_cmd_compare(DtCli *cli)
     const DtReportOptions options = {.tokens = cli->tokens, .price = cli->price};
     for (int i = 0; i < 2; i++)
         dt_summary_make(cli->arena, &files[i].plan, NULL, &options, &summaries[i]);
-    dt_compare_report(cli->words.at, summaries, &text);
+    if (cli->json || cli->report == DT_REPORT_JSON)
+        dt_json_compare(cli->words.at, summaries, &text);
+    else
+        dt_compare_report(cli->words.at, summaries, &text);
     const int code = dt_cli_write(cli, &text);
     dt_text_free(&text);
     for (int i = 0; i < 2; i++)

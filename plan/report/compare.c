@@ -32,7 +32,28 @@ static void add_layout(DtText *text, const DtSummary *s, const char *name)
     dt_text_printf(text, "; %u micro-batch%s\n", s->plan->meta->n_micro, s->plan->meta->n_micro == 1 ? "" : "es");
 }
 
-static double tokens_per_second(const DtSummary *s) { return (double)s->plan->meta->tokens / s->sim.seconds; }
+/* Tokens, or samples if one of the two has none, and with --tokens what a run takes. */
+static void add_speed(DtText *text, const DtSummary *a, const DtSummary *b)
+{
+    const DtSummary *both[2] = {a, b};
+    const bool tokens = dt_report_has_tokens(a->plan) && dt_report_has_tokens(b->plan);
+    double rate[2], seconds[2], hours[2];
+    for (int i = 0; i < 2; i++) {
+        const DtPlanMeta *meta = both[i]->plan->meta;
+        rate[i] = (double)(tokens ? meta->tokens : meta->batch) / both[i]->sim.seconds;
+        seconds[i] = ceil(both[i]->tokens / dt_report_items(both[i]->plan)) * both[i]->sim.seconds;
+        hours[i] = seconds[i] / 3600 * meta->n_ranks;
+    }
+    add(text, tokens ? "tokens/s" : "samples/s", dt_people_count, rate[0], rate[1]);
+    add(text, tokens ? "tokens/s a device" : "samples/s a device", dt_people_count, rate[0] / a->plan->meta->n_ranks,
+        rate[1] / b->plan->meta->n_ranks);
+    if (a->tokens <= 0)
+        return;
+    add(text, "run", dt_people_seconds, seconds[0], seconds[1]);
+    add(text, "device-hours", dt_people_count, hours[0], hours[1]);
+    if (a->price > 0)
+        add(text, "money", dt_people_count, hours[0] * a->price, hours[1] * b->price);
+}
 
 /* Of all collectives and messages, by a rank, the mean. */
 static double received(const DtSummary *s)
@@ -55,12 +76,10 @@ void dt_compare_report(const char *const names[2], const DtSummary summaries[2],
     dt_text_add(text, "\n");
     if (a->has_time && b->has_time) {
         add(text, "step", dt_people_seconds, a->sim.seconds, b->sim.seconds);
-        add(text, "tokens/s", dt_people_count, tokens_per_second(a), tokens_per_second(b));
-        add(text, "tokens/s a device", dt_people_count, tokens_per_second(a) / a->plan->meta->n_ranks,
-            tokens_per_second(b) / b->plan->meta->n_ranks);
+        add_speed(text, a, b);
         add(text, "MFU", percent, a->mfu, b->mfu);
         add(text, "HFU", percent, a->hfu, b->hfu);
-        add(text, "bubble", percent, a->bubble, b->bubble);
+        add(text, "mean bubble", percent, a->bubble, b->bubble);
         for (int t = 0; t < DT_TIMES; t++) {
             const double x = a->sim.stages[a->sim.busiest].time[t], y = b->sim.stages[b->sim.busiest].time[t];
             if (x > 0 || y > 0)

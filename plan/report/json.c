@@ -86,7 +86,10 @@ static json_t *json_time(const DtSummary *s)
     json_t *json = json_pack("{s:f, s:f, s:f, s:f, s:b, s:f, s:f, s:f}", "step", s->sim.seconds, "low", s->sim.low,
                              "high", s->sim.high, "fixed", s->sim.fixed, "extrapolated", s->sim.estimated, "mfu",
                              s->mfu, "hfu", s->hfu, "bubble", s->bubble);
-    json_object_set_new(json, "tokens_per_second", json_real((double)s->plan->meta->tokens / s->sim.seconds));
+    json_object_set_new(json, "tokens_per_second", dt_report_has_tokens(s->plan)
+                                                       ? json_real((double)s->plan->meta->tokens / s->sim.seconds)
+                                                       : json_null());
+    json_object_set_new(json, "samples_per_second", json_real((double)s->plan->meta->batch / s->sim.seconds));
     json_object_set_new(json, "flops", json_real(s->flops));
     json_object_set_new(json, "model_flops", json_real(s->model_flops));
     json_object_set_new(json, "peak", json_real(s->peak));
@@ -113,15 +116,15 @@ static json_t *json_nodes(const DtSummary *s)
 
 static json_t *json_run(const DtSummary *s)
 {
-    if (s->tokens <= 0 || !s->has_time || s->plan->meta->tokens <= 0)
+    if (s->tokens <= 0 || !s->has_time || dt_report_items(s->plan) <= 0)
         return json_null();
-    const double steps = ceil(s->tokens / (double)s->plan->meta->tokens), seconds = steps * s->sim.seconds;
+    const double steps = ceil(s->tokens / dt_report_items(s->plan)), seconds = steps * s->sim.seconds;
     const double hours = seconds / 3600 * s->plan->meta->n_ranks;
     return json_pack("{s:f, s:f, s:f, s:f, s:o}", "tokens", s->tokens, "steps", steps, "seconds", seconds,
                      "device_hours", hours, "money", s->price > 0 ? json_real(hours * s->price) : json_null());
 }
 
-void dt_json_report(const DtSummary *s, DtText *ret_text)
+static json_t *json_of(const DtSummary *s)
 {
     const DtPlan *plan = s->plan;
     const DtPlanMeta *meta = plan->meta;
@@ -134,7 +137,8 @@ void dt_json_report(const DtSummary *s, DtText *ret_text)
                              s->has_time && s->model.stack ? s->model.stack->name : "ours");
     json_t *layout = json_pack("{s:i, s:i, s:i, s:I, s:I, s:I, s:f, s:o}", "ranks", (int)meta->n_ranks, "stages",
                                (int)dt_plan_stages(plan), "micro_batches", (int)meta->n_micro, "batch",
-                               (json_int_t)meta->batch, "tokens", (json_int_t)meta->tokens, "parameters",
+                               (json_int_t)meta->batch, "tokens",
+                               (json_int_t)(dt_report_has_tokens(plan) ? meta->tokens : 0), "parameters",
                                (json_int_t)meta->parameters, "flops", meta->flops, "mesh", mesh);
     json_object_update(root, layout);
     json_decref(layout);
@@ -145,9 +149,27 @@ void dt_json_report(const DtSummary *s, DtText *ret_text)
     json_t *details = dt_details_json(plan);
     json_object_update(root, details);
     json_decref(details);
-    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    if (text)
-        dt_text_printf(ret_text, "%s\n", text);
-    free(text);
+    return root;
+}
+
+static void print_json(json_t *root, DtText *text)
+{
+    char *dumped = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    if (dumped)
+        dt_text_printf(text, "%s\n", dumped);
+    free(dumped);
     json_decref(root);
+}
+
+void dt_json_report(const DtSummary *s, DtText *ret_text) { print_json(json_of(s), ret_text); }
+
+void dt_json_compare(const char *const names[2], const DtSummary summaries[2], DtText *ret_text)
+{
+    json_t *plans = json_array();
+    for (int i = 0; i < 2; i++) {
+        json_t *plan = json_of(&summaries[i]);
+        json_object_set_new(plan, "plan", json_string(names[i]));
+        json_array_append_new(plans, plan);
+    }
+    print_json(json_pack("{s:i, s:o}", "compare", VERSION, "plans", plans), ret_text);
 }

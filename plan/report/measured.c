@@ -231,6 +231,20 @@ static void print_row(DtText *text, const char *name, double measured, double pr
     dt_text_add(text, "\n");
 }
 
+/* What instructions do not take: host work between them, waiting that belongs to none. Where they run beside each other
+ * they may take more than the step; then there is no rest. */
+static void print_rest(DtText *text, double measured, double predicted, double by_time[DT_TIMES][2])
+{
+    double rest[2] = {measured, predicted};
+    for (int k = 0; k < DT_TIMES; k++)
+        for (int i = 0; i < 2; i++)
+            rest[i] -= by_time[k][i];
+    for (int i = 0; i < 2; i++)
+        rest[i] = rest[i] > 0 ? rest[i] : 0;
+    if (rest[0] > 1e-3 * measured || rest[1] > 1e-3 * predicted)
+        print_row(text, "not in instructions", rest[0], rest[1]);
+}
+
 static const char *name_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     return inst->kind == DT_INST_KERNEL ? dt_plan_str(plan, plan->kernels[inst->ref].name) : dt_kinds_inst(inst->kind);
@@ -257,6 +271,7 @@ void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasur
     for (int k = 0; k < DT_TIMES; k++)
         if (by_time[k][0] > 0)
             print_row(ret_text, dt_price_times[k].name, by_time[k][0], by_time[k][1]);
+    print_rest(ret_text, measured->step, summary->sim.seconds, by_time);
     print_row(ret_text, "step", measured->step, summary->sim.seconds);
     qsort(off, n, sizeof *off, by_off);
     dt_text_printf(ret_text, "farthest off\n");

@@ -157,6 +157,25 @@ double dt_report_received(const DtPlan *plan, const DtPlanInst *inst)
     return dt_report_members(plan, inst) / (dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1);
 }
 
+bool dt_report_has_tokens(const DtPlan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_readers; i++) {
+        const DtPlanReader *reader = &plan->readers[i];
+        if (reader->is_eval || !reader->n_inputs)
+            continue;
+        const uint32_t dtype = plan->inputs[reader->first_input].dtype;
+        return (dtype == DT_PLAN_I32 || dtype == DT_PLAN_I64) && plan->meta->tokens > plan->meta->batch;
+    }
+    return plan->meta->tokens > 0 && !plan->n_readers;
+}
+
+double dt_report_items(const DtPlan *plan)
+{
+    return (double)(dt_report_has_tokens(plan) ? plan->meta->tokens : plan->meta->batch);
+}
+
+const char *dt_report_item(const DtPlan *plan) { return dt_report_has_tokens(plan) ? "tokens" : "samples"; }
+
 static double flops(const DtPlan *plan, const DtPlanInst *inst)
 {
     if (inst->kind == DT_INST_GEMM)

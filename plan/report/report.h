@@ -44,6 +44,12 @@ double dt_report_received(const DtPlan *plan, const DtPlanInst *inst);
 /* Of all members together: a whole number. */
 double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
 
+/* Whether the first input is numbers of tokens: integers, several of a sample. */
+bool dt_report_has_tokens(const DtPlan *plan);
+/* What a step goes through, tokens if it has them, else samples, and what they are called. */
+double dt_report_items(const DtPlan *plan);
+const char *dt_report_item(const DtPlan *plan);
+
 /* What travels on a group or channel in one step and its update. */
 typedef struct DtReportTraffic {
     int64_t runs;    /* operations of one rank */

@@ -28,6 +28,14 @@ static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
 
 /* ---- what it is ---- */
 
+/* Nodes that the ranks are on; the cluster may have more. */
+static int64_t nodes_used(const DtSummary *s)
+{
+    const int64_t each = s->model.ranks_per_node, ranks = s->plan->meta->n_ranks;
+    const int64_t used = each > 0 ? ranks / each + (ranks % each != 0) : s->model.nodes;
+    return used < s->model.nodes ? used : s->model.nodes;
+}
+
 static void print_head(const DtSummary *s, DtText *text)
 {
     const DtPlan *plan = s->plan;
@@ -37,14 +45,15 @@ static void print_head(const DtSummary *s, DtText *text)
         dt_text_add(text, s->devices);
     else
         dt_text_printf(text, "%u %s", plan->meta->n_ranks, dt_plan_str(plan, plan->meta->target));
-    if (s->has_time && s->model.nodes > 1)
-        dt_text_printf(text, " on %lld nodes", (long long)s->model.nodes);
+    if (s->has_time && nodes_used(s) > 1)
+        dt_text_printf(text, " on %lld nodes", (long long)nodes_used(s));
     for (uint32_t m = 0; m < plan->n_mesh; m++)
         dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(plan, plan->mesh[m].name), plan->mesh[m].size);
-    dt_text_printf(text, "\n%s parameters; a step is %s samples, %s tokens, in %u micro-batch%s\n\n",
-                   dt_people_count(a, (double)plan->meta->parameters), dt_people_count(b, (double)plan->meta->batch),
-                   dt_people_count((char[32]){0}, (double)plan->meta->tokens), plan->meta->n_micro,
-                   plan->meta->n_micro == 1 ? "" : "es");
+    dt_text_printf(text, "\n%s parameters; a step is %s samples, ",
+                   dt_people_count(a, (double)plan->meta->parameters), dt_people_count(b, (double)plan->meta->batch));
+    if (dt_report_has_tokens(plan))
+        dt_text_printf(text, "%s tokens, ", dt_people_count(a, (double)plan->meta->tokens));
+    dt_text_printf(text, "in %u micro-batch%s\n\n", plan->meta->n_micro, plan->meta->n_micro == 1 ? "" : "es");
 }
 
 static void print_fits(const DtSummary *s, DtText *text)
@@ -70,15 +79,16 @@ static void print_fits(const DtSummary *s, DtText *text)
 static void print_run(const DtSummary *s, DtText *text)
 {
     char a[32], b[32], c[32];
-    if (s->tokens <= 0 || s->plan->meta->tokens <= 0)
+    if (s->tokens <= 0 || dt_report_items(s->plan) <= 0)
         return;
-    const double steps = ceil(s->tokens / (double)s->plan->meta->tokens), seconds = steps * s->sim.seconds;
+    const double steps = ceil(s->tokens / dt_report_items(s->plan)), seconds = steps * s->sim.seconds;
     const double hours = seconds / 3600 * s->plan->meta->n_ranks;
     line(text, "run");
-    dt_text_printf(text, "%s tokens are %s steps: %s, %s device-hours", dt_people_count(a, s->tokens),
-                   dt_people_count(b, steps), dt_people_seconds(c, seconds), dt_people_count((char[32]){0}, hours));
+    dt_text_printf(text, "%s %s are %s steps: %s, %s device-hours", dt_people_count(a, s->tokens),
+                   dt_report_item(s->plan), dt_people_count(b, steps), dt_people_seconds(c, seconds),
+                   dt_people_count((char[32]){0}, hours));
     if (s->price > 0)
-        dt_text_printf(text, ", %s at %g an hour", dt_people_count(a, hours * s->price), s->price);
+        dt_text_printf(text, ", %s at %g per device-hour", dt_people_count(a, hours * s->price), s->price);
     dt_text_add(text, "\n");
 }
 
@@ -90,9 +100,9 @@ static void print_speed(const DtSummary *s, DtText *text)
     dt_text_printf(text, "%s, four times in five between %s and %s%s\n", dt_people_seconds(a, s->sim.seconds),
                    dt_people_seconds(b, s->sim.low), dt_people_seconds(c, s->sim.high),
                    s->sim.estimated ? "; parts of it are extrapolated" : "");
-    line(text, "tokens/s");
-    dt_text_printf(text, "%s, %s a device\n", dt_people_count(a, (double)meta->tokens / s->sim.seconds),
-                   dt_people_count(b, (double)meta->tokens / s->sim.seconds / meta->n_ranks));
+    const double rate = dt_report_items(s->plan) / s->sim.seconds;
+    line(text, dt_report_has_tokens(s->plan) ? "tokens/s" : "samples/s");
+    dt_text_printf(text, "%s, %s a device\n", dt_people_count(a, rate), dt_people_count(b, rate / meta->n_ranks));
     if (s->peak > 0) {
         line(text, "MFU");
         dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s%s)", dt_people_share(a, s->mfu, 1),
@@ -307,6 +317,21 @@ static void print_changes(const DtSummary *s, DtText *text)
                        dt_people_seconds(b, s->changes[i].seconds));
 }
 
+/* Why there is no time, and what would give one. */
+static void print_no_step(const DtSummary *s, DtText *text)
+{
+    line(text, "step");
+    if (s->plan->n_objectives == 0) {
+        dt_text_add(text, "none: the program trains nothing\n");
+        return;
+    }
+    dt_text_add(text, "not known: there is no device to price it for. It is that of a cluster in the program,\n");
+    line(text, "");
+    dt_text_add(text, "`cluster pod { gpus = 8; gpu = \"h100-sxm\" }`, or of a processor that `dtc calibrate` has measured;\n");
+    line(text, "");
+    dt_text_add(text, "gpu = \"cpu\" is priced by `dtc FILE.dsl --report`, but is no device that a plan file names\n");
+}
+
 void dt_text_report(const DtSummary *s, DtText *ret_text)
 {
     print_head(s, ret_text);
@@ -316,6 +341,8 @@ void dt_text_report(const DtSummary *s, DtText *ret_text)
     } else if (s->stuck) {
         line(ret_text, "step");
         dt_text_add(ret_text, "never ends: stages wait for each other for ever (`dtc verify PLAN` says where)\n");
+    } else {
+        print_no_step(s, ret_text);
     }
     print_memory(s, ret_text);
     if (s->has_time)

@@ -35,7 +35,7 @@ assert len(a) == len(b) and all(abs(x - y) < 1e-5 * abs(y) for x, y in zip(a, b)
 run "$dtrun" pasted.plan --trace trace.json --quiet
 exits 0
 run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --target=cpu --report --measured trace.json
-exits 0; prints "measured: 3 steps of 2 ranks"; prints "matrix products"; prints "farthest off"
+exits 0; prints "measured: 3 steps of 2 ranks"; prints "matrix products"; prints "not in instructions"; prints "farthest off"
 run "$dtc" pasted.dsl --library "$tree/lib" --parallel none --target=cpu --report --measured pasted.dsl
 exits 5; says "cannot read the trace"
 echo '{"traceEvents": [{"name": "step 0", "dur": 1, "args": {"inst": 99999999}}]}' >wrong.json

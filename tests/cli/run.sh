@@ -312,7 +312,21 @@ prints 'beside them most, 440 MiB, at mul of swiglu ('; prints 'predict needs 9.
 run program.dsl --parallel staged --report=trace -o trace; exits 0; holds grep -q '"ph":"s"' trace
 holds sh -c 'python3 -m json.tool trace || ! command -v python3'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'device-hours'
+run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'at 2 per device-hour'
+run program.dsl --parallel two --report --price 2; exits 2; says 'add how long it is'
+run report plan --price 2; exits 2; says 'add how long it is'
 run program.dsl --parallel two --report --tokens many; exits 2; says '--tokens takes a number'
+# why there is no time; a report reads no data, and does not warn of running
+run "$root/examples/shakespeare.dsl" --report; exits 0; prints 'not known: there is no device'; prints 'cluster pod {'
+run "$root/examples/bert.dsl" --parallel none --report; exits 0; prints 'tokens/s'
+run "$root/examples/bert.dsl" --parallel none --no-kernels -o unread; exits 3; says 'error[E0810]'
+run "$root/examples/vit.dsl" --parallel none --report --tokens 1M; exits 4; prints 'samples/s'; lacks 'tokens'; prints '1.00 M samples are'
+run "$root/examples/vit.dsl" --parallel none --report=json; prints '"tokens_per_second": null'; prints '"samples_per_second"'
+run "$root/examples/llama3_8b.dsl" --parallel d3 --report --details; exits 0; silent err
+prints 'on 16 nodes'; prints 'not in the total: only dtrun --generate takes it'
+holds sh -c "sed -n '/^memory of one rank of stage 1/,/total/p' out | grep -q '12141412672 B    11.3 GiB'"
+run "$root/examples/llama3_8b.dsl" --parallel none --report; exits 4; prints 'for 1 h100-sxm'; lacks 'nodes'
+run "$root/examples/llama3_8b.dsl" --parallel d3 --no-kernels -o warned; exits 0; says 'warning[L0593]'
 run program.dsl --parallel two --add 'zero 1 on data' --report=json; exits 0; prints '"report": 3'
 run program.dsl --parallel two --add 'zero'; exits 3
 run program.dsl --parallel two --add 'zero 1 on data; micro batch = 2'; exits 3; says 'this is not one line'
@@ -523,7 +537,16 @@ END
 run large.dsl --parallel two --no-kernels -o third; exits 0; holds test -e third
 run report third; exits 0; prints 'fits '; prints 'for 2 tiny'; prints 'MFU'
 run large.dsl --parallel piped --no-kernels -o fourth; exits 0
-run compare third fourth; exits 0; prints 'step'; prints 'bubble'; prints 'memory of a rank'
+run compare third fourth; exits 0; prints 'step'; prints 'mean bubble'; prints 'memory of a rank'; lacks 'money'
+run compare third fourth --tokens 1B --price 2; exits 0; prints 'device-hours'; prints 'money'
+run compare third fourth --price 2; exits 2
+run compare third fourth --report=html; exits 2; says 'is of one plan'
+run compare third fourth --details; exits 2
+for json in --json --report=json; do
+    run compare third fourth $json; exits 0; holds python3 -c 'import json
+plans = json.load(open("out"))["plans"]
+assert [p["plan"] for p in plans] == ["third", "fourth"] and plans[0]["report"] == 3'
+done
 run compare third; exits 2
 run report nothing; exits 5
 run large.dsl --parallel two --no-kernels -D batch=4194304 -o fifth; exits 4; says 'error[E0701]'; says 'tiny has 1.00 GiB'; holds test ! -e fifth

@@ -85,8 +85,7 @@ static bool copy_block(DtComm *comm, const DtNcclLink *link, const DtRankBlocks 
                                  .rows = (size_t)walk.rows};
         error = d->copy_rows(&rows, link->stream);
     } while (error == 0 && dt_blocks_next(&walk));
-    return error == 0 || dt_rank_fail(comm->rank, DT_EXIT_FAILED, "the GPU failed to copy rows: %s",
-                                      dt_cuda_driver_error(d, error));
+    return dt_device_cuda_good(comm->rank, error, "copy rows");
 }
 
 /* An exchange of blocks of `count` elements of e bytes: `sends` of them lie in `from`, `gets` go to `to`. blocks NULL:

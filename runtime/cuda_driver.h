@@ -51,6 +51,10 @@ typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
     F(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, DtCudaStream *stream))           \
     F(copy_rows, "cuMemcpy2DAsync_v2", (const DtCudaRows *rows, DtCudaStream *stream))                          \
     F(set_bytes, "cuMemsetD8Async", (uint64_t to, unsigned char value, size_t bytes, DtCudaStream *stream))     \
+    F(host_map, "cuMemHostRegister_v2", (void *at, size_t bytes, unsigned flags))                               \
+    F(host_unmap, "cuMemHostUnregister", (void *at))                                                            \
+    F(host_address, "cuMemHostGetDevicePointer_v2", (uint64_t *ret_at, void *at, unsigned flags))               \
+    F(write_word, "cuStreamWriteValue32_v2", (DtCudaStream *stream, uint64_t to, uint32_t value, unsigned flags)) \
     F(stream_new, "cuStreamCreate", (DtCudaStream **ret_stream, unsigned flags))                                \
     F(stream_free, "cuStreamDestroy_v2", (DtCudaStream *stream))                                                \
     F(stream_query, "cuStreamQuery", (DtCudaStream *stream))                                                    \
@@ -89,6 +93,7 @@ enum { /* attributes of devices and functions */
     DT_CUDA_CAPABILITY_MAJOR = 75,
     DT_CUDA_CAPABILITY_MINOR = 76,
     DT_CUDA_SHARED_BYTES = 97, /* a block's, at most */
+    DT_CUDA_HOST_SEEN = 2, /* of memory of the host: the device writes there */
     DT_CUDA_FUNCTION_SHARED = 8,
     DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default one */
     DT_CUDA_EVENT_NO_TIME = 2,

@@ -5,8 +5,10 @@
 #include "runtime/device_cuda.h"
 
 #include "base/hash.h"
+#include "base/page.h"
 #include "runtime/cuda_attend.h"
 #include "runtime/cuda_products.h"
+#include "runtime/marks.h"
 
 #include <string.h>
 
@@ -24,22 +26,31 @@ struct DtDeviceState {
     DT_VEC(uint64_t) arenas; /* to free */
     DT_VEC(DtCudaGraphRun *) graphs;
     DtCudaEvent **stamps;    /* --profile; made when they are first needed */
+    uint64_t marks;          /* the slot's, for the device; 0: it cannot write there */
     int error;               /* the first of the driver; 0: none */
 };
 
-/* Every call may say that something that was begun before has failed. */
+/* Every call may say that something that was begun before has failed: then the stream says so, too. */
 static bool good(DtDeviceState *state, int error, const char *what)
 {
     if (error == 0)
         return true;
-    if (state->error == 0)
-        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s", what,
-                     dt_cuda_driver_error(&state->driver, error),
-                     state->rank->options->sync
-                         ? ""
-                         : ". It may be an instruction before this one; --sync names the one that it is");
+    if (state->error == 0 && dt_status_ok(&state->rank->failure)) {
+        const bool is_late = state->stream && state->driver.stream_query(state->stream) == error;
+        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s", is_late ? "do what was begun" : what,
+                     dt_cuda_driver_error(&state->driver, error), is_late ? dt_marks_blame(state->rank) : "");
+    }
     state->error = error;
     return false;
+}
+
+bool dt_device_cuda_good(DtRank *rank, int error, const char *what) { return good(rank->device, error, what); }
+
+/* A library has failed to begin something: if the device has, that is why. */
+static void ask(DtDeviceState *state)
+{
+    const int error = state->driver.stream_query(state->stream);
+    good(state, error == DT_CUDA_NOT_READY ? 0 : error, "do what was begun");
 }
 
 /* ---- the device ---- */
@@ -198,7 +209,10 @@ static DtStatus load_kernels(DtDeviceState *state)
 static void run_attention(DtDeviceState *state, uint32_t kernel, const DtDeviceAt *pointers)
 {
     const char *why;
-    if (!dt_cuda_attends_run(state->attends, kernel, pointers, &why) && state->error == 0)
+    if (dt_cuda_attends_run(state->attends, kernel, pointers, &why))
+        return;
+    ask(state);
+    if (state->error == 0)
         dt_rank_fail(state->rank, DT_EXIT_FAILED, "cuDNN failed to start attention: %s", why);
 }
 
@@ -402,7 +416,10 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT
     uint64_t there[DT_GEMM_OPERANDS];
     for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
         there[k] = at[k].at;
-    return dt_cuda_products_run(state->products, gemm, there);
+    if (dt_cuda_products_run(state->products, gemm, there))
+        return true;
+    ask(state);
+    return false;
 }
 
 /* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same, or none has it, unless it
@@ -471,6 +488,36 @@ static bool replay(DtDeviceState *state, uint32_t graph)
     return good(state, state->driver.graph_run(state->graphs.at[graph], state->stream), "start a graph");
 }
 
+/* ---- how far it is (marks.h) ---- */
+
+/* The page of the slot's marks, which do not cross one. */
+static char *page_of_marks(const DtDeviceState *state)
+{
+    const uintptr_t at = (uintptr_t)state->rank->slot->marks;
+    return (char *)(at - at % dt_page_bytes());
+}
+
+/* Without it nothing is worse than the news of a fault. */
+static void map_marks(DtDeviceState *state)
+{
+    const DtCudaDriver *d = &state->driver;
+    char *page = page_of_marks(state);
+    uint64_t at = 0;
+    if (d->host_map(page, dt_page_bytes(), DT_CUDA_HOST_SEEN) != 0)
+        return;
+    if (d->host_address(&at, page, 0) == 0 && at != 0)
+        state->marks = at + (uint64_t)((char *)state->rank->slot->marks - page);
+    else
+        d->host_unmap(page);
+}
+
+static void mark(DtDeviceState *state, uint32_t which, uint32_t value)
+{
+    if (state->marks)
+        good(state, state->driver.write_word(state->stream, state->marks + which * sizeof value, value, 0),
+             "write how far it is");
+}
+
 /* ---- times ---- */
 
 static void stamp(DtDeviceState *state, uint32_t number)
@@ -521,6 +568,8 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
         status = dt_cuda_products_open(rank->memory, rank->plan, &state->driver, state->stream,
                                        &state->products);
     rank->gemm_library = "cublaslt";
+    if (dt_status_ok(&status))
+        map_marks(state);
     return status;
 }
 
@@ -542,6 +591,8 @@ static void close_cuda(DtDeviceState *state)
     for (uint32_t i = 0; state->stamps && i < DT_DEVICE_STAMPS; i++)
         if (state->stamps[i])
             d->event_free(state->stamps[i]);
+    if (state->marks)
+        d->host_unmap(page_of_marks(state));
     if (state->stream)
         d->stream_free(state->stream);
     if (state->is_retained)
@@ -569,5 +620,6 @@ const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .capture = capture,
                                     .captured = captured,
                                     .replay = replay,
+                                    .mark = mark,
                                     .stamp = stamp,
                                     .stamps = stamps};

@@ -2,12 +2,14 @@
 /* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by
  * instruction. Before each instruction the rank's slot says which one it is and how long it
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
- * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
- * all values of the registers. */
+ * mean and the trace. A device that does it later says there itself how far it is (marks.h).
+ * Nothing is allocated here, and nothing checked: the reader has done that for all values of the
+ * registers. */
 #include "plan/kinds.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
 #include "runtime/graphs.h"
+#include "runtime/marks.h"
 #include "runtime/profile.h"
 #include "runtime/traffic.h"
 
@@ -206,6 +208,7 @@ static bool run_watched(Exec *exec, uint32_t index)
     atomic_store_explicit(&slot->inst, index, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->progress, 1, memory_order_release);
     const DtPlanInst *inst = &rank->plan->insts[index];
+    dt_marks_inst(rank, index, exec->captured && exec->captured->is_open);
     const uint64_t before = rank->trace || rank->profile ? dt_traffic_of(rank, inst) : 0;
     if (rank->profile)
         dt_profile_begin(rank->profile);
@@ -272,9 +275,11 @@ static bool run_one(Exec *exec, uint32_t index)
 /* In a graph, or between two. */
 static bool capture_one(Exec *exec, uint32_t index)
 {
-    const bool due = is_due(exec, &exec->rank->plan->insts[index]);
+    const bool due = is_due(exec, &exec->rank->plan->insts[index]), was_open = exec->captured->is_open;
     bool good;
     const bool inside = dt_graphs_takes(exec->rank, exec->captured, index, exec->reg, due, &good);
+    if (!was_open || !inside)
+        dt_marks_break(exec->rank);
     return good && (!due || (inside ? run_watched(exec, index) : run_one(exec, index)));
 }
 
@@ -307,6 +312,7 @@ static bool replay(DtRank *rank, const DtGraphs *graphs)
         atomic_fetch_add_explicit(&rank->slot->progress, 1, memory_order_release);
         if (!rank->device_ops->replay(rank->device, item->graph))
             return false;
+        dt_marks_break(rank);
     }
     return !dt_rank_aborted(rank);
 }
@@ -402,7 +408,10 @@ bool dt_exec_entry(DtRank *rank, const char *name)
         return false;
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
+    dt_marks_entry(rank, name);
     bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
+    if (good)
+        dt_marks_end(rank);
     if (good) /* what fails now is no instruction's fault */
         atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)

@@ -9,6 +9,7 @@
 #include "runtime/blocks.h"
 #include "runtime/device.h"
 #include "runtime/graphs.h"
+#include "runtime/marks.h"
 #include "runtime/memory.h"
 #include "runtime/rank.h"
 
@@ -223,6 +224,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
         rank->memory_bytes += rank->comm_ops->memory(rank);
     if (dt_status_ok(&status))
         status = rank->device_ops->open(rank, &rank->device);
+    dt_marks_open(rank);
     if (dt_status_ok(&status))
         status = load_arenas(rank, shared_fd);
     if (dt_status_ok(&status))

@@ -278,8 +278,7 @@ bool dt_nccl_links_settle(DtNcclLinks *l, DtNcclComm *comm, int result)
 
 static bool is_good(DtNcclLinks *l, int error, const char *what)
 {
-    return error == 0 || dt_rank_fail(l->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s", what,
-                                      dt_cuda_driver_error(l->work.driver, error));
+    return dt_device_cuda_good(l->rank, error, what);
 }
 
 static bool put_event(DtNcclLinks *l, DtCudaEvent **event, DtCudaStream *stream)

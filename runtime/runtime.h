@@ -12,7 +12,7 @@
  *                  waiting; nccl.c: the library
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
- *   exec.c         schedules and instructions; graphs.c: what of them is in graphs
+ *   exec.c         schedules and instructions; graphs.c: what of them is in graphs; marks.c: which one a device is at
  *   device.c       memory of the device for host code
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
@@ -169,6 +169,7 @@ typedef struct DtSlot {
     _Atomic uint64_t attention; /* what does it, as a hash of DtRank.attention */
     _Atomic int32_t load_code;  /* of the checkpoint that was chosen */
     char message[500];          /* written before phase FAILED is stored with release, or load_code */
+    _Alignas(128) _Atomic uint32_t marks[2]; /* DT_MARK_..: written by the device (marks.h); 0: by none */
 } DtSlot;
 
 /* Start of the mapping. */
@@ -344,6 +345,9 @@ typedef struct DtDeviceOps {
     bool (*capture)(DtDeviceState *state);
     bool (*captured)(DtDeviceState *state, uint32_t *ret_graph);
     bool (*replay)(DtDeviceState *state, uint32_t graph);
+    /* The slot's marks[which] has the value once all that was begun before is done. NULL: instructions are done when
+     * they return. */
+    void (*mark)(DtDeviceState *state, uint32_t which, uint32_t value);
     /* Notes the time when all that was begun so far is done, under a number below DT_DEVICE_STAMPS; and the times in
      * seconds of the first n stamps, after some beginning. NULL: instructions are done when they return. */
     void (*stamp)(DtDeviceState *state, uint32_t number);
@@ -351,6 +355,7 @@ typedef struct DtDeviceOps {
 } DtDeviceOps;
 
 enum { DT_DEVICE_STAMPS = 4096 };
+enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (marks.h) */
 
 extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
 
@@ -401,6 +406,7 @@ struct DtRank {
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
+    struct DtMarks *marks; /* of a device that does instructions later (marks.h); NULL */
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
     struct DtPending *pending; /* by event: a message that was started and is received where it is waited for */
     DtStatus failure;   /* first failure */

@@ -12,6 +12,7 @@
  * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
  * the supervisor alone decides. */
 #include "base/hostcc.h"
+#include "runtime/marks.h"
 #include "runtime/outputs.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
@@ -122,12 +123,21 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
     }
 }
 
-/* "in step 12, instruction 4 (all-reduce)", line and path of the model. */
-static void add_place(DtText *text, const Supervisor *all, uint32_t rank)
+/* Where the rank is, or its device, which is what a rank that waits for no other one waits for. */
+static DtMarked find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
+{
+    DtMarked marked;
+    if (is_watched && !atomic_load(&slot->waiting) && dt_marks_read(all->plan, slot, &marked))
+        return marked;
+    return (DtMarked){.inst = atomic_load(&slot->inst), .n_insts = 1, .step = atomic_load(&slot->step)};
+}
+
+/* "in step 12, instruction 4 (all-reduce)", line and path of the model. is_watched: the rank has not said it itself. */
+static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool is_watched)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
-    uint32_t inst = atomic_load(&slot->inst);
-    long long step = (long long)atomic_load(&slot->step) + 1; /* as progress and log count them */
+    const DtMarked at = find_place(all, slot, is_watched);
+    long long step = (long long)at.step + 1; /* as progress and log count them */
     uint32_t phase = atomic_load(&slot->phase);
     if (phase == DT_PHASE_NONE)
         dt_text_add(text, "before it had loaded the plan");
@@ -141,14 +151,17 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank)
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);
-    if (inst < all->plan->n_insts && !atomic_load(&slot->by_data))
-        add_instruction(text, all->plan, inst);
+    if (at.inst >= all->plan->n_insts || atomic_load(&slot->by_data))
+        return;
+    if (at.n_insts > 1)
+        dt_text_printf(text, ", in one of %u instructions from this one on", at.n_insts);
+    add_instruction(text, all->plan, at.inst);
 }
 
-static void say_at(const Supervisor *all, uint32_t rank, const char *what)
+static void say_at(const Supervisor *all, uint32_t rank, const char *what, bool is_watched)
 {
     DtText place = {0};
-    add_place(&place, all, rank);
+    add_place(&place, all, rank, is_watched);
     say("%s\n  %s", what, place.at);
     dt_text_free(&place);
 }
@@ -156,16 +169,18 @@ static void say_at(const Supervisor *all, uint32_t rank, const char *what)
 /* ---- failures ---- */
 
 /* Only the first one counts. code: what it means for the exit code. */
-static void fail(Supervisor *all, uint32_t rank, int code, const char *what)
+static void fail_at(Supervisor *all, uint32_t rank, int code, const char *what, bool is_watched)
 {
     if (all->failed)
         return;
     all->failed = true;
     all->failed_ns = dt_now_ns();
     all->code = code;
-    say_at(all, rank, what);
+    say_at(all, rank, what, is_watched);
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
 }
+
+static void fail(Supervisor *all, uint32_t rank, int code, const char *what) { fail_at(all, rank, code, what, false); }
 
 /* A rank said itself why it failed; what a file holds is nobody's fault there. */
 static void fail_by_message(Supervisor *all, uint32_t rank)
@@ -262,34 +277,34 @@ static void name_rank(Supervisor *all, const DtWatchEvent *event)
         snprintf(what, sizeof what,
                  "rank %u has waited for a disk or a terminal for %.1f s%s; the run goes on", rank,
                  event->seconds, waiter);
-        say_at(all, rank, what);
+        say_at(all, rank, what, true);
         return;
     case DT_WATCH_SLOW:
         snprintf(what, sizeof what,
                  "rank %u is slow: it computes for %.1f s, usually %.3g s%s; the run goes on", rank,
                  event->seconds, usual, waiter);
-        say_at(all, rank, what);
+        say_at(all, rank, what, true);
         return;
     case DT_WATCH_STOPPED:
         snprintf(what, sizeof what, "rank %u is stopped and has made no progress for %.1f s%s",
                  rank, event->seconds, waiter);
-        fail(all, rank, DT_EXIT_RETRY, what);
+        fail_at(all, rank, DT_EXIT_RETRY, what, true);
         return;
     case DT_WATCH_IDLE:
         snprintf(what, sizeof what, "rank %u hangs: no progress and no processor time for %.1f s%s",
                  rank, event->seconds, waiter);
-        fail(all, rank, DT_EXIT_RETRY, what);
+        fail_at(all, rank, DT_EXIT_RETRY, what, true);
         return;
     case DT_WATCH_CYCLE:
         snprintf(what, sizeof what, "rank %u and rank %u wait for each other since %.1f s", rank,
                  event->waiter, event->seconds);
-        fail(all, rank, DT_EXIT_FAILED, what);
+        fail_at(all, rank, DT_EXIT_FAILED, what, true);
         return;
     default:
         snprintf(what, sizeof what,
                  "rank %u has made no progress for %.1f s, more than --timeout allows", rank,
                  event->seconds);
-        fail(all, rank, DT_EXIT_RETRY, what);
+        fail_at(all, rank, DT_EXIT_RETRY, what, true);
         return;
     }
 }

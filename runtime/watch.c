@@ -56,7 +56,7 @@ static bool is_stopped(const DtWatchSample *sample)
 static void look(Seen *seen, const DtWatchSample *now, uint64_t since_ns, uint64_t gap_ns)
 {
     const DtWatchSample *last = &seen->last;
-    bool moved = now->progress != last->progress || now->phase != last->phase;
+    bool moved = now->progress != last->progress || now->phase != last->phase || now->mark != last->mark;
     seen->still_ns = moved ? 0 : seen->still_ns + since_ns;
     seen->idle_ns = now->cpu_ticks != last->cpu_ticks ? 0 : seen->idle_ns + since_ns;
     seen->lost_ns = now->began_ns != last->began_ns ? 0 : seen->lost_ns + gap_ns;
@@ -205,6 +205,7 @@ DtWatchSample dt_watch_sample(const DtPlan *plan, const DtSlot *slot, int pid)
         .waits_for = atomic_load_explicit(&slot->waits_for, memory_order_relaxed),
         .phase = atomic_load_explicit(&slot->phase, memory_order_relaxed),
         .progress = atomic_load_explicit(&slot->progress, memory_order_acquire),
+        .mark = atomic_load_explicit(&slot->marks[DT_MARK_INST], memory_order_relaxed),
     };
     if (!sample.alive)
         return sample;

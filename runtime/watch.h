@@ -15,6 +15,7 @@ typedef struct DtWatchSample {
     uint32_t waits_for; /* which one, or UINT32_MAX */
     uint32_t phase;
     uint64_t progress;
+    uint32_t mark;      /* of its device (marks.h) */
     uint64_t cpu_ticks; /* processor time used so far, in any unit */
     uint64_t began_ns;  /* when its instruction began */
     uint64_t usual_ns;  /* usual duration of that; 0: not known */

@@ -49,6 +49,24 @@ static DtWatchEvent play(double seconds)
     return event;
 }
 
+/* A host that waits for its device does so as long as that gets further. */
+Test(watch, a_device_that_goes_on_is_progress)
+{
+    dt_watch_free(watch);
+    watch = dt_watch_new(N, 2);
+    for (int i = 0; i < 10; i++) {
+        ranks[0].mark++;
+        for (int r = 1; r < N; r++)
+            ranks[r].progress++;
+        cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
+    }
+    ranks[1].progress++;
+    ranks[2].progress++;
+    DtWatchEvent event = play(2);
+    cr_expect_eq(event.kind, DT_WATCH_TIMEOUT);
+    cr_expect_eq(event.rank, 0);
+}
+
 Test(watch, an_idle_rank_that_others_wait_for_is_named_within_five_seconds)
 {
     wait_for(1, 0);

@@ -178,8 +178,64 @@ int cuMemFree_v2(uint64_t at)
     return INVALID;
 }
 
+/* Memory of the host that the device may write to, which has another address there. */
+enum { SEEN = 8, PORTABLE = 1, DEVICE = 2, REGISTERED = 712 };
+static const uint64_t elsewhere = 1ull << 62;
+static struct {
+    char *at;
+    size_t bytes;
+    bool is_mapped;
+} seen[SEEN];
+
+static int seen_at(const char *at, size_t bytes)
+{
+    for (int i = 0; i < SEEN; i++)
+        if (seen[i].at && at >= seen[i].at && at + bytes <= seen[i].at + seen[i].bytes)
+            return i;
+    return -1;
+}
+
+int cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    int slot = 0;
+    if (standin_setting("unseen=", 0))
+        return INVALID;
+    while (slot < SEEN && seen[slot].at)
+        slot++;
+    if (!at || !bytes || flags & ~(PORTABLE | DEVICE) || slot == SEEN)
+        return INVALID;
+    if (seen_at(at, 1) >= 0)
+        return REGISTERED;
+    seen[slot].at = at;
+    seen[slot].bytes = bytes;
+    seen[slot].is_mapped = flags & DEVICE;
+    return OK;
+}
+
+int cuMemHostUnregister(void *at)
+{
+    const int slot = seen_at(at, 1);
+    if (slot < 0 || seen[slot].at != at)
+        return INVALID;
+    seen[slot].at = NULL;
+    return OK;
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *ret_at, void *at, unsigned flags)
+{
+    const int slot = seen_at(at, 1);
+    if (slot < 0 || !seen[slot].is_mapped || flags)
+        return INVALID;
+    *ret_at = (uint64_t)(uintptr_t)at | elsewhere;
+    return OK;
+}
+
 static char *find(uint64_t at, size_t bytes)
 {
+    if (at & elsewhere) {
+        char *host = (char *)(uintptr_t)(at & ~elsewhere);
+        return seen_at(host, bytes) >= 0 ? host : NULL;
+    }
     char *place = (char *)(uintptr_t)at;
     for (int i = 0; i < MOST; i++)
         if (held[i].at && place >= held[i].at && place + bytes <= held[i].at + held[i].bytes)
@@ -521,6 +577,19 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream *strea
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream *stream)
 {
     return standin_begin(stream, do_set, &(Move){to, value, bytes}, sizeof(Move));
+}
+
+static void do_write(const void *context)
+{
+    const Move *m = context;
+    const uint32_t value = (uint32_t)m->from;
+    memcpy(standin_memory(m->to, sizeof value), &value, sizeof value);
+}
+
+int cuStreamWriteValue32_v2(Stream *stream, uint64_t to, uint32_t value, unsigned flags)
+{
+    return flags || to % sizeof value ? INVALID
+                                      : standin_begin(stream, do_write, &(Move){to, value, sizeof value}, sizeof(Move));
 }
 
 /* Rows of two places of the device, which do not overlap. */

@@ -100,8 +100,8 @@ def check_failures(dtc, dtrun):
           "--comm", "nccl", "--share-gpu")
     fails(dtrun, plan, "gpus=2 nccl=21705", 1, r"libnccl found here is version 2\.17, and 2\.18 is the oldest that will do; --comm shm")
     fails(dtrun, plan, "gpus=2 only=1 die=60", 75, r"rank 1 was ended by signal 9 \(Killed\)")
-    fails(dtrun, plan, "gpus=2 only=1 fault=60", 1, "rank 1 failed: the GPU failed to .*an illegal memory access")
-    fails(dtrun, plan, "gpus=2 only=1 hang=60", 75, "rank 1 .*--timeout", "--timeout", "5")
+    fails(dtrun, plan, "gpus=2 only=1 fault=60", 1, r"rank 1 failed: the GPU failed to .*an illegal memory access.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+")
+    fails(dtrun, plan, "gpus=2 only=1 hang=60", 75, r"rank 1 .*--timeout.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+", "--timeout", "5")
     libraries = os.environ["LD_LIBRARY_PATH"].split(":")[0]
     os.mkdir("without")
     for name in ("libcuda.so.1", "libcublasLt.so.13"):

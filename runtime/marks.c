@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/marks.h"
+
+#include "plan/kinds.h"
+
+#include <string.h>
+
+/* A mark: number of the instruction + 1 (0: none), how many instructions it stands for as a power of two, and a count,
+ * so that two marks of one instruction differ. */
+enum { INST_BITS = 24, EVERY_BITS = 4, GRAPH_EVERY_LOG = 5, MOST_LOG = 6 };
+static const uint64_t APART_NS = 100000;
+
+void dt_marks_open(DtRank *rank)
+{
+    if (rank->device_ops->mark && !rank->options->sync && rank->plan->n_insts < (1u << INST_BITS) - 1)
+        rank->marks = DT_NEW(rank->memory, DtMarks);
+}
+
+static void put(DtRank *rank, uint32_t inst, uint32_t every_log)
+{
+    DtMarks *marks = rank->marks;
+    const uint32_t count = marks->count++ << (INST_BITS + EVERY_BITS);
+    rank->device_ops->mark(rank->device, DT_MARK_INST, count | every_log << INST_BITS | (inst + 1));
+    marks->since = 0;
+}
+
+/* By the time from one run of the entry to the next, which has all that the device did. */
+static void adapt(DtMarks *marks, uint64_t now_ns)
+{
+    const uint64_t each = marks->n_insts ? (now_ns - marks->began_ns) / marks->n_insts : APART_NS;
+    marks->every_log = 0;
+    while (marks->every_log < MOST_LOG && each << marks->every_log < APART_NS)
+        marks->every_log++;
+}
+
+void dt_marks_entry(DtRank *rank, const char *entry)
+{
+    DtMarks *marks = rank->marks;
+    if (!marks)
+        return;
+    if (!marks->entry || strcmp(marks->entry, entry) == 0) {
+        const uint64_t now = dt_now_ns();
+        if (marks->entry)
+            adapt(marks, now);
+        marks->entry = entry;
+        marks->began_ns = now;
+        marks->n_insts = 0;
+    }
+    marks->since = 0;
+    rank->device_ops->mark(rank->device, DT_MARK_STEP, (uint32_t)rank->step);
+}
+
+/* On the stream of instructions, and nothing else is to be known of it. */
+static bool is_work(const DtPlanInst *inst)
+{
+    return inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_GEMM || inst->kind == DT_INST_COPY ||
+           inst->kind == DT_INST_ZERO;
+}
+
+void dt_marks_inst(DtRank *rank, uint32_t inst, bool is_captured)
+{
+    DtMarks *marks = rank->marks;
+    if (!marks)
+        return;
+    const bool is_alone = !is_work(&rank->plan->insts[inst]);
+    const uint32_t every_log = is_alone ? 0 : is_captured ? GRAPH_EVERY_LOG : marks->every_log;
+    marks->n_insts++;
+    if (is_alone || marks->since == 0 || marks->since >= 1u << every_log)
+        put(rank, inst, every_log);
+    marks->since = is_alone ? 0 : marks->since + 1;
+}
+
+void dt_marks_break(DtRank *rank)
+{
+    if (rank->marks)
+        rank->marks->since = 0;
+}
+
+void dt_marks_end(DtRank *rank)
+{
+    if (rank->marks)
+        put(rank, UINT32_MAX, 0);
+}
+
+bool dt_marks_read(const DtPlan *plan, const DtSlot *slot, DtMarked *ret_marked)
+{
+    const uint32_t mark = atomic_load(&slot->marks[DT_MARK_INST]), inst = mark & ((1u << INST_BITS) - 1);
+    if (inst == 0 || inst > plan->n_insts)
+        return false;
+    *ret_marked = (DtMarked){.inst = inst - 1,
+                             .n_insts = 1u << (mark >> INST_BITS & ((1u << EVERY_BITS) - 1)),
+                             .step = atomic_load(&slot->marks[DT_MARK_STEP])};
+    return true;
+}
+
+const char *dt_marks_blame(DtRank *rank)
+{
+    DtMarked marked;
+    const bool goes_beside = rank->comm_ops && rank->comm_ops->enter && rank->plan->meta->events > 0;
+    if (rank->options->sync)
+        return "";
+    if (!rank->marks || !dt_marks_read(rank->plan, rank->slot, &marked))
+        return rank->slot->marks[DT_MARK_INST] /* all are done */
+                   ? "" : ". It may be an instruction before this one; --sync names the one that it is";
+    atomic_store(&rank->slot->inst, marked.inst);
+    atomic_store(&rank->slot->step, marked.step);
+    if (marked.n_insts > 1)
+        return dt_arena_printf(rank->memory,
+                               ". It is one of %u instructions from this one on%s; --sync names the one that it is",
+                               marked.n_insts, goes_beside ? ", or an exchange that goes on beside them" : "");
+    return goes_beside ? ". It may be an exchange that goes on beside this instruction; --sync names the one that it is"
+                       : "";
+}

@@ -24,7 +24,7 @@ cp "$build/dtc" "$build/dtrun" "$tree/bin"
 ldd "$tree/bin/dtc" "$tree/bin/dtrun" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u |
     grep -v '/lib\(c\|m\|dl\|pthread\|rt\)\.so' | while read -r library; do cp -L "$library" "$tree/lib"; done
 cp "$root/lib/"*.dsl "$tree/share/dtc"
-cp "$root/bench/gpu/run.sh" "$root/bench/gpu/losses.awk" "$root/bench/gpu/peer_gpt2.py" "$tree"
+cp "$root/bench/gpu/run.sh" "$root/bench/gpu/losses.awk" "$root/bench/gpu/bounds.awk" "$root/bench/gpu/peer_gpt2.py" "$tree"
 
 dtc() { "$build/dtc" "$@" 2>"$scratch/said" || { cat "$scratch/said" >&2; exit 1; }; }
 shim() { LD_LIBRARY_PATH=$standins "$@"; }
@@ -74,6 +74,8 @@ if [ "$size" = --small ]; then
     gpu "$root/bench/gpu/products.dsl" -o "$tree/plans/products.plan" -D batch=16 -D a=16 -D b=16
     # shellcheck disable=SC2086
     gpu "$ex/quickstart.dsl" -o "$tree/plans/gpt2.plan" --parallel none --data=synthetic $small --set "$sixteen"
+    # shellcheck disable=SC2086
+    gpu "$ex/quickstart.dsl" -o "$tree/plans/gpt2-none.plan" --parallel none --data=synthetic $small --set "$sixteen" --epilogues=none
     echo "steps=3 floor_steps=2 patience=9" >"$tree/tree.conf"
 else
     # shellcheck disable=SC2086
@@ -98,6 +100,7 @@ else
     say "products, GPT-2, Llama"
     gpu "$root/bench/gpu/products.dsl" -o "$tree/plans/products.plan"
     gpu "$ex/gpt2.dsl" -o "$tree/plans/gpt2.plan" --parallel none --data=synthetic -D batch=32 -D vocab=50304
+    gpu "$ex/gpt2.dsl" -o "$tree/plans/gpt2-none.plan" --parallel none --data=synthetic -D batch=32 -D vocab=50304 --epilogues=none
     gpu "$ex/llama3_8b.dsl" -o "$tree/plans/llama_1b.plan" --parallel none --data=synthetic -D batch=4 -D seq=2048 -D layers=16 \
         -D embed=2048 -D ffn=8192 -D kv=8 -D group=4 -D head=64
     echo "steps=12 floor_steps=8" >"$tree/tree.conf"

@@ -5,8 +5,8 @@
 #
 #   TREE/run.sh [OUT]          OUT: folder for results.txt and summary.txt (default $OUT, else TREE/out)
 #
-# Phases, the most important first; each has its seconds, and none begins that could not end in BUDGET seconds (540), their
-# sum; PHASES="device kernels" runs these alone. Exit code 1 if a value is wrong or a phase failed, 0 else; what was left out is in the summary.
+# Phases, the most important first; each has its seconds, and none begins that could not end in BUDGET seconds (540);
+# most end sooner; PHASES="device kernels" runs these alone. Exit code 1 if a value is wrong or a phase failed, 0 else; what was left out is in the summary.
 set -u
 tree=$(cd "$(dirname "$0")" && pwd)
 out=${1:-${OUT:-$tree/out}} budget=${BUDGET:-540} began=$(date +%s)
@@ -21,7 +21,7 @@ if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUD
 fi
 steps=12 floor_steps=8 patience=1 failed=0 layout_ranks=4
 . ./tree.conf
-phases=${PHASES:-device kernels products losses layouts nccl gpt2 attention pytorch llama} budget=$((budget * patience))
+phases=${PHASES:-device kernels products losses layouts nccl gpt2 attention pytorch llama epilogues} budget=$((budget * patience))
 results=$out/results.txt summary=$out/summary.txt scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 : >"$results"
@@ -68,6 +68,25 @@ device() {
     cat "$scratch/gpus" >&3
     return $code
 }
+# The first GPU's name; the rate of its copies in GB/s; TFLOP/s of its products in 16 bits by the data sheet (lib/devices.dsl), 0
+# if it is none of these. PEAK says another one.
+first_gpu() {
+    [ -s "$scratch/json" ] || dtrun --gpus --json >"$scratch/json" 2>/dev/null
+    sed -n 's/^\[{"name":"\([^"]*\)",[^}]*"copies":\([-+0-9.e]*\)}.*/\1 \2/p' "$scratch/json"
+}
+rate_of_copies() { first_gpu | awk '{ print $NF / 1e9 }'; }
+peak_of() {
+    [ -z "${PEAK:-}" ] || { echo "$PEAK"; return; }
+    case $(first_gpu) in
+    *B200*) echo 2250 ;;
+    *H100*PCIe*) echo 756 ;;
+    *H100*NVL* | *H200*NVL*) echo 835 ;;
+    *H100* | *H200* | *H800*) echo 989 ;;
+    *A100* | *A800*) echo 312 ;;
+    *L40S*) echo 362 ;;
+    *) echo 0 ;;
+    esac
+}
 kernels() {
     wrong=0
     for record in recorded/*.record.gz; do
@@ -84,6 +103,7 @@ products() {
     within dtrun plans/products.plan --quiet --steps $((floor_steps + 2)) --profile >"$scratch/table" || { cat "$scratch/table"; return 1; }
     cat "$scratch/table"
     grep ' gemm ' "$scratch/table" | head -n 3 >&3
+    awk '/ gemm / && $5 > best { best = $5 } END { print best + 0 }' "$scratch/table" >"$scratch/best"
 }
 # run_losses LIST OPTION...
 run_losses() {
@@ -107,18 +127,34 @@ nccl() {
     [ "$gpus" -ge "$layout_ranks" ] || { echo "$gpus GPU(s), and the layouts have up to $layout_ranks ranks" >&3; return 99; }
     run_losses layouts.txt --comm nccl
 }
-# step PLAN: median of its steps, and where they go
-step() {
+# median PLAN: of its steps, in ms, also in $scratch/PLAN.ms
+median() {
     within dtrun "plans/$1.plan" --quiet --steps $((steps + 2)) --overwrite --log "$scratch/$1.jsonl" || return 1
     sed -n 's/.*"event":"step","step":\([0-9]*\),.*"seconds":\([0-9.e-]*\).*/\1 \2/p' "$scratch/$1.jsonl" |
-        awk '$1 > 2 { printf "%.3f\n", $2 * 1000 }' | sort -n | awk -v name="$1" '{ v[NR] = $1 } END { print name ": " v[int((NR + 1) / 2)] " ms a step, of " NR }' >"$scratch/median"
-    cat "$scratch/median"
+        awk '$1 > 2 { printf "%.3f\n", $2 * 1000 }' | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] + 0, NR }' >"$scratch/$1.ms"
+    awk -v name="$1" '{ print name ": " $1 " ms a step, of " $2 }' "$scratch/$1.ms" | tee "$scratch/median"
     cat "$scratch/median" >&3
+}
+# step PLAN: the same, where the time goes, and what it would be at the rates of copies and of large products
+step() {
+    median "$1" || return 1
     within dtrun "plans/$1.plan" --quiet --steps 4 --profile >"$scratch/table" || { cat "$scratch/table"; return 1; }
     cat "$scratch/table"
     sed -n 1,12p "$scratch/table" >&3
+    flops=$(dtc report "plans/$1.plan" --json 2>/dev/null | sed -n 's/^  "flops": \([-+0-9.e]*\).*/\1/p')
+    awk -v ms="$(cut -d' ' -f1 "$scratch/$1.ms")" -v copies="$(rate_of_copies)" -v best="$(cat "$scratch/best" 2>/dev/null)" \
+        -v peak="$(peak_of)" -v flops="$flops" -f bounds.awk "$scratch/table" >"$scratch/bounds"
+    cat "$scratch/bounds"
+    cat "$scratch/bounds" >&3
 }
 gpt2() { step gpt2; }
+# The same program with what follows products in kernels of their own.
+epilogues() {
+    median gpt2-none || return 1
+    [ -s "$scratch/gpt2.ms" ] || return 0
+    awk 'NR == FNR { with = $1; next } { printf "with epilogues %.3f of the time without\n", with / $1 }' "$scratch/gpt2.ms" "$scratch/gpt2-none.ms" | tee "$scratch/ratio"
+    cat "$scratch/ratio" >&3
+}
 # GPT-2 with attention by the plan's own kernels and by cuDNN: both lose alike, and where their time goes.
 attention() {
     for by in generated cudnn; do
@@ -144,6 +180,11 @@ pytorch() {
     within "$python" peer_gpt2.py --steps $((steps * 2)) | tee "$scratch/torch"
     code=$?
     cat "$scratch/torch" >&3
+    if [ -s "$scratch/gpt2.ms" ]; then
+        awk 'NR == FNR { ours = $1; next } match($0, /(eager|torch.compile): [0-9.]+ ms/) { split(substr($0, RSTART, RLENGTH), w, /: | /); printf "our step is %.3f of that of %s\n", ours / w[2], w[1] }' \
+            "$scratch/gpt2.ms" "$scratch/torch" | tee "$scratch/ratio"
+        cat "$scratch/ratio" >&3
+    fi
     [ -s "$scratch/torch" ] && return $code
     return 1
 }
@@ -158,5 +199,6 @@ phase "step of GPT-2" 60 gpt2
 phase "attention of GPT-2 by cuDNN beside the plan's" 40 attention
 phase "step of GPT-2 in PyTorch" 100 pytorch
 phase "step of a Llama of 1B" 60 llama
+phase "step of GPT-2 without epilogues" 40 epilogues
 note "$failed phases failed, $(gone) s"
 [ $failed -eq 0 ]

@@ -229,11 +229,19 @@ bool dt_cli_no_kernels(const DtCli *cli)
 }
 
 /* Without --target a program is compiled for the devices of its cluster; what only processors have is theirs. */
-static void choose_target(DtCli *cli, const DtProgram *program)
+static int choose_target(DtCli *cli, const DtProgram *program)
 {
     const bool host = cli->emit == DT_EMIT_C || (cli->verify && !cli->no_kernels);
-    if (!cli->target)
-        cli->target = host ? "cpu" : dt_fit_target(cli->arena, program);
+    if (cli->target)
+        return DT_EXIT_OK;
+    cli->target = host ? "cpu" : dt_fit_target(cli->arena, program);
+    const char *lacks = host || dt_cli_no_kernels(cli) || !writes_plan(cli) ? NULL : dt_fit_lacks(program);
+    if (!lacks)
+        return DT_EXIT_OK;
+    return dt_cli_fail(DT_EXIT_USAGE, "there is no code for the cluster's GPUs, `%s`: kernels are made for GPUs of "
+                       "NVIDIA of compute capability 8.0 and later, and for processors. --report says what a run would "
+                       "take, --no-kernels makes a plan without code, --target=sm_80 and the like one for other GPUs",
+                       lacks);
 }
 
 /* Where code for GPUs cannot be made. */
@@ -522,7 +530,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit=layout prints what `auto` chose; this layout is written in full");
     bool makes_plan = (writes_plan(cli) && !(draws && !program->train)) || (cli->verify && program->train);
     int code = check_pass_names(cli);
-    choose_target(cli, program);
+    if (code == DT_EXIT_OK)
+        code = choose_target(cli, program);
     if (code == DT_EXIT_OK)
         code = check_target(cli);
     if (code != DT_EXIT_OK)

@@ -41,31 +41,49 @@ bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
     return true;
 }
 
-/* By the beginning of a device's name; one that is not here is taken for the newest, which no kernel is compiled for
- * without --target. Code for compute capability 8.0 runs on 8.9, too. */
-static const char *target_of(const char *gpu)
+static const char usual[] = "sm_90a";
+
+/* By the beginning of the name of the device that a device is like; one that is not here is taken for one that code for
+ * compute capability 9.0 suits. Code for 8.0 runs on 8.9, too. NULL: there is no target for it. */
+static const char *target_of(const DtNodeKind *kind)
 {
     static const struct { const char *device, *target; } rows[] = {
-        {"a100", "sm_80"}, {"l40", "sm_80"}, {"b200", "sm_100a"},
+        {"a100", "sm_80"}, {"l40", "sm_80"}, {"b200", "sm_100a"}, {"v100", NULL}, {"mi300", NULL},
     };
+    const char *name = kind->device && kind->device->family ? kind->device->family : kind->gpu;
     for (size_t i = 0; i < DT_COUNT(rows); i++)
-        if (!strncmp(gpu, rows[i].device, strlen(rows[i].device)))
+        if (!strncmp(name, rows[i].device, strlen(rows[i].device)))
             return rows[i].target;
-    return "sm_90a";
+    return usual;
+}
+
+static bool is_of_gpus(const DtClusterConfig *cluster)
+{
+    return cluster && cluster->kinds[0].device && cluster->kinds[0].device->is_gpu;
 }
 
 const char *dt_fit_target(DtArena *arena, const DtProgram *program)
 {
     const DtClusterConfig *cluster = program->cluster;
     const char *targets = "";
-    if (!cluster || !cluster->kinds[0].device || !cluster->kinds[0].device->is_gpu)
+    if (!is_of_gpus(cluster))
         return "cpu";
     for (uint32_t k = 0; k < cluster->n_kinds; k++) {
-        const char *target = target_of(cluster->kinds[k].gpu);
+        const char *target = target_of(&cluster->kinds[k]);
+        target = target ? target : usual;
         if (!strstr(targets, target))
             targets = dt_arena_printf(arena, "%s%s%s", targets, *targets ? "," : "", target);
     }
     return targets;
+}
+
+const char *dt_fit_lacks(const DtProgram *program)
+{
+    const DtClusterConfig *cluster = program->cluster;
+    for (uint32_t k = 0; is_of_gpus(cluster) && k < cluster->n_kinds; k++)
+        if (!target_of(&cluster->kinds[k]))
+            return cluster->kinds[k].gpu;
+    return NULL;
 }
 
 /* ---- changes ---- */

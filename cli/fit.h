@@ -12,6 +12,8 @@ bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model);
 
 /* What its kernels are compiled for: "cpu" without a cluster, "sm_90a,sm_80" with nodes of two kinds. */
 const char *dt_fit_target(DtArena *arena, const DtProgram *program);
+/* A GPU of its cluster that there is no target for, which dt_fit_target takes for another; NULL: there is none. */
+const char *dt_fit_lacks(const DtProgram *program);
 
 /* Reports E0701 if a rank of some stage needs more than its device has, with changes of the layout that help, each of
  * them compiled; returns whether it fits. */

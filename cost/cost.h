@@ -53,6 +53,7 @@ typedef struct DtCostLink {
 
 typedef struct DtDevice {
     const char *name, *description, *source; /* source: of the data sheet's numbers */
+    const char *family;           /* the device that it is like, at the end; its own name; NULL: not known */
     bool is_gpu;
     double units;                 /* multiprocessors, or cores */
     double flops[DT_COST_DTYPES]; /* dense peak; 0: the device has no such products */

@@ -112,6 +112,7 @@ static DtDevice read_device(const DtConfigHost *host, const DtItem *item, int de
     dt_configargs_entries(host, DT_SCHEMA_DEVICE, item->entries, item->name.span, &v);
     DtDevice device = read_model(host, item, &v.at[DT_KEY_DEVICE_like], depth);
     device.name = item->name.text;
+    device.family = device.family ? device.family : device.name;
     device.description = v.at[DT_KEY_DEVICE_description].word;
     if (v.at[DT_KEY_DEVICE_source].given)
         device.source = v.at[DT_KEY_DEVICE_source].word;

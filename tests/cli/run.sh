@@ -350,6 +350,13 @@ run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target 
 run program.dsl --parallel two -o plan --target="$([ "$(uname -m)" = x86_64 ] && echo cpu-arm64 || echo cpu-v2)"; exits 2; says 'cannot be made on this machine'
 run program.dsl --parallel two -o plan --target=cpuv3; exits 2; says 'did you mean cpu-v3?'
 run program.dsl --parallel two -o plan --target=sm_90a --no-kernels; exits 0
+{ cat program.dsl; echo 'device "mine" { like = "v100-16g" }'; } >gpus.dsl
+for gpu in v100 mi300x mine; do # which no code is made for: nothing else is made for them in silence
+    run gpus.dsl --parallel two -o unmade --cluster pair --set cluster.gpu=$gpu; exits 2; says "there is no code for the cluster's GPUs, \`$gpu\`"; holds test ! -e unmade
+    run gpus.dsl --parallel two --report --cluster pair --set cluster.gpu=$gpu; exits 0
+    run gpus.dsl --parallel two -o plan --no-kernels --cluster pair --set cluster.gpu=$gpu; exits 0
+    run gpus.dsl --parallel two -o plan --target=cpu --cluster pair --set cluster.gpu=$gpu; exits 0
+done
 run program.dsl --parallel two --emit=cuda --target=sm_90; exits 2; says 'no target sm_90; did you mean sm_90a?'
 run program.dsl --parallel two --emit=cuda; exits 2; says '--emit=cuda takes one of sm_100a, sm_90a, sm_80'
 run program.dsl --parallel two --verify --target=sm_80; exits 2; says "with --target=sm_80 add --no-kernels"

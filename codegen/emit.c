@@ -185,8 +185,11 @@ static void emit_product(DtEmit *e, const DtOp *op)
     DtOutput output = dt_output_of(e, op->out[0]);
     if (op->copies)
         dt_gemm_straighten(e, op, operands, &output.place);
-    if (!dt_gemm_emit(e, op, operands, &output.place, output.accumulate) && !dt_launch_kernel(e, &op, 1, &output, 1))
-        fail(e, op, "it would overwrite what it reads");
+    if (!dt_gemm_emit(e, op, operands, &output.place, output.accumulate)) {
+        dt_gemm_say(e, op, operands, &output.place);
+        if (!dt_launch_kernel(e, &op, 1, &output, 1))
+            fail(e, op, "it would overwrite what it reads");
+    }
     dt_place_set(e, output.value, output.place);
 }
 

@@ -198,6 +198,7 @@ typedef struct DtEmit {
     bool repeats;                      /* other launches will have the next one's text, with other addresses */
     uint32_t launched;                 /* the same of the last launch */
     DT_VEC(const DtFunc *) refused;    /* attention of which a lint said that it has no kernel */
+    DT_VEC(DtSpan) no_products;        /* contractions of which a lint said that no library does them */
     const DtKAttention *attention;     /* what the next launch is, or NULL */
     const char *rows;                  /* the axis that the next launch goes along row by row; NULL: as its ops say */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
@@ -448,6 +449,8 @@ bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate);
+/* Lint L0587 of one that is none, if it is large. */
+void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out);
 DtPlanGemm dt_gemm_of(const DtProduct *product, const DtView *const operands[2], const DtView *c); /* into c */
 uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan */
 

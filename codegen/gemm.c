@@ -49,6 +49,43 @@ void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const Dt
         }
 }
 
+/* How many products each element of the operand is part of. */
+static int64_t uses_of(const DtView *x, const DtView *c)
+{
+    int64_t uses = 1;
+    for (uint32_t d = 0; d < c->rank; d++)
+        uses *= dt_view_find(x, c->axis[d]) >= 0 ? 1 : c->extent[d];
+    return uses;
+}
+
+/* A kernel reads its operands again for each product; where they are few, or small, that costs little. */
+void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out)
+{
+    enum { LEAST = 1 << 20 };
+    const DtTargetLimits *limits = &dt_target_limits[e->target->kind];
+    const DtView *a = &operands[0].view, *b = &operands[1].view, *c = &out->view;
+    double work = 1;
+    for (uint32_t d = 0; d < c->rank; d++)
+        work *= (double)c->extent[d];
+    for (uint32_t d = 0; d < a->rank; d++)
+        work *= dt_op_has_axis(op, a->axis[d]) ? (double)a->extent[d] : 1;
+    if (!e->module->diags || !op->span.file || work < LEAST || uses_of(a, c) < limits->copy_pays ||
+        uses_of(b, c) < limits->copy_pays)
+        return;
+    for (uint32_t i = 0; i < e->no_products.n; i++)
+        if (memcmp(&e->no_products.at[i], &op->span, sizeof op->span) == 0)
+            return;
+    DT_PUSH(e->arena, e->no_products, op->span);
+    if (!dt_target_multiplies(limits, a->dtype, b->dtype, c->dtype))
+        dt_diag_report(e->module->diags, L0587, op->span,
+                       "a contraction of %.3g products that no library does: of %s and %s into %s", work,
+                       dt_dtype_name(a->dtype), dt_dtype_name(b->dtype), dt_dtype_name(c->dtype));
+    else
+        dt_diag_report(e->module->diags, L0587, op->span,
+                       "a contraction of %.3g products that no library does: how its operands lie is no product of "
+                       "matrices", work);
+}
+
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate)
 {
     const DtView *const views[2] = {&operands[0].view, &operands[1].view};

@@ -147,7 +147,7 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
         dt_text_printf(text, "while it saved after step %lld", step);
     else if (phase == DT_PHASE_EVAL)
         dt_text_add(text, "in an evaluation");
-    else if (atomic_load(&slot->progress) == 0)
+    else if (atomic_load(&slot->began_ns) == 0) /* no instruction: a rank that loads may have met others */
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);

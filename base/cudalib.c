@@ -32,7 +32,13 @@ static void *open_any(DtArena *arena, const DtCudaLib *library)
         {"CUDA_HOME", "lib64"},
         {NULL, "/usr/local/cuda/lib64"},
         {"VIRTUAL_ENV", "lib/python3*/site-packages/nvidia/*/lib"},
+        {"CONDA_PREFIX", "lib"},
+        {"CONDA_PREFIX", "lib/python3*/site-packages/nvidia/*/lib"},
         {"HOME", ".local/lib/python3*/site-packages/nvidia/*/lib"},
+        {NULL, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib"},
+        {NULL, "/usr/local/lib/python3*/site-packages/nvidia/*/lib"},
+        {NULL, "/usr/lib/python3*/dist-packages/nvidia/*/lib"},
+        {NULL, "/usr/lib/python3*/site-packages/nvidia/*/lib"},
     };
     void *handle = NULL;
     for (uint32_t v = 0; !handle && library->versions[v]; v++)
@@ -64,7 +70,8 @@ static DtStatus open_or_say(DtArena *arena, const DtCudaLib *library, void **ret
         return DT_OK;
     return dt_status_fail(DT_EXIT_FAILED,
                           "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
-                          "/usr/local/cuda/lib64 and the Python packages of $VIRTUAL_ENV and ~/.local; it is in %s",
+                          "/usr/local/cuda/lib64, $CONDA_PREFIX/lib, and the Python packages of $VIRTUAL_ENV, "
+                          "$CONDA_PREFIX, ~/.local, /usr/local/lib and /usr/lib; it is in %s",
                           library->name, versions_of(arena, library), library->packages);
 }
 

@@ -223,6 +223,22 @@ static bool in_group(const DtKBuild *b, const DtOp *op)
     return false;
 }
 
+/* A map or a number: the node that there is, if one makes the same. What is computed again for a kernel that evaluates
+ * it anyway (passes/grad/remat_made.c) comes as ops of its own. */
+static uint32_t node_once(DtKBuild *b, DtKNode node)
+{
+    for (uint32_t i = 0; i < b->k->nodes.n; i++) {
+        const DtKNode *known = &b->k->nodes.at[i];
+        bool same = known->kind == node.kind && known->dtype == node.dtype && known->map == node.map &&
+                    known->n_args == node.n_args && memcmp(&known->number, &node.number, sizeof node.number) == 0;
+        for (uint32_t k = 0; same && k < node.n_args; k++)
+            same = known->args[k] == node.args[k];
+        if (same)
+            return i;
+    }
+    return dt_kernel_node(b, node);
+}
+
 uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, const uint32_t *args)
 {
     DtKNode node = {.kind = DT_KNODE_MAP, .map = kind, .dtype = dtype, .n_args = n, .integer = DT_KNONE,
@@ -234,13 +250,13 @@ uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, co
         if (b->k->nodes.at[args[i]].phase > node.phase)
             node.phase = b->k->nodes.at[args[i]].phase;
     }
-    return dt_kernel_node(b, node);
+    return node_once(b, node);
 }
 
 uint32_t dt_kernel_number(DtKBuild *b, DtDtype dtype, double number)
 {
-    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_CONST, .dtype = dtype, .number = number,
-                                       .integer = DT_KNONE, .op = b->op});
+    return node_once(b, (DtKNode){.kind = DT_KNODE_CONST, .dtype = dtype, .number = number, .integer = DT_KNONE,
+                                  .op = b->op});
 }
 
 /* Sum, maximum or minimum of a node over the inner axes. */

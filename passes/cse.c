@@ -82,24 +82,37 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
            dt_stages_same(a->stages, b->stages) && (a->kind == DT_OP_CALL || same_text(a->text, b->text));
 }
 
-static bool same_op(const DtOp *a, const DtOp *b)
+bool dt_cse_same(const DtOp *a, const DtOp *b)
 {
     if (a->kind != b->kind || a->n_in != b->n_in || a->n_out != b->n_out)
         return false;
-    for (uint32_t i = 0; i < a->n_in; i++)
-        if (a->in[i] != b->in[i])
-            return false;
     for (uint32_t i = 0; i < a->n_out; i++)
         if (a->out[i]->type != b->out[i]->type)
             return false;
-    return same_attributes(a, b);
+    return may_merge(a) && may_merge(b) && same_attributes(a, b);
 }
 
-static uint64_t hash_op(const DtOp *op)
+/* What the value became. */
+static const DtValue *now(DtValue *const *map, const DtValue *value)
+{
+    return map[value->id] != NULL ? map[value->id] : value;
+}
+
+static bool same_op(DtValue *const *map, const DtOp *a, const DtOp *b)
+{
+    for (uint32_t i = 0; i < a->n_in && i < b->n_in; i++)
+        if (now(map, a->in[i]) != now(map, b->in[i]))
+            return false;
+    return dt_cse_same(a, b);
+}
+
+static uint64_t hash_op(DtValue *const *map, const DtOp *op)
 {
     uint64_t h = dt_hash_bytes(&op->number, sizeof op->number, op->kind);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        h = dt_hash_bytes(&op->in[i], sizeof op->in[i], h);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const DtValue *in = now(map, op->in[i]);
+        h = dt_hash_bytes(&in, sizeof in, h);
+    }
     for (uint32_t i = 0; i < op->n_axes; i++)
         h = dt_hash_bytes(&op->axes[i], sizeof op->axes[i], h);
     h = dt_hash_bytes(&op->store, sizeof op->store, h);
@@ -109,14 +122,24 @@ static uint64_t hash_op(const DtOp *op)
 typedef struct Table {
     DtOp **at;
     uint32_t mask;
+    DtValue **map; /* by value id: what it became; NULL: it is what it was */
 } Table;
+
+static Table make_table(DtArena *arena, const DtFunc *func)
+{
+    Table table = {.mask = 15, .map = DT_NEW_ARRAY(arena, DtValue *, func->n_values + 1)};
+    while (table.mask < 2 * func->ops.n)
+        table.mask = 2 * table.mask + 1;
+    table.at = DT_NEW_ARRAY(arena, DtOp *, table.mask + 1);
+    return table;
+}
 
 /* The op equal to op that is there already, or NULL; then op is there. */
 static DtOp *find_or_add(Table *table, DtOp *op)
 {
-    uint32_t i = (uint32_t)hash_op(op) & table->mask;
+    uint32_t i = (uint32_t)hash_op(table->map, op) & table->mask;
     for (; table->at[i] != NULL; i = (i + 1) & table->mask)
-        if (same_op(table->at[i], op))
+        if (same_op(table->map, table->at[i], op))
             return table->at[i];
     table->at[i] = op;
     return NULL;
@@ -149,11 +172,8 @@ uint32_t dt_cse_func(DtFunc *func)
 {
     DtArena *arena = func->module->arena;
     dt_graph_renumber(func);
-    DtValue **map = DT_NEW_ARRAY(arena, DtValue *, func->n_values + 1);
-    Table table = {.mask = 15};
-    while (table.mask < 2 * func->ops.n)
-        table.mask = 2 * table.mask + 1;
-    table.at = DT_NEW_ARRAY(arena, DtOp *, table.mask + 1);
+    Table table = make_table(arena, func);
+    DtValue **map = table.map;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++)
@@ -172,6 +192,17 @@ uint32_t dt_cse_func(DtFunc *func)
     const uint32_t removed = dt_graph_sweep(func);
     dt_graph_renumber(func);
     return removed;
+}
+
+DtValue **dt_cse_equals(const DtFunc *func, DtArena *arena)
+{
+    Table table = make_table(arena, func);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i], *known = may_merge(op) ? find_or_add(&table, func->ops.at[i]) : NULL;
+        for (uint32_t k = 0; known != NULL && k < op->n_out; k++)
+            table.map[op->out[k]->id] = known->out[k];
+    }
+    return table.map;
 }
 
 /* ---- loops ---- */

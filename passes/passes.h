@@ -87,5 +87,9 @@ void dt_inline_drop(DtModule *module);
 
 /* Merges equal ops of one function and removes dead ones; returns how many went. */
 uint32_t dt_cse_func(DtFunc *func);
+/* Whether both ops, which stand in one function or in two, make the same of the same operands, and may be one op. */
+bool dt_cse_same(const DtOp *a, const DtOp *b);
+/* By value id: the first value that is equal, which another op makes; NULL: there is none. */
+DtValue **dt_cse_equals(const DtFunc *func, DtArena *arena);
 
 #endif

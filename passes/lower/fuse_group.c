@@ -23,6 +23,7 @@
 #include "passes/lower/fuse_internal.h"
 
 #include "base/bug.h"
+#include "passes/passes.h"
 
 #include <string.h>
 
@@ -103,11 +104,30 @@ static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joine
     return dt_type_local_elements(type, mesh) * FEW <= dt_type_local_elements(joined->full, mesh);
 }
 
+/* Ops of the union; those that make the same, as a value that is computed again and one of its own derivative, count
+ * once, since the kernel does it once (codegen/kernel.c). */
+static uint32_t count_ops(DtFusion *f, uint32_t a, uint32_t b)
+{
+    const uint32_t n_both = f->groups[a].ops.n + f->groups[b].ops.n;
+    uint32_t n = 0;
+    if (n_both <= f->limits->kernel_ops)
+        return n_both;
+    f->n_seen++;
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
+            const DtValue *value = f->func->ops.at[f->groups[side ? b : a].ops.at[i]]->out[0];
+            const uint32_t id = f->equals[value->id] ? f->equals[value->id]->id : value->id;
+            n += f->seen[id] != f->n_seen;
+            f->seen[id] = f->n_seen;
+        }
+    return n;
+}
+
 /* The union's space: that of whichever reduces, or the larger one. */
-static bool spaces_fit(const DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_union)
+static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_union)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
-    if (!from->full || !to->full || from->ops.n + to->ops.n > f->limits->kernel_ops)
+    if (!from->full || !to->full || count_ops(f, a, b) > f->limits->kernel_ops)
         return false;
     const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
     *ret_union = first ? *from : *to;
@@ -419,6 +439,7 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
             f->position[func->ops.at[i]->out[r]->id] = i;
+    f->equals = dt_cse_equals(func, scratch);
     index_readers(f);
     DtFuseProduct *products;
     const uint32_t n_products = dt_epilogue_find(f, epilogues, &products);

@@ -28,6 +28,7 @@ typedef struct DtFusion {
     DtArena *arena;
     const DtTargetLimits *limits;
     const DtFunc *func;
+    DtValue **equals;                /* dt_cse_equals */
     DtFuseGroup *groups;             /* by position of the first op; merged ones are empty */
     uint32_t *group_of;        /* by position */
     uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */

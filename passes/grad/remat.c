@@ -22,7 +22,8 @@
  * in the body of another whose forward and backward parts are two loops: what passes between them then
  * passes through those too.
  *
- * Loops without a line save products instead of what kernels make of them on the way (remat_roots.c).
+ * Loops without a line save products instead of what kernels make of them on the way (remat_roots.c), and nothing that
+ * the backward part can make of the rest at no cost (remat_made.c).
  *
  * Requires: calls inlined, loops of entry "grad" as differentiate makes them. Establishes: the backward
  * loops of the named loops take over kept values only; DtOp.recomputed tells what they would have been
@@ -335,9 +336,21 @@ static void rebuild_backward(Redo *r)
     }
 }
 
-/* The backward body may draw again what is computed again: one site, one iteration, the same numbers. All
- * else that it computes of saved values stays apart from what is computed again: merged, it would have to
- * lie in memory in between. */
+/* Draws of one site and iteration are the same numbers, views of one value the same memory. */
+static bool may_be_one(const DtOp *op)
+{
+    return op->kind == DT_OP_RNG || (dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1);
+}
+
+static bool is_one(const DtOp *a, const DtOp *b)
+{
+    if (a->kind == DT_OP_RNG)
+        return b->kind == DT_OP_RNG && a->out[0]->type == b->out[0]->type && strcmp(a->text, b->text) == 0;
+    return a->kind == b->kind && a->in[0] == b->in[0] && dt_cse_same(a, b);
+}
+
+/* The backward body may draw again, or look again at, what is computed again. All else that it computes of saved values
+ * stays apart from what is computed again: merged, it would have to lie in memory in between. */
 static void merge_draws(Redo *r)
 {
     DtFunc *body = r->pair->backward->func;
@@ -347,10 +360,9 @@ static void merge_draws(Redo *r)
         for (uint32_t k = 0; k < op->n_in; k++)
             if (map[op->in[k]->id] != NULL)
                 op->in[k] = map[op->in[k]->id];
-        for (uint32_t k = 0; op->kind == DT_OP_RNG && k < i; k++) {
+        for (uint32_t k = 0; may_be_one(op) && map[op->out[0]->id] == NULL && k < i; k++) {
             const DtOp *known = body->ops.at[k];
-            if (known->kind == DT_OP_RNG && map[known->out[0]->id] == NULL &&
-                known->out[0]->type == op->out[0]->type && strcmp(known->text, op->text) == 0)
+            if (map[known->out[0]->id] == NULL && is_one(op, known))
                 map[op->out[0]->id] = known->out[0];
         }
     }
@@ -394,13 +406,35 @@ static bool *find_needed(const Pair *pair, DtArena *arena)
     return needed;
 }
 
-static void redo_products(Remat *remat, const Pair *pair)
+/* Per value id of the backward body: the value of the forward body that an input is; NULL: none. */
+static const DtValue **find_same(const Pair *pair, DtArena *arena)
+{
+    const DtOp *f = pair->forward, *b = pair->backward;
+    const DtValue **same = DT_NEW_ARRAY(arena, const DtValue *, b->func->n_values + 1);
+    same[b->func->inputs.at[0]->id] = f->func->inputs.at[0];
+    for (uint32_t i = b->loop->n_carried; i < b->n_in; i++) {
+        const DtValue **to = &same[b->func->inputs.at[1 + i]->id];
+        const bool is_stacked = i >= b->loop->n_carried + b->loop->n_invariant;
+        const DtValue *given = handed_over(pair, i) ? NULL : origin(pair->outer, b->in[i]);
+        *to = handed_over(pair, i);
+        for (uint32_t k = f->loop->n_carried; given && k < f->n_in; k++)
+            if (f->in[k] == given && is_stacked == (k >= f->loop->n_carried + f->loop->n_invariant))
+                *to = f->func->inputs.at[1 + k];
+    }
+    return same;
+}
+
+/* Without a line. */
+static void redo_free(Remat *remat, const Pair *pair)
 {
     Redo r = {.pair = pair, .arena = remat->arena, .by_kernels = true};
     find_saved(&r);
     const bool *needed = find_needed(pair, remat->arena);
-    const DtOp *forward = pair->forward;
-    if (!dt_remat_choose_products(remat->context, forward->func, forward->loop, needed, &r.choice))
+    const DtOp *f = pair->forward;
+    bool some = dt_remat_choose_products(remat->context, f->func, f->loop, needed, &r.choice);
+    some = dt_remat_drop_made(f->func, f->loop, pair->backward->func, needed, find_same(pair, remat->arena),
+                              &r.choice) || some;
+    if (!some)
         return;
     remat->found = true;
     if (!remat->is_trial)
@@ -437,7 +471,7 @@ static void visit_pair(Remat *remat, const Pair *pair)
     const DtRemat *line = line_of(remat, pair->forward);
     remat->found = remat->found || line != NULL;
     if (line == NULL)
-        redo_products(remat, pair);
+        redo_free(remat, pair);
     else if (!remat->is_trial)
         redo_line(remat, pair, line);
     visit(remat, pair, pair->forward->func, pair->backward->func);

@@ -27,4 +27,12 @@ bool dt_remat_read_by_kernels(const DtFunc *func, const DtValue *value);
 bool dt_remat_choose_products(const DtPassContext *context, const DtFunc *body, const DtLoop *loop,
                               const bool *is_needed, DtRematChoice *choice);
 
+/* ---- remat_made.c ---- */
+
+/* Without a line: of what is kept, drops what the backward part makes again of other kept values at no cost. same, per
+ * value id of the backward body: the value of body that an input is, else NULL; filled for its ops. False: nothing
+ * changes. */
+bool dt_remat_drop_made(const DtFunc *body, const DtLoop *loop, const DtFunc *backward, const bool *is_needed,
+                        const DtValue **same, DtRematChoice *choice);
+
 #endif

@@ -163,6 +163,9 @@ Test(golden, remat_products)
     check_pass("remat_products_before", "remat_products_before", dt_pass_remat, &split);
 }
 
+/* g * exp(g) is made again of g, as the derivative evaluates exp(g); not tanh(u), of which it takes 1 - tanh(u)^2. */
+Test(golden, remat_made) { check_pass("remat_made_before", "remat_made", dt_pass_remat, &(DtPassContext){0}); }
+
 /* Three of eight rows of a table are padding: what the maximum and the products over them read. */
 Test(golden, pad)
 {

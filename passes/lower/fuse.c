@@ -23,9 +23,12 @@
 #include "passes/passes.h"
 
 #include "base/intern.h"
+#include "ir/pipeline.h"
 #include "passes/loops.h"
 
 #include <string.h>
+
+enum { SPARE = 100 }; /* times more lies in memory anyway than temporaries grow by for a kernel in common */
 
 typedef DT_VEC(DtFunc *) Funcs;
 
@@ -237,7 +240,31 @@ static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
     return ops;
 }
 
-static void fuse_func(DtFunc *func, const DtPassContext *context, DtArena *scratch, Funcs *made)
+/* What temporaries may grow by for the sake of a kernel in common: a percent of what lies in memory anyway, stores and
+ * what loops hand to their backward loops. */
+static int64_t find_spare(const DtModule *module)
+{
+    const int64_t stages = module->pipeline ? module->pipeline->n_stages : 1;
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        const int64_t one = dt_type_local_elements(dt_store_memory_type(store), &module->mesh) *
+                            (int64_t)dt_dtype_size(store->type->dtype) * (store->depth > 1 ? store->depth : 1);
+        bytes += store->stage < 0 || !module->pipeline ? one : one / stages * (store->more + 1);
+    }
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
+            const DtOp *op = module->funcs.at[i]->ops.at[k];
+            for (uint32_t j = 0; op->kind == DT_OP_LOOP && j < op->n_in; j++)
+                if (j >= op->loop->n_carried + op->loop->n_invariant && op->in[j]->op &&
+                    op->in[j]->op->kind == DT_OP_LOOP)
+                    bytes += dt_type_local_elements(op->in[j]->type, &module->mesh) *
+                             (int64_t)dt_dtype_size(op->in[j]->type->dtype);
+        }
+    return bytes / SPARE;
+}
+
+static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
 {
     const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
     Fuse fuse = {.arena = func->module->arena, .scratch = scratch, .func = func, .made = made}, *f = &fuse;
@@ -250,8 +277,8 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, DtArena *scrat
     f->again = DT_NEW_ARRAY(scratch, DtFuseAgain *, n);
     f->operands = DT_NEW_ARRAY(scratch, DtValue *const *, n);
     f->is_dead = DT_NEW_ARRAY(scratch, bool, n_ops + 1);
-    const uint32_t n_groups = dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, scratch,
-                                            f->group, f->rows, f->again);
+    const uint32_t n_groups = dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare,
+                                            scratch, f->group, f->rows, f->again);
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)
@@ -344,7 +371,7 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
 }
 
 /* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
-static void fuse_form(DtFunc *form, const DtPassContext *context, DtArena *scratch, Funcs *made)
+static void fuse_form(DtFunc *form, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
 {
     const DtModule *module = form->module;
     uint32_t first = 0, end;
@@ -352,7 +379,7 @@ static void fuse_form(DtFunc *form, const DtPassContext *context, DtArena *scrat
         first++;
     for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
     while (end-- > first)
-        fuse_func(module->funcs.at[end], context, scratch, made);
+        fuse_func(module->funcs.at[end], context, spare, scratch, made);
 }
 
 bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
@@ -362,6 +389,7 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
     DtArena *scratch = dt_arena_child(module->arena);
     Funcs made = {0};
     const uint32_t n = module->funcs.n;
+    const int64_t bytes = find_spare(module);
     for (uint32_t i = 0; i < n; i++)
         number_ops(module->funcs.at[i]);
     for (uint32_t i = 0; i < n; i++)
@@ -371,10 +399,10 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < n; i++) {
         DtFunc *func = module->funcs.at[i];
         if (func->fused) {
-            fuse_form(func->fused, context, scratch, &made);
+            fuse_form(func->fused, context, bytes, scratch, &made);
             DT_PUSH(scratch, made, func);
         } else {
-            fuse_func(func, context, scratch, &made);
+            fuse_func(func, context, bytes, scratch, &made);
         }
     }
     module->funcs.n = 0;

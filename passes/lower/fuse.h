@@ -20,8 +20,9 @@ typedef struct DtFuseAgain {
 } DtFuseAgain;
 
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
- * groups of their own. ret_rows: by group; ret_again: by value id. Returns the number of groups. */
-uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, DtArena *scratch,
-                       uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again);
+ * groups of their own. spare: bytes of temporaries that a kernel in common may cost. ret_rows: by group; ret_again: by
+ * value id. Returns the number of groups. */
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
+                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again);
 
 #endif

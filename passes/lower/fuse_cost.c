@@ -99,21 +99,97 @@ static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, 
     return done;
 }
 
-/* Whether somebody reads value, which a makes, before position: he would have to wait, too. */
-static bool is_due_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+enum { LINKS = 4 }; /* a weight's gradient is made, rounded, packed into a bucket, added up over ranks */
+
+/* What of values that others make group g reads and that would lie until position for its sake alone; `from` waits,
+ * too. */
+static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position)
 {
-    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
-        if (!dt_fuse_in_union(f, f->readers[i], a, b) && f->groups[f->group_of[f->readers[i]]].last < position)
-            return true;
-    return false;
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < f->groups[g].ops.n; i++) {
+        const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const uint32_t made = f->position[op->in[j]->id];
+            const bool waits = dt_fuse_in_union(f, made, a, b) || dt_fuse_in_union(f, made, g, from);
+            if (!waits && is_done_before(f, op->in[j], a, b, position))
+                bytes += count(f, stored(op->in[j]));
+        }
+    }
+    return bytes;
+}
+
+/* Whether group g, which reads from `from`, may come behind position: a weight's gradient, and what becomes of it, if
+ * nobody else reads that before. Adds to what lies at position that would not have otherwise. */
+static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position,
+                     uint32_t links, int64_t *ret_bytes)
+{
+    const DtFuseGroup *group = &f->groups[g];
+    const DtOp *op = f->func->ops.at[group->ops.at[0]];
+    const DtOpInfo *info = &dt_op_info[op->kind];
+    const bool is_product = group->product || op->kind == DT_OP_DOT;
+    bool may = links == LINKS ? is_product : op->kind == DT_OP_PACK || info->op_class == DT_CLASS_COMM ||
+                                             info->data == DT_DATA_VIEW || dt_op_is_pointwise(op->kind);
+    for (uint32_t i = 0; may && i < group->ops.n; i++) {
+        op = f->func->ops.at[group->ops.at[i]];
+        for (uint32_t k = 0; k < op->n_out; k++)
+            for (uint32_t r = f->reader[op->out[k]->id]; may && r < f->reader[op->out[k]->id + 1]; r++) {
+                const uint32_t reader = f->group_of[f->readers[r]];
+                may = reader == g || f->groups[reader].last >= position ||
+                      (links > 0 && !dt_fuse_in_union(f, f->readers[r], a, b) &&
+                       may_wait(f, reader, g, a, b, position, links - 1, ret_bytes));
+            }
+    }
+    *ret_bytes += may ? held(f, g, from, a, b, position) : 0;
+    return may;
+}
+
+/* How much lies in memory of what groups leave to others, where, as far as they are merged. Not counted are results,
+ * which lie where they belong, and what called functions need. */
+void dt_fuse_measure(DtFusion *f)
+{
+    const DtFunc *func = f->func;
+    int64_t live = 0;
+    f->live = DT_NEW_ARRAY(f->arena, int64_t, func->ops.n + 2);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) {
+            const DtValue *value = func->ops.at[i]->out[k];
+            const uint32_t g = f->group_of[i];
+            uint32_t last = f->groups[g].last;
+            if (stored(value) != value || dt_op_is_inline(value) || f->is_result[value->id] ||
+                !dt_fuse_leaves(f, value, g, g))
+                continue;
+            f->live[last] += dt_fuse_bytes(value->type, &func->module->mesh);
+            for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++)
+                last = f->groups[f->group_of[f->readers[r]]].last > last ? f->groups[f->group_of[f->readers[r]]].last
+                                                                         : last;
+            f->live[last + 1] -= dt_fuse_bytes(value->type, &func->module->mesh);
+        }
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        f->live[i] = live += f->live[i];
+        f->peak = live > f->peak ? live : f->peak;
+    }
+}
+
+/* Who reads value, which a makes, before position would have to wait, too. False: he cannot. */
+static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position,
+                         int64_t *ret_bytes)
+{
+    bool may = true;
+    for (uint32_t i = f->reader[value->id]; may && i < f->reader[value->id + 1]; i++) {
+        const uint32_t g = f->group_of[f->readers[i]];
+        may = dt_fuse_in_union(f, f->readers[i], a, b) || f->groups[g].last >= position ||
+              may_wait(f, g, a, a, b, position, LINKS, ret_bytes);
+    }
+    return may;
 }
 
 /* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
- * then, against what it makes, which is there later. */
-bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b)
+ * then, against what it makes, which is there later. What only products read that wait, too, lies beside what b makes:
+ * up to where most lies in memory, and f->spare bytes more, that does not matter. */
+bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
-    int64_t kept = 0;
+    int64_t kept = 0, beside = 0;
     f->n_seen++;
     for (uint32_t i = 0; i < to->ops.n; i++)
         for (uint32_t j = 0; j < f->func->ops.at[to->ops.at[i]]->n_in; j++)
@@ -126,12 +202,16 @@ bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b)
         for (uint32_t j = 0; j < op->n_out; j++) {
             if (!dt_fuse_leaves(f, op->out[j], a, b))
                 continue;
-            if (is_due_before(f, op->out[j], a, b, to->last))
+            if (!readers_wait(f, op->out[j], a, b, to->last, &beside))
                 return true;
-            kept -= count(f, op->out[j]);
+            if (is_done_before(f, op->out[j], a, b, to->last))
+                beside += count(f, op->out[j]);
+            else
+                kept -= count(f, op->out[j]);
         }
     }
-    return kept > 0;
+    *ret_beside = beside;
+    return kept > 0 || (beside > 0 && from->beside + to->beside + beside > f->spare + f->peak - f->live[to->last]);
 }
 
 /* Looks at one more value of full size: along which axis its elements lie side by side. False: along another one than

@@ -3,8 +3,9 @@
  * operands, and then groups that read the same with each other, as long as the union is still one loop nest, no path
  * leaves the union and comes back, and bytes are saved: what one makes and the other reads need not be read (nor
  * written, if nobody else wants it), what both read is read once. Groups of which neither reads the other stay apart if
- * more would lie in memory while the earlier one waits. This is done once more, with what nobody else reads first, and
- * then from the last op to the first, so that an update waits for its norm as a whole: what moves less is kept.
+ * more would lie in memory while the earlier one waits; a weight's gradient that reads what it makes may wait, too. This
+ * is done once more, with what nobody else reads first, and then from the last op to the first, so that an update waits
+ * for its norm as a whole: what moves less is kept.
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
@@ -267,6 +268,7 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
     uint32_t keep = a < b ? a : b;
     joined.ops = to->ops;
     joined.last = to->last > from->last ? to->last : from->last;
+    joined.beside = to->beside + from->beside;
     for (uint32_t i = 0; i < from->ops.n; i++) {
         DT_PUSH(f->arena, joined.ops, from->ops.at[i]);
         f->group_of[from->ops.at[i]] = keep;
@@ -320,8 +322,11 @@ static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
         const uint32_t first = b;
         b = a, a = first;
     }
-    if (pays(f, a, b, &joined) && !dt_fuse_waits(f, a, b))
-        merge(f, a, b, joined);
+    int64_t beside;
+    if (!pays(f, a, b, &joined) || dt_fuse_waits(f, a, b, &beside))
+        return;
+    merge(f, a, b, joined);
+    f->groups[a < b ? a : b].beside += beside;
 }
 
 /* Groups that read value, each with a few before it. */
@@ -419,17 +424,18 @@ static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_product
         merge_operands(f, i, false);
     for (uint32_t i = 0; i < n; i++)
         merge_operands(f, first ? n - 1 - i : i, true);
+    dt_fuse_measure(f);
     for (uint32_t v = 0; v < f->func->n_values; v++)
         if (f->value[v] && !dt_op_is_inline(f->value[v]))
             merge_readers(f, f->value[v]);
     dt_fuse_again(f);
 }
 
-uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, DtArena *scratch,
-                       uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again)
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
+                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again)
 {
     uint32_t n = func->ops.n;
-    DtFusion fusion = {.arena = scratch, .limits = limits, .func = func}, *f = &fusion;
+    DtFusion fusion = {.arena = scratch, .limits = limits, .func = func, .spare = spare}, *f = &fusion;
     f->late = DT_NEW_ARRAY(scratch, bool, n + 1);
     f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);

@@ -16,6 +16,7 @@ typedef struct DtFuseGroup {
     uint32_t n_inner;
     const char *product;       /* what the library does with it; NULL: it is none */
     uint32_t last;             /* largest position */
+    int64_t beside;            /* bytes that lie in memory beside its results since others wait for it */
     uint32_t due;              /* what is due first comes first, once it can */
 } DtFuseGroup;
 
@@ -28,6 +29,8 @@ typedef struct DtFusion {
     DtArena *arena;
     const DtTargetLimits *limits;
     const DtFunc *func;
+    int64_t spare;                   /* bytes that temporaries may grow by for the sake of a kernel in common */
+    int64_t *live, peak;             /* by position: bytes of temporaries before groups that read the same are merged */
     DtValue **equals;                /* dt_cse_equals */
     DtFuseGroup *groups;             /* by position of the first op; merged ones are empty */
     uint32_t *group_of;        /* by position */
@@ -70,8 +73,11 @@ bool dt_fuse_leaves(const DtFusion *f, const DtValue *value, uint32_t a, uint32_
 int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh); /* of a rank's part */
 /* Bytes that the union of both moves less than the two of them. */
 int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b);
-/* Whether more has to lie in memory if a, which b does not read, runs where b does. */
-bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b);
+/* Fills f->live and f->peak. */
+void dt_fuse_measure(DtFusion *f);
+/* Whether more has to lie in memory if a, which b does not read, runs where b does; ret_beside: bytes that lie beside
+ * what b makes and would not otherwise. */
+bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside);
 /* Whether both go along the same axis, or have so much in common that it does not matter; saved: bytes. */
 bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved);
 

@@ -239,6 +239,8 @@ Test(golden, fuse)
 /* An update that waits for a norm: moments are not joined to it, and square the gradients once more. What is computed
  * again of z, with the maximum of its row, for a sum over all rows, is not written. */
 Test(golden, fuse_again) { check_pass("fuse_again_before", "fuse_again", dt_pass_fuse, &(DtPassContext){0}); }
+/* What a weight's gradient reads is made by the kernel behind it, where that costs little memory beside the rest. */
+Test(golden, fuse_wait) { check_pass("fuse_wait_before", "fuse_wait", dt_pass_fuse, &(DtPassContext){0}); }
 
 /* A loop there and one back, which gather an iteration ahead: the ring goes through both, and in its last iteration
  * the first one gathers for the second. */

@@ -17,14 +17,23 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 #undef DT_OVERHEAD
 };
 
+/* The word, or more than one of it. */
+static bool is(const char *term, const char *word)
+{
+    const size_t len = strlen(term);
+    return strncasecmp(term, word, len) == 0 && (!word[len] || !strcasecmp(word + len, "s") || !strcasecmp(word + len, "es"));
+}
+
 bool dt_summary_explain(const char *name, DtText *ret_text)
 {
     bool found = false;
     for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++) {
-        if (name && strcasecmp(terms[i].name, name) != 0)
+        const bool is_word = strcmp(terms[i].unit, "word") == 0;
+        if (name && !is(terms[i].name, name))
             continue;
-        dt_text_printf(ret_text, "%s%s (a number of reports%s%s)\n%s\n", found ? "\n" : "", terms[i].name,
-                       *terms[i].unit ? ", in " : "", terms[i].unit, terms[i].text);
+        dt_text_printf(ret_text, "%s%s (a %s of reports%s%s)\n%s\n", found ? "\n" : "", terms[i].name,
+                       is_word ? "word" : "number", *terms[i].unit && !is_word ? ", in " : "",
+                       is_word ? "" : terms[i].unit, terms[i].text);
         found = true;
     }
     return found;

@@ -563,8 +563,13 @@ rm -f third fourth
 # each number has a definition
 for word in fits memory step tokens/s MFU HFU bubble limit time traffic exposed run predict allocated reserved parameters \
     gradients optimizer activations workspace communicators 'fused kernels' attention copies messages fixed \
+    inputs scalars samples tokens device-hours received headroom total 'mean bubble' saved recomputed band peak FLOP \
     predicted 'ms a step' 'measured / predicted' 'off by' norm lr ETA skipped times GB/s TFLOP/s; do
     run explain "$word"; exits 0; prints '(a number of reports'
+done
+for word in micro-batch micro-batches 'in flight' bound estimate layout trial all_reduce all_gather reduce_scatter gemm kernel copy \
+    shift wait read send recv extrapolated busiest stage ranks ours gpipe 1f1b interleaved_1f1b zb_h1 zb_v dualpipe_v; do
+    run explain "$word"; exits 0; prints '(a word of reports'
 done
 # what a mask hides is known: of the scores of a causal model half are computed, as far as tiles go
 run "$root/examples/gpt2.dsl" --no-kernels --emit=plan; exits 0; prints 'head=64 queries=1024 keys=1024 visible=0.52'

@@ -136,7 +136,6 @@ static Form without(const Form *f, uint32_t term)
     return rest;
 }
 
-static int64_t floor_of(int64_t a, int64_t by) { return a / by - (a % by != 0 && (a < 0) != (by < 0)); }
 
 /* ---- edges ---- */
 
@@ -178,7 +177,7 @@ static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
 {
     const Var *var = e->vars.at[f->term[i].var];
     const Form rest = without(f, i);
-    const int64_t at = floor_of(-f->plus, f->term[i].by), step = var->made == QUOTIENT ? var->by : 1,
+    const int64_t at = dt_cert_down(-f->plus, f->term[i].by), step = var->made == QUOTIENT ? var->by : 1,
                   turn = var->made == QUOTIENT ? 1 : var->by;
     int64_t zero;
     if (depth == 0 || __builtin_mul_overflow(at, step, &zero) || llabs(zero) > INT32_MAX ||
@@ -199,7 +198,7 @@ static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
 static void add_roots(Edges *e, int64_t unit, int64_t by, int64_t plus)
 {
     for (int64_t k = 0; k < llabs(by); k++)
-        add_edge(e, floor_of(-(plus + k * unit), by));
+        add_edge(e, dt_cert_down(-(plus + k * unit), by));
 }
 
 /* f is a sum of positions and of numbers of ranges: of each of these, if they do not count blocks. */
@@ -247,7 +246,7 @@ static void cross(Edges *e, const Form *f, int depth)
         if (var->made == ANYTHING) {
             const Form one = of_var(f->term[i].var), rest = without(f, i);
             look_at_all(e, &one);
-            dt_boxsmall_constant(e->b, floor_of(-f->plus, f->term[i].by));
+            dt_boxsmall_constant(e->b, dt_cert_down(-f->plus, f->term[i].by));
             cross(e, &rest, depth);
             return;
         }
@@ -345,9 +344,9 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
         Var var = {.made = made, .of = *f, .by = m};
         depends(e, f, var.lens);
         if (range_of(e, f, &lo, &hi)) {
-            lo = floor_of(lo, m);
+            lo = dt_cert_down(lo, m);
             var = made == REST ? (Var){.made = RANGE, .n = m} : (Var){.made = RANGE, .lo = lo,
-                                                                      .n = floor_of(hi, m) - lo + 1};
+                                                                      .n = dt_cert_down(hi, m) - lo + 1};
         } else {
             cross(e, f, NESTED);
             cross_less(e, f, m, NESTED);

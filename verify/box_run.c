@@ -55,8 +55,7 @@ MAP(float_div, dt_residue_mul(b->r, X(line), Y(line)))
 MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
 MAP(unknown_of_two, dt_residue_function(b->r, map->kind, X(line), Y(line)))
 
-/* What is undefined or absent decides nothing. */
-/* By eq, ne, lt or le. */
+/* By eq, ne, lt or le. What is undefined or absent decides nothing. */
 static DtResidue decided(const Box *b, const char *kind, DtResidue x, DtResidue y)
 {
     if (x.p >= DT_RESIDUE_ABSENT || y.p >= DT_RESIDUE_ABSENT)
@@ -74,7 +73,7 @@ static int64_t floor_divide(int64_t a, int64_t c)
 {
     if (c == 0 || c == -1)
         return c ? (int64_t)-(uint64_t)a : 0;
-    return a / c - (a % c != 0 && (a < 0) != (c < 0));
+    return dt_cert_down(a, c);
 }
 
 static int64_t floor_rest(int64_t a, int64_t c)

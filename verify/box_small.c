@@ -104,17 +104,12 @@ static void note_relabel(Box *b, const CertRelabel *r)
         note(b, r->to[i], FIXED);
 }
 
-static bool same_split(const CertAxis *a, const CertAxis *c)
-{
-    return a->n == c->n && a->zigzag == c->zigzag && memcmp(a->split, c->split, a->n) == 0;
-}
-
 /* Axes that lie otherwise in both types. */
 static void note_moved(Box *b, const CertType *from, const CertType *to)
 {
     for (uint32_t d = 0; d < from->rank; d++) {
         const CertAxis *axis = dt_certtext_axis(to, from->axes[d].name);
-        if (axis && !same_split(axis, &from->axes[d]))
+        if (axis && !dt_cert_same_split(axis, &from->axes[d]))
             note(b, axis->name, POSITION);
     }
 }

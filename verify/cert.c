@@ -667,7 +667,7 @@ static void sort_left(Proof *p)
         qsort(p->left.at, p->left.n, sizeof p->left.at[0], by_key);
 }
 
-static int by_store(const void *a, const void *b)
+int dt_cert_by_key(const void *a, const void *b)
 {
     const char *x = (*(const CertStore *const *)a)->key, *y = (*(const CertStore *const *)b)->key;
     return x == y ? 0 : (uintptr_t)x < (uintptr_t)y ? -1 : 1;
@@ -680,12 +680,12 @@ static bool begins_alike(Proof *final, const Proof *serial)
     const CertStore **known = DT_NEW_ARRAY(final->state.arena, const CertStore *, n + 1);
     for (uint32_t i = 0; i < n; i++)
         known[i] = &serial->program.stores.at[i];
-    qsort(known, n, sizeof known[0], by_store);
+    qsort(known, n, sizeof known[0], dt_cert_by_key);
     for (uint32_t i = 0; i < final->program.stores.n; i++) {
         const CertStore *store = &final->program.stores.at[i];
         if (is_passed(store) || is_total(store) || store->members >= 0)
             continue;
-        const CertStore *const *found = bsearch(&store, known, n, sizeof known[0], by_store);
+        const CertStore *const *found = bsearch(&store, known, n, sizeof known[0], dt_cert_by_key);
         if (!found || (*found)->init != store->init || (*found)->pattern != store->pattern)
             return dt_cert_fail(&final->state, NULL, "`%s` begins otherwise than in the serial program",
                                     store->key);
@@ -713,7 +713,7 @@ static bool keeps_copies(Proof *final)
     for (uint32_t i = 0; i < program->stores.n; i++)
         if (!is_passed(&program->stores.at[i]) && !is_total(&program->stores.at[i]))
             by_key[n++] = &program->stores.at[i];
-    qsort(by_key, n, sizeof by_key[0], by_store);
+    qsort(by_key, n, sizeof by_key[0], dt_cert_by_key);
     for (uint32_t i = 0, next; i < n; i = next) {
         int64_t copies = 0;
         for (next = i; next < n && by_key[next]->key == by_key[i]->key; next++)

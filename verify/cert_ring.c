@@ -4,9 +4,8 @@
  * function count as reduced and scattered into the same blocks, and those that are alike on all of them as cut into
  * these. None of it changes what a value is, so the function's nodes stand.
  *
- * That the blocks which travel add up to this (pass `expand`, behind what is read here) is one of
- * the rules that the certificate takes as given: the merge of a streaming softmax. The interpreter
- * of all ranks evaluates the merge, step by step, against the serial program. */
+ * That the blocks which travel add up to this is not looked at here: boxes prove it of the functions that pass `expand`
+ * writes, behind what is read here (box.h). */
 #include "verify/internal.h"
 
 bool dt_certring_is(const CertOp *op)
@@ -28,16 +27,8 @@ static const CertAxis *ring_axis(const CertOp *op, const CertType *type)
  * its own, in whatever order these count. */
 static bool is_block(const CertOp *op, const CertAxis *axis)
 {
-    uint16_t bits = 0;
-    for (uint32_t s = 0; axis && s < axis->n; s++)
-        bits |= (uint16_t)(1u << axis->split[s]);
+    const uint16_t bits = dt_cert_bits(axis);
     return bits != 0 && op->mesh == bits;
-}
-
-static bool same_blocks(const CertAxis *a, const CertAxis *b)
-{
-    return a->extent == b->extent && a->zigzag == b->zigzag && a->n == b->n &&
-           memcmp(a->split, b->split, a->n * sizeof a->split[0]) == 0;
 }
 
 /* How the blocks lie; NULL: there are none, or they lie in several ways, or would meet over time. */
@@ -48,7 +39,7 @@ static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const
         return NULL;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertAxis *axis = ring_axis(op, in[i].type);
-        if (is_block(op, axis) && block && !same_blocks(axis, block))
+        if (is_block(op, axis) && block && !dt_cert_same_axis(axis, block))
             return NULL;
         block = is_block(op, axis) ? axis : block;
     }
@@ -61,16 +52,6 @@ static CertType with_axis(const CertOp *op, const CertType *type, const CertAxis
     CertType copy = *type;
     copy.axes[ring_axis(op, type) - type->axes] = *like;
     return copy;
-}
-
-/* The mesh axes that split a value or over which it is pending. */
-static uint16_t bits_of(const CertType *type)
-{
-    uint16_t bits = type->partial;
-    for (uint32_t d = 0; d < type->rank; d++)
-        for (uint32_t s = 0; s < type->axes[d].n; s++)
-            bits |= (uint16_t)(1u << type->axes[d].split[s]);
-    return bits;
 }
 
 static bool takes(const CertOp *op, const CertType *have, const CertType *want)
@@ -101,7 +82,7 @@ bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue
     const CertAxis *block = blocks_of(state, op, in), *axis = block ? ring_axis(op, made) : NULL;
     if (!block)
         return false;
-    const bool alike = axis && !axis->n && !(bits_of(made) & op->mesh);
+    const bool alike = axis && !axis->n && !((made->partial | made->split) & op->mesh);
     if (!axis || ((made->partial & op->mesh) != op->mesh && !alike))
         return same(made, have);
     if (axis->n || axis->extent != block->extent || (!alike && !dt_cert_is(made->pending, "sum")))

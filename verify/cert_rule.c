@@ -14,20 +14,6 @@ struct CertCheck {
     const CertValue *in;
 };
 
-static uint16_t bits_of(const CertAxis *axis)
-{
-    uint16_t bits = 0;
-    for (uint32_t i = 0; axis && i < axis->n; i++)
-        bits |= (uint16_t)(1u << axis->split[i]);
-    return bits;
-}
-
-static bool same_split(const CertAxis *a, const CertAxis *b)
-{
-    return a->extent == b->extent && a->n == b->n && memcmp(a->split, b->split, a->n) == 0 &&
-           a->zigzag == b->zigzag;
-}
-
 bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const CertType *b)
 {
     if (a == b && skip == 0 && partial == a->partial)
@@ -37,7 +23,7 @@ bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const 
         return false;
     for (uint32_t i = 0; i < b->rank; i++)
         if (a->axes[skip + i].name != b->axes[i].name ||
-            !same_split(&a->axes[skip + i], &b->axes[i]))
+            !dt_cert_same_axis(&a->axes[skip + i], &b->axes[i]))
             return false;
     return true;
 }
@@ -84,7 +70,7 @@ static bool kept(const Rule *r, uint32_t i, const char *const *but, uint32_t n_b
         if (is_in(but, n_but, x->axes[a].name))
             continue;
         const CertAxis *to = dt_certtext_axis(result(r), x->axes[a].name);
-        if (!to || !same_split(to, &x->axes[a]))
+        if (!to || !dt_cert_same_axis(to, &x->axes[a]))
             return no(r, "an axis of an operand lies otherwise in the result");
     }
     return true;
@@ -111,7 +97,7 @@ static bool whole(const Rule *r, const char *const *names, uint32_t n, bool stri
         for (uint32_t k = 0; k < n; k++) {
             const CertAxis *x = dt_certtext_axis(operand(r, i), names[k]),
                            *y = dt_certtext_axis(result(r), names[k]);
-            bool same = !strict && x && y && same_split(x, y);
+            bool same = !strict && x && y && dt_cert_same_axis(x, y);
             if (!same && ((x && x->n) || (y && y->n)))
                 return no(r, "an axis that must be whole is split");
         }
@@ -165,7 +151,7 @@ static uint16_t bits_named(const Rule *r, uint32_t i, const char *const *names, 
 {
     uint16_t bits = 0;
     for (uint32_t k = 0; k < n; k++)
-        bits |= bits_of(dt_certtext_axis(operand(r, i), names[k]));
+        bits |= dt_cert_bits(dt_certtext_axis(operand(r, i), names[k]));
     return bits;
 }
 
@@ -280,7 +266,7 @@ static bool own_dot(const Rule *r)
     for (uint32_t i = 0; i < r->op->n_axes; i++) {
         const CertAxis *a = dt_certtext_axis(operand(r, 0), r->op->axes[i]),
                        *b = dt_certtext_axis(operand(r, 1), r->op->axes[i]);
-        if (!a || !b || !same_split(a, b))
+        if (!a || !b || !dt_cert_same_axis(a, b))
             return no(r, "a contracted axis lies otherwise in the two operands");
     }
     return true;
@@ -315,7 +301,7 @@ static bool own_scatter(const Rule *r)
         const CertAxis *axis = dt_certtext_axis(result(r), r->op->axes[i]);
         if (!axis)
             return no(r, "a target axis is missing");
-        target |= bits_of(axis);
+        target |= dt_cert_bits(axis);
     }
     for (uint32_t i = 0; i < r->op->n_in; i++) {
         if ((operand(r, i)->split | operand(r, i)->partial) & target)
@@ -337,7 +323,7 @@ static bool own_alike(const Rule *r)
         const CertType *y = r->op->types[i];
         bool same = y->rank == x->rank;
         for (uint32_t a = 0; same && a < y->rank; a++)
-            same = y->axes[a].name == x->axes[a].name && same_split(&y->axes[a], &x->axes[a]);
+            same = y->axes[a].name == x->axes[a].name && dt_cert_same_axis(&y->axes[a], &x->axes[a]);
         if (!same)
             return no(r, "its results lie otherwise than they should");
     }
@@ -413,7 +399,7 @@ const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
 {
     for (uint32_t a = 0; a < type->rank; a++) {
         const CertAxis *axis = &type->axes[a];
-        bool ordered = axis->n > 0 && !axis->zigzag && bits_of(axis) == mesh;
+        bool ordered = axis->n > 0 && !axis->zigzag && dt_cert_bits(axis) == mesh;
         for (uint32_t s = 1; ordered && s < axis->n; s++)
             ordered = axis->split[s] > axis->split[s - 1];
         if (ordered)

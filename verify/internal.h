@@ -205,6 +205,26 @@ const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 
 static inline bool dt_cert_is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 static inline bool dt_cert_is_float(const char *dtype) { return dtype[0] == 'f' || strncmp(dtype, "bf", 2) == 0; }
+/* The mesh axes that split an axis; whether they split two alike; and these are as long, too. NULL: there is no axis. */
+static inline uint16_t dt_cert_bits(const CertAxis *axis)
+{
+    uint16_t bits = 0;
+    for (uint32_t s = 0; axis && s < axis->n; s++)
+        bits |= (uint16_t)(1u << axis->split[s]);
+    return bits;
+}
+static inline bool dt_cert_same_split(const CertAxis *a, const CertAxis *b)
+{
+    return a->n == b->n && a->zigzag == b->zigzag && memcmp(a->split, b->split, a->n) == 0;
+}
+static inline bool dt_cert_same_axis(const CertAxis *a, const CertAxis *b)
+{
+    return a->extent == b->extent && dt_cert_same_split(a, b);
+}
+/* The quotient rounded down; by is not 0. */
+static inline int64_t dt_cert_down(int64_t a, int64_t by) { return a / by - (a % by != 0 && (a < 0) != (by < 0)); }
+/* Order of pointers to stores, for qsort: by key. */
+int dt_cert_by_key(const void *a, const void *b);
 /* Elements of the axis that a rank has. */
 static inline int64_t dt_cert_local(const CertProgram *program, const CertAxis *axis)
 {

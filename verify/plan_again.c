@@ -146,8 +146,6 @@ static bool list_accesses(PlanWalk *walk, const PlanAgain *again, Accesses *ret_
     return near;
 }
 
-static int64_t down(int64_t x, int64_t y) { return (x - ((x % y + y) % y)) / y; } /* y > 0 */
-
 /* On coordinates, and on registers without a value. */
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b)
 {
@@ -178,7 +176,7 @@ static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_
     if (a->step == 0)
         return true;
     const int64_t step = a->step < 0 ? -a->step : a->step;
-    int64_t least = down(a->lo - b->hi, step) + 1, most = -down(b->lo - a->hi, step) - 1;
+    int64_t least = dt_cert_down(a->lo - b->hi, step) + 1, most = -dt_cert_down(b->lo - a->hi, step) - 1;
     least = least < 1 - count ? 1 - count : least; /* they touch where b is so many iterations away */
     most = most > count - 1 ? count - 1 : most;
     for (int64_t away = least; away <= most; away++)

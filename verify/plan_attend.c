@@ -174,8 +174,6 @@ static bool are_masks(Attends *a)
 
 /* ---- numbers of a row ---- */
 
-static const CertOp *maker(const PlanFrame *frame, uint32_t value) { return frame->maker[value]; }
-
 typedef enum How { UNKNOWN, SAME, NEG, EXP, ADD, SUB, MUL, DIV, MAX, CHOOSE } How;
 
 static How how_of(const CertOp *op)
@@ -211,7 +209,7 @@ static double apply(How how, double x, double y)
 /* Made of numbers alone: by the function or by who calls it. */
 static double constant(const PlanFrame *frame, uint32_t value, uint32_t depth)
 {
-    const CertOp *op = maker(frame, value);
+    const CertOp *op = frame->maker[value];
     if (depth == 0 || (!op && (frame->kind != PLAN_CALL || value >= frame->op->n_in)))
         return NAN;
     if (!op)
@@ -225,10 +223,10 @@ static double constant(const PlanFrame *frame, uint32_t value, uint32_t depth)
 /* Whether two casts of values are of these. */
 static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 {
-    const CertOp *op = maker(frame, *value);
+    const CertOp *op = frame->maker[*value];
     while (op && is(op, "cast")) {
         *value = op->in[0];
-        op = maker(frame, *value);
+        op = frame->maker[*value];
     }
     return op;
 }
@@ -237,7 +235,7 @@ static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 static bool is_dot(const Attends *a, uint32_t value)
 {
     const PlanFrame *frame = a->walk->frame;
-    const CertOp *sum = maker(frame, value), *product = sum && is(sum, "reduce") ? maker(frame, sum->in[0]) : NULL;
+    const CertOp *sum = frame->maker[value], *product = sum && is(sum, "reduce") ? frame->maker[sum->in[0]] : NULL;
     if (!product || !is(product, "mul") || sum->n_axes != 1 || sum->axes[0] != a->elements ||
         (sum->reduce && strcmp(sum->reduce, "sum") != 0))
         return false;
@@ -389,7 +387,7 @@ static bool is_over(const Attends *a, const CertOp *op, const char *axis)
 /* The result is the product of what has these numbers and that operand. */
 static bool is_result(const Attends *a, uint32_t part, const double *want, uint32_t operand, const char *axis)
 {
-    const CertOp *op = maker(a->walk->frame, a->p->value[part]);
+    const CertOp *op = a->walk->frame->maker[a->p->value[part]];
     if (!op || !is(op, "dot") || !is_over(a, op, axis))
         return false;
     const uint32_t v = a->p->value[operand];

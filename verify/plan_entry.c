@@ -238,5 +238,3 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
     }
     return true;
 }
-
-/* ---- one plan entry ---- */

@@ -197,24 +197,18 @@ static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText
     return all == plan->meta->parameters;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    const char *x = (*(const CertStore *const *)a)->key, *y = (*(const CertStore *const *)b)->key;
-    return x == y ? 0 : (uintptr_t)x < (uintptr_t)y ? -1 : 1;
-}
-
 /* Stores that stages share are whole in the serial program: so long are the loops that their records speak of. */
 static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *serial, DtText *problem)
 {
     const CertStore **known = DT_NEW_ARRAY(arena, const CertStore *, serial->stores.n + 1);
     for (uint32_t i = 0; i < serial->stores.n; i++)
         known[i] = &serial->stores.at[i];
-    qsort(known, serial->stores.n, sizeof known[0], by_key);
+    qsort(known, serial->stores.n, sizeof known[0], dt_cert_by_key);
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *record = &plan->stores[i];
         const char *path = dt_plan_str(plan, record->path);
         const CertStore want = {.key = dt_intern_printf("%s %s", dt_certplan_kinds[record->kind], path)}, *at = &want;
-        const CertStore *const *found = bsearch(&at, known, serial->stores.n, sizeof known[0], by_key);
+        const CertStore *const *found = bsearch(&at, known, serial->stores.n, sizeof known[0], dt_cert_by_key);
         for (uint32_t k = 0; found && k < record->n_loops && k < (*found)->type->rank; k++)
             if (plan->axes[record->first_axis + k].extent != (*found)->type->axes[k].extent) {
                 dt_text_printf(problem, "the record of store %s has a loop of another length than the program", path);

@@ -11,7 +11,8 @@
  *   plan_frame.c  iterations of functions, gathers ahead
  *   plan_again.c  iterations that do the same again
  *   plan_mask.c   what a mask hides from them
- *   plan_attend.c attention that a library may run
+ *   plan_epilogue.c what a product does besides
+ *   plan_attend.c attention that a library may run; both compare numbers (plan_number.h)
  *   plan_memo.c   attention that was looked at before
  *   plan_memory.c what memory holds: which regions may be near a place
  *   plan_pipe.c   pieces, slots, sums over stages

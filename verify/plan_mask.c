@@ -39,7 +39,6 @@ static Span span(int64_t lo, int64_t hi)
 }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
-static int64_t down(int64_t x, int64_t y) { return (x - ((x % y + y) % y)) / y; } /* y > 0 */
 
 static const CertOp *maker(const CertFunc *func, uint32_t value)
 {
@@ -166,9 +165,9 @@ static Span of_whole(const CertOp *op, Span x, Span y)
     if (y.lo != y.hi || y.lo <= 0)
         return unknown;
     if (is(op, "floordiv"))
-        return span(down(x.lo, y.lo), down(x.hi, y.lo));
-    if (is(op, "mod") && down(x.lo, y.lo) == down(x.hi, y.lo))
-        return span(x.lo - down(x.lo, y.lo) * y.lo, x.hi - down(x.lo, y.lo) * y.lo);
+        return span(dt_cert_down(x.lo, y.lo), dt_cert_down(x.hi, y.lo));
+    if (is(op, "mod") && dt_cert_down(x.lo, y.lo) == dt_cert_down(x.hi, y.lo))
+        return span(x.lo - dt_cert_down(x.lo, y.lo) * y.lo, x.hi - dt_cert_down(x.lo, y.lo) * y.lo);
     return is(op, "mod") ? span(0, y.lo - 1) : unknown;
 }
 

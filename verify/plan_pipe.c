@@ -445,15 +445,8 @@ uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
 
 static PlanRange range_of(const PlanWalk *walk, const PlanPlace *place)
 {
-    PlanRange range = {place->arena, place->base, place->base + place->bytes};
-    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
-        const int64_t most = place->reg[r] * (walk->count[r] > 0 ? walk->count[r] - 1 : 0);
-        *(most < 0 ? &range.lo : &range.hi) += most;
-    }
-    for (uint32_t m = 0; m < walk->plan->n_mesh; m++) {
-        const int64_t most = place->coord[m] * (walk->plan->mesh[m].size - 1);
-        *(most < 0 ? &range.lo : &range.hi) += most;
-    }
+    PlanRange range = {.arena = place->arena};
+    dt_certplan_hull(walk, place, &range.lo, &range.hi);
     return range;
 }
 

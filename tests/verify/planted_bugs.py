@@ -163,6 +163,9 @@ CASES.update({
                                     "shard seq on tensor\nshard batch on data\nzero 2 on data"),
     "halos of four": lambda: HALO + block(4, "mesh rows = 4\nshard height on rows"),
     "padded maximum": lambda: PADDED + block(3, "mesh context = 3\nshard seq on context (pad = 3)"),
+    "padded mean": lambda: 'include "std.dsl"\n' + PADDED.replace(
+        "max[seq](y) + sum[seq]((y + sum[embed, seq](x)) ** 2)", "mean[seq](y ** 2)") + block(
+            3, "mesh context = 3\nshard seq on context (pad = 3)"),
     "padded zoo": lambda: zoo(ADAMW, 2, "mesh tensor = 2\nshard embed, hid on tensor (pad = 4)"),
     "turned": lambda: TURNED,
     "heads": lambda: HEADS + block(2, "mesh tensor = 2\nshard wide on tensor"),
@@ -252,6 +255,11 @@ BUGS = [
      "            dt_type_find(value->type, out->axes[i].name) < 0)\n            return false;",
      "            dt_type_find(value->type, out->axes[i].name) < 0)\n            return true;",
      ["padded", "padded maximum", "padded zoo"], "certificate"),
+    ("a loss is normalised over padding", "passes/place/pad.c",
+     "    const bool rule = has_rule(s, op);\n",
+     "    const bool rule = has_rule(s, op);\n    if (op->kind == DT_OP_DIV && op->in[1]->op && op->in[1]->op->kind == DT_OP_CONST)\n"
+     "        op->in[1]->op->number *= (double)p->module->padded.at[0].physical / (double)p->module->padded.at[0].logical;\n",
+     ["padded mean"], "certificate"),
     # ---- remat ----
     ("what is computed again begins with what the loop began with", "passes/grad/remat.c",
      "    if (value->op == NULL && value->index > n_carried) {",
@@ -343,9 +351,9 @@ BUGS = [
      "    return rank;", ["turned ring"], "certificate"),
     # ---- inline, cse ----
     ("two calls of a layer draw the same numbers", "passes/inline.c",
-     "if (op->kind == DT_OP_RNG || op->kind == DT_OP_CALL)", "if (op->kind == DT_OP_CALL)", ["remat", "zoo"], "verify"),
+     "if (op->kind == DT_OP_RNG || op->kind == DT_OP_CALL)", "if (op->kind == DT_OP_CALL)", ["remat", "zoo"], "certificate"),
     ("equal slices of other rows become one", "passes/cse.c",
-     "a->ranges[i].lo != b->ranges[i].lo ||", "", ["zoo", "halo", "experts"], "verify"),
+     "a->ranges[i].lo != b->ranges[i].lo ||", "", ["zoo", "halo", "experts"], "certificate"),
     # ---- optimizer ----
     ("clipping counts the first gradient twice", "passes/grad/optimizer.c",
      "sum = sum == NULL ? slots[i].squares : dt_graph_binary(&u->b, DT_OP_ADD, sum, slots[i].squares);",

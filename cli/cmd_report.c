@@ -100,8 +100,8 @@ int dt_cmd_compare(DtCli *cli)
     if (cli->measured)
         return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report of one plan");
     if (cli->report > DT_REPORT_TEXT && cli->report != DT_REPORT_JSON)
-        return dt_cli_fail(DT_EXIT_USAGE, "compare prints text, or with --json both reports; a page, a trace or a graph is "
-                           "of one plan: dtc report PLAN");
+        return dt_cli_fail(DT_EXIT_USAGE, "compare prints text, or with --json both reports; a page, a trace or a "
+                           "graph is of one plan: dtc report PLAN");
     if (cli->details)
         return dt_cli_fail(DT_EXIT_USAGE, "--details belongs to the report of one plan");
     if (dt_cli_check_price(cli) != DT_EXIT_OK)

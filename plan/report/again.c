@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What backward computes again, since it was not kept. A plan does not say it of an instruction, but an op that is computed
- * again keeps its place in the program: a product, or a kernel of attention, in what runs backward that is of the place,
- * shape and kind of one that runs forward. Products of gradients are of the same place, but of another shape, or they
- * read a matrix the other way round. */
+/* What backward computes again, since it was not kept. A plan does not say it of an instruction, but an op that is
+ * computed again keeps its place in the program: a product, or a kernel of attention, in what runs backward that is
+ * of the place, shape and kind of one that runs forward. Products of gradients are of the same place, but of another
+ * shape, or they read a matrix the other way round. */
 #include "plan/report/again.h"
 
 #include "base/hash.h"

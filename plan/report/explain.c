@@ -21,7 +21,8 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 static bool is(const char *term, const char *word)
 {
     const size_t len = strlen(term);
-    return strncasecmp(term, word, len) == 0 && (!word[len] || !strcasecmp(word + len, "s") || !strcasecmp(word + len, "es"));
+    const char *rest = word + len;
+    return strncasecmp(term, word, len) == 0 && (!*rest || !strcasecmp(rest, "s") || !strcasecmp(rest, "es"));
 }
 
 bool dt_summary_explain(const char *name, DtText *ret_text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of a report. Shares and rates follow from the simulated step. What a change would bring is simulated, too,
- * with instructions that cost nothing; what other cuts or more micro-batches would bring cannot be, for that is another
- * plan: there a bound follows from what stages wait. */
+/* The numbers of a report. Shares and rates follow from the simulated step. What a change would bring is simulated,
+ * too, with instructions that cost nothing; what other cuts or more micro-batches would bring cannot be, for that is
+ * another plan: there a bound follows from what stages wait. */
 #include "plan/report/summary.h"
 
 #include "plan/kinds.h"
@@ -127,9 +127,10 @@ static void try_overlap(Trials *t)
         add_change(t, without(t, is_message, 0), true, "if messages between stages took no time");
 }
 
-/* A schedule fills and empties its pipeline in so many micro-batches, whatever their number (1f1b in stages - 1, others in
- * fewer): with twice as many, each half as large, that takes half as long. The busiest stage waits for nothing else that
- * would shrink, so it saves half of its waiting at most, and nothing if smaller products are slower. */
+/* A schedule fills and empties its pipeline in so many micro-batches, whatever their number (1f1b in stages - 1,
+ * others in fewer): with twice as many, each half as large, that takes half as long. The busiest stage waits for
+ * nothing else that would shrink, so it saves half of its waiting at most, and nothing if smaller products are
+ * slower. */
 static void try_micro(Trials *t)
 {
     const DtSummary *s = t->s;
@@ -141,7 +142,8 @@ static void try_micro(Trials *t)
                                (long long)more));
 }
 
-/* If each stage had the mean of their work. On devices of several kinds work that moves takes another time: not known. */
+/* If each stage had the mean of their work. On devices of several kinds work that moves takes another time: not
+ * known. */
 static void try_level(Trials *t)
 {
     const DtSummary *s = t->s;
@@ -169,8 +171,8 @@ static void try_keep(Trials *t)
     char buf[32];
     if (t->s->again)
         add_change(t, without(t, is_again, 0), false,
-                   dt_arena_printf(t->arena, "if backward computed no products and attention again (`remat`), %s of all "
-                                   "operations", dt_people_share(buf, t->s->again_flops, t->s->flops)));
+                   dt_arena_printf(t->arena, "if backward computed no products and attention again (`remat`), %s of "
+                                   "all operations", dt_people_share(buf, t->s->again_flops, t->s->flops)));
 }
 
 static int by_seconds(const void *a, const void *b)

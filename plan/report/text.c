@@ -327,7 +327,8 @@ static void print_no_step(const DtSummary *s, DtText *text)
     }
     dt_text_add(text, "not known: there is no device to price it for. It is that of a cluster in the program,\n");
     line(text, "");
-    dt_text_add(text, "`cluster pod { gpus = 8; gpu = \"h100-sxm\" }`, or of a processor that `dtc calibrate` has measured;\n");
+    dt_text_add(text, "`cluster pod { gpus = 8; gpu = \"h100-sxm\" }`, or of a processor that `dtc calibrate` has "
+                      "measured;\n");
     line(text, "");
     dt_text_add(text, "gpu = \"cpu\" is priced by `dtc FILE.dsl --report`, but is no device that a plan file names\n");
 }

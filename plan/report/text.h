@@ -20,9 +20,8 @@ void dt_html_report(const DtSummary *summary, DtText *ret_text);
 /* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all of them. */
 void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
-/* Two plans beside each other; names: of their files. */
-/* The reports of both, as one object. */
-void dt_json_compare(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
+/* Two plans beside each other; names: of their files. As text, and the reports of both as one object. */
 void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
+void dt_json_compare(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
 
 #endif

@@ -324,7 +324,10 @@ run "$root/examples/vit.dsl" --parallel none --report --tokens 1M; exits 4; prin
 run "$root/examples/vit.dsl" --parallel none --report=json; prints '"tokens_per_second": null'; prints '"samples_per_second"'
 run "$root/examples/llama3_8b.dsl" --parallel d3 --report --details; exits 0; silent err
 prints 'on 16 nodes'; prints 'not in the total: only dtrun --generate takes it'
-holds sh -c "sed -n '/^memory of one rank of stage 1/,/total/p' out | grep -q '12141412672 B    11.3 GiB'"
+cp out details.txt
+run "$root/examples/llama3_8b.dsl" --parallel d3 --report=json; exits 0; holds python3 -c 'import json, re
+total = re.search(r"memory of one rank of stage 1\n.*?  total +(\d+) B", open("details.txt").read(), re.S)[1]
+assert json.load(open("out"))["memory"]["stages"][1]["allocated"] == int(total)'
 run "$root/examples/llama3_8b.dsl" --parallel none --report; exits 4; prints 'for 1 h100-sxm'; lacks 'nodes'
 run "$root/examples/llama3_8b.dsl" --parallel d3 --no-kernels -o warned; exits 0; says 'warning[L0593]'
 run program.dsl --parallel two --add 'zero 1 on data' --report=json; exits 0; prints '"report": 3'

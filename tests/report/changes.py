@@ -52,7 +52,7 @@ def look(dtc, path, case):
         return f"not among {[c['change'] for c in before['changes']]}"
     if change["bound"] and change["step"] > after * (1 + 1e-9):
         return f"at least {change['step']:.3f} s are said, and it takes {after:.3f} s"
-    if words == REMAT and (change["bound"] or not after <= change["step"] <= 1.08 * after):
+    if words == REMAT and (change["bound"] or not 0.98 * after <= change["step"] <= 1.08 * after):
         return f"{change['step']:.3f} s are said, and it takes {after:.3f} s"
     if words == LEVEL and "stage 3 waits" in change["change"]:
         return f"the last stage has most to do: {change['change']}"

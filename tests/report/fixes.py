@@ -38,7 +38,7 @@ CASES = [
     ("in_front", MODEL, "1200MiB", 2, "micro batch = 2; mesh data = 2; shard batch on data", 1),
     ("one_line", MODEL, "800MiB", 2, "micro batch = 2; mesh data = 2; remat h (keep = (mlp)); shard batch on data", 1),
     ("stages", MODEL, "1GiB", 2, "mesh pipe = 2; pipeline h on pipe; micro batch = 4", 1),
-    ("level", WIDE, "1850MiB", 4, "zero 1 on data\n  mesh data = 4\n  shard batch on data", 1),
+    ("level", WIDE, "1500MiB", 4, "zero 1 on data\n  mesh data = 4\n  shard batch on data", 1),
     ("both", LONG, "1760MiB", 4, "zero 1 on data\n  mesh data = 4\n  micro batch = 2\n  shard batch on data", 2),
     ("new_too", LONG, "1760MiB", 4, "mesh data = 4\n  shard batch on data\n  micro batch = 2", 2),
     ("one_line_both", LONG, "1760MiB", 4, "zero 1 on data; mesh data = 4; micro batch = 2; shard batch on data", 1),

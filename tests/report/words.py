@@ -49,8 +49,8 @@ def run(dtc, *options):
 
 def names_of(text):
     """What stands for something of the program: places, ops of kernels."""
-    names = set(re.findall(r"cpu[-\w]*|(?m:^  h )", text)) | set(re.findall(r"[\w/.]+\.dsl(?::\d+)?(?: [\w.]+)?", text)) | set(re.findall(r"\w+(?:\+\w+)+", text))
-    return names
+    places = r"[\w/.]+\.dsl(?::\d+)?(?: [\w.]+)?|(?<= of )[\w.]+ \([\w/.]+\.dsl:\d+\)"
+    return set(re.findall(rf"cpu[-\w]*|(?m:^  h )|{places}|\w+(?:\+\w+)+", text))
 
 
 def words_of(text, own):

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every diagnostic has a program that draws it: a golden text under tests/golden, or a test under tests/cli
-# or tests/plan that names the code (files and plans have no faulty program). Run from the root of the tree.
+# Every diagnostic has a program that draws it: a golden text under tests/golden, or a test under tests/cli,
+# tests/plan or tests/standin that names the code (files, plans and compilers have no faulty program). Run from the root
+# of the tree.
 set -eu
 export LC_ALL=C
 least=${1:-80} # faulty programs
@@ -13,7 +14,7 @@ rows=$(grep -c '^DT_DIAG(' base/diags.def)
 shown=$({
     find tests/golden -path tests/golden/diag -prune -o -name '*.txt' -exec \
         sed -n 's/.*\(error\|warning\)\[\([EL][0-9]*\)\].*/\2/p' {} +
-    for folder in tests/cli tests/plan tests/ir; do
+    for folder in tests/cli tests/plan tests/ir tests/standin; do
         [ -d $folder ] && grep -rhoE '[EL]0[0-9]{3}' $folder || true
     done
 } | sort -u)

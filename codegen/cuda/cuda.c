@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs of NVIDIA: kernels as text, and as code for each of the machines that are asked for, by NVRTC. */
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/nvrtc.h"
 #include "codegen/emit.h"
 
-#include "base/digest.h"
-#include "base/hostcache.h"
+#include "base/nvrtc.h"
 #include "plan/kinds.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- machines ---- */
@@ -75,37 +74,20 @@ static void say(DtText *said, const DtNvrtcResult *result, const char *machine)
     dt_text_add(said, " */\n");
 }
 
-/* What the compiler makes of a text is the same each time; it is kept beside what the host compiler makes. */
-static void find_key(const char *text, const char *machine, const char *version, uint8_t ret_key[DT_DIGEST_BYTES])
+/* Registers that do not suffice: values go to memory and back, which is as slow as any. */
+static void lint(const DtEmit *e, const DtNvrtcResult *result, const char *machine)
 {
-    const char *const parts[] = {"cubin", version, machine, DT_NVRTC_OPTIONS, DT_NVRTC_SPLIT, text};
-    DtDigest digest;
-    dt_digest_begin(&digest);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        dt_digest_add(&digest, parts[i], strlen(parts[i]) + 1);
-    dt_digest_end(&digest, ret_key);
-}
-
-static DtStatus compile(DtEmit *e, const char *text, const char *machine, DtNvrtcResult *ret_result)
-{
-    uint8_t key[DT_DIGEST_BYTES];
-    const char *why, *kept;
-    int folder;
-    DtStatus status = DT_OK;
-    *ret_result = (DtNvrtcResult){.version = dt_nvrtc_version(e->arena, &status)};
-    if (!dt_status_ok(&status))
-        return status;
-    find_key(text, machine, ret_result->version, key);
-    dt_hostcache_open(e->arena, &folder, &why);
-    if (!e->options->ret_c && dt_hostcache_find(e->arena, folder, key, &kept, &ret_result->len)) {
-        ret_result->cubin = (const uint8_t *)kept;
-    } else {
-        status = dt_nvrtc_compile(e->arena, text, machine, ret_result);
-        if (dt_status_ok(&status))
-            dt_hostcache_keep(e->arena, folder, key, ret_result->cubin, ret_result->len);
+    for (uint32_t i = 0; i < result->n_kernels; i++) {
+        const DtNvrtcKernel *kernel = &result->kernels[i];
+        uint32_t k;
+        if (!kernel->spilled || !e->module->diags || sscanf(kernel->symbol, "dt_k%u", &k) != 1 ||
+            k >= e->kernel_spans.n)
+            continue;
+        DtDiag *diag = dt_diag_report(e->module->diags, L0586, e->kernel_spans.at[k],
+                                      "a kernel that puts %u bytes of a thread's values into memory for lack of "
+                                      "registers", kernel->spilled);
+        dt_diag_note(diag, "kernel `%s` for %s has %u registers", kernel->symbol, machine, kernel->registers);
     }
-    dt_hostcache_close(folder);
-    return status;
 }
 
 /* The unit's code for each machine, one record behind the other (plan.h, LNCH). */
@@ -116,11 +98,12 @@ static DtStatus build_unit(DtEmit *e, uint32_t unit)
     for (const char *at = e->options->target; at; at = rest) {
         DtNvrtcResult result = {.version = ""};
         const char *name = dt_arena_strndup(e->arena, at, next_of(at, &rest));
-        const DtStatus status = e->options->no_kernels ? DT_OK : compile(e, text, name, &result);
+        const DtStatus status = e->options->no_kernels ? DT_OK : dt_nvrtc_build(e->arena, text, name, &result);
         if (!dt_status_ok(&status))
             return status;
         if (e->options->ret_c && result.len)
             say(e->options->ret_c, &result, name);
+        lint(e, &result, name);
         const DtPlanCode code = {.target = dt_write_str(e->plan, name),
                                  .compiler = dt_write_str(e->plan, result.version),
                                  .source = source,

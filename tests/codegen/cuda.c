@@ -9,12 +9,12 @@
  *                       of all; attention with long heads for sm_90a; skipped where there is no NVRTC */
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/nvrtc.h"
 #include "frontend/lower.h"
 #include "passes/passes.h"
 #include "plan/calls.h"
 
 #include "base/file.h"
+#include "base/nvrtc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 enum { OK, FAILED = 6 };
 
 typedef struct Program {
-    char *text, *image;
+    char *text, *image, *log;
     size_t bytes;
 } Program;
 
@@ -36,6 +36,7 @@ int nvrtcDestroyProgram(Program **program)
 {
     free((*program)->text);
     free((*program)->image);
+    free((*program)->log);
     free(*program);
     *program = NULL;
     return OK;
@@ -62,9 +63,31 @@ static int read_image(Program *program, const char *path)
     return good;
 }
 
+/* As the assembler says it: every kernel has 255 registers, and spills what DT_STANDIN=spills=BYTES says. */
+static char *say_kernels(const char *text)
+{
+    char *log = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&log, &bytes);
+    for (const char *at = text; file && (at = strstr(at, "\nDT_KERNEL("));) {
+        at += strlen("\nDT_KERNEL(");
+        const int n = (int)strcspn(at, ",");
+        fprintf(file,
+                "ptxas info    : Compiling entry function '%.*s' for 'sm_90a'\n"
+                "ptxas info    : Function properties for %.*s\n"
+                "    0 bytes stack frame, %lld bytes spill stores, 0 bytes spill loads\n"
+                "ptxas info    : Used 255 registers\n",
+                n, at, n, at, standin_setting("spills=", 0));
+    }
+    if (file)
+        fclose(file);
+    return log;
+}
+
 int nvrtcCompileProgram(Program *program, int n_options, const char *const *options)
 {
     (void)n_options, (void)options;
+    program->log = say_kernels(program->text);
     char folder[] = "/tmp/dt_nvrtcXXXXXX", source[64], image[64], command[2000];
     if (!mkdtemp(folder))
         return FAILED;
@@ -82,15 +105,13 @@ int nvrtcCompileProgram(Program *program, int n_options, const char *const *opti
 
 int nvrtcGetProgramLogSize(Program *program, size_t *ret_size)
 {
-    (void)program;
-    *ret_size = 1;
+    *ret_size = program->log ? strlen(program->log) + 1 : 1;
     return OK;
 }
 
 int nvrtcGetProgramLog(Program *program, char *ret_log)
 {
-    (void)program;
-    ret_log[0] = '\0';
+    strcpy(ret_log, program->log ? program->log : "");
     return OK;
 }
 

@@ -16,6 +16,7 @@
  * whatever it is told; gone=N, goneG=N: it is none of that GPU's; patch=N: of cuBLASLt's version; kinds=N: GPUs have N
  * different names in turn.
  * unseen=1: no memory of the host can be written by the device.
+ * spills=BYTES: what kernels spill, as the compiler says.
  * DT_STANDIN_LEFT=PATH: what memory holds when it is given back is left in PATH.G.NUMBER of the allocation.
  * message_dies=N, message_hangs=N: the Nth message of a process ends it when the device has come to it, never ends. */
 #ifndef DT_TESTS_STANDIN_H

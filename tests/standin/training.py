@@ -87,6 +87,20 @@ def check_tf32(dtc, plan):
     assert "META record has tf32 = 0, the program 1" in said, said
 
 
+def check_spills(dtc):
+    """Kernels that run out of registers are said, also when their code is in the cache."""
+    more = ("--parallel", "none", "--data=synthetic", "--target=sm_80", *SMALL)
+    os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"] = "spills=48", os.path.abspath("fresh")
+    for _ in range(2):  # the second time from the cache
+        said = run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "spills.plan")
+        assert re.search(r"warning\[L0586\]: a kernel that puts 48 bytes .*\n +--> .*\.dsl:\d+:\d+", said), said
+        assert re.search(r"note: kernel `dt_k\d+` for sm_80 has 255 registers", said), said
+    del os.environ["DT_STANDIN"]
+    os.environ["XDG_CACHE_HOME"] = os.getcwd()
+    said = run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "spills.plan")
+    assert "L0586" not in said, said
+
+
 def check_fault(dtrun):
     """A GPU's fault in the second step: named, with the rank and the line; the checkpoint of the first step goes on."""
     plan, more = "0.sm_90a.plan", ["--quiet", "--set", "save.every=1", "--steps", "2"]
@@ -119,11 +133,12 @@ def main():
         run(dtc, again, "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", "again.plan", *SMALL)
         assert bytes_of("again.plan") == bytes_of("0.sm_90a.plan"), "equal programs make other plans"
         check_fault(dtrun)
+        check_spills(dtc)
         said = run(dtrun, plan, "--quiet", "--steps", "1", wants=1)
         assert re.search(r"has \d+ ranks and this machine 1 GPU; with --share-gpu ranks share them", said), said
         said = run(dtrun, "0.sm_90a.plan", "--quiet", "--steps", "1", "--device", "cpu", wants=2)
         assert "code for sm_90a, and none for device `cpu`: compile it with --target=cpu" in said, said
-    print("%d passed, 0 failed" % (len(PROGRAMS) + 4))
+    print("%d passed, 0 failed" % (len(PROGRAMS) + 5))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler of CUDA C++, as a library that is opened when it is needed (nvrtc.c). */
-#ifndef DT_CODEGEN_CUDA_NVRTC_H
-#define DT_CODEGEN_CUDA_NVRTC_H
+#ifndef DT_BASE_NVRTC_H
+#define DT_BASE_NVRTC_H
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -23,14 +23,13 @@ typedef struct DtNvrtcResult {
     uint32_t n_kernels;
 } DtNvrtcResult;
 
-/* How texts are compiled, besides for which machine. */
-#define DT_NVRTC_OPTIONS "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
-#define DT_NVRTC_SPLIT "--split-compile=2" /* kernels by two threads; the code depends on how many, so it is fixed */
-
 /* "NVRTC 13.0"; NULL, and in ret_status what was looked for and where, if there is none. */
 const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);
 
 /* Compiles a text for one machine ("sm_90a"). All of the result lies in the arena. */
 DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
+
+/* The same, but what was compiled once with the same version is taken from the cache (hostcache.h), and kept there. */
+DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
 
 #endif

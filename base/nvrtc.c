@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVRTC without its header: a dozen functions of a library that is opened at run time, so that the project builds and
  * passes its tests without CUDA. No GPU and no driver are needed to compile. */
-#include "codegen/cuda/nvrtc.h"
+#include "base/nvrtc.h"
 
 #include "base/cudalib.h"
+#include "base/digest.h"
+#include "base/hostcache.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +28,10 @@ typedef struct Program Program; /* nvrtcProgram is a pointer to it */
     F(GetCUBIN, int, (Program * program, char *ret_cubin))
 
 enum { INVALID_OPTION = 5 };
+
+/* How texts are compiled, besides for which machine. */
+#define OPTIONS "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
+#define SPLIT "--split-compile=2" /* kernels by two threads; the code depends on how many, so it is fixed */
 
 typedef struct Nvrtc {
 #define MEMBER(NAME, TYPE, ARGUMENTS) TYPE(*NAME) ARGUMENTS;
@@ -98,8 +105,7 @@ static void read_log(DtArena *arena, const char *log, DtNvrtcResult *ret)
 
 static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine, DtNvrtcResult *ret)
 {
-    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), DT_NVRTC_OPTIONS,
-                                   DT_NVRTC_SPLIT};
+    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), OPTIONS, SPLIT};
     const int n = (int)DT_COUNT(options);
     int status = nvrtc->CompileProgram(program, n, options);
     if (status == INVALID_OPTION) /* older versions do not know the last one */
@@ -131,5 +137,85 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
         return dt_status_fail(DT_EXIT_FAILED, "%s takes no program", ret_result->version);
     status = compile(arena, &nvrtc, program, machine, ret_result);
     nvrtc.DestroyProgram(&program);
+    return status;
+}
+
+/* ---- the cache: what the assembler said of kernels, a line each, a zero, and the code ---- */
+
+/* What the compiler makes of a text is the same each time; it is kept beside what the host compiler makes. */
+static void find_key(const char *text, const char *machine, const char *version, uint8_t ret_key[DT_DIGEST_BYTES])
+{
+    const char *const parts[] = {"kernels and cubin", version, machine, OPTIONS, SPLIT, text};
+    DtDigest digest;
+    dt_digest_begin(&digest);
+    for (size_t i = 0; i < DT_COUNT(parts); i++)
+        dt_digest_add(&digest, parts[i], strlen(parts[i]) + 1);
+    dt_digest_end(&digest, ret_key);
+}
+
+static void keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const DtNvrtcResult *result)
+{
+    DtText head = {0};
+    for (uint32_t i = 0; i < result->n_kernels; i++)
+        dt_text_printf(&head, "%s %u %u\n", result->kernels[i].symbol, result->kernels[i].registers,
+                       result->kernels[i].spilled);
+    const size_t len = head.len + 1;
+    char *all = dt_arena_alloc(arena, len + result->len);
+    memcpy(all, head.at ? head.at : "", len);
+    memcpy(all + len, result->cubin, result->len);
+    dt_hostcache_keep(arena, folder, key, all, len + result->len);
+    dt_text_free(&head);
+}
+
+static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
+{
+    uint32_t n = 0;
+    for (const char *at = head; (at = strchr(at, '\n')); at++)
+        n++;
+    ret->kernels = DT_NEW_ARRAY(arena, DtNvrtcKernel, n + 1);
+    for (const char *at = head; *at; at = strchr(at, '\n') + 1) {
+        DtNvrtcKernel *kernel = &ret->kernels[ret->n_kernels];
+        const size_t name = strcspn(at, " ");
+        if (sscanf(at + name, "%u %u\n", &kernel->registers, &kernel->spilled) != 2 || !strchr(at, '\n'))
+            return false;
+        kernel->symbol = dt_arena_strndup(arena, at, name);
+        ret->n_kernels++;
+    }
+    return true;
+}
+
+static bool find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], DtNvrtcResult *ret)
+{
+    const char *kept;
+    size_t len;
+    if (!dt_hostcache_find(arena, folder, key, &kept, &len))
+        return false;
+    const char *end = memchr(kept, 0, len);
+    if (!end || end + 1 == kept + len || !read_kernels(arena, kept, ret))
+        return false;
+    ret->len = len - (size_t)(end + 1 - kept);
+    uint8_t *cubin = dt_arena_alloc(arena, ret->len); /* aligned, as a driver may want it */
+    memcpy(cubin, end + 1, ret->len);
+    ret->cubin = cubin;
+    return true;
+}
+
+DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result)
+{
+    uint8_t key[DT_DIGEST_BYTES];
+    const char *why;
+    int folder;
+    DtStatus status = DT_OK;
+    *ret_result = (DtNvrtcResult){.version = dt_nvrtc_version(arena, &status)};
+    if (!dt_status_ok(&status))
+        return status;
+    find_key(text, machine, ret_result->version, key);
+    dt_hostcache_open(arena, &folder, &why);
+    if (!find(arena, folder, key, ret_result)) {
+        status = dt_nvrtc_compile(arena, text, machine, ret_result);
+        if (dt_status_ok(&status))
+            keep(arena, folder, key, ret_result);
+    }
+    dt_hostcache_close(folder);
     return status;
 }

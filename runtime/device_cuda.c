@@ -5,6 +5,7 @@
 #include "runtime/device_cuda.h"
 
 #include "base/hash.h"
+#include "base/nvrtc.h"
 #include "base/page.h"
 #include "runtime/cuda_attend.h"
 #include "runtime/cuda_products.h"
@@ -142,10 +143,10 @@ static DtStatus no_code(const DtDeviceState *state)
     }
     const DtStatus status =
         dt_status_fail(DT_EXIT_FAILED,
-                       "the plan has code for %.200s, and none for this %s (sm_%d%d)%s%s",
+                       "the plan has code for %.200s, and none for this %s (sm_%d%d)%s%s%s",
                        targets.len ? targets.at : "no target", name, state->major, state->minor,
                        target ? ": compile it with --target=" : ", which dtc knows no target for",
-                       target ? target : "");
+                       target ? target : "", target ? ", or run it with --rebuild where NVRTC is" : "");
     dt_text_free(&targets);
     return status;
 }
@@ -168,6 +169,44 @@ static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symb
     return sscanf(rest, "%lld, %u,", &blocks, &threads) == 2 ? threads : 0;
 }
 
+/* The record whose code a kernel has here: with --rebuild its unit's first, which has the text. */
+static uint32_t code_of(const DtDeviceState *state, const DtPlanKernel *kernel)
+{
+    return state->rank->options->rebuild ? kernel->code : code_for(state, kernel->code);
+}
+
+/* A unit's text, compiled on this machine by NVRTC, for this GPU; kept in the cache (base/nvrtc.h). */
+static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **ret_image)
+{
+    const DtRank *rank = state->rank;
+    const DtPlanCode *unit = &rank->plan->codes[code];
+    const char *target = target_for(state);
+    DtNvrtcResult result;
+    if (!target)
+        return no_code(state);
+    const char *text = dt_arena_strndup(rank->memory, (const char *)rank->plan->blob + unit->source, unit->source_len);
+    const DtStatus status = dt_nvrtc_build(rank->memory, text, target, &result);
+    *ret_image = result.cubin;
+    if (dt_status_ok(&status))
+        return DT_OK;
+    return dt_status_fail(status.code, "the plan's kernels cannot be compiled for this GPU: %.400s", status.message);
+}
+
+static DtStatus load_module(DtDeviceState *state, uint32_t code)
+{
+    const DtPlan *plan = state->rank->plan;
+    const void *image = plan->blob + plan->codes[code].binary;
+    DtStatus status = DT_OK;
+    if (state->modules[code])
+        return status;
+    if (state->rank->options->rebuild)
+        status = rebuild(state, code, &image);
+    const int error = dt_status_ok(&status) ? state->driver.module_load(&state->modules[code], image) : 0;
+    return error == 0 ? status
+                      : dt_status_fail(DT_EXIT_FAILED, "code unit %u cannot be loaded: %s", code,
+                                       dt_cuda_driver_error(&state->driver, error));
+}
+
 static DtStatus load_kernels(DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
@@ -179,18 +218,17 @@ static DtStatus load_kernels(DtDeviceState *state)
         const bool finishes = plan->launches[k].finish > 0;
         const char *name = dt_plan_str(plan, plan->kernels[k].symbol);
         const char *symbol = finishes ? dt_arena_printf(state->rank->memory, "%s" DT_PLAN_PIECES, name) : name;
-        const uint32_t code = code_for(state, plan->kernels[k].code), threads = threads_of(plan, k, symbol);
+        const uint32_t code = code_of(state, &plan->kernels[k]), threads = threads_of(plan, k, symbol);
         if (code == UINT32_MAX)
             return no_code(state);
         if (threads && threads != plan->launches[k].threads)
             return dt_status_fail(DT_EXIT_FAILED,
                                   "kernel `%.60s` has blocks of %u threads, and the plan starts it with %u", symbol,
                                   threads, plan->launches[k].threads);
-        int error = state->modules[code] ? 0
-                                         : d->module_load(&state->modules[code],
-                                                          plan->blob + plan->codes[code].binary);
-        if (error == 0)
-            error = d->module_function(&state->kernels[k], state->modules[code], symbol);
+        const DtStatus status = load_module(state, code);
+        if (!dt_status_ok(&status))
+            return status;
+        int error = d->module_function(&state->kernels[k], state->modules[code], symbol);
         if (error == 0 && finishes) {
             symbol = dt_arena_printf(state->rank->memory, "%s" DT_PLAN_FINISH, name);
             error = d->module_function(&state->finishes[k], state->modules[code], symbol);
@@ -344,7 +382,7 @@ static DtStatus prepare_attention(DtDeviceState *state)
         if (s->pointer[DT_SDPA_MAX] < 0)
             continue;
         const int error =
-            state->driver.module_function(&function, state->modules[code_for(state, kernel->code)], symbol);
+            state->driver.module_function(&function, state->modules[code_of(state, kernel)], symbol);
         if (error)
             status = dt_status_fail(DT_EXIT_FAILED, "kernel `%.60s` cannot be loaded: %s", symbol,
                                     dt_cuda_driver_error(&state->driver, error));

@@ -196,7 +196,7 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
                               (*ret_device)->name);
     if (*ret_device != &dt_device_cuda && options->attention != DT_ATTENTION_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--attention says nothing of device `%s`", (*ret_device)->name);
-    if ((*ret_device)->arena && options->rebuild)
+    if ((*ret_device)->arena && *ret_device != &dt_device_cuda && options->rebuild)
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
                               "own: compile the program again", (*ret_device)->name);
     const DtStatus status = dt_graphs_check(options, *ret_device);

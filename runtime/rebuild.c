@@ -11,6 +11,8 @@
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan)
 {
     bool wanted = options->rebuild;
+    if (plan->n_launches > 0) /* for GPUs: device_cuda.c */
+        return false;
     for (uint32_t i = 0; i < plan->n_codes; i++)
         wanted |= !dt_hostcc_runs(dt_plan_str(plan, plan->codes[i].target)) &&
                   dt_hostcc_known(dt_plan_str(plan, plan->codes[i].target));

@@ -137,5 +137,6 @@ Test(cuda, says_what_is_missing)
     expect("", "cpu-v1", DT_EXIT_USAGE,
            "the plan has code for cpu-v1, and none for device `cuda`: compile it with --target=sm_90a");
     expect("", "sm_80", DT_EXIT_FAILED,
-           "the plan has code for sm_80, and none for this stand-in 0 (sm_90)");
+           "the plan has code for sm_80, and none for this stand-in 0 (sm_90): compile it with --target=sm_90a, or run "
+           "it with --rebuild");
 }

@@ -87,6 +87,16 @@ def check_tf32(dtc, plan):
     assert "META record has tf32 = 0, the program 1" in said, said
 
 
+def check_rebuilt(dtc, dtrun):
+    """Code for this GPU from the text in a plan that has none."""
+    more = ("--parallel", "none", "--data=synthetic", "--target=sm_80", *SMALL)
+    run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "other.plan", "--no-kernels", "--epilogues=all")
+    said = run(dtrun, "other.plan", "--quiet", "--steps", "1", wants=1)
+    assert "none for this stand-in 0 (sm_90): compile it with --target=sm_90a, or run it with --rebuild where NVRTC is" in said, said
+    wanted, got = train(dtrun, "0.sm_90a.plan", "--overwrite"), train(dtrun, "other.plan", "--rebuild")
+    assert wanted == got, "rebuilt: steps are %s instead of %s" % (got[0], wanted[0])
+
+
 def check_spills(dtc):
     """Kernels that run out of registers are said, also when their code is in the cache."""
     more = ("--parallel", "none", "--data=synthetic", "--target=sm_80", *SMALL)
@@ -134,11 +144,12 @@ def main():
         assert bytes_of("again.plan") == bytes_of("0.sm_90a.plan"), "equal programs make other plans"
         check_fault(dtrun)
         check_spills(dtc)
+        check_rebuilt(dtc, dtrun)
         said = run(dtrun, plan, "--quiet", "--steps", "1", wants=1)
         assert re.search(r"has \d+ ranks and this machine 1 GPU; with --share-gpu ranks share them", said), said
         said = run(dtrun, "0.sm_90a.plan", "--quiet", "--steps", "1", "--device", "cpu", wants=2)
         assert "code for sm_90a, and none for device `cpu`: compile it with --target=cpu" in said, said
-    print("%d passed, 0 failed" % (len(PROGRAMS) + 5))
+    print("%d passed, 0 failed" % (len(PROGRAMS) + 6))
 
 
 if __name__ == "__main__":

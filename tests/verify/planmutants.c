@@ -25,7 +25,7 @@ uint8_t *copy;        /* of them, to be changed */
 DtCertSpan *spans;    /* by instruction: its note */
 static DtLogicalTexts proved; /* of the plan as read */
 uint64_t state;
-size_t file_len;
+size_t file_len, copy_len;
 
 uint32_t below(uint64_t n)
 {
@@ -86,8 +86,8 @@ bool rejects(bool *ret_read)
 {
     DtPlan mutant;
     DtText problem = {0};
-    fixture_repair(copy, file_len);
-    DtStatus status = dt_read_bytes(copy, file_len, &mutant);
+    fixture_repair(copy, copy_len);
+    DtStatus status = dt_read_bytes(copy, copy_len, &mutant);
     *ret_read = dt_status_ok(&status);
     if (!*ret_read)
         return false;
@@ -104,12 +104,18 @@ bool rejects(bool *ret_read)
     return rejected;
 }
 
+void begin_copy(void)
+{
+    memcpy(copy, bytes, file_len);
+    copy_len = file_len;
+}
+
 static void try_kind(size_t kind, uint32_t wanted, const char *keep)
 {
     uint32_t rejected = 0, accepted = 0, refused = 0;
     for (uint32_t i = 0; i < wanted * TRIES && rejected + accepted < wanted; i++) {
         bool read;
-        memcpy(copy, bytes, file_len);
+        begin_copy();
         if (!kinds[kind].make() || memcmp(copy, bytes, file_len) == 0)
             continue;
         bool bad = rejects(&read);
@@ -123,7 +129,7 @@ static void try_kind(size_t kind, uint32_t wanted, const char *keep)
         else
             snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name, accepted++);
         if (keep && (!bad || rejected == 1))
-            (void)dt_file_write(path, copy, file_len);
+            (void)dt_file_write(path, copy, copy_len);
     }
     printf("%s rejected %u accepted %u unreadable %u\n", kinds[kind].name, rejected, accepted,
            refused);
@@ -145,7 +151,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "planmutants: %s\n", status.message);
         return 1;
     }
-    copy = dt_arena_alloc(arena, file_len);
+    copy = dt_arena_alloc(arena, file_len + MORE);
     spans = DT_NEW_ARRAY(arena, DtCertSpan, plan.n_insts + 1);
     if (!dt_certfile_open(arena, &plan, &proved, &problem) ||
         !dt_certfile_prove(arena, &plan, &proved, &counts, &problem) ||

@@ -13,14 +13,17 @@
 extern DtPlan plan;          /* as read */
 extern const uint8_t *bytes; /* of the file */
 extern uint8_t *copy;        /* of them, to be changed */
-extern size_t file_len;
+extern size_t file_len, copy_len; /* copy_len: a fault may make it longer, by MORE at most */
 extern DtCertSpan *spans;    /* by instruction: its note */
 extern uint64_t state;       /* of the random numbers */
+
+enum { MORE = 64 };
 
 /* In the copy, what is this in the plan. */
 #define COPY_OF(record) ((void *)(copy + ((const uint8_t *)(record) - bytes)))
 #define RECORD(field, type, index) ((type *)COPY_OF(plan.field) + (index))
 
+void begin_copy(void);          /* as the plan is */
 uint32_t below(uint64_t n);     /* a random number less than n */
 bool change(int64_t *at);       /* another number; false: it is as it was */
 DtPlanArg *any_arg(DtPlanArgKind kind);                  /* in the copy; NULL: there is none */
@@ -34,7 +37,7 @@ bool same_place(const DtPlanArg *a, const DtPlanArg *b);
     K(epilogue) \
     K(reduce) K(dtype) K(blocks) K(product) K(accumulate) K(kernel) K(operands) K(results) K(guard) K(store) K(loop) \
     K(actions) K(channel) K(integer) K(metric) K(axis) K(entry) K(stage) K(hoist) K(scratch) K(prologue) K(ring)     \
-    K(record) K(code) K(start) K(event) K(stale) K(text) K(message)
+    K(record) K(code) K(start) K(event) K(stale) K(text) K(message) K(sdpa) K(narrow)
 #define MUTANT_DECLARE(name) bool mutant_##name(void);
 MUTANT_KINDS(MUTANT_DECLARE)
 

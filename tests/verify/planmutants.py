@@ -64,6 +64,9 @@ EXAMPLES = {
     "lstm": ("examples/lstm.dsl", "batch=8 seq=12 vocab=16 embed=8 hidden=8", "cluster.gpus=2 parallel.mesh.data=2"),
     "joined": ("examples/gpt2.dsl", "batch=4 seq=8 vocab=16 layers=3 embed=16 heads=2",
                "cluster.nodes=1 cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=2"), # products with epilogues
+    # for GPUs, with attention of a library; no ranks run it here
+    "library": ("examples/gpt2.dsl", "batch=8 seq=64 vocab=128 layers=2 embed=128 heads=2",
+                "cluster.nodes=1 cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=2"),
 }
 LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
            "quickstart d 1f1b 4 3+1 - f32", "moe none - 4 0 all f32",
@@ -71,7 +74,7 @@ LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product", "epilogue",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
-          "scratch", "prologue", "record", "code", "start", "stale"]
+          "scratch", "prologue", "record", "code", "start", "stale", "sdpa", "narrow"]
 LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text", "message"]
 INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=set reg=4 first=1"], []),
             (["kind=set reg=7 count=3"], []), (["kind=set reg=7 body=7 step=1 first=1 count=3"], []),
@@ -89,11 +92,12 @@ def compile_plan(dtc, folder, name, kernels):
         if name in LARGER:
             text = text.replace(*LARGER[name]).replace("gpus = 2", "gpus = 4")
         file.write(text)
-    command = [dtc, source, "-o", out, "--data=synthetic", "--target=cpu"] + (plan.options(row) if row else [])
+    command = [dtc, source, "-o", out, "--data=synthetic"] + (plan.options(row) if row else [])
+    command += [] if name == "library" else ["--target=cpu"]
     command += ["--epilogues=all"] if name == "joined" else []
     command += [word for dim in dims.split() for word in ("-D", dim)]
     command += [word for setting in settings.split() for word in ("--set", setting)]
-    subprocess.run(command + ([] if kernels else ["--no-kernels"]), capture_output=True, text=True, check=True)
+    subprocess.run(command + ([] if kernels and name != "library" else ["--no-kernels"]), capture_output=True, text=True, check=True)
     return out
 
 
@@ -231,6 +235,7 @@ def insert(tools, totals):
 
 def mutate(tools, name, count, seed, totals):
     dtc, planmutants, dtrun = tools
+    dtrun = None if name == "library" else dtrun
     with tempfile.TemporaryDirectory() as folder:
         out = compile_plan(dtc, folder, name, dtrun is not None)
         done = subprocess.run([planmutants, out, str(seed), str(count), os.path.join(folder, "kept")],

@@ -3,6 +3,7 @@
 #include "planmutants.h"
 
 #include "plan/kinds.h"
+#include "plan/notes.h"
 
 #include <string.h>
 
@@ -281,6 +282,97 @@ bool mutant_epilogue(void)
         return false;
     gemm->epilogue = other;
     return other != old;
+}
+
+/* What a library is told of a kernel of attention, wrongly: the scale, what a query sees, extents, strides, where a part
+ * begins, which argument it is. */
+bool mutant_sdpa(void)
+{
+    const uint32_t at = below(plan.n_sdpas), part = below(DT_SDPA_PARTS), other = below(DT_SDPA_PARTS);
+    if (!plan.n_sdpas)
+        return false;
+    DtPlanSdpa *s = RECORD(sdpas, DtPlanSdpa, at);
+    int64_t *const extents[] = {&s->batch, &s->heads, &s->kv_heads, &s->queries, &s->keys, &s->head},
+                  *const strides[] = {&s->of_row[part], s->heads > 1 ? &s->of_head[part] : &s->of_row[part],
+                                      s->batch > 1 ? &s->of_batch[part] : &s->of_row[part]};
+    int64_t *stride = strides[below(3)];
+    switch (below(9)) {
+    case 0: return s->scale *= below(2) ? 2 : 0.5, true;
+    case 1: return s->causal ^= 1u, true;
+    case 2: return s->window = s->window ? s->window + 1 : 1 + below((uint64_t)s->keys - 1), s->keys > 1;
+    case 3: return change(extents[below(6)]);
+    case 4: return s->pointer[part] >= 0 && (*stride += below(2) ? 8 : *stride, true);
+    case 5: return s->pointer[part] >= 0 && (s->offset[part] += 8, true);
+    case 6: return s->dtype = below(4), true;
+    case 7: return s->backward ^= 1u, true;
+    default: {
+        const int32_t kept = s->pointer[part];
+        s->pointer[part] = s->pointer[other];
+        s->pointer[other] = kept;
+        return kept >= 0 && s->pointer[part] >= 0 && other != part;
+    }
+    }
+}
+
+/* ---- notes that are longer ---- */
+
+/* A byte more among those of the notes, before that one. */
+static void insert_byte(uint32_t before, uint8_t byte)
+{
+    const uint32_t first = (uint32_t)((const uint8_t *)plan.blob - bytes + plan.logical->notes);
+    DtPlanHeader *header = (DtPlanHeader *)copy;
+    DtPlanSection *sections = (DtPlanSection *)(header + 1);
+    memmove(copy + first + before + 1, copy + first + before, copy_len - first - before);
+    copy[first + before] = byte;
+    copy_len++;
+    header->length++;
+    for (uint32_t i = 0; i < header->n_sections; i++)
+        if (memcmp(sections[i].tag, "BLOB", 4) == 0)
+            sections[i].count++, sections[i].length++;
+    RECORD(logical, DtPlanLogical, 0)->notes_len++;
+    for (uint32_t i = 0; i < plan.n_notes; i++) {
+        DtPlanNote *note = RECORD(notes, DtPlanNote, i);
+        const bool behind = note->first >= before + (note->first == before && note->count == 0);
+        if (note->first < before && before <= note->first + note->count)
+            note->count++;
+        else if (behind)
+            note->first++;
+    }
+}
+
+/* Behind so many words. */
+static uint32_t skip_words(uint32_t at, uint32_t n)
+{
+    const uint8_t *notes = (const uint8_t *)plan.blob + plan.logical->notes;
+    for (; n; at++)
+        n -= !(notes[at] & 0x80);
+    return at;
+}
+
+/* A product rounds its result to 16 bits, where that has 32; whoever reads it, does. */
+bool mutant_narrow(void)
+{
+    const uint8_t *notes = (const uint8_t *)plan.blob + plan.logical->notes;
+    const DtPlanInst *found = any_inst(DT_INST_GEMM, DT_INST_GEMM);
+    const uint32_t at = found ? (uint32_t)(found - RECORD(insts, DtPlanInst, 0)) : 0;
+    if (!found || !has_note(at))
+        return false;
+    const DtPlanInst *inst = &plan.insts[at];
+    const DtPlanGemm *gemm = &plan.gemms[inst->ref];
+    const uint32_t word = skip_words(spans[at].first, 2 + 1 + 2); /* DO, 1, the op, A, B */
+    const DtPlanArg *to = &plan.args[inst->first_arg + 2];
+    uint32_t half = 0;
+    while (strcmp(dt_kinds_name(half), "bf16") != 0)
+        half++;
+    if (gemm->epilogue || strcmp(dt_kinds_name(gemm->dtype_c), "f32") != 0 || notes[word] & 31)
+        return false;
+    copy[(const uint8_t *)plan.blob - bytes + plan.logical->notes + word] |= DT_NOTE_DTYPE;
+    insert_byte(skip_words(word, 1), (uint8_t)half);
+    RECORD(gemms, DtPlanGemm, inst->ref)->dtype_c = half;
+    for (uint32_t a = 0; a < plan.n_args; a++)
+        if (same_place(&plan.args[a], to) && plan.args[a].bytes == to->bytes)
+            RECORD(args, DtPlanArg, a)->bytes /= 2;
+    return true;
 }
 
 bool mutant_accumulate(void)

@@ -9,7 +9,8 @@
 For each form below (forms.py) `dtc` prints the program before and behind `expand`, which must be proved equal (BOXED).
 Then single faults of the kinds of KINDS are put into the functions that the pass has written, or into their calls. One
 counts if the interpreter of all ranks (JUDGED) finds another loss, gradient or parameter than the serial program's: it
-must be refused. boxmutants.txt names those that do by form, kind and a checksum of the function and the line.
+must be refused, and so must those that round what was not rounded. boxmutants.txt names those that count by form, kind
+and a checksum of the function and the line, as mutants.txt does.
 """
 import os
 import random
@@ -20,16 +21,19 @@ import tempfile
 import zlib
 
 import forms
+import mutants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE = os.path.join(HERE, "boxmutants.txt")
-AT_LEAST, MOST = 6, 24  # counting ones of each kind: in all, in a blessed list
+AT_LEAST, MOST, EACH = 6, 24, 4  # counting ones of each kind: in all, in a blessed list; judged of each form for that
 
 FORMS = {
     "ring": (3, "ring", "grouped heads", "causal", None),
     "ring window": (2, "ring", "one head", "window", None),
     "ring data": (2, "ring", "heads", "data and causal", None),
+    "ring 16 bits": (2, "ring", "heads", "causal", "16 bits"),
+    "zigzag ring 16 bits": (2, "zigzag ring", "heads", "causal", "16 bits"),
     "ring keys": (2, "ring", "heads", "keys", None),
     "ring batch": (2, "ring", "grouped heads", "distances", "batch"),
     "zigzag ring": (2, "zigzag ring", "grouped heads", "causal", None),
@@ -150,6 +154,7 @@ KINDS = {
     re.sub(r"(= reduce\[.*\])( path=| @)", r"\1 reduce=max\2", line),
     "call": operand,
     "site": replaced(r"(= rng\(\).* text=)(\S+)", r"\1other"),
+    "round and back": mutants.round_and_back,  # which has the lines of the function, too
 }
 
 
@@ -210,7 +215,7 @@ class Form:
             elif line == "}":
                 inside = None
             elif inside and (inside[2] or re.search(r" func=\S*(\.ring|\.zigzag)", line)):
-                self.written.append((i, inside[0], inside[1]))
+                self.written.append((i, inside[0], inside[1], begin))
 
     def files(self, texts):
         for i, text in enumerate(texts):
@@ -234,56 +239,40 @@ class Form:
     def sites(self, kind, seed=""):
         """(kind, line number, changed line, function), in random order."""
         found, seen = [], set()
-        for i, name, types in self.written:
+        for i, name, types, begin in self.written:
             line = self.lines[i]
             if kind == "call" and "= call(" not in line:
                 continue
+            if kind in mutants.STRICT and name.endswith(".body") and '"@ring"=2/' in "".join(self.lines[begin:i]):
+                continue  # two ranks, a loop of one turn: nobody reads what is handed on
             if (name, line) in seen or line.startswith("  arg "):
                 continue
             seen.add((name, line))
-            changed = KINDS[kind](random.Random(seed + name + line), line, types)
+            more = self.lines[begin:i] if kind in mutants.STRICT else types
+            changed = KINDS[kind](random.Random(seed + plain_name(name) + mutants.bare(line)), line, more)
             if changed != line:
                 found.append((kind, i, changed, name))
         random.Random(self.name + kind + seed).shuffle(found)
         return found
 
-    def differing(self, sites):
-        return [site for site, verdict in zip(sites, self.judge([self.text(s) for s in sites])) if verdict == "differs"]
+    differing = mutants.Layout.differing
+    known = mutants.Layout.known
 
     def key(self, site):
-        line = re.sub(r" means=[^ ]*| path=.*| @.*", "", self.lines[site[1]])
-        return self.name, site[0], "%08x" % zlib.crc32((site[3] + line).encode())
+        line = re.sub(r" path=.*", "", mutants.bare(self.lines[site[1]]))
+        return self.name, site[0], "%08x" % zlib.crc32((plain_name(site[3]) + line).encode())
 
 
-def recorded():
-    with open(FILE) as file:
-        rows = [line.strip().split(", ") for line in file if not line.startswith("#")]
-    return {tuple(row) for row in rows if len(row) == 3}
+def plain_name(func):
+    return re.sub(r"\.\d+", "", func)
 
 
-def bless(all_forms):
-    kept, counts = [], {}
-    for form in all_forms:
-        for kind in KINDS:
-            kept += [form.key(site) for site in form.differing(form.sites(kind)[:6])]
-        print("%s: %d so far" % (form.name, len(kept)), flush=True)
-    with open(FILE, "w") as file:
-        file.write("# form, kind, checksum: bugs that the interpreter sees (boxmutants.py --bless)\n")
-        for row in sorted(kept, key=lambda row: zlib.crc32(repr(row).encode())):
-            counts[row[1]] = counts.get(row[1], 0) + 1
-            if counts[row[1]] <= MOST:
-                file.write(", ".join(row) + "\n")
-    for kind in KINDS:
-        print("%-20s %d" % (kind, counts.get(kind, 0)))
-    return 0
-
-
-def check(all_forms, chosen, counted):
+def check(all_forms, chosen):
     failed = 0
     for form in all_forms:
         for what, change in RIGHT.items():
             changed = list(form.lines)
-            for i, _, _ in form.written:
+            for i, _, _, _ in form.written:
                 changed[i] = change(changed[i])
             verdict = form.prove(["\n".join(changed)])[0]
             if not verdict.startswith("holds"):
@@ -296,7 +285,7 @@ def check(all_forms, chosen, counted):
             failed += 1
             print("%s: the form itself: %s" % (form.name, verdicts[0]))
         accepted = [site for site, verdict in zip(sites, verdicts[1:]) if verdict.startswith("holds")]
-        for site in accepted if counted else form.differing(accepted):
+        for site in form.differing(accepted):
             failed += 1
             print("accepted: %s, %s in %s\n  %s\n  %s" % (form.name, site[0], site[3], form.lines[site[1]][:300],
                                                         site[2][:300]))
@@ -304,24 +293,25 @@ def check(all_forms, chosen, counted):
 
 
 def ordinary(all_forms):
-    known, chosen, counts = recorded(), {}, dict.fromkeys(KINDS, 0)
+    known, chosen, counts = mutants.recorded(), {}, dict.fromkeys(KINDS, 0)
     for form in all_forms:
-        chosen[form.name] = [site for kind in KINDS for site in form.sites(kind) if form.key(site) in known]
+        chosen[form.name] = [site for kind in KINDS for site in form.known(kind, known)]
         for site in chosen[form.name]:
             counts[site[0]] += 1
+    found = sum(counts.values())
     for kind in KINDS:  # where the compiler writes other lines by now
         for form in all_forms if counts[kind] < AT_LEAST else []:
             new = form.differing(form.sites(kind)[:4])
             chosen[form.name] += new
             counts[kind] += len(new)
-    failed = check(all_forms, chosen, True)
+    failed = check(all_forms, chosen) + mutants.too_few(found, known)
     prove_damaged(all_forms)
     for kind in KINDS:
         print("%-20s %d" % (kind, counts[kind]))
         if counts[kind] < AT_LEAST:
             failed += 1
             print("%s: too few places in these forms" % kind)
-    total = sum(counts.values()) + len(all_forms)
+    total = sum(counts.values()) + len(all_forms) + 1
     print("%d passed, %d failed" % (total - failed, failed))
     return 1 if failed else 0
 
@@ -333,7 +323,7 @@ def at_random(all_forms, count, seed):
         random.Random(seed).shuffle(sites)
         chosen[form.name] = sites[:count // len(all_forms) + 1]
         total += len(chosen[form.name])
-    failed = check(all_forms, chosen, False)
+    failed = check(all_forms, chosen)
     print("%d passed, %d failed" % (total - failed, failed))
     return 1 if failed else 0
 
@@ -349,6 +339,7 @@ def prove_damaged(all_forms):
 
 
 def main(arguments):
+    mutants.FILE, mutants.KINDS, mutants.MOST, mutants.EACH = FILE, KINDS, MOST, EACH
     tools, rest = [os.path.abspath(tool) for tool in arguments[:3]], arguments[3:]
     with tempfile.TemporaryDirectory() as folder:
         all_forms = []
@@ -356,7 +347,7 @@ def main(arguments):
             os.mkdir(os.path.join(folder, str(i)))
             all_forms.append(Form(tools, os.path.join(folder, str(i)), name))
         if rest == ["--bless"]:
-            return bless(all_forms)
+            return mutants.bless(all_forms)
         if rest:
             return at_random(all_forms, int(rest[0]), int(rest[1]) if len(rest) > 1 else 1)
         return ordinary(all_forms)

@@ -91,7 +91,7 @@ def main(arguments):
     folder = os.path.dirname(os.path.abspath(__file__))
     mutants.FILE = os.path.join(folder, "halomutants.txt")
     mutants.KINDS, mutants.LAYOUTS, mutants.Layout = KINDS, LAYOUTS, Layout
-    mutants.source, mutants.AT_LEAST, mutants.MOST = source, 2, 14
+    mutants.source, mutants.AT_LEAST, mutants.MOST, mutants.EACH = source, 2, 20, 6
     return mutants.main(arguments)
 
 

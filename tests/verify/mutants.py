@@ -8,10 +8,12 @@
 
 For each layout below `dtc` prints the serial program and the placed one; the certificate must hold. Then single faults
 of the kinds of KINDS are put into the text of the placed program. One counts if the interpreter of all ranks (JUDGED)
-finds another loss, gradient or parameter than the serial program's: the certificate must refuse it. mutants.txt names
-those that do by layout, kind and a checksum of the line that is changed, so that an ordinary run need not judge them;
-where the compiler writes other lines by now, others are judged in their place. Texts that are cut short or garbled
-must not crash the reader.
+finds another loss, gradient or parameter than the serial program's: the certificate must refuse it. Of those of STRICT,
+which round what was not rounded, the interpreter sees nothing; all of them count. mutants.txt names those that count by
+layout, kind and a checksum of the line that is changed, without numbers of values, functions and stores: so an ordinary
+run judges only those that are accepted. Where the compiler writes other lines by now, others are judged in their place;
+where fewer than APPLIES of the recorded ones are found, the test fails (--bless keeps those that are, and fills up).
+Texts that are cut short or garbled must not crash the reader.
 """
 import os
 import random
@@ -25,7 +27,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE = os.path.join(HERE, "mutants.txt")
 MEANINGS = 12  # of each layout
-AT_LEAST, MOST = 8, 14  # counting ones of each kind: an ordinary run, a blessed list
+AT_LEAST, MOST, EACH = 8, 14, 4  # counting ones of each kind: an ordinary run, a blessed list; judged of each layout for it
+APPLIES = 0.8  # of the recorded ones are found
 QUICK = "batch=8 seq=4 vocab=16 embed=8 heads=2"
 
 LAYOUTS = {  # example, dims, ranks, layout
@@ -125,6 +128,43 @@ def mask(rng, line):
     return re.sub(r"number=-inf|number=inf", "number=1", line)
 
 
+VALUE = r'%(?:[\w.@#$-]+|"[^"]*"\.\d+)'
+
+
+def value_types(lines):
+    """Types of the values of a function, by number; of what a cast makes, or a constant, none."""
+    types = {}
+    for line in lines:
+        head, _, rest = line.partition(" = ")
+        if line.startswith("  arg "):
+            head, _, rest = line[4:].partition(" : ")
+            rest = " : " + rest
+        if not head.startswith("  %") or re.match(r"(cast|const|expand)\b", rest):
+            continue
+        found = re.findall(r'\w+\[(?:[^]"]|"[^"]*")*\](?:\{[^}]*\})?', rest[rest.index(" : "):])
+        for name, value_type in zip(head.strip().split(", "), found):
+            types[number_of(name)] = value_type
+    return types
+
+
+def number_of(value):
+    return int(value.rsplit(".", 1)[-1].lstrip("%"))
+
+
+def round_and_back(rng, line, lines):
+    """A result of a function is rounded to 16 bits and back; lines: those of the function before this one."""
+    values, types = line[9:].split(", ") if line.startswith("  return ") else [], value_types(lines)
+    some = [i for i, value in enumerate(values) if types.get(number_of(value), "").startswith("f32[")]
+    if not some:
+        return line
+    i, n = rng.choice(some), 1 + max(number_of(value) for each in lines for value in re.findall(VALUE, each))
+    axes = types[number_of(values[i])][3:]
+    made = "  %%%d = cast(%s) : bf16%s @1:1-2\n  %%%d = cast(%%%d) : f32%s @1:1-2\n" % (n, values[i], axes, n + 1, n, axes)
+    values[i] = "%%%d" % (n + 1)
+    return made + "  return " + ", ".join(values)
+
+
+STRICT = {"round and back": round_and_back}  # these have the lines of the function, too
 KINDS = {
     "operand": operand,
     "swapped operands": swapped,
@@ -151,6 +191,7 @@ KINDS = {
     "halo": halo,
     "mask": mask,
     "mask extent": numbered(r"(const\(\) : i32\[\] number=)(16)\b", -1, 2),
+    "round and back": round_and_back,
 }
 
 
@@ -159,8 +200,15 @@ def plain(line):
     return re.sub(r" means=(\d+|\([\d ]*\))| @\d+:\d+-\d+$", "", line)
 
 
+def bare(line):
+    """What of a line stays where others come or go before it."""
+    line = re.sub(VALUE, lambda found: re.sub(r"\.?\d+$", "", found.group()), plain(line))
+    line = re.sub(r"(func|part|merge|finish)=(\S+?)(\.\d+)*(?= |$)", r"\1=\2", line)
+    return re.sub(r"^store \d+|\b(store|of|bucket)=\d+", r"\1", line)
+
+
 def crc(line):
-    return "%08x" % zlib.crc32(plain(line).encode())
+    return "%08x" % zlib.crc32(bare(line).encode())
 
 
 def example(name, dims):
@@ -224,12 +272,13 @@ class Layout:
     def sites(self, kind, seed=""):
         """(kind, line number, changed line), in random order; the change depends on the line alone. Functions of
         streams are only read by `expand`, and what that makes of them is judged behind it (boxmutants.py)."""
-        found, seen, func = [], set(), ""
+        found, seen, func, begin = [], set(), "", 0
         streams = set(re.findall(r' (?:part|merge|finish)=("[^"]*"|\S+)', self.final))
         for i, line in enumerate(self.lines):
-            func = line.split()[1] if line.startswith("func ") else func
+            begin, func = (i, line.split()[1]) if line.startswith("func ") else (begin, func)
             if func not in streams and line.startswith(("  ", "store ")) and not line.startswith("  run ") and line not in seen:
-                changed = KINDS[kind](random.Random(seed + plain(line)), line)
+                args = [self.lines[begin:i]] if kind in STRICT else []
+                changed = KINDS[kind](random.Random(seed + bare(line)), line, *args)
                 if changed != line:
                     found.append((kind, i, changed))
                 seen.add(line)
@@ -237,10 +286,16 @@ class Layout:
         return found
 
     def differing(self, sites):
-        return [site for site, verdict in zip(sites, self.judge([self.text(s) for s in sites])) if verdict == "differs"]
+        judged = [site for site in sites if site[0] not in STRICT]
+        verdicts = dict(zip(judged, self.judge([self.text(s) for s in judged])))
+        return [site for site in sites if verdicts.get(site, "differs") == "differs"]
 
     def key(self, site):
         return self.name, site[0], crc(self.lines[site[1]])
+
+    def known(self, kind, keys):
+        """Its sites that are among the keys, one for each."""
+        return list({self.key(site): site for site in self.sites(kind) if self.key(site) in keys}.values())
 
 
 def recorded():
@@ -250,21 +305,31 @@ def recorded():
 
 
 def bless(layouts):
-    kept = []
-    for layout in layouts:
-        for kind in KINDS:
-            kept += [layout.key(site) for site in layout.differing(layout.sites(kind)[:MOST])]
-        print("%s: %d so far" % (layout.name, len(kept)))
-    counts = {}
-    with open(FILE, "w") as file:
-        file.write("# layout, kind, checksum of the line: bugs that the interpreter sees (mutants.py --bless)\n")
-        for row in sorted(kept, key=lambda row: zlib.crc32(repr(row).encode())):
-            counts[row[1]] = counts.get(row[1], 0) + 1
-            if counts[row[1]] <= MOST:
-                file.write(", ".join(row) + "\n")
+    """The file is written after each kind: a run that is ended has not been for nothing."""
+    known = recorded()
+    rows = set(known)
     for kind in KINDS:
-        print("%-20s %d" % (kind, counts.get(kind, 0)))
+        kept = [row for layout in layouts for row in map(layout.key, layout.differing(layout.known(kind, known)))]
+        for layout in layouts if len(kept) < MOST else []:
+            kept += [layout.key(site) for site in layout.differing(layout.sites(kind)[:EACH]) if layout.key(site) not in kept]
+        kept = sorted(set(kept), key=lambda row: (row not in known, zlib.crc32(repr(row).encode())))[:MOST]
+        rows = {row for row in rows if row[1] != kind} | set(kept)
+        write(rows)
+        print("%-20s %d" % (kind, len(kept)), flush=True)
     return 0
+
+
+def write(rows):
+    with open(FILE, "w") as file:
+        file.write("# layout, kind, checksum of the line: bugs that the interpreter sees (%s --bless)\n" % os.path.basename(sys.argv[0]))
+        file.writelines(", ".join(row) + "\n" for row in sorted(rows, key=lambda row: zlib.crc32(repr(row).encode())))
+
+
+def too_few(found, known):
+    """Whether the recorded ones have become too few; says how many are found."""
+    if found < len(known):
+        print("%d of %d that are recorded are found" % (found, len(known)))
+    return found < APPLIES * len(known)
 
 
 def other_meaning(rng, line):
@@ -295,8 +360,8 @@ def meanings(layouts, chosen):
     return failed
 
 
-def check(layouts, chosen, counted):
-    """Failures: layouts that are not proved, bugs that are; of those that are not known to count, those that do."""
+def check(layouts, chosen):
+    """Failures: layouts that are not proved, bugs that are."""
     failed = 0
     for layout in layouts:
         sites = chosen[layout.name]
@@ -305,7 +370,7 @@ def check(layouts, chosen, counted):
             failed += 1
             print("%s: the layout itself: %s" % (layout.name, verdicts[0]))
         accepted = [site for site, verdict in zip(sites, verdicts[1:]) if verdict == "holds"]
-        for site in accepted if counted else layout.differing(accepted):
+        for site in layout.differing(accepted):
             failed += 1
             print("accepted: %s, %s\n  %s\n  %s" % (layout.name, site[0], layout.lines[site[1]][:300], site[2][:300]))
     return failed
@@ -314,10 +379,10 @@ def check(layouts, chosen, counted):
 def ordinary(layouts):
     known, chosen, counts = recorded(), {}, dict.fromkeys(KINDS, 0)
     for layout in layouts:
-        chosen[layout.name] = [site for kind in KINDS for site in layout.sites(kind) if layout.key(site) in known]
+        chosen[layout.name] = [site for kind in KINDS for site in layout.known(kind, known)]
         for site in chosen[layout.name]:
             counts[site[0]] += 1
-    fresh = 0
+    fresh, found = 0, sum(counts.values())
     for kind in KINDS:
         for layout in layouts:
             if counts[kind] < AT_LEAST:
@@ -326,7 +391,7 @@ def ordinary(layouts):
                 chosen[layout.name] += new
                 counts[kind] += len(new)
                 fresh += len(new)
-    failed = check(layouts, chosen, True) + meanings(layouts, chosen)
+    failed = check(layouts, chosen) + meanings(layouts, chosen) + too_few(found, known)
     prove_damaged(layouts)
     for kind in KINDS:
         print("%-20s %d" % (kind, counts[kind]))
@@ -335,7 +400,7 @@ def ordinary(layouts):
             print("%s: too few places in these layouts" % kind)
     if fresh:
         print("%d of them were judged anew: --bless makes this test shorter" % fresh)
-    total = sum(counts.values()) + len(layouts)
+    total = sum(counts.values()) + len(layouts) + 1
     print("%d passed, %d failed" % (total - failed, failed))
     return 1 if failed else 0
 
@@ -347,7 +412,7 @@ def at_random(layouts, count, seed):
         rng.shuffle(sites)
         chosen[layout.name] = sites[:count // len(layouts) + 1]
         total += len(chosen[layout.name])
-    failed = check(layouts, chosen, False)
+    failed = check(layouts, chosen)
     prove_damaged(layouts)
     print("%d passed, %d failed" % (total - failed, failed))
     return 1 if failed else 0

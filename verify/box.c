@@ -353,8 +353,9 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows
     return equal;
 }
 
-/* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few positions may be right
- * at all of them, if those are not too many: a sum over an identity matrix that is made of positions. */
+/* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few
+ * positions may be right at all of them, if those are not too many: a sum over an identity matrix that is made of
+ * positions. */
 static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded, DtText *problem)
 {
     bool narrows[2] = {false}, equal = false, large = false;

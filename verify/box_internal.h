@@ -187,7 +187,8 @@ DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, i
 /* Whether a float of the one dtype may be none of the other; what it becomes then. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
-/* Counts what op rounds to make this; false after a reason. Whether the second function rounds no more than the first. */
+/* Counts what op rounds to make this; false after a reason. Whether the second function rounds no more than the first.
+ */
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
 bool dt_boxnumber_as_often(Box *b);
 /* x as a number that its dtype has: a cast to it leaves it as it is. */

@@ -205,7 +205,7 @@ const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 
 static inline bool dt_cert_is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 static inline bool dt_cert_is_float(const char *dtype) { return dtype[0] == 'f' || strncmp(dtype, "bf", 2) == 0; }
-/* The mesh axes that split an axis; whether they split two alike; and these are as long, too. NULL: there is no axis. */
+/* The mesh axes that split an axis; whether they split two alike; and these are as long, too. NULL: there is none. */
 static inline uint16_t dt_cert_bits(const CertAxis *axis)
 {
     uint16_t bits = 0;

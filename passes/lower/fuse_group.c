@@ -3,9 +3,9 @@
  * operands, and then groups that read the same with each other, as long as the union is still one loop nest, no path
  * leaves the union and comes back, and bytes are saved: what one makes and the other reads need not be read (nor
  * written, if nobody else wants it), what both read is read once. Groups of which neither reads the other stay apart if
- * more would lie in memory while the earlier one waits; a weight's gradient that reads what it makes may wait, too. This
- * is done once more, with what nobody else reads first, and then from the last op to the first, so that an update waits
- * for its norm as a whole: what moves less is kept.
+ * more would lie in memory while the earlier one waits; a weight's gradient that reads what it makes may wait, too.
+ * This is done once more, with what nobody else reads first, and then from the last op to the first, so that an update
+ * waits for its norm as a whole: what moves less is kept.
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy

@@ -284,8 +284,8 @@ bool mutant_epilogue(void)
     return other != old;
 }
 
-/* What a library is told of a kernel of attention, wrongly: the scale, what a query sees, extents, strides, where a part
- * begins, which argument it is. */
+/* What a library is told of a kernel of attention, wrongly: the scale, what a query sees, extents, strides, where a
+ * part begins, which argument it is. */
 bool mutant_sdpa(void)
 {
     const uint32_t at = below(plan.n_sdpas), part = below(DT_SDPA_PARTS), other = below(DT_SDPA_PARTS);

@@ -71,8 +71,8 @@ static void make(Made *made, const char *head, const char *ops, uint32_t first)
         if (i >= first && strcmp(op->kind, "const") != 0)
             made->ops[made->n_ops++] = op;
     }
-    made->walk = (PlanWalk){.arena = arena, .scratch = arena, .plan = &plan, .program = &made->program, .frame = &made->frame,
-                            .problem = &made->problem};
+    made->walk = (PlanWalk){.arena = arena, .scratch = arena, .plan = &plan, .program = &made->program,
+                            .frame = &made->frame, .problem = &made->problem};
     for (uint32_t i = 0; i < 3; i++)
         dt_certplan_dense(&made->walk, made->func->args.at[i], &made->at[i]);
     dt_certplan_dense(&made->walk, made->frame.maker[made->result]->types[0], &made->at[3]);
@@ -132,7 +132,7 @@ Test(plan_numbers, epilogues)
 #define OF "[i=4, j=4] @1:1-2\n"
 /* The rest of it, of exponentials: three ops with these numbers. */
 #define REST(e, sum, p, o)                                                                                             \
-    "  " sum " = reduce[j](" e ") : f32[i=4] @1:1-2\n  " p " = div(" e ", " sum ") : f32" OF                            \
+    "  " sum " = reduce[j](" e ") : f32[i=4] @1:1-2\n  " p " = div(" e ", " sum ") : f32" OF                           \
     "  " o " = dot[j](" p ", %2) : f32[i=4, d=2] @1:1-2\n"
 static const Row attentions[] = {
     {true, "  %7 = sub(%5, %6) : f32" OF "  %8 = exp(%7) : f32" OF REST("%8", "%9", "%10", "%11"), 0},
@@ -151,8 +151,8 @@ static bool attends(const Row *row)
 {
     Made made;
     make(&made, attention, row->ops, 1);
-    DtPlanSdpa of = {.dtype = dtype_of("f32"), .batch = 1, .heads = 1, .kv_heads = 1, .queries = 4, .keys = 4, .head = 2,
-                     .scale = 0.5};
+    DtPlanSdpa of = {.dtype = dtype_of("f32"), .batch = 1, .heads = 1, .kv_heads = 1, .queries = 4, .keys = 4,
+                     .head = 2, .scale = 0.5};
     PlanAttend p = {.of = &of, .ops = made.ops, .n_ops = made.n_ops};
     static const uint32_t parts[] = {DT_SDPA_Q, DT_SDPA_K, DT_SDPA_V, DT_SDPA_O};
     for (uint32_t i = 0; i < DT_SDPA_PARTS; i++)

@@ -130,6 +130,13 @@ static void tidy(DtProduct *g)
     }
 }
 
+/* Whether elements (i, j) at i * row + j * column are a matrix with one leading dimension. */
+static bool has_lead(int64_t rows, int64_t columns, int64_t row, int64_t column)
+{
+    return ((row == 1 || rows == 1) && (columns == 1 || column >= rows)) ||
+           ((column == 1 || columns == 1) && (rows == 1 || row >= columns));
+}
+
 bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
                      DtProduct *ret_product)
 {
@@ -155,6 +162,9 @@ bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView 
     if (g.swapped)
         transpose(&g);
     tidy(&g);
+    if (limits->wants_runs && !(has_lead(g.m, g.k, g.a_row, g.a_col) && has_lead(g.k, g.n, g.b_row, g.b_col) &&
+                                has_lead(g.m, g.n, g.c_row, g.c_col)))
+        return false;
     *ret_product = g;
     return true;
 }

@@ -35,6 +35,8 @@ typedef struct DtTargetLimits {
                             /* apart, and of row_align bytes; 0: any */
     int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */
     uint32_t products;      /* bit per DtDtype: of which its library has products, into the same dtype or f32 */
+    bool wants_runs;        /* its library takes matrices only in which rows or columns are neighbours in memory, and */
+                            /* the others do not overlap */
     int64_t copy_pays;      /* products that each element of an operand is part of, at least, for a copy of it to be */
                             /* little beside them */
 } DtTargetLimits;

@@ -28,6 +28,7 @@ PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off
      "--set", "parallel.micro.batch=2", "--set", "cluster.nodes=1", "--set", "cluster.gpus=2"], 2.0 ** -8),
     ("recurrence", "examples/mamba.dsl", "none", ["-D", "batch=2", "-D", "seq=12", "-D", "vocab=70", "-D", "embed=16",
                                                   "-D", "cell=4", "-D", "layers=2"]),
+    ("operands with gaps", "examples/diffusion.dsl", "none", ["-D", "batch=8", "-D", "layers=2", "-D", "embed=16", "-D", "waves=4"]),
     ("images", "examples/resnet.dsl", "none", ["-D", "batch=4", "-D", "side=8", "-D", "c0=4"]),
     ("experts", "examples/moe.dsl", "none", ["-D", "batch=2", "-D", "pool=2", "-D", "seq=16", "-D", "vocab=64", "-D", "layers=2", "-D", "embed=32",
                                              "-D", "ffn=32", "-D", "kv=2", "-D", "group=2", "-D", "head=8"], 2.0 ** -9),

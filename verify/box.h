@@ -21,8 +21,8 @@ void dt_box_end(DtBoxes *boxes); /* frees what the arena does not */
 
 /* Whether what the functions make of equal arguments is equal: arguments and results correspond in order, with equal
  * types. The programs have the same mesh. A cast to fewer digits is a function of which nothing is known. What is done
- * in parts, by y, may round elsewhere: then functions are equal, too, that are as if no cast rounded (PARTS: if y rounds
- * no more numbers of each kind than x does; REALS: whatever rounds how much). If not, ret_problem says why. */
+ * in parts, by y, may round elsewhere: then functions are equal, too, that are as if no cast rounded (PARTS: if y
+ * rounds no more numbers of each kind than x does; REALS: whatever rounds how much). If not, ret_problem says why. */
 typedef enum DtBoxRounding { DT_BOX_ALIKE, DT_BOX_PARTS, DT_BOX_REALS } DtBoxRounding;
 bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x, const struct CertProgram *b,
                   const struct CertFunc *y, DtBoxRounding rounding, DtText *ret_problem);

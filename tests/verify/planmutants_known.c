@@ -7,8 +7,8 @@
  * A fault is named by its kind and a checksum of what it changes. Most kinds count wherever they are put: of each
  * record that is other than before, which fields are, and what it belongs to (the kind of the instruction, the kernel's
  * name, which argument, strings), so it is found again as long as the plan has such a thing. Of some kinds there are
- * faults that do not count: there all fields go in, those of the records beside it, strings as text, and the new values.
- * What is drawn for a layout and a kind depends on nothing else, and CANDIDATES are looked at. */
+ * faults that do not count: there all fields go in, those of the records beside it, strings as text, and the new
+ * values. What is drawn for a layout and a kind depends on nothing else, and CANDIDATES are looked at. */
 #include "planmutants.h"
 
 #include "base/file.h"

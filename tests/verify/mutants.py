@@ -386,7 +386,7 @@ def ordinary(layouts):
     for kind in KINDS:
         for layout in layouts:
             if counts[kind] < AT_LEAST:
-                new = [s for s in layout.sites(kind) if layout.key(s) not in known]
+                new = [s for s in layout.sites(kind) if s not in chosen[layout.name]]
                 new = layout.differing(new[:2 * AT_LEAST])
                 chosen[layout.name] += new
                 counts[kind] += len(new)

@@ -52,7 +52,8 @@ static const Case cases[] = {
      {{"batch", "8"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
     {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3, false}, /* pieces of rows */
-    {"examples/diffusion.dsl", {{"batch", "2103"}, {"embed", "36"}, {"layers", "2"}}, 3, true}, /* sums in pieces */
+    {"examples/quickstart.dsl", {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}},
+     5, true}, /* sums in pieces */
 };
 /* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
 static const Case long_heads[] = {

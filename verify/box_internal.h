@@ -75,6 +75,7 @@ typedef struct Box {
     bool rounds, counts; /* a cast to fewer digits is not what it was; it counts how many are cast */
     bool narrows[2];     /* by function: it has a cast to fewer digits, or a product with few */
     DT_VEC(BoxRounded) rounded; /* in this draw */
+    DT_VEC(const CertOp *) exact; /* casts that take back what a sum of one element has made wider */
     const char *from;     /* the present op's first operand's dtype */
     uint32_t n_mesh, ranks;
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
@@ -187,8 +188,8 @@ DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, i
 /* Whether a float of the one dtype may be none of the other; what it becomes then. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
-/* Counts what op rounds to make this; false after a reason. Whether the second function rounds no more than the first.
- */
+bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast);
+/* Counts what op rounds to make this; false after a reason. Whether the second function rounds as much or less. */
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
 bool dt_boxnumber_as_often(Box *b);
 /* x as a number that its dtype has: a cast to it leaves it as it is. */

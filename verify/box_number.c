@@ -86,12 +86,20 @@ DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x)
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
+bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast)
+{
+    for (uint32_t i = 0; i < b->exact.n; i++)
+        if (b->exact.at[i] == cast)
+            return true;
+    return false;
+}
+
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made)
 {
     BoxRounded one = {.to = made->type->dtype};
     bool narrows = false;
     uint32_t i = 0;
-    for (uint32_t k = 0; k < op->n_in; k++)
+    for (uint32_t k = 0; k < op->n_in && !dt_boxnumber_is_exact(b, op); k++)
         narrows = narrows || dt_boxnumber_narrows(in[k]->shape->type->dtype, one.to);
     if (narrows && !is(op->kind, "cast"))
         return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of", op->kind);

@@ -251,7 +251,7 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
     const BoxShape *first = in[0]->shape, *last = in[op->n_in - 1]->shape;
     const bool where = map->n_in == 3, floats = first->is_float;
     Run *run = floats ? map->floats : map->wholes;
-    b->from = first->type->dtype;
+    b->from = dt_boxnumber_is_exact(b, op) ? op->types[0]->dtype : first->type->dtype;
     const bool makes = is(op->kind, "cast") || out->shape->is_bool || out->shape->is_float == floats;
     const bool fits = where ? first->is_bool && last->is_float == out->shape->is_float
                             : last->is_float == floats && makes;

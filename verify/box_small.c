@@ -165,7 +165,7 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
         dt_boxsmall_constant(b, (int64_t)op->number);
     note_decision(b, c, op);
     b->compares = b->compares || is(op->kind, "topk");
-    for (uint32_t i = 0; i < op->n_in && op->n_out == 1; i++)
+    for (uint32_t i = 0; i < op->n_in && op->n_out == 1 && !dt_boxnumber_is_exact(b, op); i++)
         if (dt_boxnumber_narrows(is(op->kind, "dot") ? "f32" : c->types[op->in[i]]->dtype, op->types[0]->dtype))
             b->narrows[b->second] = true;
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
@@ -179,6 +179,19 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
             return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
     }
     return true;
+}
+
+/* A cast to the dtype of what was summed, along axes of which each rank has one element: that makes it wider alone. */
+static bool is_taken_back(const CertProgram *program, const Collect *c, const CertOp *op)
+{
+    const CertOp *sum = is(op->kind, "cast") && op->n_in == 1 ? c->ops[op->in[0]] : NULL;
+    const CertType *of = sum && is(sum->kind, "reduce") && is(sum->reduce, "sum") ? c->types[sum->in[0]] : NULL;
+    bool one = of && is(of->dtype, op->types[0]->dtype);
+    for (uint32_t i = 0; one && i < sum->n_axes; i++) {
+        const CertAxis *axis = dt_certtext_axis(of, sum->axes[i]);
+        one = axis && dt_cert_local(program, axis) == 1;
+    }
+    return one;
 }
 
 static bool note_op(Box *b, const CertProgram *program, const Collect *c, const CertOp *op)
@@ -198,6 +211,8 @@ static bool note_op(Box *b, const CertProgram *program, const Collect *c, const 
         note(b, op->loop->axis, FIXED);
     if (op->mesh && op->n_in == 1 && op->n_out == 1)
         note_moved(b, c->types[op->in[0]], op->types[0]);
+    if (is_taken_back(program, c, op))
+        DT_PUSH(b->arena, b->exact, op);
     if (!note_constants(b, c, op))
         return false;
     for (uint32_t m = 0; m < program->n_mesh; m++)

@@ -14,7 +14,7 @@ import tempfile
 TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
-    "r": "bf16[]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
+    "r": "bf16[]", "o": "bf16[d=1]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
     "a": "bool[q=8]", "c": "bool[q=8]",
 }
 ADDS = """func adds : body @1:1-2 {
@@ -267,6 +267,9 @@ ROWS = [
      ["cast(%0) : bf16[]", "cast(%1) : f32[]"], ["cast(%0) : f16[]", "cast(%1) : f32[]"]),
     ("the digits that an operand has", True, "r", "bf16[]", "",
      ["cast(%0) : f32[]", "cast(%1) : bf16[]"], ["stop(%0) : bf16[]"]),
+    ("a sum of one number, made wider, and back", True, "o", "bf16[]", "",
+     ["mul(%0, %0) : bf16[d=1]", "relabel(%1) : bf16[] relabel(d -> )"],
+     ["mul(%0, %0) : bf16[d=1]", "reduce[d](%1) : f32[]", "cast(%2) : bf16[]"]),
 ] + [
     # a row of such a matrix is not what most of its places say
     ("an identity matrix of %d positions%s" % (n, ", and one off it" * off), not off, of, "f32[d=%d, e=2]" % n, "",

@@ -739,7 +739,7 @@ static bool note_gradients(Proof *serial)
         const CertStore *store = &serial->program.stores.at[i];
         CertValue value = {0};
         if (is(store->kind, "grad") && (good = gradient(serial, store->place, &value)) && value.node)
-            dt_certcross_note(&serial->state, value.node);
+            dt_certstep_gradient(&serial->state, value.node);
     }
     return good;
 }

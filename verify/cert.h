@@ -28,7 +28,7 @@
  * Rounding is part of what a value means: a cast that the serial program lacks is refused, and one that the final
  * program lacks. Terms may be added up in a wider dtype than the serial program does, not in a narrower one; only sums
  * over ranks of gradients are taken in the dtype that the program says (`crossing` of the text): of what the serial
- * program leaves as such, and of their terms (cert_cross.c).
+ * program leaves as such, and of their terms (cert_step.c).
  *
  * What is trusted: the local rules (one table); that equal expressions have equal values up to the order of additions;
  * of padding (cert_pad.c), that sources begin with zeros in it and that finite numbers times

@@ -257,7 +257,7 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
         nodes[k - 1] = first->in[k - 1];
         CertNode *same = dt_certpad_selected(op, parts, shape->rank);
         nodes[k] = same                ? same
-                   : op->rule->moves ? dt_certcross_moved(state, op, parts[0], in[0].total)
+                   : op->rule->moves ? dt_certstep_moved(state, op, parts[0], in[0].total)
                                      : dt_certstep_member(state, op, shape, parts, index);
     }
     out->node = dt_certnode_make(
@@ -274,7 +274,7 @@ typedef struct Moved {
 static CertNode *moved(void *data, CertNode *member)
 {
     const Moved *m = data;
-    return dt_certcross_moved(m->state, m->op, member, m->total);
+    return dt_certstep_moved(m->state, m->op, member, m->total);
 }
 
 CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total)

@@ -4,6 +4,8 @@
 
 #include "base/intern.h"
 
+static const char rounded_kind[] = "rounded", crossed_kind[] = "summed over ranks";
+
 static bool is(const CertNode *node, const char *kind) { return dt_cert_is(node->kind, kind); }
 
 /* ---- nodes ---- */
@@ -220,13 +222,103 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
     return term;
 }
 
+/* ---- gradients that cross ranks in another dtype than their own ---- */
+
+/* `crossing` of the text: they are cast to it, summed over ranks, and cast back. No step of the serial program is like
+ * that, so such a cast is none but of a gradient: what the serial program leaves as one, what it adds up to one, and
+ * terms of these. That an exchange is marked so is not enough. */
+
+/* Whether an operand of a gradient is one: sums, what iterations leave, other names. */
+static bool hands_on(const CertNode *x)
+{
+    return x->kind == dt_certkind_stack || x->kind == dt_certkind_at || x->kind == dt_certkind_total ||
+           dt_cert_is(x->kind, "add") || dt_cert_is(x->kind, "relabel");
+}
+
+void dt_certstep_gradient(CertState *state, CertNode *gradient)
+{
+    DT_VEC(CertNode *) left = {0};
+    DT_PUSH(state->arena, left, gradient);
+    while (left.n) {
+        CertNode *x = left.at[--left.n];
+        CertNote *note = dt_certstep_note(state, x);
+        if (note->gradient)
+            continue;
+        note->gradient = true;
+        if (note->loop) { /* carried: the iterations add to it */
+            DT_PUSH(state->arena, left, note->loop->from[note->carried]);
+            DT_PUSH(state->arena, left, note->loop->made[note->carried]);
+        }
+        for (uint32_t i = 0; i < x->n_in; i++)
+            if (hands_on(x))
+                DT_PUSH(state->arena, left, x->in[i]);
+            else if (dt_certstep_is_linear(x, i)) /* its terms */
+                dt_certstep_note(state, dt_certsum_without(state, x, i))->gradient = true;
+    }
+}
+
+static bool is_gradient(CertState *state, const CertNode *x)
+{
+    bool all = true;
+    x = x->to ? x->to : x;
+    if ((x->note && x->note->gradient) || dt_certstep_is_zero(x))
+        return true;
+    if (x->kind == dt_certkind_term || x->kind == dt_certkind_lacks || x->kind == dt_certkind_at ||
+        x->kind == dt_certkind_total || dt_cert_is(x->kind, "relabel"))
+        return is_gradient(state, x->in[0]); /* of a term: the op without that operand */
+    if (x->hi) {
+        CertNode whole = *x;
+        whole.lo = whole.hi = 0;
+        whole.over = NULL;
+        const CertNode *of = dt_certnode_find(state->nodes, &whole);
+        return of && is_gradient(state, of);
+    }
+    for (uint32_t i = 0; all && i < x->n_in; i++)
+        all = dt_certsum_is(x) && is_gradient(state, x->in[i]);
+    return all && x->n_in;
+}
+
+/* x in that dtype; NULL: it is another one. */
+static CertNode *cast_across(CertState *state, const CertShape *shape, CertNode *x)
+{
+    const char *crossing = state->program->whole->crossing;
+    if (!crossing || !dt_cert_is(crossing, shape->dtype) || !dt_cert_is_float(x->shape->dtype) ||
+        dt_certstep_is_zero(x))
+        return NULL;
+    return dt_certnode_of(state->nodes, rounded_kind, dt_intern(""), shape, x);
+}
+
+CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total)
+{
+    const bool stored = total && dt_cert_is(state->program->stores.at[total - 1].kind, "grad"),
+               crosses = x->kind == rounded_kind && strstr(op->attributes, " gradients") &&
+                         (stored || is_gradient(state, x->in[0]));
+    return crosses ? dt_certnode_of(state->nodes, crossed_kind, "", x->shape, x) : x;
+}
+
+/* Such a sum over ranks, or stages, as it was before; or NULL. */
+static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x)
+{
+    if (x->kind == crossed_kind && x->in[0]->in[0]->shape == shape)
+        return x->in[0]->in[0];
+    if (!dt_certsum_is(x))
+        return NULL;
+    CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, x->n_in);
+    for (uint32_t i = 0; i < x->n_in; i++)
+        if (!(terms[i] = cast_back(state, shape, x->in[i])))
+            return NULL;
+    return dt_certpack_sum(state, shape, x->n_in, terms);
+}
+
+/* ---- what ops make ---- */
+
 /* x in another dtype. number: the serial cast that it is said to be. */
 static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
 {
     CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape, .n_in = 1, .in = &x};
     if (x->shape == shape)
         return x;
-    CertNode *wide = dt_certcross_back(state, shape, x);
+    CertNode *wide = cast_back(state, shape, x);
     if (wide)
         return wide;
     CertNode *before = before_widening(&parts);
@@ -236,7 +328,7 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     if (!node)
         node = said(state, parts, number);
     if (!node)
-        node = dt_certcross_cast(state, shape, x); /* no step of the serial program */
+        node = cast_across(state, shape, x); /* no step of the serial program */
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
@@ -353,7 +445,7 @@ static CertNode *identity(CertState *state, const CertOp *op, const CertValue *i
     if (dt_cert_is(op->kind, "bind"))
         return in[0].node;
     if (op->rule->moves && !dt_certpack_is(in[0].node))
-        return dt_certcross_moved(state, op, in[0].node, in[0].total);
+        return dt_certstep_moved(state, op, in[0].node, in[0].total);
     if (op->rule->moves || buckets || !op->n_in)
         return NULL;
     CertNode *same = kept_on_first(op, in[0].node);

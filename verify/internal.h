@@ -6,9 +6,8 @@
  *   cert_rule.c  placements of one op         cert_sum.c   sums, term by term
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
- *   cert_range.c iterations                   cert_cross.c gradients in another dtype
- *   cert_word.c  words of a line              cert_fail.c  why a program is refused
- *   cert.c       entries, stores, claims */
+ *   cert_range.c iterations                   cert_word.c  words of a line
+ *   cert_fail.c  why a program is refused     cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
@@ -366,7 +365,7 @@ typedef struct CertCarried {
 typedef struct CertNote {
     const CertCarried *loop;  /* of what a loop carries, */
     uint32_t carried;         /* number in it */
-    bool gradient;            /* cert_cross.c */
+    bool gradient;            /* dt_certstep_gradient */
 } CertNote;
 
 /* Nodes with one number: a function may be called, and a body belong to a loop, several times. */
@@ -415,6 +414,11 @@ bool dt_certstep_is_wider(const char *a, const char *b);
 bool dt_certstep_is_linear(const CertNode *node, uint32_t i);
 /* What op, which is no call, loop or source, makes; its placement is checked. */
 bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
+/* Notes that a serial value is a gradient, with what it adds up. */
+void dt_certstep_gradient(CertState *state, CertNode *gradient);
+/* What a collective makes of x: what it was, or, of a gradient that was cast for it, what may be cast back. total:
+ * CertValue.total of it. */
+CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
 /* An op of members of buckets: the serial op of these operands, or a new node. */
 CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
                              uint32_t index);
@@ -440,18 +444,6 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
 /* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with;
  * NULL: it may not. */
 bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks);
-
-/* ---- gradients in another dtype (cert_cross.c) ---- */
-
-/* Notes that a serial value is one, with what it adds up. */
-void dt_certcross_note(CertState *state, CertNode *gradient);
-/* x in the dtype in which gradients cross ranks; NULL: that is another one. */
-CertNode *dt_certcross_cast(CertState *state, const CertShape *shape, CertNode *x);
-/* What a collective makes of x: what it was, or, of a gradient that was cast for it, what may be cast back. total:
- * CertValue.total of it. */
-CertNode *dt_certcross_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
-/* Such a sum over ranks, or stages, as it was before it was cast; or NULL. */
-CertNode *dt_certcross_back(CertState *state, const CertShape *shape, CertNode *x);
 
 /* ---- iterations (cert_range.c) ---- */
 
@@ -496,7 +488,7 @@ CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t off
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
 /* An op on buckets. */
 bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out);
-/* dt_certcross_moved, of members. */
+/* dt_certstep_moved, of members. */
 CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
 /* The sum of what pieces or stages add, member by member of buckets; NULL: they do not fit. */
 CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in);

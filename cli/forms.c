@@ -252,7 +252,7 @@ static int check_blocks(DtCli *cli, const DtModule *module)
         if (!func->meant)
             continue;
         const DtBoxVerdict verdict =
-            dt_box_functions(cli->arena, text.at, func->meant->name, func->name, DT_BOX_PARTS, &said);
+            dt_box_functions(cli->arena, text.at, func->meant->name, func->name, DT_BOX_REALS, &said);
         if (verdict == DT_BOX_SAME)
             proved++;
         else if (verdict == DT_BOX_LARGE)

@@ -330,7 +330,6 @@ static void read_zero(Block *b, const DtEntry *entry)
     DtZero zero = {.span = entry->span};
     dt_configargs_read(b->host, DT_SCHEMA_ZERO, entry->args.at, entry->args.n, entry->span, &v);
     zero.prefetch = v.at[DT_KEY_ZERO_prefetch].whole;
-    zero.has_prefetch = v.at[DT_KEY_ZERO_prefetch].given;
     zero.bucket_bytes = v.at[DT_KEY_ZERO_bucket].whole;
     zero.offload_host =
         v.at[DT_KEY_ZERO_offload].word && !strcmp(v.at[DT_KEY_ZERO_offload].word, "host");

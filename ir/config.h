@@ -174,7 +174,7 @@ typedef struct DtPipeline {
 typedef struct DtZero {
     int level;
     const char *on[4]; uint32_t n_on;
-    bool offload_host, has_prefetch;          /* has_prefetch: it is written */
+    bool offload_host;
     int64_t prefetch, bucket_bytes;
     DtSpan span;
 } DtZero;

@@ -579,13 +579,13 @@ static void note_offload(const Zero *z)
 
 /* ---- gathers ahead of their iterations ---- */
 
-/* The CPU works in order: it gathers ahead only if that is asked for. */
+/* As far as the lines ask for. */
 static uint32_t wanted_ahead(const DtParallelConfig *config)
 {
     int64_t most = 0;
     for (uint32_t i = 0; i < config->zeros.n; i++) {
         const DtZero *line = &config->zeros.at[i];
-        if (line->level == 3 && line->has_prefetch && line->prefetch > most)
+        if (line->level == 3 && line->prefetch > most)
             most = line->prefetch;
     }
     return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
@@ -616,7 +616,7 @@ static void note_ahead(const Zero *z, bool any, bool nested)
     DtDiags *diags = z->buckets.module->diags;
     for (uint32_t i = 0; i < z->config->zeros.n; i++) {
         const DtZero *line = &z->config->zeros.at[i];
-        if (!line->has_prefetch || line->prefetch == 0)
+        if (line->prefetch == 0)
             continue;
         if (line->level < 3 || !any) {
             dt_diag_report(diags, L0595, line->span,

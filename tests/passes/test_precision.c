@@ -220,7 +220,7 @@ static void check_reduce(const char *precision, int zero, int64_t micro, bool cr
     DT_PUSH(run.arena, parallel.shards, shard);
     if (zero > 0)
         DT_PUSH(run.arena, parallel.zeros,
-                ((DtZero){.level = zero, .on = {dt_intern("data")}, .n_on = 1, .prefetch = 1}));
+                ((DtZero){.level = zero, .on = {dt_intern("data")}, .n_on = 1}));
     const DtPassContext context = {.train = run.program->train, .parallel = &parallel};
     dt_passes_run(run.module, &context, NULL, NULL);
     expect_valid(run.module);

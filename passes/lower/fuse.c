@@ -75,10 +75,7 @@ static DtValue *argument(Fuse *f, Kernel *k, DtValue *value)
 
 static bool is_again(const Fuse *f, const DtValue *value, uint32_t group)
 {
-    for (const DtFuseAgain *again = f->again[value->id]; again; again = again->next)
-        if (again->group == group)
-            return true;
-    return false;
+    return dt_fuse_computes(f->again[value->id], group);
 }
 
 static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group);
@@ -103,7 +100,6 @@ static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group)
         in[i] = operand(f, k, value->op, i, group);
     DtOp *op = dt_graph_copy(&k->b, value->op, in);
     op->span = value->op->span, op->path = value->op->path;
-    op->out[0]->final = value->final, op->out[0]->means = value->means;
     keep_copy(f, value, op->out[0]);
     return op->out[0];
 }

@@ -19,6 +19,13 @@ typedef struct DtFuseAgain {
     struct DtFuseAgain *next;
 } DtFuseAgain;
 
+static inline bool dt_fuse_computes(const DtFuseAgain *again, uint32_t group)
+{
+    while (again && again->group != group)
+        again = again->next;
+    return again;
+}
+
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
  * groups of their own. spare: bytes of temporaries that a kernel in common may cost. ret_rows: by group; ret_again: by
  * value id. Returns the number of groups. */

@@ -41,10 +41,7 @@ static bool is_listed(const DtValue *value, const DtValue *const *list, uint32_t
 
 static bool is_again(const DtFusion *f, const DtValue *value, uint32_t group)
 {
-    for (const DtFuseAgain *again = f->again[value->id]; again; again = again->next)
-        if (again->group == group)
-            return true;
-    return false;
+    return dt_fuse_computes(f->again[value->id], group);
 }
 
 static int64_t bytes_of(const DtFusion *f, const DtValue *value)

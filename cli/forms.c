@@ -96,7 +96,7 @@ int dt_cli_compare_functions(DtCli *cli, const DtFunc *x, const DtFunc *y, uint3
     print_with_calls(y, printed, &text);
     DtBoxVerdict verdict = DT_BOX_SAME;
     for (uint32_t i = 0; i < tries && verdict == DT_BOX_SAME; i++)
-        verdict = dt_box_functions(cli->arena, text.at, x->name, y->name, DT_BOX_REALS, ret_said);
+        verdict = dt_box_functions(cli->arena, text.at, x->name, y->name, ret_said);
     dt_text_free(&text);
     return verdict;
 }
@@ -252,7 +252,7 @@ static int check_blocks(DtCli *cli, const DtModule *module)
         if (!func->meant)
             continue;
         const DtBoxVerdict verdict =
-            dt_box_functions(cli->arena, text.at, func->meant->name, func->name, DT_BOX_REALS, &said);
+            dt_box_functions(cli->arena, text.at, func->meant->name, func->name, &said);
         if (verdict == DT_BOX_SAME)
             proved++;
         else if (verdict == DT_BOX_LARGE)

@@ -402,15 +402,14 @@ bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const
     return equal;
 }
 
-DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtBoxRounding rounding,
-                              DtText *ret_problem)
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem)
 {
     CertProgram program = {0};
     DtBoxes *boxes = dt_box_begin(arena);
     bool same = dt_certtext_read(arena, text, &program, ret_problem);
     const CertFunc *f = same ? dt_certtext_func(&program, x) : NULL, *g = same ? dt_certtext_func(&program, y) : NULL;
     same = same && ((f && g) || (dt_text_add(ret_problem, "a function is missing"), false)) &&
-           dt_box_equal(boxes, &program, f, &program, g, rounding, ret_problem);
+           dt_box_equal(boxes, &program, f, &program, g, DT_BOX_REALS, ret_problem);
     const bool large = boxes->large;
     dt_box_end(boxes);
     return same ? DT_BOX_SAME : large ? DT_BOX_LARGE : DT_BOX_OTHER;

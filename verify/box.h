@@ -37,9 +37,9 @@ DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 /* LARGE: not told, it would take too long. */
 typedef enum DtBoxVerdict { DT_BOX_SAME, DT_BOX_OTHER, DT_BOX_LARGE } DtBoxVerdict;
 
-/* Whether two functions of a program, as a text, do the same; if not SAME, ret_problem says why. */
-DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtBoxRounding rounding,
-                              DtText *ret_problem);
+/* Whether two functions of a program, as a text, do the same but for where they round (REALS): what a program states
+ * of itself. If not SAME, ret_problem says why. */
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem);
 
 /* Whether two programs, as texts, mean the same: they are the same but for names, values that nothing reads, and boxes:
  * an op of `placed`, and what makes its operands of nothing but positions and constants, against a call in `final`. */

@@ -136,7 +136,6 @@ static Form without(const Form *f, uint32_t term)
     return rest;
 }
 
-
 /* ---- edges ---- */
 
 /* All positions are looked at along axes on which the form depends. */

@@ -91,7 +91,7 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
     }
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING)
         dt_irtext_print(module, &watch->proof->serial);
-    if (watch->proof && !strcmp(pass->name, "cse")) /* nothing that is not used, nothing padded or computed again */
+    if (watch->proof && pass->run == dt_pass_cse) /* nothing that is not used, nothing padded or computed again */
         watch->proof->model_flops = step_flops(watch->train, module);
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);

@@ -566,7 +566,7 @@ def verdict_of(command, folder, first, final):
     for path, text in zip(paths, (first, final)):
         with open(path, "w") as file:
             file.write(text)
-    return subprocess.run(command + paths, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    return subprocess.run(command + paths, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def sums(row):

@@ -8,7 +8,7 @@ set -eu
 build=${1:?usage: bench/compile_time.sh BUILD [PROGRAM.dsl] [DTC OPTION...]}
 here=$(cd "$(dirname "$0")/.." && pwd)
 if [ $# -eq 1 ]; then
-    "$0" "$build" "$here/examples/gpt2.dsl" --parallel none
+    "$0" "$build" "$here/examples/gpt2.dsl" --parallel none -D batch=32
     export LAYOUT_ONLY=1
     "$0" "$build" "$here/examples/gpt2.dsl"
     "$0" "$build" "$here/examples/llama3_8b.dsl" --parallel d3
@@ -17,11 +17,12 @@ if [ $# -eq 1 ]; then
         chunks=1
         [ $schedule != interleaved_1f1b ] || chunks=2
         set -- --set "parallel.pipeline.schedule=$schedule" --set parallel.pipeline.chunks=$chunks
+        [ $schedule != zb_h1 ] || set -- "$@" --set cluster.gpu=b200 # what waits for W does not fit 80 GB
         "$0" "$build" "$trillion" "$@"
         # What should cost nothing: replicas, micro-batches, layers.
-        "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=1 --set cluster.nodes=64
+        "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=1 --set cluster.nodes=64 -D batch=512
         "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=48 --set cluster.nodes=3072 -D batch=24576
-        "$0" "$build" "$trillion" "$@" --set parallel.micro.batch=64
+        "$0" "$build" "$trillion" "$@" --set parallel.micro.batch=64 -D batch=384
     done
     for layers in 32 128; do
         "$0" "$build" "$trillion" -D layers=$layers --set parallel.mesh.pipe=16 --set cluster.nodes=96
@@ -54,8 +55,8 @@ if [ -z "${LAYOUT_ONLY:-}" ]; then
     measure "with kernels, cold" 1 "$@"
     measure "with kernels, cached" 10 "$@"
 fi
-"$build/dtc" "$program" -o "$out/plan" --no-kernels "$@" --time-passes
+"$build/dtc" "$program" -o "$out/plan" --no-kernels "$@" --time-passes 2>&1 | grep -E '^[a-z, ]+ [0-9.]+ ms' || :
 echo "plan                     $(wc -c <"$out/plan") bytes"
 if [ -x /usr/bin/time ]; then
-    /usr/bin/time -f "peak resident memory      %M KiB" "$build/dtc" "$program" -o "$out/plan" --no-kernels "$@"
+    /usr/bin/time -f "peak resident memory      %M KiB" "$build/dtc" "$program" -o "$out/plan" --no-kernels "$@" 2>&1 | tail -n 1
 fi

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# One float32 training step of examples/mamba.dsl (2 layers, width 64, 16 cells, batch 4) over more and more positions,
-# beside PyTorch: its loop over positions, and its scan of all positions at once (peer_mamba_step.py), eager and
-# compiled; alternating in one run, one thread each. A table in Markdown: medians in milliseconds, beside the step of
-# dtrun; by how much each has grown since the number of positions before (2 for twice as many is linear); the largest
-# peak memory of a process, with all that it loads.
+# One float32 training step of examples/mamba.dsl (2 layers, width 64, 16 cells, batch 4) over more and more positions, in
+# blocks of 64 and one after the other, beside PyTorch: its loop over positions, and its scan of all positions at once
+# (peer_mamba_step.py), eager and compiled; alternating in one run, one thread each. A table in Markdown: medians in
+# milliseconds, beside the step of dtrun; by how much each has grown since the number of positions before (2 for twice as
+# many is linear); the largest peak memory of a process, with all that it loads.
 #
-#   bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]        PYTHON=python with torch (default python3)
+#   bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]        PYTHON=python with torch (default python3); OURS=1: without it
 #
 # bench/linear_vs_pytorch.sh sets another program, its peer, and what the peer's --scan does.
 set -eu
@@ -16,13 +16,14 @@ build=${1:?usage: bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]} roun
 here=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
 peer=${PEER:-$here/bench/peer_mamba_step.py} scan=${SCAN:-scan of all positions}
-compile() { # POSITIONS
+compile() { # POSITIONS: of mamba in blocks of 64, and one position after the other
     if [ -n "${PROGRAM:-}" ]; then
-        "$build/dtc" "$PROGRAM" -D seq="$1" --parallel none -o "$out/1.plan" 2>/dev/null
-    else
-        "$build/dtc" "$here/examples/mamba.dsl" -D batch=4 -D seq="$1" -D layers=2 -D embed=64 -D vocab=256 \
-            --data=synthetic --parallel none -o "$out/1.plan" 2>/dev/null
+        "$build/dtc" "$PROGRAM" -D seq="$1" --parallel none --target=cpu -o "$out/1.plan" 2>/dev/null
+        return
     fi
+    set -- -D batch=4 -D seq="$1" -D layers=2 -D embed=64 -D vocab=256 --data=synthetic --parallel none --target=cpu -D block="$1"
+    "$build/dtc" "$here/examples/mamba.dsl" "$@" -o "$out/one.plan" 2>/dev/null
+    "$build/dtc" "$here/examples/mamba.dsl" "$@" -D block=64 -o "$out/1.plan" 2>/dev/null
 }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -62,15 +63,20 @@ for seq; do
     compile "$seq"
     for round in $(seq "$rounds"); do
         ours "$out/1.plan" "$out/ours"
+        [ -z "${PROGRAM:-}" ] && ours "$out/one.plan" "$out/one"
+        [ -n "${OURS:-}" ] && continue
         theirs "$out/loop" --seq "$seq"
         theirs "$out/scan" --seq "$seq" --scan
         theirs "$out/compiled" --seq "$seq" --scan --compile
     done
-    row "$seq" "dtrun, 1 rank" "$out/ours"
-    row "$seq" "PyTorch, loop over positions" "$out/loop"
-    row "$seq" "PyTorch, $scan" "$out/scan"
-    row "$seq" "PyTorch, that with \`torch.compile\`" "$out/compiled"
-    for file in ours loop scan compiled; do
+    row "$seq" "dtrun, blocks of 64" "$out/ours"
+    [ -z "${PROGRAM:-}" ] && row "$seq" "dtrun, one position after the other" "$out/one"
+    if [ -z "${OURS:-}" ]; then
+        row "$seq" "PyTorch, loop over positions" "$out/loop"
+        row "$seq" "PyTorch, $scan" "$out/scan"
+        row "$seq" "PyTorch, that with \`torch.compile\`" "$out/compiled"
+    fi
+    for file in ours one loop scan compiled; do
         rm -f "$out/$file" "$out/$file.peak"
         : >"$out/$file"
     done

@@ -3,6 +3,7 @@
 include "std.dsl"
 dim batch = 256, seq = 2048, vocab = 50280
 dim layers = 24, embed = 768, inner = 2 * embed, cell = 16, low = (embed + 15) // 16
+dim block = 64 # positions that go one after the other; as many as seq are the fastest on one core of a processor
 axis tap
 
 # Each channel remembers the last taps - 1 positions.
@@ -12,21 +13,36 @@ layer causal_conv[a](x[batch, seq, a], taps = 4) -> [batch, seq, a] {
   return sum[tap](window[seq, tap](x, taps, pad = (taps - 1, 0)) * w) + b
 }
 
-# h' = exp(delta A) h + delta B u; y = C h + D u: what is kept of the past, and for how long, depends on the input.
+# h' = exp(delta A) h + delta B u; y = C h: what is kept of the past, and for how long, depends on the input. In blocks of
+# positions: how much delta one has in all, and the state that it makes of nothing, of which each position's share has decayed since.
+fn selected[t, d, n](u[..., t, d], delta[..., t, d], a[d, n], b[..., t, n], c[..., t, n]) -> [..., t, d] {
+  h = delta[t = 0] * b[t = 0] * 0  # lint: allow L0301 - a state of n numbers for every channel
+  repeat i in size[t] {
+    h = exp(delta[t = i] * a) * h + delta[t = i] * u[t = i] * b[t = i]  # lint: allow L0301
+    y[t = i] = h @n c[t = i]
+  }
+  return y
+  scan[t = block] {
+    all, so_far = sum[t](delta), cumsum[t](delta)
+    return all, sum[t](delta * u * b * exp((all - so_far) * a))  # lint: allow L0301
+  }
+  neutral() { return 0, 0 }
+  merge(all, h, more, g) { return all + more, h * exp(more * a) + g }  # lint: allow L0301
+  emit(all, h) {
+    repeat i in size[t] {
+      h = exp(delta[t = i] * a) * h + delta[t = i] * u[t = i] * b[t = i]  # lint: allow L0301
+      y[t = i] = h @n c[t = i]
+    }
+    return y
+  }
+}
 layer selective_scan(u[batch, seq, inner]) -> [batch, seq, inner] {
   param log_a[inner, cell] = zeros       # A = -(1, 2, ..., cell) at first
   param d[inner] = ones
   delta = u |> down:linear[inner, low](bias = false) |> dt:low_rank
   b = u |> b:linear[inner, cell](bias = false)
   c = u |> c:linear[inner, cell](bias = false)
-  a = -(1 + iota[cell]) * exp(log_a)
-  h[batch, inner, cell] = 0.0
-  repeat t in seq {
-    # lint: allow L0301 - a state of `cell` numbers for every channel
-    h = exp(delta[seq = t] * a) * h + delta[seq = t] * u[seq = t] * b[seq = t]
-    y[seq = t] = h @cell c[seq = t]
-  }
-  return y + d * u
+  return selected[seq, inner, cell](u, delta, -(1 + iota[cell]) * exp(log_a), b, c) + d * u
 }
 layer low_rank(x[batch, seq, low]) -> [batch, seq, inner] {
   param w[low, inner] = uniform(-(low ** -0.5), low ** -0.5)

@@ -41,6 +41,7 @@ typedef struct Scan {
     uint32_t n_results;
     DtValue **part, **prefix; /* of the blocks at hand */
     const DtType **parts;     /* of one block's part */
+    const DtType **made;      /* of all blocks' parts, as `scan` makes them */
     uint32_t n_parts;
 } Scan;
 
@@ -328,6 +329,7 @@ static bool lower_part(Scan *s)
         !dt_clause_run(l, stmt, "what a block gives", 0, &items, &s->n_parts))
         return false;
     s->parts = DT_NEW_ARRAY(l->arena, const DtType *, s->n_parts);
+    s->made = DT_NEW_ARRAY(l->arena, const DtType *, s->n_parts);
     s->part = DT_NEW_ARRAY(l->arena, DtValue *, s->n_parts);
     s->prefix = DT_NEW_ARRAY(l->arena, DtValue *, s->n_parts);
     for (uint32_t i = 0; i < s->n_parts; i++) {
@@ -340,6 +342,7 @@ static bool lower_part(Scan *s)
         }
         s->parts[i] = without(type, s->blocks);
         s->part[i] = dt_val_tensor(l, &items[i]);
+        s->made[i] = s->part[i]->type;
         if (s->count && s->parts[i]->rank == DT_MAX_RANK)
             return wrong(l, stmt, "with its blocks, a part has too many axes");
         if (s->count)
@@ -368,18 +371,19 @@ static bool lower_neutral(Scan *s)
     return true;
 }
 
-/* The part of two blocks, in the loop's frame. */
-static bool lower_merge(Scan *s, DtFrame *body, DtValue *const *before, DtValue *const *part)
+/* The part of two blocks, in this frame. */
+static bool lower_merge(Scan *s, DtFrame *frame, DtValue *const *before, DtValue *const *part,
+                        DtValue **ret_both)
 {
     const DtStmt *stmt = s->clauses[DT_CLAUSE_MERGE];
     const DtVal *items;
     uint32_t n;
     if (!stmt) {
         for (uint32_t i = 0; i < s->n_parts; i++)
-            dt_graph_return(body->func, dt_graph_binary(&body->b, DT_OP_ADD, before[i], part[i]));
+            ret_both[i] = dt_graph_binary(&frame->b, DT_OP_ADD, before[i], part[i]);
         return true;
     }
-    if (!enter(s, body, WITHOUT_AXIS) || !check_names(s, stmt, 2 * s->n_parts))
+    if (!enter(s, frame, WITHOUT_AXIS) || !check_names(s, stmt, 2 * s->n_parts))
         return false;
     for (uint32_t i = 0; i < 2 * s->n_parts; i++)
         if (!dt_clause_name(
@@ -389,12 +393,19 @@ static bool lower_merge(Scan *s, DtFrame *body, DtValue *const *before, DtValue 
     if (!dt_clause_run(s->l, stmt, "as many as a part has, in their order", s->n_parts, &items, &n))
         return false;
     for (uint32_t i = 0; i < s->n_parts; i++) {
-        DtValue *x = dt_clause_fitted(s->l, stmt, body, &items[i], s->parts[i]);
-        if (!x)
+        ret_both[i] = dt_clause_fitted(s->l, stmt, frame, &items[i], s->parts[i]);
+        if (!ret_both[i])
             return false;
-        dt_graph_return(body->func, x);
     }
     return true;
+}
+
+/* What is before a block lies as the part of a block does: what `emit` makes of it keeps that order, and what a loop in
+ * it carries need not be put into another one in every iteration. */
+static DtValue *like_part(Scan *s, uint32_t i, DtValue *prefix)
+{
+    const bool is_alike = s->made[i]->rank == prefix->type->rank;
+    return is_alike ? dt_graph_reorder(&s->home->b, prefix, s->made[i]) : prefix;
 }
 
 /* What is before each block; ret_last: behind the last. */
@@ -406,7 +417,8 @@ static bool lower_loop(Scan *s, DtValue **ret_last)
     DtFrame *body = dt_frame_new(l, s->home, dt_intern_printf("%s.blocks", s->home->func->name),
                                  DT_FUNC_BODY, s->clauses[DT_CLAUSE_EMIT]->span);
     DtValue **before = DT_NEW_ARRAY(l->arena, DtValue *, n),
-            **part = DT_NEW_ARRAY(l->arena, DtValue *, n);
+            **part = DT_NEW_ARRAY(l->arena, DtValue *, n),
+            **both = DT_NEW_ARRAY(l->arena, DtValue *, n);
     body->count = s->count;
     dt_frame_arg(l, body, dt_type_scalar(DT_I32), label);
     for (uint32_t i = 0; i < n; i++)
@@ -416,8 +428,10 @@ static bool lower_loop(Scan *s, DtValue **ret_last)
         part[i] = e.inner = dt_frame_input(l, body, s->parts[i], NULL);
         DT_PUSH(l->arena, body->elements, e);
     }
-    if (!lower_merge(s, body, before, part))
+    if (!lower_merge(s, body, before, part, both))
         return false;
+    for (uint32_t i = 0; i < n; i++)
+        dt_graph_return(body->func, both[i]);
     for (uint32_t i = 0; i < n; i++)
         dt_graph_return(body->func, before[i]);
     dt_frame_finish(l, body);
@@ -440,7 +454,7 @@ static bool lower_loop(Scan *s, DtValue **ret_last)
     const DtOp *op = dt_graph_loop(&s->home->b, body->func, loop, in);
     for (uint32_t i = 0; i < n; i++) {
         ret_last[i] = op->out[i];
-        s->prefix[i] = op->out[n + i];
+        s->prefix[i] = like_part(s, i, op->out[n + i]);
     }
     return true;
 }
@@ -525,10 +539,13 @@ static bool lower(Scan *s)
         s->args[i] = dt_frame_args(l, s->home, &s->bound[i].val, def->formals.at[i].name.text);
     if (!lower_part(s) || !lower_neutral(s))
         return false;
-    DtValue **last = DT_NEW_ARRAY(l->arena, DtValue *, s->n_parts);
+    DtValue **last = DT_NEW_ARRAY(l->arena, DtValue *, s->n_parts),
+            **unread = DT_NEW_ARRAY(l->arena, DtValue *, s->n_parts);
     for (uint32_t i = 0; i < s->n_parts; i++)
         last[i] = s->prefix[i];
     if (s->count && (!lower_loop(s, last) || !lower_emit(s, false, blocks)))
+        return false;
+    if (!s->count && !lower_merge(s, s->home, s->prefix, s->part, unread)) /* its errors count */
         return false;
     s->prefix = last;
     if (s->rest && !lower_emit(s, true, rest))

@@ -229,6 +229,13 @@ fn lost[t](x[..., t]) -> [..., t] {
   scan[t = 2] { return sum[t](x) }
   emit(h) { return iota[t] }
 }
+fn merged[t](x[..., t]) -> [..., t] { # no block as long as this one says, but what it says is looked at
+  return cumsum[t](x)
+  scan[t = 64] { return sum[t](x) }
+  neutral() { return 0 }
+  merge(h, g) { return h + x }
+  emit(h) { return h + cumsum[t](x) }
+}
 fn drawn[t](x[..., t]) -> [..., t] {
   return cumsum[t](dropout(x, 0.5))
   scan[t = 2] { return sum[t](x) }
@@ -253,7 +260,7 @@ model m(x[batch, n]) -> [batch, n] {
   param w[batch, n] = ones
   y = x * w
   a = unordered[n](y) + finished[n](y) + stated[n](y) + unbegun[n](y) + summed[n](y) + short[n](y) + parted[n](y)
-  return a + named[n](y) + lost[n](y) + drawn[n](y) + alone[n](y) + long[n](y) +
+  return a + merged[n](y) + named[n](y) + lost[n](y) + drawn[n](y) + alone[n](y) + long[n](y) +
          uneven[c](y[n -> c], y[n -> c][c = 0 .. 3])[c -> n]
 }
 train { x[batch, n] = synthetic(0, 1); loss = sum[batch, n](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

@@ -38,7 +38,7 @@ static const DtOptionTable option_table = {
                 "asm TEXT -o PLAN\n"
                 "verify PLAN [--program FILE.dsl]\n"
                 "report PLAN [--report=text|json|trace|html|dot]\n"
-                "compare PLAN PLAN\n"
+                "compare PLAN PLAN [--json | --report=html]\n"
                 "calibrate [NAME] [--device cpu|cuda] [-o FILE]\n"
                 "explain CODE | NAME | settings",
     .epilogue =
@@ -233,6 +233,7 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_REPORT: return read_report(cli, value);
     case OPTION_DETAILS: cli->details = true; break;
     case OPTION_MEASURED: cli->measured = value; break;
+    case OPTION_LOG: DT_PUSH(cli->arena, cli->logs, value); break;
     case OPTION_WINDOW: cli->window = value; break;
     case OPTION_TOKENS: return read_amount("--tokens", value, &cli->tokens);
     case OPTION_PRICE: return read_amount("--price", value, &cli->price);

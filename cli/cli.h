@@ -30,6 +30,7 @@ typedef struct DtCli {
     DtCliReport report;
     bool details;
     const char *measured; /* --measured: a trace of dtrun */
+    DT_VEC(const char *) logs; /* --log: what dtrun --log wrote */
     const char *window;   /* "A..B", of a picture; NULL */
     double tokens, price; /* of a run; money for a device and hour; 0: not asked */
     const char *target; /* NULL until the program is known: that of its cluster */
@@ -109,7 +110,7 @@ const char *dt_cli_library(DtArena *arena);
 
 /* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. Not DT_EXIT_OK after a
  * message. */
-int dt_cli_check_price(const DtCli *cli); /* a price is of a run: 2 after a message, if there is none */
+int dt_cli_check_report(const DtCli *cli); /* a price is of a run, logs are for a page: 2 after a message */
 int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
 
 /* picture.c: the schedule of the pipeline as a picture; plan, model NULL: with equal times. */

@@ -148,7 +148,7 @@ static int check_combination(const DtCli *cli)
                                               : NULL;
     if (of_report && !cli->report)
         return dt_cli_fail(DT_EXIT_USAGE, "%s belongs to --report", of_report);
-    if (dt_cli_check_price(cli) != DT_EXIT_OK)
+    if (dt_cli_check_report(cli) != DT_EXIT_OK)
         return DT_EXIT_USAGE;
     if (cli->window && cli->emit != DT_EMIT_SCHEDULE_SVG)
         return dt_cli_fail(DT_EXIT_USAGE, "--window belongs to --emit=schedule-svg");

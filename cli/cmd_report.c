@@ -41,18 +41,30 @@ static int add_measured(const DtCli *cli, DtArena *arena, const DtSummary *summa
     return DT_EXIT_OK;
 }
 
+/* A page needs so many slices that pieces of long steps are there besides all instructions. */
+static const uint32_t page_slices = 400000;
+
+static int add_page(const DtCli *cli, const DtSummary *plans, uint32_t n, DtText *ret_text)
+{
+    const DtHtml page = {cli->words.at, plans, n, cli->logs.at, cli->logs.n};
+    const DtStatus status = dt_html_report(&page, ret_text);
+    return dt_status_ok(&status) ? DT_EXIT_OK : dt_cli_fail(status.code, "%s", status.message);
+}
+
 int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtText *ret_text)
 {
     const bool traces = cli->report == DT_REPORT_TRACE, draws = cli->report == DT_REPORT_HTML;
-    const DtReportOptions options = {.slices = traces || draws, .insts = traces, .tokens = cli->tokens,
-                                     .price = cli->price, .source = source_line, .source_context = cli->diags};
+    const DtReportOptions options = {.slices = traces || draws, .insts = traces || draws, .tokens = cli->tokens,
+                                     .most_slices = draws ? page_slices : 0, .price = cli->price,
+                                     .source = source_line, .source_context = cli->diags};
+    int code = DT_EXIT_OK;
     DtArena *arena = dt_arena_child(cli->arena);
     DtSummary summary;
     dt_summary_make(arena, plan, model, &options, &summary);
     if (traces)
         dt_trace_report(&summary, ret_text);
     else if (draws)
-        dt_html_report(&summary, ret_text);
+        code = add_page(cli, &summary, 1, ret_text);
     else if (cli->report == DT_REPORT_DOT)
         dt_dot_report(&summary, cli->details, ret_text);
     else if (cli->report == DT_REPORT_JSON || cli->json)
@@ -63,13 +75,16 @@ int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *
         dt_text_add(ret_text, "\n");
         dt_report_details(plan, ret_text);
     }
-    const int code = cli->measured ? add_measured(cli, arena, &summary, ret_text) : DT_EXIT_OK;
+    if (cli->measured && code == DT_EXIT_OK)
+        code = add_measured(cli, arena, &summary, ret_text);
     dt_arena_free(arena);
     return code;
 }
 
-int dt_cli_check_price(const DtCli *cli)
+int dt_cli_check_report(const DtCli *cli)
 {
+    if (cli->logs.n && cli->report != DT_REPORT_HTML)
+        return dt_cli_fail(DT_EXIT_USAGE, "--log draws the curves of a run in a page: add --report=html");
     if (cli->price > 0 && cli->tokens <= 0)
         return dt_cli_fail(DT_EXIT_USAGE, "--price is for what a run costs: add how long it is, --tokens 300B");
     return DT_EXIT_OK;
@@ -79,7 +94,7 @@ int dt_cmd_report(DtCli *cli)
 {
     DtPlanFile file;
     DtText text = {0};
-    if (dt_cli_check_price(cli) != DT_EXIT_OK)
+    if (dt_cli_check_report(cli) != DT_EXIT_OK)
         return DT_EXIT_USAGE;
     if (cli->words.n != 1)
         return dt_cli_fail(DT_EXIT_USAGE, "report needs one plan: dtc report PLAN");
@@ -99,12 +114,12 @@ int dt_cmd_compare(DtCli *cli)
     DtText text = {0};
     if (cli->measured)
         return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report of one plan");
-    if (cli->report > DT_REPORT_TEXT && cli->report != DT_REPORT_JSON)
-        return dt_cli_fail(DT_EXIT_USAGE, "compare prints text, or with --json both reports; a page, a trace or a "
-                           "graph is of one plan: dtc report PLAN");
+    if (cli->report == DT_REPORT_TRACE || cli->report == DT_REPORT_DOT)
+        return dt_cli_fail(DT_EXIT_USAGE, "compare prints text, with --json both reports, with --report=html a page; a "
+                           "trace or a graph is of one plan: dtc report PLAN");
     if (cli->details)
         return dt_cli_fail(DT_EXIT_USAGE, "--details belongs to the report of one plan");
-    if (dt_cli_check_price(cli) != DT_EXIT_OK)
+    if (dt_cli_check_report(cli) != DT_EXIT_OK)
         return DT_EXIT_USAGE;
     if (cli->words.n != 2)
         return dt_cli_fail(DT_EXIT_USAGE, "compare needs two plans: dtc compare PLAN PLAN");
@@ -117,14 +132,19 @@ int dt_cmd_compare(DtCli *cli)
         }
     }
     DtSummary summaries[2];
-    const DtReportOptions options = {.tokens = cli->tokens, .price = cli->price};
+    const bool draws = cli->report == DT_REPORT_HTML;
+    const DtReportOptions options = {.tokens = cli->tokens, .price = cli->price, .slices = draws, .insts = draws,
+                                     .most_slices = page_slices};
+    int code = DT_EXIT_OK;
     for (int i = 0; i < 2; i++)
         dt_summary_make(cli->arena, &files[i].plan, NULL, &options, &summaries[i]);
-    if (cli->json || cli->report == DT_REPORT_JSON)
+    if (draws)
+        code = add_page(cli, summaries, 2, &text);
+    else if (cli->json || cli->report == DT_REPORT_JSON)
         dt_json_compare(cli->words.at, summaries, &text);
     else
         dt_compare_report(cli->words.at, summaries, &text);
-    const int code = dt_cli_write(cli, &text);
+    code = code == DT_EXIT_OK ? dt_cli_write(cli, &text) : code;
     dt_text_free(&text);
     for (int i = 0; i < 2; i++)
         dt_read_close(&files[i]);

@@ -4,7 +4,7 @@
 # Does nothing, and needs no network, when all of it is there; on another system it says what is missing.
 #
 #   scripts/setup.sh             to build and run
-#   scripts/setup.sh check       also what the tests need
+#   scripts/setup.sh check       also what the tests need; on Debian Chromium, too, which opens the pages of reports
 #   scripts/setup.sh quickstart  also the text that the quick start trains on
 #   scripts/setup.sh --list ...  print the packages and stop
 set -eu
@@ -15,9 +15,13 @@ purpose=${1:-build}
 
 packages='gcc libc6-dev meson ninja-build pkg-config flex bison
           libdnnl-dev libopenblas-dev libjansson-dev libxxhash-dev libsodium-dev libzstd-dev'
+optional='' # tests that need it are skipped without it; only Debian has it as a package
 case $purpose in
 build) ;;
-check) packages="$packages libcriterion-dev clang libclang-rt-dev patch" ;;
+check)
+    packages="$packages libcriterion-dev clang libclang-rt-dev patch"
+    grep -qs '^ID=debian' /etc/os-release && optional=chromium
+    ;;
 quickstart) packages="$packages fortunes fortunes-min" ;;
 *) echo "setup.sh: unknown purpose \`$purpose'; there are build, check, quickstart" >&2; exit 2 ;;
 esac
@@ -57,28 +61,31 @@ if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>
     exit
 fi
 
-missing=''
-for package in $packages; do
-    installed "$package" || missing="$missing $package"
-done
-[ -z "$missing" ] && exit 0
-
 root=''
-if [ "$(id -u)" != 0 ]; then
-    if ! command -v sudo >/dev/null 2>&1; then
-        echo "setup.sh: missing packages; as root, run:  apt-get install$missing" >&2
-        exit 1
-    fi
-    root=sudo
-fi
-echo "setup.sh: installing$missing"
-# shellcheck disable=SC2086
+[ "$(id -u)" = 0 ] || root=sudo
+
+# Installs what is not there of the packages that it is given; false: it could not.
 install() {
-    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+    missing=''
+    for package in "$@"; do
+        installed "$package" || missing="$missing $package"
+    done
+    [ -z "$missing" ] && return 0
+    if [ -n "$root" ] && ! command -v sudo >/dev/null 2>&1; then
+        echo "setup.sh: missing packages; as root, run:  apt-get install$missing" >&2
+        return 1
+    fi
+    echo "setup.sh: installing$missing"
+    # shellcheck disable=SC2086
+    $root apt-get update -q &&
+        $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 }
+
 # shellcheck disable=SC2086
-if ! { $root apt-get update -q && install; }; then
+if ! install $packages; then
     echo "setup.sh: could not install$missing; is there a network, and are the package lists complete" \
          "(Ubuntu needs \`universe')?" >&2
     exit 1
 fi
+# shellcheck disable=SC2086
+[ -z "$optional" ] || install $optional || echo "setup.sh: goes on without$missing: tests that need it are skipped" >&2

@@ -11,12 +11,14 @@ typedef const char *People(char buf[32], double value);
 
 static const char *percent(char buf[32], double value) { return dt_people_share(buf, value, 1); }
 
-static void add(DtText *text, const char *name, People *people, double a, double b)
+typedef struct Rows { DtCompareRow *row; void *context; } Rows;
+
+static void add(const Rows *rows, const char *name, People *people, double a, double b)
 {
     char x[32], y[32], change[32] = "";
     if (a > 0 && fabs(b / a - 1) >= 5e-4)
         snprintf(change, sizeof change, "%+.1f %%", 100 * (b / a - 1));
-    dt_text_printf(text, "  %-24s %14s %14s %10s\n", name, people(x, a), people(y, b), change);
+    rows->row(rows->context, name, people(x, a), people(y, b), change);
 }
 
 static void add_layout(DtText *text, const DtSummary *s, const char *name)
@@ -33,7 +35,7 @@ static void add_layout(DtText *text, const DtSummary *s, const char *name)
 }
 
 /* Tokens, or samples if one of the two has none, and with --tokens what a run takes. */
-static void add_speed(DtText *text, const DtSummary *a, const DtSummary *b)
+static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
 {
     const DtSummary *both[2] = {a, b};
     const bool tokens = dt_report_has_tokens(a->plan) && dt_report_has_tokens(b->plan);
@@ -44,15 +46,15 @@ static void add_speed(DtText *text, const DtSummary *a, const DtSummary *b)
         seconds[i] = ceil(both[i]->tokens / dt_report_items(both[i]->plan)) * both[i]->sim.seconds;
         hours[i] = seconds[i] / 3600 * meta->n_ranks;
     }
-    add(text, tokens ? "tokens/s" : "samples/s", dt_people_count, rate[0], rate[1]);
-    add(text, tokens ? "tokens/s a device" : "samples/s a device", dt_people_count, rate[0] / a->plan->meta->n_ranks,
+    add(rows, tokens ? "tokens/s" : "samples/s", dt_people_count, rate[0], rate[1]);
+    add(rows, tokens ? "tokens/s a device" : "samples/s a device", dt_people_count, rate[0] / a->plan->meta->n_ranks,
         rate[1] / b->plan->meta->n_ranks);
     if (a->tokens <= 0)
         return;
-    add(text, "run", dt_people_seconds, seconds[0], seconds[1]);
-    add(text, "device-hours", dt_people_count, hours[0], hours[1]);
+    add(rows, "run", dt_people_seconds, seconds[0], seconds[1]);
+    add(rows, "device-hours", dt_people_count, hours[0], hours[1]);
     if (a->price > 0)
-        add(text, "money", dt_people_count, hours[0] * a->price, hours[1] * b->price);
+        add(rows, "money", dt_people_count, hours[0] * a->price, hours[1] * b->price);
 }
 
 /* Of all collectives and messages, by a rank, the mean. */
@@ -68,30 +70,42 @@ static double received(const DtSummary *s)
     return bytes;
 }
 
-void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *text)
+void dt_compare_rows(const DtSummary summaries[2], DtCompareRow *row, void *context)
 {
     const DtSummary *a = &summaries[0], *b = &summaries[1];
-    for (int i = 0; i < 2; i++)
-        add_layout(text, &summaries[i], names[i]);
-    dt_text_add(text, "\n");
+    const Rows all = {row, context}, *rows = &all;
     if (a->has_time && b->has_time) {
-        add(text, "step", dt_people_seconds, a->sim.seconds, b->sim.seconds);
-        add_speed(text, a, b);
-        add(text, "MFU", percent, a->mfu, b->mfu);
-        add(text, "HFU", percent, a->hfu, b->hfu);
-        add(text, "mean bubble", percent, a->bubble, b->bubble);
+        add(rows, "step", dt_people_seconds, a->sim.seconds, b->sim.seconds);
+        add_speed(rows, a, b);
+        add(rows, "MFU", percent, a->mfu, b->mfu);
+        add(rows, "HFU", percent, a->hfu, b->hfu);
+        add(rows, "mean bubble", percent, a->bubble, b->bubble);
         for (int t = 0; t < DT_TIMES; t++) {
             const double x = a->sim.stages[a->sim.busiest].time[t], y = b->sim.stages[b->sim.busiest].time[t];
             if (x > 0 || y > 0)
-                add(text, dt_price_times[t].name, dt_people_seconds, x, y);
+                add(rows, dt_price_times[t].name, dt_people_seconds, x, y);
         }
-    } else
-        dt_text_add(text, "  no times: a plan says no device (its cluster is of processors)\n");
-    add(text, "memory of a rank", dt_people_bytes, (double)a->worst.reserved, (double)b->worst.reserved);
+    }
+    add(rows, "memory of a rank", dt_people_bytes, (double)a->worst.reserved, (double)b->worst.reserved);
     for (int k = 0; k < DT_ARENA_KINDS; k++)
         if (a->worst.arenas[k] || b->worst.arenas[k])
-            add(text, dt_memory_kinds[k], dt_people_bytes, (double)a->worst.arenas[k], (double)b->worst.arenas[k]);
-    add(text, "received by a rank", dt_people_bytes, received(a), received(b));
-    add(text, "operations of a step", dt_people_flops, a->flops > 0 ? a->flops : a->plan->meta->flops,
+            add(rows, dt_memory_kinds[k], dt_people_bytes, (double)a->worst.arenas[k], (double)b->worst.arenas[k]);
+    add(rows, "received by a rank", dt_people_bytes, received(a), received(b));
+    add(rows, "operations of a step", dt_people_flops, a->flops > 0 ? a->flops : a->plan->meta->flops,
         b->flops > 0 ? b->flops : b->plan->meta->flops);
+}
+
+static void print_row(void *context, const char *name, const char *a, const char *b, const char *change)
+{
+    dt_text_printf(context, "  %-24s %14s %14s %10s\n", name, a, b, change);
+}
+
+void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *text)
+{
+    for (int i = 0; i < 2; i++)
+        add_layout(text, &summaries[i], names[i]);
+    dt_text_add(text, "\n");
+    if (!summaries[0].has_time || !summaries[1].has_time)
+        dt_text_add(text, "  no times: a plan says no device (its cluster is of processors)\n");
+    dt_compare_rows(summaries, print_row, text);
 }

@@ -1,60 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one page that needs no network: page.html, with the numbers that its script draws in it as JSON. */
-#include "plan/report/text.h"
+/* The report as one page that needs no network: page.html and page.js, with the numbers that the script draws in it as
+ * JSON; of two plans beside each other, too. */
+#include "plan/report/html.h"
 
+#include "plan/kinds.h"
+#include "plan/report/live.h"
 #include "plan/report/nodes.h"
 #include "plan/report/people.h"
+#include "plan/report/tensors.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SLICES = 9000, MOST_LINES = 60, MOST_TEXT = 160 };
+enum { MOST_SLICES = 9000, MOST_TENSORS = 400, MOST_USE = 6000, MOST_WORK = 2000000, STAGE_WORK = 300000 };
 
-extern const char dt_report_page[];
-
-/* ---- time line ---- */
-
-static int by_begin(const void *a, const void *b)
-{
-    const DtSlice *x = a, *y = b;
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    return x->stage < y->stage ? -1 : x->stage > y->stage;
-}
-
-/* "grad.f3": 0 forward, 1 backward, 2 gradients of parameters; 3: a whole micro-batch. */
-static int kind_of(const DtSummary *s, const DtSlice *slice)
-{
-    const char *name = slice->what == UINT32_MAX ? "" : dt_plan_str(s->plan, s->plan->entries[slice->what].name);
-    const char *dot = strrchr(name, '.') ? strchr(name, '.') : NULL;
-    return dot && dot[1] == 'f' ? 0 : dot && dot[1] == 'b' ? 1 : dot && dot[1] == 'w' ? 2 : 3;
-}
-
-/* Pieces, by their begin, in an array of the caller's; instructions are left out. */
-static DtSlice *pieces_of(const DtSummary *s, uint32_t *ret_n)
-{
-    DtSlice *slices = calloc(s->sim.n_slices + 1, sizeof *slices);
-    uint32_t n = 0;
-    if (!slices)
-        dt_arena_exhausted((s->sim.n_slices + 1) * sizeof *slices);
-    for (uint32_t i = 0; i < s->sim.n_slices; i++)
-        if (s->sim.slices[i].kind == DT_SLICE_PIECE)
-            slices[n++] = s->sim.slices[i];
-    qsort(slices, n, sizeof *slices, by_begin);
-    *ret_n = n;
-    return slices;
-}
-
-/* [stage, begin, end, kind, micro-batch]; of more than the page holds the first. */
-static json_t *json_slices(const DtSummary *s, const DtSlice *slices, uint32_t n)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < n && i < MOST_SLICES; i++)
-        json_array_append_new(list, json_pack("[i, f, f, i, i]", (int)slices[i].stage, slices[i].begin, slices[i].end,
-                                              kind_of(s, &slices[i]), (int)slices[i].micro));
-    return list;
-}
+extern const char dt_report_page[], dt_report_script[];
 
 /* ---- memory ---- */
 
@@ -77,33 +37,145 @@ static json_t *json_stages(const DtSummary *s)
     return stages;
 }
 
-/* How much of what is allocated on the stage with most is in use: what lives throughout, what micro-batches between
- * their forward and their backward keep, temporaries while something runs. [seconds, bytes] where it changes. */
-static json_t *json_use(const DtSummary *s, const DtSlice *slices, uint32_t n)
+/* ---- memory in use ---- */
+
+/* [seconds, bytes, ..]: of as many points as fall together that with most memory and that with least. */
+static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
 {
-    const DtMemory *m = &s->worst;
-    const double still = (double)(m->reserved - m->arenas[DT_ARENA_ACTIVATIONS]);
-    const double temporaries = (double)(m->arenas[DT_ARENA_ACTIVATIONS] - m->in_flight);
-    int64_t flying = 0, most = 1;
     json_t *list = json_array();
-    for (int pass = 0; pass < 2; pass++) {
-        flying = 0;
-        for (uint32_t i = 0; i < n && i < MOST_SLICES; i++) {
-            const int kind = kind_of(s, &slices[i]);
-            if (slices[i].stage != m->stage)
-                continue;
-            flying += kind == 0;
-            most = flying > most ? flying : most;
-            const double kept = (double)m->in_flight * (double)flying / (double)most;
-            if (pass) {
-                json_array_append_new(list, json_pack("[f, f]", slices[i].begin, still + kept + temporaries));
-                json_array_append_new(list, json_pack("[f, f]", slices[i].end, still + kept));
-            }
-            flying -= kind == 1 && flying > 0;
+    const uint32_t each = n <= most ? 1 : 2 * n / most + 1;
+    for (uint32_t from = 0; from < n; from += each) {
+        uint32_t low = from, high = from;
+        for (uint32_t i = from; i < n && i < from + each; i++) {
+            low = points[i].bytes < points[low].bytes ? i : low;
+            high = points[i].bytes > points[high].bytes ? i : high;
+        }
+        for (int k = 0; k < (low == high ? 1 : 2); k++) {
+            const DtLivePoint *point = &points[(k == 0) == (low < high) ? low : high];
+            json_array_append_new(list, json_real(point->time));
+            json_array_append_new(list, json_integer(point->bytes));
         }
     }
-    if (json_array_size(list) == 0)
-        json_array_append_new(list, json_pack("[f, f]", 0.0, still + temporaries));
+    return list;
+}
+
+/* Of as many stages as is quickly said, those of which most is shown first. */
+static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
+{
+    const uint32_t n_stages = s->sim.n_stages;
+    int64_t work = MOST_WORK;
+    DtArena *arena = dt_arena_new();
+    for (uint32_t i = 0; i < n_stages + 3; i++) {
+        const uint32_t stage = i == 0 ? s->worst.stage : i == 1 ? s->sim.busiest : i == 2 ? n_stages - 1 : i - 3;
+        json_t *json = json_array_get(stages, stage);
+        DtLivePoint *points = NULL;
+        if (json_object_get(json, "use"))
+            continue;
+        int64_t left = work < STAGE_WORK ? work : STAGE_WORK;
+        work -= left;
+        const uint32_t n = dt_live_of(arena, s, stage, &left, &points);
+        work += left > 0 ? left : 0;
+        json_object_set_new(json, "use", json_points(points, n, i < 3 ? most / 4 : 100));
+        dt_arena_reset(arena);
+    }
+    dt_arena_free(arena);
+}
+
+/* ---- tensors ---- */
+
+/* [name, elements, of these on a rank, numbers of the mesh axes that split it] */
+static json_t *json_axes(const DtPlan *plan, uint32_t first, uint32_t n)
+{
+    json_t *axes = json_array();
+    for (uint32_t a = first; a < first + n; a++) {
+        const DtPlanAxis *axis = &plan->axes[a];
+        json_t *split = json_array();
+        for (int m = 0; m < DT_PLAN_SPLITS && axis->split[m]; m++)
+            json_array_append_new(split, json_integer(axis->split[m] - 1));
+        json_array_append_new(axes, json_pack("[s, I, I, o]", dt_plan_str(plan, axis->name), (json_int_t)axis->extent,
+                                              (json_int_t)axis->local, split));
+    }
+    return axes;
+}
+
+/* Mesh axes whose ranks share it in a bucket. */
+static json_t *json_shared(const DtPlan *plan, const DtPlanStore *store)
+{
+    const DtPlanPack *pack = dt_tensors_shared(plan, store);
+    json_t *shared = json_array();
+    for (uint32_t m = 0; pack && m < pack->n_split; m++)
+        json_array_append_new(shared, json_integer(pack->split[m]));
+    return shared;
+}
+
+static json_t *json_store(const DtPlan *plan, const DtPlanStore *store)
+{
+    return store ? json_pack("{s:o, s:o, s:s}", "axes", json_axes(plan, store->first_axis, store->n_axes), "shared",
+                             json_shared(plan, store), "dtype", dt_kinds_name(store->dtype))
+                 : json_null();
+}
+
+static json_t *json_tensor(const DtPlan *plan, const DtTensor *t)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:[f, f, f], s:i, s:I}", "name", dt_plan_str(plan, t->store->pattern), "own",
+                     json_store(plan, t->store), "gradient", json_store(plan, t->gradient), "optimizer",
+                     json_store(plan, t->optimizer), "bytes", t->own, t->gradients, t->kept, "loops",
+                     (int)t->store->n_loops, "iterations", (json_int_t)t->iterations);
+}
+
+/* Rows that are the same on several stages are one: "stages" says which, as [first, last, ..]. */
+static void add_tensor(json_t *list, json_t *tensor, uint32_t stage)
+{
+    size_t i;
+    json_t *known;
+    json_array_foreach(list, i, known) {
+        json_t *stages = json_incref(json_object_get(known, "stages"));
+        json_object_del(known, "stages");
+        const bool same = json_equal(known, tensor);
+        json_object_set_new(known, "stages", stages); /* it owns them again */
+        if (!same)
+            continue;
+        const size_t n = json_array_size(stages);
+        if (json_integer_value(json_array_get(stages, n - 1)) + 1 == (json_int_t)stage) {
+            json_array_set_new(stages, n - 1, json_integer((json_int_t)stage));
+        } else {
+            json_array_append_new(stages, json_integer((json_int_t)stage));
+            json_array_append_new(stages, json_integer((json_int_t)stage));
+        }
+        json_decref(tensor);
+        return;
+    }
+    json_object_set_new(tensor, "stages", json_pack("[i, i]", (int)stage, (int)stage));
+    if (json_array_size(list) < MOST_TENSORS)
+        json_array_append_new(list, tensor);
+    else
+        json_decref(tensor);
+}
+
+static json_t *json_tensors(const DtPlan *plan)
+{
+    json_t *list = json_array();
+    for (uint32_t stage = 0; stage < dt_plan_stages(plan); stage++) {
+        uint32_t n = 0;
+        DtTensor *tensors = dt_tensors_of(plan, stage, &n);
+        for (uint32_t i = 0; i < n; i++)
+            add_tensor(list, json_tensor(plan, &tensors[i]), stage);
+        free(tensors);
+    }
+    return list;
+}
+
+static json_t *json_input(const DtPlan *plan, const DtPlanInput *input)
+{
+    return json_pack("{s:s, s:s, s:o}", "name", dt_plan_str(plan, input->name), "dtype", dt_kinds_name(input->dtype),
+                     "axes", json_axes(plan, input->first_axis, input->n_axes));
+}
+
+static json_t *json_inputs(const DtPlan *plan)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < plan->n_inputs; i++)
+        json_array_append_new(list, json_input(plan, &plan->inputs[i]));
     return list;
 }
 
@@ -161,98 +233,98 @@ static json_t *json_traffic(const DtSummary *s)
     return json_pack("{s:o, s:o}", "axes", axes, "messages", messages);
 }
 
-/* ---- lines ---- */
+/* ---- the page ---- */
 
-typedef struct Line { uint32_t span; double seconds; } Line;
-typedef struct Lines { const DtSummary *s; Line *at; double all; } Lines;
-
-static void add_seconds(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
+/* [[name, number]] in the order of DtTime, of the stage that waits least. */
+static json_t *json_times(const DtSummary *s)
 {
-    Lines *lines = context;
-    const double seconds = (double)runs * ranks * lines->s->seconds[inst - lines->s->plan->insts];
-    if (inst->span < lines->s->plan->n_spans) {
-        lines->at[inst->span].seconds += seconds;
-        lines->all += seconds;
+    json_t *times = json_array();
+    for (int t = 0; t < DT_TIMES; t++)
+        json_array_append_new(times, json_pack("[s, f]", dt_price_times[t].name,
+                                               s->has_time ? s->sim.stages[s->sim.busiest].time[t] : 0.0));
+    return times;
+}
+
+static json_t *json_mesh(const DtPlan *plan)
+{
+    json_t *mesh = json_array();
+    for (uint32_t m = 0; m < plan->n_mesh; m++) {
+        const DtPlanMeshAxis *axis = &plan->mesh[m];
+        json_array_append_new(mesh, json_pack("[s, i]", dt_plan_str(plan, axis->name), (int)axis->size));
     }
+    return mesh;
 }
 
-static int by_seconds(const void *a, const void *b)
+static json_t *json_time(const DtSummary *s)
 {
-    const Line *x = a, *y = b;
-    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
+    if (!s->has_time)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:i}", "step", s->sim.seconds, "fixed", s->sim.fixed,
+                     "low", s->sim.low, "high", s->sim.high, "mfu", s->mfu, "bubble", s->bubble, "rate",
+                     dt_report_items(s->plan) / s->sim.seconds, "item", dt_report_item(s->plan), "busiest",
+                     (int)s->sim.busiest);
 }
 
-/* Spans of one line are one. */
-static void merge(const DtPlan *plan, Line *lines)
+static json_t *json_plan(const DtSummary *s, const char *name, uint32_t most)
 {
-    for (uint32_t i = 0; i < plan->n_spans; i++)
-        for (uint32_t k = 0; k < i && lines[i].seconds > 0; k++)
-            if (plan->spans[k].line == plan->spans[i].line && plan->spans[k].file == plan->spans[i].file) {
-                lines[k].seconds += lines[i].seconds;
-                lines[i].seconds = 0;
-            }
-}
-
-static json_t *json_line(const DtSummary *s, const Line *line, double all)
-{
-    const DtPlanSpan *span = &s->plan->spans[line->span];
-    const char *source = s->source ? s->source(s->source_context, dt_plan_str(s->plan, span->file), span->line) : NULL;
-    char at[200], text[MOST_TEXT + 1];
-    snprintf(at, sizeof at, "%.150s:%u", dt_plan_str(s->plan, span->file), span->line);
-    snprintf(text, sizeof text, "%.*s", source ? (int)strcspn(source, "\n") : MOST_TEXT,
-             source ? source : dt_plan_str(s->plan, span->path));
-    DtText shown = {0};
-    dt_text_add_visible(&shown, text, strlen(text));
-    json_t *json = json_pack("{s:s, s:f, s:f, s:s}", "at", at, "seconds", line->seconds / s->plan->meta->n_ranks,
-                             "share", line->seconds / all, "text", shown.at ? shown.at : "");
+    DtText text = {0}, shown = {0};
+    json_t *stages = json_stages(s);
+    if (s->has_time)
+        add_use(s, stages, most * MOST_USE / MOST_SLICES);
+    dt_text_report(s, &text);
+    dt_text_add_visible(&shown, name, strlen(name));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:i, s:o, s:i, s:f, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+        shown.at ? shown.at : "", "model", dt_plan_str(s->plan, s->plan->meta->model), "text", text.at ? text.at : "",
+        "ranks", (int)s->plan->meta->n_ranks, "mesh", json_mesh(s->plan), "pipe", (int)s->plan->meta->pipeline - 1,
+        "device", s->have, "worst", (int)s->worst.stage, "reserved", (double)s->worst.reserved, "time", json_time(s),
+        "times", json_times(s), "stages", stages, "slices", s->has_time ? dt_html_slices(s, most) : json_null(),
+        "tensors", json_tensors(s->plan), "inputs", json_inputs(s->plan), "traffic", json_traffic(s), "lines",
+        dt_html_lines(s));
+    dt_text_free(&text);
     dt_text_free(&shown);
     return json;
 }
 
-/* Of queue 0 and of collectives, also those that run beside it: seconds of a rank, the mean. */
-static json_t *json_lines(const DtSummary *s)
+static void add_row(void *context, const char *name, const char *a, const char *b, const char *change)
 {
-    json_t *list = json_array();
-    Lines lines = {.s = s, .at = calloc(s->plan->n_spans + 1, sizeof *lines.at)};
-    if (!lines.at)
-        dt_arena_exhausted((s->plan->n_spans + 1) * sizeof *lines.at);
-    for (uint32_t i = 0; i < s->plan->n_spans; i++)
-        lines.at[i].span = i;
-    if (s->has_time)
-        dt_report_visit_step(s->plan, add_seconds, &lines);
-    merge(s->plan, lines.at);
-    qsort(lines.at, s->plan->n_spans, sizeof *lines.at, by_seconds);
-    for (uint32_t i = 0; i < s->plan->n_spans && i < MOST_LINES && lines.at[i].seconds > 0; i++)
-        json_array_append_new(list, json_line(s, &lines.at[i], lines.all));
-    free(lines.at);
-    return list;
+    json_array_append_new(context, json_pack("[s, s, s, s]", name, a, b, change));
 }
 
-/* ---- the page ---- */
-
-void dt_html_report(const DtSummary *s, DtText *ret_text)
+/* The page with its script and its data. */
+static void put_page(json_t *root, DtText *text)
 {
-    static const char mark[] = "DATA_OF_THE_REPORT";
-    DtText text = {0};
-    uint32_t n = 0;
-    DtSlice *slices = pieces_of(s, &n);
-    const double step = s->has_time ? s->sim.seconds : 1.0;
-    dt_text_report(s, &text);
-    const double shown = n > MOST_SLICES ? slices[MOST_SLICES - 1].begin : step;
-    json_t *root = json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "text", text.at ? text.at : "", "step",
-                             step, "shown", shown, "device", s->have, "stages", json_stages(s), "slices",
-                             json_slices(s, slices, n), "use", json_use(s, slices, n), "traffic", json_traffic(s),
-                             "lines", json_lines(s));
+    static const char *const marks[] = {"DATA_OF_THE_REPORT", "SCRIPT_OF_THE_REPORT"};
     /* No "</script>" inside; six digits are more than a screen has. */
-    char *json = root ? json_dumps(root, JSON_COMPACT | JSON_ESCAPE_SLASH | JSON_REAL_PRECISION(7)) : NULL;
-    const char *at = strstr(dt_report_page, mark);
-    if (json && at) {
-        dt_text_add_n(ret_text, dt_report_page, (size_t)(at - dt_report_page));
-        dt_text_add(ret_text, json);
-        dt_text_add(ret_text, at + sizeof mark - 1);
+    char *json = json_dumps(root, JSON_COMPACT | JSON_ESCAPE_SLASH | JSON_REAL_PRECISION(7));
+    const char *const parts[] = {json ? json : "null", dt_report_script}, *at = dt_report_page;
+    for (int i = 0; i < 2; i++) {
+        const char *mark = strstr(at, marks[i]);
+        dt_text_add_n(text, at, (size_t)(mark - at));
+        dt_text_add(text, parts[i]);
+        at = mark + strlen(marks[i]);
     }
+    dt_text_add(text, at);
     free(json);
+}
+
+DtStatus dt_html_report(const DtHtml *page, DtText *ret_text)
+{
+    json_t *plans = json_array(), *rows = json_array(), *logs = json_array();
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; i < page->n_logs && dt_status_ok(&status); i++) {
+        json_t *log = NULL;
+        status = dt_html_log(page->logs[i], &log);
+        json_array_append_new(logs, log ? log : json_null());
+    }
+    for (uint32_t i = 0; i < page->n_plans; i++)
+        json_array_append_new(plans, json_plan(&page->plans[i], page->n_plans > 1 ? page->names[i] : "",
+                                               MOST_SLICES / page->n_plans));
+    if (page->n_plans == 2)
+        dt_compare_rows(page->plans, add_row, rows);
+    json_t *root = json_pack("{s:o, s:o, s:o}", "plans", plans, "rows", rows, "logs", logs);
+    if (dt_status_ok(&status))
+        put_page(root, ret_text);
     json_decref(root);
-    free(slices);
-    dt_text_free(&text);
+    return status;
 }

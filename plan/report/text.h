@@ -4,6 +4,7 @@
 #ifndef DT_REPORT_TEXT_H
 #define DT_REPORT_TEXT_H
 
+#include "base/status.h"
 #include "plan/report/summary.h"
 
 void dt_text_report(const DtSummary *summary, DtText *ret_text);
@@ -14,14 +15,24 @@ void dt_json_report(const DtSummary *summary, DtText *ret_text);
 /* Trace events as Perfetto and chrome://tracing read them; the summary must have been made with slices. */
 void dt_trace_report(const DtSummary *summary, DtText *ret_text);
 
-/* One page of HTML that needs nothing else (html.c); slices as for a trace. */
-void dt_html_report(const DtSummary *summary, DtText *ret_text);
+/* One page of HTML that needs nothing else (html.c): of one plan, or of two beside each other; the summaries must have
+ * been made with slices and instructions. names: of the plans, if there are two; logs: files that dtrun wrote. Fails if
+ * one of these cannot be read. */
+typedef struct DtHtml {
+    const char *const *names;
+    const DtSummary *plans; uint32_t n_plans;
+    const char *const *logs; uint32_t n_logs;
+} DtHtml;
+DtStatus dt_html_report(const DtHtml *page, DtText *ret_text);
 
 /* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all of them. */
 void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
 /* Two plans beside each other; names: of their files. As text, and the reports of both as one object. */
 void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
+/* The numbers of a comparison, row by row; change: "+4.1 %", or "". */
+typedef void DtCompareRow(void *context, const char *name, const char *a, const char *b, const char *change);
+void dt_compare_rows(const DtSummary summaries[2], DtCompareRow *row, void *context);
 void dt_json_compare(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
 
 #endif

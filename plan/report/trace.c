@@ -58,8 +58,7 @@ static void begin(DtText *text) { dt_text_add(text, text->at[text->len - 1] == '
 
 /* ---- tracks ---- */
 
-/* In this order: pieces, queues, and where messages go. */
-static uint32_t queues_of(const DtPlan *plan)
+uint32_t dt_trace_queues(const DtPlan *plan)
 {
     uint32_t queues = 1;
     for (uint32_t g = 0; g < plan->n_groups; g++)
@@ -67,7 +66,8 @@ static uint32_t queues_of(const DtPlan *plan)
     return queues;
 }
 
-uint32_t dt_trace_tracks(const DtPlan *plan) { return 1 + queues_of(plan) + dt_plan_stages(plan); }
+/* In this order: pieces, queues, and where messages go. */
+uint32_t dt_trace_tracks(const DtPlan *plan) { return 1 + dt_trace_queues(plan) + dt_plan_stages(plan); }
 
 static uint32_t track_of(const DtTraceStage *stage, const DtSlice *slice)
 {
@@ -75,19 +75,19 @@ static uint32_t track_of(const DtTraceStage *stage, const DtSlice *slice)
     if (slice->kind == DT_SLICE_PIECE)
         return 0;
     const DtPlanInst *inst = &plan->insts[slice->what];
-    return inst->kind == DT_INST_SEND ? 1 + queues_of(plan) + plan->channels[inst->ref].to : 1 + slice->queue;
+    return inst->kind == DT_INST_SEND ? 1 + dt_trace_queues(plan) + plan->channels[inst->ref].to : 1 + slice->queue;
 }
 
-static void name_queue(const DtPlan *plan, uint32_t queue, char ret_name[128])
+void dt_trace_queue(const DtPlan *plan, uint32_t queue, char ret_name[DT_TRACE_QUEUE])
 {
-    snprintf(ret_name, 128, queue ? "collectives over" : "compute");
+    snprintf(ret_name, DT_TRACE_QUEUE, queue ? "collectives over" : "compute");
     for (uint32_t g = 0; queue && g < plan->n_groups; g++) {
         if (plan->groups[g].queue != queue)
             continue;
         for (uint32_t m = 0; m < plan->n_mesh; m++)
             if (plan->groups[g].mask >> m & 1) {
                 const size_t len = strlen(ret_name);
-                snprintf(ret_name + len, 128 - len, " %s", dt_plan_str(plan, plan->mesh[m].name));
+                snprintf(ret_name + len, DT_TRACE_QUEUE - len, " %s", dt_plan_str(plan, plan->mesh[m].name));
             }
         return;
     }
@@ -115,11 +115,11 @@ static void name_track(const DtTraceStage *stage, uint32_t track, const char *na
 
 static void name_tracks(const DtTraceStage *stage, DtText *text)
 {
-    const uint32_t queues = queues_of(stage->plan);
-    char name[128];
+    const uint32_t queues = dt_trace_queues(stage->plan);
+    char name[DT_TRACE_QUEUE];
     name_track(stage, 0, "micro-batches", text);
     for (uint32_t q = 0; q < queues; q++) {
-        name_queue(stage->plan, q, name);
+        dt_trace_queue(stage->plan, q, name);
         name_track(stage, 1 + q, name, text);
     }
     for (uint32_t to = 0; to < dt_plan_stages(stage->plan); to++) {

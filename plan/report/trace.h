@@ -17,6 +17,11 @@ void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char ret_name[DT_
 /* `,"predicted":SECONDS` with all digits; nothing for what costs nothing by itself. */
 void dt_trace_price(const DtPrice *price, DtText *text);
 
+/* How many queues a stage has, queue 0 with them, and what they are called: "compute", "collectives over data". */
+enum { DT_TRACE_QUEUE = 128 };
+uint32_t dt_trace_queues(const DtPlan *plan);
+void dt_trace_queue(const DtPlan *plan, uint32_t queue, char ret_name[DT_TRACE_QUEUE]);
+
 /* A simulation that kept slices, and where one of its stages is drawn. */
 typedef struct DtTraceStage {
     const DtPlan *plan;

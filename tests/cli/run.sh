@@ -550,7 +550,13 @@ run large.dsl --parallel piped --no-kernels -o fourth; exits 0
 run compare third fourth; exits 0; prints 'step'; prints 'mean bubble'; prints 'memory of a rank'; lacks 'money'
 run compare third fourth --tokens 1B --price 2; exits 0; prints 'device-hours'; prints 'money'
 run compare third fourth --price 2; exits 2
-run compare third fourth --report=html; exits 2; says 'is of one plan'
+run compare third fourth --report=trace; exits 2; says 'is of one plan'
+run compare third fourth --report=html; exits 0; prints 'B against A'; lacks 'DATA_OF_THE_REPORT'
+printf '{"event":"step","step":1,"loss":2.5,"seconds":0.5}\n{"event":"step","step":2,"loss":nul' >cut.jsonl # still written
+run compare third fourth --report=html --log cut.jsonl; exits 0; prints '"name":"cut.jsonl"'
+run report third --log cut.jsonl; exits 2; says 'add --report=html'
+run report third --report=html --log third; exits 5; says 'has no steps'
+run report third --report=html --log absent.jsonl; exits 5; says 'absent.jsonl'
 run compare third fourth --details; exits 2
 for json in --json --report=json; do
     run compare third fourth $json; exits 0; holds python3 -c 'import json

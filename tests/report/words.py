@@ -49,7 +49,7 @@ def run(dtc, *options):
 
 def names_of(text):
     """What stands for something of the program: places, ops of kernels."""
-    places = r"[\w/.]+\.dsl(?::\d+)?(?: [\w.]+)?|(?<= of )[\w.]+ \([\w/.]+\.dsl:\d+\)"
+    places = r"[\w/.-]+\.dsl(?::\d+)?(?: [\w.]+)?|(?<= of )[\w.]+ \([\w/.-]+\.dsl:\d+\)"
     return set(re.findall(rf"cpu[-\w]*|(?m:^  h )|{places}|\w+(?:\+\w+)+", text))
 
 

@@ -11,15 +11,16 @@ typedef struct Order {
     const DtType *type;
     const DtMesh *mesh;
     uint32_t rank;
-    DtWalk kept, rest; /* over the part */
+    DtWalk kept, rest; /* over all places; over the part */
 } Order;
 
-/* The rank with these coordinates, row-major, on the mesh axes that split type, and 0 on the others. */
-static uint32_t rank_of(const DtType *type, const DtMesh *mesh, int64_t row)
+/* The rank with these coordinates, row-major, on the mesh axes that split type's axes behind the kept ones, and 0 on
+ * the others. */
+static uint32_t rank_of(const DtType *type, uint32_t kept, const DtMesh *mesh, int64_t row)
 {
     uint16_t bits = 0;
     uint32_t rank = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
+    for (uint32_t i = kept; i < type->rank; i++)
         bits |= dt_shape_split_bits(&type->axes[i]);
     for (uint32_t m = mesh->n; m-- > 0;) {
         if (!(bits >> m & 1))
@@ -33,10 +34,10 @@ static uint32_t rank_of(const DtType *type, const DtMesh *mesh, int64_t row)
 static Order order_of(const DtInterp *interp, const DtOp *op, const DtType *type, int64_t row)
 {
     Order o = {.type = type, .mesh = &interp->func->module->mesh};
-    o.rank = rank_of(type, o.mesh, row);
+    o.rank = rank_of(type, op->n_axes, o.mesh, row);
     for (uint32_t i = 0; i < type->rank; i++)
         dt_walk_add_axis(i < op->n_axes ? &o.kept : &o.rest, type->axes[i].name,
-                         dt_type_local_extent(type, i, o.mesh));
+                         i < op->n_axes ? type->axes[i].extent : dt_type_local_extent(type, i, o.mesh));
     return o;
 }
 
@@ -45,9 +46,11 @@ static int64_t index_of(const Order *o)
 {
     int64_t index = 0;
     for (uint32_t i = 0; i < o->type->rank; i++) {
-        int64_t local = i < o->kept.rank ? o->kept.at[i] : o->rest.at[i - o->kept.rank];
-        index = index * o->type->axes[i].extent +
-                dt_ranks_global(&o->type->axes[i], o->mesh, o->rank, local);
+        const DtAxis *axis = &o->type->axes[i];
+        const bool is_kept = i < o->kept.rank;
+        index = index * axis->extent +
+                (is_kept ? o->kept.at[i]
+                         : dt_ranks_global(axis, o->mesh, o->rank, o->rest.at[i - o->kept.rank]));
     }
     return index;
 }
@@ -78,9 +81,9 @@ void dt_eval_pack(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
 {
     int64_t offset = 0;
     for (uint32_t i = 0; i < op->n_in; i++) {
-        int64_t n = dt_type_local_elements(in[i]->type, &interp->func->module->mesh);
-        for (uint32_t k = 0; k < op->n_axes; k++)
-            n /= in[i]->type->axes[k].extent;
+        int64_t n = 1;
+        for (uint32_t k = op->n_axes; k < in[i]->type->rank; k++)
+            n *= dt_type_local_extent(in[i]->type, k, &interp->func->module->mesh);
         move(interp, op, out[0], in[i], offset, true);
         offset += n;
     }

@@ -8,28 +8,36 @@
  *
  * Axis `@split` has one place per rank of the mesh axes that split the operands (all by the same ones, in
  * any order) and is split by them; it is absent if there are none. So both ops are local, and a bucket is
- * an ordinary value of one flat axis per rank, which further mesh axes may split. */
+ * an ordinary value of one flat axis per rank, which further mesh axes may split. Kept axes may be split, too, of a
+ * bucket and of what is in it alike: each rank then has the buckets of some places. */
 #include "base/intern.h"
 #include "ir/shape.h"
 
 #include <string.h>
 
-static uint16_t all_splits(const DtType *type)
+/* Of the axes behind the kept ones. */
+static uint16_t all_splits(const DtShape *s, const DtType *type)
 {
     uint16_t bits = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
+    for (uint32_t i = s->op->n_axes; i < type->rank; i++)
         bits |= dt_shape_split_bits(&type->axes[i]);
     return bits;
 }
 
-/* Do the op's axes come first in type, whole? */
+/* Do the op's axes come first in type? */
 static bool keeps(DtShape *s, const DtType *type)
 {
     for (uint32_t i = 0; i < s->op->n_axes; i++)
-        if (i >= type->rank || type->axes[i].name != s->op->axes[i] || type->axes[i].n_split)
-            return dt_shape_fail(s, "`%s` keeps axis `%s`, which does not lead, whole, in %s",
-                                 dt_op_info[s->op->kind].text, s->op->axes[i], dt_shape_text(s, type));
+        if (i >= type->rank || type->axes[i].name != s->op->axes[i])
+            return dt_shape_fail(s, "`%s` keeps axis `%s`, which does not lead in %s", dt_op_info[s->op->kind].text,
+                                 s->op->axes[i], dt_shape_text(s, type));
     return true;
+}
+
+static bool are_split_alike(const DtAxis *a, const DtAxis *b)
+{
+    return a->extent == b->extent && a->n_split == b->n_split && a->zigzag == b->zigzag &&
+           memcmp(a->split, b->split, a->n_split * sizeof a->split[0]) == 0;
 }
 
 /* Local elements per place of the kept axes; -1 on overflow. */
@@ -48,7 +56,7 @@ static bool add_bucket(DtShape *s, DtShapeType *t, const DtType *type, int64_t e
 {
     DtAxis split = {.name = dt_intern("@split"), .extent = 1};
     DtAxis bucket = {.name = dt_intern("@bucket"), .extent = extent};
-    uint16_t bits = all_splits(type);
+    uint16_t bits = all_splits(s, type);
     for (uint8_t m = 0; m < DT_MAX_MESH && s->mesh; m++) {
         if (!(bits >> m & 1))
             continue;
@@ -72,9 +80,9 @@ bool dt_shape_pack(DtShape *s)
         const DtType *type = op->in[i]->type;
         if (!keeps(s, type))
             return false;
-        bool alike = type->dtype == first->dtype && all_splits(type) == all_splits(first);
+        bool alike = type->dtype == first->dtype && all_splits(s, type) == all_splits(s, first);
         for (uint32_t a = 0; a < op->n_axes; a++)
-            alike = alike && type->axes[a].extent == first->axes[a].extent;
+            alike = alike && are_split_alike(&type->axes[a], &first->axes[a]);
         int64_t n = length(s, type);
         if (!alike || n < 0 || __builtin_add_overflow(total, n, &total))
             return dt_shape_fail(s, "`pack` of %s beside %s", dt_shape_text(s, type), dt_shape_text(s, first));

@@ -87,8 +87,16 @@ CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t off
 
 /* ---- pack and unpack ---- */
 
-/* A bucket whose elements are all here, beside a member that lies on the same ranks. The op's axes are whole ones
- * that both have, for one bucket per iteration; the bucket has no others. */
+static bool is_split_alike(const CertAxis *a, const CertAxis *b)
+{
+    bool alike = a->extent == b->extent && a->n == b->n && a->zigzag == b->zigzag && a->padded == b->padded;
+    for (uint32_t i = 0; alike && i < a->n; i++)
+        alike = a->split[i] == b->split[i];
+    return alike;
+}
+
+/* A bucket whose elements are all here, beside a member that lies on the same ranks. The op's axes are such that both
+ * have, split alike, for one bucket per iteration; the bucket has no others. */
 static bool fits(const CertOp *op, const CertType *bucket, const CertType *member)
 {
     const char *flat = dt_intern("@bucket"), *parts = dt_intern("@split");
@@ -97,7 +105,7 @@ static bool fits(const CertOp *op, const CertType *bucket, const CertType *membe
         return false;
     for (uint32_t i = 0; i < op->n_axes; i++) {
         const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]), *b = dt_certtext_axis(member, op->axes[i]);
-        if (!a || !b || a->n || b->n || a->extent != b->extent)
+        if (!a || !b || !is_split_alike(a, b))
             return false;
     }
     for (uint32_t a = 0; a < bucket->rank; a++) {

@@ -12,8 +12,15 @@
  *
  * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains.
  *
- * What is not done element by element has its parameter whole: the only member of its bucket is gathered there, once a
- * value, and every rank computes the same. Where a whole tensor that lies as the parameter does meets runs, it is cut:
+ * What is not done element by element has its parameter whole: the only member of its bucket. Of one that iterations of
+ * a loop have, each rank *owns* some: it is dealt out, once a value, so that a rank has all elements of those, and what
+ * the update does with each by itself it does with these. Where that meets runs, it is dealt back:
+ *
+ *   %x = dot[b](%m', %m')       =>   %q = unpack(all_to_all[data](%m')) : f32[h=8/data, a, b], %x = dot[b](%q, %q)
+ *   %p' = sub(%p, %y)                %p' = sub(%p, all_to_all[data](pack(%y)))
+ *
+ * Where ranks cannot have as many each, as of a parameter outside of loops, or several iterations meet, it is gathered,
+ * and every rank computes the same:
  *
  *   %x = dot[b](%m', %m')       =>   %q = unpack(all_gather[data](%m')) , %x = dot[b](%q, %q)
  *   %p' = sub(%p, %y)                %p' = sub(%p, shard[data](pack(%y)))
@@ -25,7 +32,10 @@
 #include "base/intern.h"
 #include "ir/shape.h"
 
-typedef enum Shape { PLAIN, RUN, ABSENT } Shape;
+#include <string.h>
+
+/* Of what is owned a rank has some iterations, each whole. */
+typedef enum Shape { PLAIN, RUN, OWNED, ABSENT } Shape;
 
 /* What the padding of a run holds. */
 typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
@@ -34,10 +44,16 @@ typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
 typedef struct Now {
     Shape shape;
     DtValue *value;   /* NULL if absent */
-    DtBucket *bucket; /* of a run */
+    DtBucket *bucket; /* of a run, of what is owned */
     Fill fill;        /* of a run */
-    DtValue *other;   /* a run gathered, a whole tensor cut; NULL: not yet */
+    DtValue *as[ABSENT]; /* the same in other shapes; NULL: not yet */
 } Now;
+
+/* Which iterations of a bucket a rank owns: of loop number `loop`, dealt out over n of the bucket's mesh axes, the
+ * major ones. n = 0: ranks cannot own as many each. */
+typedef struct Deal {
+    uint32_t loop, n;
+} Deal;
 
 typedef struct Update {
     DtBuckets *z;
@@ -86,38 +102,127 @@ static Now source(Update *u, const DtOp *op)
     return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket, .fill = ZERO};
 }
 
-/* ---- runs and whole tensors ---- */
+/* ---- runs, whole tensors, and those of some iterations ---- */
 
-/* The member as the old entry had it, at a value that became a run. */
+static Deal deal_of(const Update *u, const DtBucket *bucket)
+{
+    const DtMesh *mesh = &u->z->module->mesh;
+    const DtType *member = bucket->members.at[0]->type;
+    Deal best = {0};
+    for (uint32_t l = 0; l < bucket->n_loops && bucket->members.n == 1; l++) {
+        Deal deal = {.loop = l};
+        for (int64_t ranks = 1; deal.n < bucket->n_mesh && deal.n < DT_ZERO_AT_ONCE; deal.n++) {
+            const uint8_t axis = bucket->mesh[deal.n];
+            ranks *= mesh->axes[axis].size;
+            if (member->axes[l].n_split || member->axes[l].extent % ranks != 0 ||
+                (deal.n > 0 && axis < bucket->mesh[deal.n - 1])) /* blocks come in the order of the ranks */
+                break;
+        }
+        if (deal.n > best.n)
+            best = deal;
+    }
+    return best;
+}
+
+/* type with the loop's axis dealt out. */
+static const DtType *dealt(const DtBucket *bucket, Deal deal, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    const int at = dt_type_find(type, bucket->members.at[0]->type->axes[deal.loop].name);
+    if (at < 0)
+        return type;
+    memcpy(axes, type->axes, type->rank * sizeof axes[0]);
+    axes[at].n_split = (uint8_t)deal.n;
+    memcpy(axes[at].split, bucket->mesh, deal.n);
+    return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
+}
+
+static DtValue *convert(Update *u, DtOpKind kind, const DtBucket *bucket, Deal deal, DtValue *x, const DtType *type,
+                        const char *why)
+{
+    uint16_t mesh = 0;
+    for (uint32_t i = 0; i < deal.n; i++)
+        mesh |= (uint16_t)(1u << bucket->mesh[i]);
+    DtValue *y = dt_graph_comm(&u->b, kind, x, mesh, type);
+    y->op->text = dt_intern(why);
+    return y;
+}
+
+/* A bucket whose flat axis the first n of its mesh axes split, or none. */
+static const DtType *flat_over(const DtBucket *bucket, uint32_t n, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    memcpy(axes, type->axes, type->rank * sizeof axes[0]);
+    DtAxis *flat = &axes[type->rank - 1];
+    memset(flat->split, 0, sizeof flat->split);
+    flat->n_split = (uint8_t)n;
+    memcpy(flat->split, bucket->mesh, n);
+    return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
+}
+
+static const char needed[] = "needed whole by the optimizer", updated[] = "updated by `zero`";
+
+/* The member as the old entry had it, at a value that became something else. */
 static DtValue *whole(Update *u, const DtValue *old)
 {
     Now *now = &u->now[old->id];
-    if (now->shape != RUN)
-        return now->value;
     const DtBucket *bucket = now->bucket;
-    if (!now->other) {
-        const char *why = dt_intern("needed whole by the optimizer");
-        DtValue *x = dt_zero_move(&u->b, bucket, now->value, bucket->n_mesh, 0, why);
-        now->other = dt_graph_unpack(&u->b, bucket->n_loops, x, 0, dt_type_with_dtype(old->type, x->type->dtype));
+    if (now->shape != RUN && now->shape != OWNED)
+        return now->value;
+    if (!now->as[PLAIN] && now->shape == OWNED) {
+        const DtType *type = now->value->type;
+        const DtType *all = dealt(bucket, (Deal){.loop = deal_of(u, bucket).loop}, type);
+        now->as[PLAIN] = convert(u, DT_OP_ALL_GATHER, bucket, deal_of(u, bucket), now->value, all, needed);
+    } else if (!now->as[PLAIN]) {
+        DtValue *x = dt_zero_move(&u->b, bucket, now->value, bucket->n_mesh, 0, dt_intern(needed));
+        now->as[PLAIN] =
+            dt_graph_unpack(&u->b, bucket->n_loops, x, 0, dt_type_with_dtype(old->type, x->type->dtype));
     }
-    return now->other;
+    return now->as[PLAIN];
 }
 
-/* A rank's run of a whole tensor that lies as the bucket's member. */
+/* Of a value with the loop's axis the iterations that this rank owns. */
+static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
+{
+    Now *now = &u->now[old->id];
+    const Deal deal = deal_of(u, bucket);
+    DtValue *x = now->value;
+    if (now->shape == OWNED)
+        return x;
+    if (now->as[OWNED])
+        return now->as[OWNED];
+    if (now->shape == RUN) {
+        x = dt_zero_move(&u->b, bucket, x, bucket->n_mesh, deal.n, dt_intern(needed));
+        x = convert(u, DT_OP_ALL_TO_ALL, bucket, deal, x, dealt(bucket, deal, flat_over(bucket, 0, x->type)), needed);
+        x = dt_graph_unpack(&u->b, bucket->n_loops, x, 0,
+                            dealt(bucket, deal, dt_type_with_dtype(old->type, x->type->dtype)));
+    } else if (dealt(bucket, deal, x->type) != x->type) {
+        x = convert(u, DT_OP_SHARD, bucket, deal, x, dealt(bucket, deal, x->type), needed);
+    }
+    return now->as[OWNED] = x;
+}
+
+/* A rank's run of a tensor that lies as the bucket's member. */
 static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
+    const Deal deal = deal_of(u, bucket);
     const char *axes[DT_MAX_RANK];
     if (now->shape == RUN)
         return now->value;
     for (uint32_t i = 0; i < bucket->n_loops; i++)
         axes[i] = old->type->axes[i].name;
-    if (!now->other) {
+    if (!now->as[RUN]) {
         DtValue *x = complete(u, now->value);
         x = dt_graph_pack(&u->b, bucket->n_loops, axes, 1, &x, bucket->extent);
-        now->other = dt_zero_move(&u->b, bucket, x, 0, bucket->n_mesh, dt_intern("updated by `zero`"));
+        if (now->shape == OWNED) {
+            const DtType *back = flat_over(bucket, deal.n, dealt(bucket, (Deal){.loop = deal.loop}, x->type));
+            x = convert(u, DT_OP_ALL_TO_ALL, bucket, deal, x, back, updated);
+        }
+        now->as[RUN] = dt_zero_move(&u->b, bucket, x, now->shape == OWNED ? deal.n : 0, bucket->n_mesh,
+                                    dt_intern(updated));
     }
-    return now->other;
+    return now->as[RUN];
 }
 
 /* One number for each iteration of the bucket's loops, or for all. */
@@ -230,6 +335,41 @@ static void copy_comm(Update *u, const DtOp *op)
     set_all(u, op, now);
 }
 
+/* The op on the iterations that this rank owns, if it treats each by itself. */
+static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
+{
+    const Deal deal = deal_of(u, bucket);
+    DtValue **in = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_in + 1);
+    const DtType **wish = DT_NEW_ARRAY(u->z->arena, const DtType *, op->n_out + 1);
+    const DtType **types = DT_NEW_ARRAY(u->z->arena, const DtType *, op->n_out + 1);
+    DtOp draft = *op;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        wish[i] = dealt(bucket, deal, op->out[i]->type);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (!deal.n || wish[i] == op->out[i]->type) /* without the loop's axis: it is over iterations */
+            return false;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = owned(u, op->in[i], bucket);
+    draft.in = in;
+    if (dt_shape_check(&draft, &u->z->module->mesh, wish, types))
+        return false;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (types[i] != wish[i])
+            return false;
+    DtValue *outs = DT_NEW_ARRAY(u->z->arena, DtValue, op->n_out + 1);
+    DtValue **out = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_out + 1);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        outs[i] = *op->out[i];
+        outs[i].type = wish[i];
+        out[i] = &outs[i];
+    }
+    draft.out = out;
+    DtOp *copy = dt_graph_copy(&u->b, &draft, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        u->now[op->out[i]->id] = (Now){.shape = OWNED, .value = copy->out[i], .bucket = bucket};
+    return true;
+}
+
 /* An op that needs a bucket's member whole: as it was. */
 static void copy_whole(Update *u, const DtOp *op)
 {
@@ -253,7 +393,9 @@ static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
     const Fill fill = makes_run ? fill_of(u, op) : ANYTHING;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const bool is_cut = makes_run && bucket->members.n == 1 && !is_factor(bucket, op->in[i]->type);
-        in[i] = is_cut ? run(u, op->in[i], bucket) : u->now[op->in[i]->id].value;
+        in[i] = is_cut           ? run(u, op->in[i], bucket)
+                : makes_run && u->now[op->in[i]->id].shape != RUN ? whole(u, op->in[i])
+                                                                  : u->now[op->in[i]->id].value;
     }
     for (uint32_t i = 0; i < op->n_out; i++)
         wish[i] = op->out[i]->type;
@@ -285,7 +427,7 @@ static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
 static void rewrite_op(Update *u, const DtOp *op)
 {
     bool absent = false;
-    DtBucket *bucket = NULL;
+    DtBucket *bucket = NULL, *owner = NULL;
     u->b.span = op->span;
     u->b.path = op->path;
     if (op->kind == DT_OP_PARAM && u->z->of[op->store->index]) {
@@ -299,13 +441,17 @@ static void rewrite_op(Update *u, const DtOp *op)
             fail(op, "two buckets meet in a tensor");
         if (in->shape == RUN)
             bucket = in->bucket;
+        else if (in->shape == OWNED)
+            owner = in->bucket;
     }
     const bool is_tensor = op->n_in && op->in[0]->type->rank > 0;
     if (absent)
         skip(u, op);
     else if (bucket ? bucket->members.n == 1 && !is_on_runs(u, op, bucket)
-                    : is_tensor && dt_op_info[op->kind].op_class == DT_CLASS_COMM)
-        copy_whole(u, op);
+                    : owner || (is_tensor && dt_op_info[op->kind].op_class == DT_CLASS_COMM)) {
+        if (!(bucket || owner) || !copy_owned(u, op, bucket ? bucket : owner))
+            copy_whole(u, op);
+    }
     else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
         copy_comm(u, op);
     else
@@ -331,9 +477,9 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
         if (now.shape == ABSENT)
             continue;
         DtBucket *bucket = result.store && u->z->of[result.store->index] ? u->z->of[result.store->index] : NULL;
-        if (now.shape == PLAIN && bucket) {
+        if ((now.shape == PLAIN || now.shape == OWNED) && bucket) {
             now = (Now){.shape = RUN, .value = run(u, func->results.at[i], bucket), .bucket = bucket};
-        } else if (now.shape == RUN && !bucket) {
+        } else if (now.shape != PLAIN && !bucket) {
             now = (Now){.shape = PLAIN, .value = whole(u, func->results.at[i])};
         }
         if (now.shape == RUN) {

@@ -56,6 +56,25 @@ Test(interp_pack, a_row_per_rank_that_splits)
     fixture_free(f);
 }
 
+/* Of each rank's own places of the kept axis: the bucket of all of them is that of what nobody split. */
+Test(interp_pack, kept_axes_that_ranks_share)
+{
+    Fixture *f = fixture_new();
+    const char *h = dt_intern("h");
+    f->module->mesh = (DtMesh){.n = 2, .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
+    DtAxis axes[] = {{.name = h, .extent = 2, .n_split = 1, .split = {0}},
+                     {.name = dt_intern("a"), .extent = 4, .n_split = 1, .split = {1}}};
+    DtValue *x = arg_values(f, dt_type_plain(DT_F32, 2, axes), (double[]){1, 2, 3, 4, 5, 6, 7, 8});
+    DtValue *bucket = dt_graph_pack(&f->b, 1, &h, 1, &x, 3);
+    cr_expect_eq(bucket->type->axes[0].n_split, 1);
+    cr_expect_eq(dt_type_local_elements(bucket->type, &f->module->mesh), 3);
+    expect_values(run(f, bucket), (double[]){1, 2, 0, 3, 4, 0, 5, 6, 0, 7, 8, 0}, 12);
+    DtValue *back = dt_graph_unpack(&f->b, 1, bucket, 0, x->type);
+    cr_expect_eq(back->type, x->type);
+    expect_values(run(f, back), (double[]){1, 2, 3, 4, 5, 6, 7, 8}, 8);
+    fixture_free(f);
+}
+
 /* Part i of zigzag order is blocks i and 3 - i of four. */
 Test(interp_pack, zigzag_parts_in_their_order)
 {

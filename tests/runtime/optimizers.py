@@ -10,6 +10,7 @@ state that is not kept or a norm that lacks a part is far outside. Settings of g
 
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -61,6 +62,14 @@ def check_groups(tools, serial, begin):
     check(saved("set", STEPS)["wte"] == begin["wte"], "--set groups.tables.lr=0 moves `wte`")
 
 
+def check_owned(tools):
+    """Each rank makes the matrices of the layers that it owns orthogonal, and no others."""
+    for layout, split in ("z1", "layers=4/data"), ("rows", "layers=4/data"), ("pipe", "layers=2/data"):
+        text = run([tools[0], PROGRAM, "--train", "orthogonal", "--parallel", layout, "--no-kernels", "--print-after=zero"])
+        dots = re.findall(r"= dot\[muon.* : f32\[([^,]*),", text)
+        check(len(dots) >= 30 and set(dots) == {split}, "%s: products of %s" % (layout, sorted(set(dots))))
+
+
 def main():
     tools = [os.path.abspath(path) for path in sys.argv[1:3]]
     with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +82,8 @@ def main():
                 compare("%s, %s" % (train, layout), Run(tools, train, layout), serial, begin)
             if train == "groups":
                 check_groups(tools, serial, begin)
+            if train == "orthogonal":
+                check_owned(tools)
     print("%d failures" % len(failures))
     sys.exit(bool(failures))
 

@@ -166,6 +166,29 @@ RANGES = [  # holds, ops on %2, ops on %2 and %4
      [MOST.format("%2", "reduce=max"), MOST.format("%4", "reduce=max"), "add(%5, %6) : f32[e=3] @1:1-2"]),
     (True, [MOST.format("%2", "reduce=max")], [JOIN.format("%2, %4"), MOST.format("%5", "reduce=max")]),
 ]
+# What a loop of eight iterations leaves stacked, as buckets of which ranks have some, or parts of all: holds, how the stack is
+# dealt out, what the bucket is then, what it is after its exchange, and what is taken out of it; and the mesh axis.
+DEAL = """  %1, %2 = loop(%x.0) : f32[e=3], f32[h=8, e=3] func=first loop(label=h axis=h count=8 carried=1 stacked_out=1) @1:1-2
+"""
+DEALT = """  %3 = shard(%2) : f32[{0}, e=3] mesh={{m}} @1:1-2
+  %4 = pack[h](%3) : f32[{1}, "@bucket"=4] @1:1-2
+  %5 = all_to_all(%4) : f32[h=8, "@bucket"=4/m] mesh={{m}} @1:1-2
+  %6 = all_to_all(%5) : f32[{2}] mesh={{m}} @1:1-2
+  %7 = unpack[h](%6) : f32[{3}, e=3] @1:1-2
+  %8 = reduce[e](%7) : f32[{3}] @1:1-2
+  %9 = all_gather(%8) : f32[h=8] mesh={{{4}}} @1:1-2
+  return %9
+"""
+DEALS = [
+    (True, "h=8/m", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/m", "m"),
+    (False, "h=8/m", "h=8", 'h=8/m, "@bucket"=4', "h=8/m", "m"),
+    (False, "h=8/m", "h=8/n", 'h=8/m, "@bucket"=4', "h=8/m", "m"),
+    (False, "h=8/m~", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/m", "m"),
+    (False, "h=8/m", "h=8/m", 'h=8, "@bucket"=4/m', "h=8", "m"),
+    (False, "h=8/m", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/n", "n"),
+    (False, "h=8/m", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/m~", "m"),
+    (False, "h=8/m", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/m.n", "m n"),
+]
 # A constant along an axis that a loop goes along is the same in any range; what a loop makes of it is not.
 GROWN = """func along : body @1:1-2 {
   arg %i.0 : i32[]
@@ -853,6 +876,13 @@ def main(prover):
             if (verdict == "holds") != row[0]:
                 failed += 1
                 print("FAIL ring of %s: %s" % (", ".join(map(str, row[1:])), verdict))
+        for row in DEALS:
+            first = RANGE.replace("LOOPS", DEAL + "  %3 = reduce[e](%2) : f32[h=8] @1:1-2\n  return %3\n")
+            final = MESH + RANGE.replace("LOOPS", DEAL + DEALT.format(*row[1:]))
+            verdict = prove(prover, folder, first, final)
+            if (verdict == "holds") != row[0]:
+                failed += 1
+                print("FAIL buckets dealt out as %s: %s" % (", ".join(row[1:]), verdict))
         for row in STATES:
             text = STATE_STAGES
             for old, new in zip(row[1::2], row[2::2]):
@@ -876,7 +906,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + STATES + ROUNDS + CROSSINGS + ACTIVATIONS) + 4 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + DEALS + STATES + ROUNDS + CROSSINGS + ACTIVATIONS) + 4 - failed, failed))
     return 1 if failed else 0
 
 

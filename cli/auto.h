@@ -58,4 +58,7 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
 void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
                        DtCard *ret_card);
 
+/* auto_late.c: its `late` bytes. */
+void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card);
+
 #endif

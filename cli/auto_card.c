@@ -198,6 +198,7 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
     const double activations = (double)memory.arenas[DT_ARENA_ACTIVATIONS];
     card->temporaries = activations > saved ? activations - saved : 0;
     card->beside = (double)memory.reserved - activations;
+    card->communicator = is_gpu ? (double)dt_memory_overheads[DT_OVERHEAD_COMMUNICATOR].bytes : 0;
     for (int k = 0; k < 3; k++)
         card->beside -= (double)memory.arenas[kinds[k]];
 }
@@ -238,6 +239,8 @@ static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mod
     if (listed > 0)
         scale(card, space, (sim.seconds - sim.fixed) / listed);
     fill_memory(plan, model->device->is_gpu, space, card);
+    if (card->has_parts)
+        dt_auto_read_late(arena, plan, space, card);
 }
 
 /* ---- nodes of several kinds ---- */

@@ -26,7 +26,6 @@
 enum { MOST_PIECES = 4096, OVERLAPPED = 4 }; /* stages of more, gradients are summed behind all (passes/zero) */
 static const double BESIDE = 0.7;  /* of a backward pass exchanges can run beside */
 static const double HIDDEN = 0.1;  /* of exchanges is waited for at least */
-static const double SAVED_W = 2.7; /* what weights' gradients need, put off, to what a backward pass needs */
 
 /* ---- pieces ---- */
 
@@ -35,6 +34,8 @@ typedef struct Stage {
     uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
     double state[3], experts[3], saved; /* experts: of state, what their ranks split */
+    double late;    /* what gradients of weights need, if they are put off */
+    double whole;   /* gradients of the largest iteration */
     double iterations;
 } Stage;
 
@@ -117,6 +118,8 @@ static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int6
         stage->experts[k] += (double)n * e->card->experts[loop][k];
     }
     stage->saved += (double)n * e->card->saved[loop];
+    stage->late += (double)n * e->card->late[loop];
+    stage->whole = fmax(stage->whole, e->card->state[loop][1]);
     stage->iterations += (double)n;
 }
 
@@ -139,6 +142,8 @@ static void fill_stages(const Estimator *e, Stage *stages)
     Stage *last = &stages[stage_of(e, e->pieces - 1)];
     add_time(e, &stages[0], &c->front, 1);
     add_time(e, last, &c->back, 1);
+    stages[0].late += c->late_front;
+    last->late += c->late_back;
     for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
         stages[0].state[k] += c->rest[k] / 2;
         last->state[k] += c->rest[k] / 2;
@@ -301,11 +306,27 @@ static double in_flight(const Estimator *e, int64_t stage)
         return 1;
     if (e->layout->schedule == DT_SEARCH_INTERLEAVED)
         return fmin(m, (2 * (p - 1 - (double)stage) + (v - 1) * p + 1) / v + 1);
-    if (e->layout->schedule == DT_SEARCH_ZB_H1)
-        return fmin(m, p - (double)stage) + SAVED_W * fmin(m, (double)stage + 1);
     if (e->layout->schedule == DT_SEARCH_ZB_V)
-        return (1 + SAVED_W) * fmin(m, p);
+        return fmin(m, p);
     return fmin(m, p - (double)stage);
+}
+
+/* Micro-batches between their backward pass and the gradients of weights. */
+static double put_off(const Estimator *e, int64_t stage)
+{
+    const double m = (double)e->layout->micro;
+    if (e->layout->schedule == DT_SEARCH_ZB_H1)
+        return fmin(m, (double)stage + 1);
+    return e->layout->schedule == DT_SEARCH_ZB_V ? fmin(m, (double)stage + 0.5) : 0;
+}
+
+/* Groups of ranks that a layout needs a communicator for: those of each mesh axis, and all ranks. */
+static double communicators(const DtLayout *layout)
+{
+    double n = 0;
+    for (int role = 0; role < DT_ROLES; role++)
+        n += layout->size[role] > 1;
+    return n > 1 ? n + 1 : n;
 }
 
 static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
@@ -313,13 +334,18 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     const DtLayout *l = e->layout;
     const double all = (double)dt_layout_replicas(l), same = all / (double)l->size[DT_ROLE_EXPERT];
     const double flying = in_flight(e, number);
-    double bytes = e->card->temporaries + e->card->beside + stage->saved * flying;
+    const DtLayout compiled = dt_layout_of_class(e->space, l, true);
+    double bytes = e->card->temporaries + e->card->beside + stage->saved * flying +
+                   stage->late * put_off(e, number);
+    bytes += e->card->communicator * (communicators(l) - communicators(&compiled));
     for (int k = 0; k < 3; k++) { /* optimizer from level 1 on, gradients 2, parameters 3 */
         const bool shared = l->zero >= 3 - k;
         bytes += (stage->state[k] - stage->experts[k]) / (shared ? all : 1) + stage->experts[k] / (shared ? same : 1);
     }
     if (e->stages > 1)
         bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
+    if (l->zero >= 2) /* gradients of one iteration, before ranks share them */
+        bytes += stage->whole * (all > 1);
     if (l->zero == 3) /* gathered ahead */
         bytes += 3 * (stage->state[0] - (same > 1 ? 0 : stage->experts[0])) / fmax(stage->iterations, 1);
     return bytes * dt_cost_larger(e->model, stage->kinds);

@@ -137,11 +137,13 @@ typedef struct DtCard {
                                        * first */
     /* bytes on a rank; state[]: parameters, gradients, optimizer */
     double saved[DT_SPACE_LOOPS];     /* that an iteration keeps for its backward pass */
+    double late[DT_SPACE_LOOPS], late_front, late_back; /* that gradients of weights need, if these are put off */
     double state[DT_SPACE_LOOPS][3];  /* of an iteration */
     double rest[3];                   /* of what is in no loop */
     double experts[DT_SPACE_LOOPS][3], rest_experts[3]; /* of both, what ranks of experts split already */
     double temporaries;               /* activations beside those that are saved */
     double beside;                    /* all else: inputs, workspace, what the device takes */
+    double communicator;              /* of that, for a group of ranks */
     bool has_parts;                   /* loops can be told apart; else all is in back, and nothing can be cut */
 } DtCard;
 

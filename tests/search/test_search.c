@@ -17,7 +17,8 @@ typedef struct Space {
 
 typedef struct Seen {
     double error[4096]; /* of estimates, of layouts that compile */
-    uint32_t n, refused;
+    double memory[DT_SEARCH_SCHEDULES][4096]; /* likewise of bytes; by schedule, without stages in the first */
+    uint32_t n, n_memory[DT_SEARCH_SCHEDULES], refused;
     uint32_t of[DT_SEARCH_SCHEDULES]; /* that compile, with stages */
     double best;        /* seconds of the fastest that fits */
 } Seen;
@@ -26,6 +27,24 @@ static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
+}
+
+/* What is laid out is near the estimate, whatever a schedule puts off: else layouts are compiled in vain, or never. */
+static void expect_memory(Seen *seen)
+{
+    for (int k = 0; k < DT_SEARCH_SCHEDULES; k++) {
+        double *memory = seen->memory[k];
+        const uint32_t n = seen->n_memory[k];
+        if (!n)
+            continue;
+        qsort(memory, n, sizeof *memory, by_value);
+        fprintf(stderr, "  schedule %d: bytes of %u layouts off by %+.1f to %+.1f %%, the median %+.1f %%\n", k, n,
+                100 * memory[0], 100 * memory[n - 1], 100 * memory[n / 2]);
+        cr_expect(fabs(memory[n / 2]) < 0.12, "schedule %d: bytes are off by %.1f %% in the median", k,
+                  100 * memory[n / 2]);
+        cr_expect(memory[n / 10] > -0.25 && memory[n - 1 - n / 10] < 0.2, "schedule %d: %.1f to %.1f %%", k,
+                  100 * memory[n / 10], 100 * memory[n - 1 - n / 10]);
+    }
 }
 
 static DtProgram *lower(DtCli *cli, const Space *space, const char *path)
@@ -65,6 +84,9 @@ static void look_at(DtAuto *a, const DtLayout *layout, const DtCard *card, Seen 
                   dt_layout_say(a->arena, &a->space, layout), estimate.bound, trial.seconds);
     if (seen->n < 4096)
         seen->error[seen->n++] = fabs(estimate.seconds / trial.seconds - 1);
+    const DtSearchSchedule schedule = layout->size[DT_ROLE_PIPE] > 1 ? layout->schedule : DT_SEARCH_1F1B;
+    if (seen->n_memory[schedule] < 4096)
+        seen->memory[schedule][seen->n_memory[schedule]++] = estimate.bytes / trial.bytes - 1;
     if (trial.bytes <= a->space.memory)
         seen->best = fmin(seen->best, trial.seconds);
 }
@@ -99,6 +121,7 @@ static void compare(const Space *space, uint32_t *ret_of)
             search.best.seconds, 100 * dt_search_gap(&search));
     fprintf(stderr, "estimates off by %.1f %% (median), %.1f %% (nine of ten), %.1f %% (worst)\n",
             100 * seen.error[seen.n / 2], 100 * seen.error[seen.n * 9 / 10], 100 * seen.error[seen.n - 1]);
+    expect_memory(&seen);
     for (int k = 0; k < DT_SEARCH_SCHEDULES; k++)
         ret_of[k] += seen.of[k];
     cr_expect_gt(seen.n, all.n / 2, "most layouts of the list compile");

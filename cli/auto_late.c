@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a schedule must keep that puts off the gradients of weights, from a plan that computes them at once. Late is
+ * what only gradients come from (passes/pipeline/wgrad.c says that of ops), so, from the end of a part of the step
+ * backwards: an instruction is late if nothing that is not late reads what it writes before that is written again, and
+ * nothing in another part does. What late instructions read, and others have written, is kept for them. */
+#include "cli/auto.h"
+
+#include "plan/report/spans.h"
+#include "plan/report/walk.h"
+
+enum { SUM = 4, TURNS = 3, MOST_WORK = 1 << 20, NONE = -1 }; /* TURNS of loops: a first
+ * one, one that is like all, a last one. SUM: what is added up is so much smaller */
+
+typedef struct Late {
+    DtWalk walk;
+    DT_VEC(uint32_t) parts; /* by run: loop i is 2 i + 1, what is in front of it 2 i; NONE: it does not count */
+    DT_VEC(uint32_t) ends;  /* runs in front of the end of a part, or of a turn of a loop */
+    uint32_t part;
+    bool last, counts;      /* the last micro-batch; of that one turn of each loop counts */
+} Late;
+
+static void mark(Late *l)
+{
+    DT_PUSH(l->walk.arena, l->ends, l->walk.runs.n);
+    while (l->parts.n < l->walk.runs.n)
+        DT_PUSH(l->walk.arena, l->parts, l->counts ? l->part : (uint32_t)NONE);
+}
+
+static int64_t turns_of(const DtPlanSchedule *loop) { return loop->count < TURNS ? loop->count : TURNS; }
+
+/* A loop of micro-batches is register 0, one of layers the next. */
+static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
+{
+    Late *l = w->context;
+    const DtPlanSchedule *s = &w->plan->schedule[item];
+    (void)depth;
+    mark(l);
+    if (s->kind == DT_SCHED_LOOP && s->reg == 1) {
+        l->part += turn == 0;
+        l->counts = l->last && turn == (s->count >= TURNS ? 1 : 0);
+    } else if (s->kind == DT_SCHED_LOOP && s->reg == 0) {
+        l->part = 0;
+        l->counts = l->last = turn + 1 == turns_of(s);
+    }
+}
+
+static void leave(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
+{
+    Late *l = w->context;
+    const DtPlanSchedule *s = &w->plan->schedule[item];
+    (void)depth;
+    mark(l);
+    if (s->kind == DT_SCHED_LOOP && s->reg == 1) {
+        l->part += turn + 1 == turns_of(s);
+        l->counts = l->last;
+    }
+}
+
+/* ---- backwards ---- */
+
+typedef struct Sets { DtSpans early, late; } Sets; /* what the one and the other read later */
+
+typedef enum When { DEAD, EARLY, LATE } When; /* DEAD: nothing reads what it writes: a last turn hands it on */
+
+static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
+{
+    When when = DEAD;
+    for (uint32_t r = 0; r < n && when != EARLY; r++) {
+        const DtWalkRange *range = &ranges[r];
+        if (!range->written)
+            continue;
+        const bool is_temporary = range->kind == DT_ARENA_ACTIVATIONS;
+        if (is_temporary ? dt_spans_meet(&sets->early, range->from, range->to) : range->kind != DT_ARENA_GRADS)
+            when = EARLY;
+        else if (!is_temporary || dt_spans_meet(&sets->late, range->from, range->to))
+            when = LATE;
+    }
+    return when;
+}
+
+/* Bytes that a late run wants besides what it reads, where it adds up products of several values, as for the gradient of
+ * a gain: those are made in f32 for the cotangents, too, and are kept as such. */
+static int64_t wider(const DtWalkRange *ranges, uint32_t n)
+{
+    int64_t sums = 0, most = 0, read = 0, several = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        const int64_t bytes = ranges[r].to - ranges[r].from;
+        const bool reads = ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS;
+        sums += ranges[r].written ? bytes : 0;
+        most = reads && bytes > most ? bytes : most;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        const int64_t bytes = ranges[r].to - ranges[r].from;
+        const bool large = ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS && bytes == most;
+        several += large;
+        read += large ? bytes : 0;
+    }
+    return sums < most / SUM && several > 1 ? read : 0;
+}
+
+/* What a part leaves for those behind it is no gradient of its own, whatever they do with it. */
+static void end_part(Sets *sets)
+{
+    for (uint32_t i = 0; i < sets->late.spans.n; i++)
+        dt_spans_add(&sets->early, sets->late.spans.at[i].from, sets->late.spans.at[i].to);
+}
+
+/* Returns by how much what late instructions need, and none of these makes, has grown. */
+static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
+{
+    const When when = when_of(ranges, n, sets);
+    int64_t more = when == LATE ? wider(ranges, n) : 0, before = sets->late.bytes;
+    if (when == DEAD)
+        return 0;
+    for (uint32_t r = 0; r < n; r++)
+        if (ranges[r].written && ranges[r].kind == DT_ARENA_ACTIVATIONS) {
+            dt_spans_remove(&sets->early, ranges[r].from, ranges[r].to);
+            dt_spans_remove(&sets->late, ranges[r].from, ranges[r].to);
+        }
+    more += when == LATE ? sets->late.bytes - before : 0;
+    before = sets->late.bytes;
+    for (uint32_t r = 0; r < n; r++)
+        if (ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS)
+            dt_spans_add(when == EARLY ? &sets->early : &sets->late, ranges[r].from, ranges[r].to);
+    return more + sets->late.bytes - before;
+}
+
+void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card)
+{
+    DtArena *scratch = dt_arena_child(arena);
+    const uint32_t n = space->n_loops, n_parts = 4 * n + 1;
+    Late l = {.walk = {.arena = scratch, .plan = plan, .most_turns = TURNS, .work = MOST_WORK, .enter = enter,
+                       .leave = leave}, .last = true, .counts = true};
+    double *kept = DT_NEW_ARRAY(scratch, double, n_parts);
+    Sets sets = {.early.arena = scratch, .late.arena = scratch};
+    l.walk.context = &l;
+    dt_walk_entry(&l.walk, plan->objectives[0].step);
+    mark(&l);
+    for (uint32_t i = l.walk.runs.n; i-- > 0;) {
+        const DtWalkRun *run = &l.walk.runs.at[i];
+        for (; l.ends.n && l.ends.at[l.ends.n - 1] > i; l.ends.n--)
+            end_part(&sets);
+        const int64_t more = pass(&sets, l.walk.ranges.at + run->first, run->n);
+        if (l.parts.at[i] < n_parts)
+            kept[l.parts.at[i]] += (double)more;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        card->late[i] = kept[2 * (2 * n - 1 - i) + 1];
+    for (uint32_t i = n; i < 2 * n; i++)
+        card->late_back += kept[2 * i];
+    card->late_front = kept[4 * n];
+    dt_arena_free(scratch);
+}

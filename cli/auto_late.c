@@ -78,8 +78,8 @@ static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
     return when;
 }
 
-/* Bytes that a late run wants besides what it reads, where it adds up products of several values, as for the gradient of
- * a gain: those are made in f32 for the cotangents, too, and are kept as such. */
+/* Bytes that a late run wants besides what it reads, where it adds up products of several values, as for the gradient
+ * of a gain: those are made in f32 for the cotangents, too, and are kept as such. */
 static int64_t wider(const DtWalkRange *ranges, uint32_t n)
 {
     int64_t sums = 0, most = 0, read = 0, several = 0;

@@ -79,7 +79,7 @@ const DtDevice *dt_device_find(DtDevices devices, const char *name);
 /* ---- stacks ---- */
 
 typedef enum DtStackFlag {
-#define DT_STACK_FLAG(id, meaning) DT_STACK_##id,
+#define DT_STACK_FLAG(id, in_plan, meaning) DT_STACK_##id,
 #include "cost/stack.def"
 #undef DT_STACK_FLAG
     DT_STACK_FLAGS
@@ -87,6 +87,7 @@ typedef enum DtStackFlag {
 
 typedef struct DtStackRow {
     const char *name, *meaning;
+    const char *in_plan; /* of what a plan's price has it: "" all, NULL nothing */
 } DtStackRow;
 extern const DtStackRow dt_stack_rows[DT_STACK_FLAGS];
 

@@ -13,7 +13,7 @@ const DtCostConstant dt_cost_constants[DT_COST_CONSTANTS] = {
 };
 
 const DtStackRow dt_stack_rows[DT_STACK_FLAGS] = {
-#define DT_STACK_FLAG(id, meaning) [DT_STACK_##id] = {#id, meaning},
+#define DT_STACK_FLAG(id, in_plan, meaning) [DT_STACK_##id] = {#id, meaning, in_plan},
 #include "cost/stack.def"
 #undef DT_STACK_FLAG
 };

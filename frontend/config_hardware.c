@@ -17,7 +17,7 @@ static const DtKeyId constant_keys[DT_COST_CONSTANTS] = {
 };
 
 static const DtKeyId flag_keys[DT_STACK_FLAGS] = {
-#define DT_STACK_FLAG(id, meaning) [DT_STACK_##id] = DT_KEY_STACK_##id,
+#define DT_STACK_FLAG(id, in_plan, meaning) [DT_STACK_##id] = DT_KEY_STACK_##id,
 #include "cost/stack.def"
 #undef DT_STACK_FLAG
 };

@@ -124,6 +124,16 @@ static json_t *json_run(const DtSummary *s)
                      "device_hours", hours, "money", s->price > 0 ? json_real(hours * s->price) : json_null());
 }
 
+/* Flags of the stack that the price of a plan has not. */
+static json_t *json_left_out(const DtSummary *s)
+{
+    json_t *list = json_array();
+    for (int i = 0; s->has_time && s->model.stack && i < DT_STACK_FLAGS; i++)
+        if (s->model.stack->has[i] && !dt_stack_rows[i].in_plan)
+            json_array_append_new(list, json_string(dt_stack_rows[i].name));
+    return list;
+}
+
 static json_t *json_of(const DtSummary *s)
 {
     const DtPlan *plan = s->plan;
@@ -142,6 +152,7 @@ static json_t *json_of(const DtSummary *s)
                                (json_int_t)meta->parameters, "flops", meta->flops, "mesh", mesh);
     json_object_update(root, layout);
     json_decref(layout);
+    json_object_set_new(root, "stack_left_out", json_left_out(s));
     json_object_set_new(root, "nodes", json_nodes(s));
     json_object_set_new(root, "memory", json_memory(s));
     json_object_set_new(root, "time", json_time(s));

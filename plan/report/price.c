@@ -159,6 +159,17 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
     }
 }
 
+/* A product that adds up what micro-batches give; a stack may do that in a kernel behind it. */
+static double product_seconds(const DtCostModel *model, DtCostOp op)
+{
+    const DtCostProduct *p = &op.product;
+    const double bytes = 3 * p->result_bytes * (double)p->m * (double)p->n * (double)p->batch;
+    if (!p->accumulates || !dt_cost_has(model, DT_STACK_gradient_pass))
+        return dt_cost_op(model, &op);
+    op.product.accumulates = false;
+    return dt_cost_op(model, &op) + dt_cost_kernel(model, (DtCostKernel){.bytes = bytes});
+}
+
 static DtPrice price_of_op(const DtCostModel *model, const DtPlanInst *inst, const DtCostOp *op)
 {
     static const DtTime times[] = {[DT_COST_OP_PRODUCT] = DT_TIME_PRODUCTS, [DT_COST_OP_KERNEL] = DT_TIME_KERNELS,
@@ -167,7 +178,8 @@ static DtPrice price_of_op(const DtCostModel *model, const DtPlanInst *inst, con
                                        [DT_COST_OP_KERNEL] = DT_COST_KIND_KERNEL,
                                        [DT_COST_OP_ATTENTION] = DT_COST_KIND_ATTENTION};
     const bool copies = inst->kind == DT_INST_COPY || inst->kind == DT_INST_ZERO;
-    return (DtPrice){dt_cost_op(model, op), copies ? DT_TIME_COPIES : times[op->kind], kinds[op->kind]};
+    const double seconds = op->kind == DT_COST_OP_PRODUCT ? product_seconds(model, *op) : dt_cost_op(model, op);
+    return (DtPrice){seconds, copies ? DT_TIME_COPIES : times[op->kind], kinds[op->kind]};
 }
 
 /* The whole tensor: count is of a block for all but all-reduces. */

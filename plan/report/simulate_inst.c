@@ -111,6 +111,18 @@ static bool meet(Sim *sim, SimStage *stage, SimMeet *m, double *ret_latest)
     return true;
 }
 
+/* Whether nothing runs beside it: ranks add up gradients, and the stack does that when there is nothing else to do. */
+static bool is_late(const Sim *sim, const DtPlanInst *inst)
+{
+    if (!dt_cost_has(sim->model, DT_STACK_late_gradients))
+        return false;
+    for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++)
+        if (sim->plan->args[a].kind == DT_ARG_ADDRESS &&
+            sim->plan->arenas[sim->plan->args[a].arena].kind == DT_ARENA_GRADS)
+            return true;
+    return false;
+}
+
 static bool collective(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
 {
     const DtPlanInst *inst = &sim->plan->insts[number];
@@ -127,7 +139,7 @@ static bool collective(Sim *sim, SimStage *stage, uint32_t number, bool may_wait
     stage->queue[queue] = end;
     keep(sim, stage, number, queue, begin, end);
     remember(sim, stage, inst, (int32_t)inst->ref, end);
-    if (!inst->event)
+    if (!inst->event || is_late(sim, inst))
         expose(sim, stage, inst->ref, end);
     return true;
 }

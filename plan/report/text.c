@@ -76,6 +76,39 @@ static void print_fits(const DtSummary *s, DtText *text)
                    dt_people_bytes(left, fabs(free_bytes)), free_bytes >= 0 ? "are free" : "too much");
 }
 
+/* "scores, dropout_masks (of attention alone)": flags of the stack that the price of a plan has, or has not. */
+static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < DT_STACK_FLAGS; i++) {
+        const DtStackRow *row = &dt_stack_rows[i];
+        if (!stack->has[i] || (row->in_plan != NULL) != in_plan)
+            continue;
+        dt_text_printf(text, "%s%s", n++ ? ", " : "", row->name);
+        if (in_plan && *row->in_plan)
+            dt_text_printf(text, " (%s)", row->in_plan);
+    }
+    return n;
+}
+
+/* Of another software than ours: what it does that the times above have, and what they have not. */
+static void print_stack(const DtSummary *s, DtText *text)
+{
+    const DtStack *stack = s->model.stack;
+    DtText in = {0}, out = {0};
+    const uint32_t n_in = stack ? add_flags(stack, true, &in) : 0, n_out = stack ? add_flags(stack, false, &out) : 0;
+    if (n_in + n_out > 0) {
+        line(text, "stack");
+        dt_text_printf(text, "%s, priced with %s\n", stack->name, n_in ? in.at : "nothing of what it does");
+        if (n_out) {
+            line(text, "");
+            dt_text_printf(text, "NOT in these times: %s\n", out.at);
+        }
+    }
+    dt_text_free(&in);
+    dt_text_free(&out);
+}
+
 static void print_run(const DtSummary *s, DtText *text)
 {
     char a[32], b[32], c[32];
@@ -339,6 +372,7 @@ void dt_text_report(const DtSummary *s, DtText *ret_text)
     print_fits(s, ret_text);
     if (s->has_time) {
         print_speed(s, ret_text);
+        print_stack(s, ret_text);
     } else if (s->stuck) {
         line(ret_text, "step");
         dt_text_add(ret_text, "never ends: stages wait for each other for ever (`dtc verify PLAN` says where)\n");

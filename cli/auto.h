@@ -13,11 +13,11 @@ typedef struct DtAutoCard {
     const char *why; /* NULL, or why there is none */
 } DtAutoCard;
 
-/* The plan of a layout for all devices. */
+/* The plan of a layout for all devices; one of those that may win. */
 typedef struct DtAutoKept {
     DtLayout of;
     double seconds;
-    uint8_t *bytes; /* NULL: there is none */
+    uint8_t *bytes;
     size_t len;
 } DtAutoKept;
 
@@ -28,7 +28,7 @@ typedef struct DtAuto {
     DtSpace space;
     DtCostModel model;
     DT_VEC(DtAutoCard) cards; /* numbers of devices have them in common */
-    DtAutoKept kept;
+    DT_VEC(DtAutoKept) kept;
 } DtAuto;
 
 /* Of a program whose chosen block says `auto`. False after a diagnostic. */

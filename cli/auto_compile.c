@@ -83,14 +83,24 @@ const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card
     return a->cards.at[i].why;
 }
 
-/* The plan of the fastest trial is kept: it probably is the winner's. */
+
+/* Plans of trials that may win are kept: the winner's is wanted once more. */
 static void keep(DtAuto *a, const DtLayout *layout, double seconds, const Image *image)
 {
-    if (a->kept.bytes && a->kept.seconds <= seconds)
+    double fastest = seconds;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->kept.n; i++)
+        fastest = a->kept.at[i].seconds < fastest ? a->kept.at[i].seconds : fastest;
+    for (uint32_t i = 0; i < a->kept.n; i++)
+        if (a->kept.at[i].seconds <= fastest * DT_SEARCH_ALIKE)
+            a->kept.at[n++] = a->kept.at[i];
+    a->kept.n = n;
+    if (seconds > fastest * DT_SEARCH_ALIKE)
         return;
-    a->kept = (DtAutoKept){.of = *layout, .seconds = seconds, .len = image->len,
-                           .bytes = dt_arena_alloc(a->arena, image->len)};
-    memcpy(a->kept.bytes, image->bytes, image->len);
+    DtAutoKept one = {.of = *layout, .seconds = seconds, .len = image->len,
+                      .bytes = dt_arena_alloc(a->arena, image->len)};
+    memcpy(one.bytes, image->bytes, image->len);
+    DT_PUSH(a->arena, a->kept, one);
 }
 
 _Static_assert((int)DT_TIMES <= (int)DT_SEARCH_SPENT, "a trial says where all of its time goes");
@@ -128,10 +138,11 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
 static bool compile_again(const DtAuto *a, DtArena *arena, const DtLayout *layout, DtPlan *ret_plan)
 {
     Image image;
-    if (a->kept.bytes && dt_layout_same(&a->kept.of, layout)) {
-        const DtStatus status = dt_read_bytes(a->kept.bytes, a->kept.len, ret_plan);
-        return dt_status_ok(&status);
-    }
+    for (uint32_t i = 0; i < a->kept.n; i++)
+        if (dt_layout_same(&a->kept.at[i].of, layout)) {
+            const DtStatus status = dt_read_bytes(a->kept.at[i].bytes, a->kept.at[i].len, ret_plan);
+            return dt_status_ok(&status);
+        }
     return !compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, ret_plan);
 }
 

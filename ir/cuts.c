@@ -40,18 +40,23 @@ static int64_t room(double left, double cost, int64_t n, int64_t stay)
     return most < n - stay ? most : n - stay > 0 ? n - stay : 0;
 }
 
-/* Pieces of at most `limit` each, one item at least in each. False: more than n_pieces are needed. */
-static bool fill(const Cutter *x, double limit)
+/* Pieces of at most `limit` each, one item at least in each. False: more than n_pieces are needed. ret_least, ret_most:
+ * the least limit that would fill a piece differently, if there is one, and the most that one has. */
+static bool fill(const Cutter *x, double limit, double *ret_least, double *ret_most)
 {
     const uint32_t n = x->c->n_pieces;
     int64_t behind = 0; /* items in pieces */
     uint32_t piece = 0;
     double at = 0;
     x->first[0] = 0;
+    *ret_least = INFINITY;
+    *ret_most = 0;
     for (uint32_t r = 0; r < x->c->n_runs; r++)
         for (int64_t left = x->c->runs[r].count; left > 0;) {
             const int64_t rest = x->n_items - behind, stay = n - 1 - piece - (rest - left);
             int64_t k = room(limit - at, cost_of(x, r, piece), left, stay > 0 ? stay : 0);
+            if (k < left)
+                *ret_least = fmin(*ret_least, at + (double)(k + 1) * cost_of(x, r, piece));
             if (k == 0 && behind > x->first[piece]) {
                 if (piece + 1 == n)
                     return false;
@@ -63,15 +68,17 @@ static bool fill(const Cutter *x, double limit)
                 return false;
             k = k ? k : 1;
             at += (double)k * cost_of(x, r, piece);
+            *ret_most = fmax(*ret_most, at);
             behind += k;
             left -= k;
         }
     return true;
 }
 
+/* The least limit, by halves; what lies between two limits that fill alike need not be looked at. */
 static void fill_all(const Cutter *x)
 {
-    double lo = 0, hi = 0;
+    double lo = 0, hi = 0, least, filled;
     for (uint32_t r = 0; r < x->c->n_runs; r++) {
         double most = 0;
         for (uint32_t s = 0; s < (x->c->stage_step ? x->c->n_stages : 1); s++)
@@ -81,12 +88,12 @@ static void fill_all(const Cutter *x)
     hi *= 1 + 1e-9;
     while (lo < hi * NEAR) {
         const double limit = (lo + hi) / 2;
-        if (fill(x, limit))
-            hi = limit;
+        if (fill(x, limit, &least, &filled))
+            hi = fmin(limit, filled / NEAR);
         else
-            lo = limit;
+            lo = fmax(limit, least * NEAR < hi ? least * NEAR : limit);
     }
-    fill(x, hi);
+    fill(x, hi, &least, &filled);
 }
 
 static int64_t end_of(const Cutter *x, uint32_t piece)

@@ -12,7 +12,6 @@ static const double UNSURE = 1.5;     /* what is estimated to need so much of th
 static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
 static const double MOSTLY = 0.9;     /* of the products that are said to be computed again are so at least */
-static const double ALIKE = 1.005;    /* step times this near cannot be told apart */
 static const double NEAR = 1.02;      /* layouts estimated within this of the best are tried, too */
 
 typedef struct Candidate {
@@ -328,7 +327,7 @@ static void choose(Searcher *x)
             least = fmin(least, cost_of_trial(x, &s->trials.at[i]));
     for (uint32_t i = 0; i < s->trials.n; i++) {
         const DtTrial *t = &s->trials.at[i];
-        if (!t->why && cost_of_trial(x, t) <= least * ALIKE &&
+        if (!t->why && cost_of_trial(x, t) <= least * DT_SEARCH_ALIKE &&
             (s->best.seconds == 0 || complexity_of(&t->layout) < complexity_of(&s->best.layout)))
             s->best = *t;
     }

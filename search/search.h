@@ -162,6 +162,7 @@ double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const D
 /* ---- the search (search.c) ---- */
 
 enum { DT_SEARCH_SPENT = 16 };
+#define DT_SEARCH_ALIKE 1.005 /* step times this near cannot be told apart: the simplest layout wins */
 
 /* A layout that was to be compiled as it is. */
 typedef struct DtTrial {

@@ -4,13 +4,16 @@
  * through.
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
- *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
+ *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02,
+ *      "samples_per_second": 800, "tokens_per_second": 51200, ...}   (no tokens: none of them)
  *     {"event": "step", "step": 1, "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr": 1e-05}, ...}, ...}
  *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742, "metrics": {"accuracy": 0.43}}
  *     {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8}, "samples": 1742}
  *     {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
+
+#include "plan/report/report.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -106,7 +109,7 @@ static json_t *losses_json(const DtStepReport *report)
     return losses;
 }
 
-void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
+void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan)
 {
     const bool several = report->n_losses > 1;
     json_t *object = json_pack("{s:s, s:I}", "event", "step", "step", (json_int_t)report->step);
@@ -116,8 +119,10 @@ void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
     if (!several)
         put_norm(object, &report->losses[0]);
     json_object_set_new(object, "seconds", real(report->seconds));
-    json_object_set_new(object, "tokens_per_second",
-                        real(report->seconds > 0 ? (double)tokens / report->seconds : 0));
+    const double steps = report->seconds > 0 ? 1 / report->seconds : 0; /* a second */
+    json_object_set_new(object, "samples_per_second", real((double)plan->meta->batch * steps));
+    if (dt_report_has_tokens(plan))
+        json_object_set_new(object, "tokens_per_second", real((double)plan->meta->tokens * steps));
     json_object_set_new(object, "memory", json_integer((json_int_t)report->memory));
     if (report->scale.is_dynamic) {
         json_object_set_new(object, "loss_scale", real(report->scale.factor));

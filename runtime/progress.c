@@ -4,7 +4,7 @@
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
- * A plan that says what a step takes on its device has that behind the rest:
+ * Where the input is no tokens (images, rows) it is samples/s. A plan that says what a step takes on its device has that behind the rest:
  *
  *     ... ETA 1 min 32 s  412 ms a step, predicted 398 ms  MFU 41.2 %
  *
@@ -12,6 +12,8 @@
  * counted behind the norms.
  */
 #include "runtime/runtime.h"
+
+#include "plan/report/report.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,7 +29,7 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
                              .color = terminal && !(no_color && no_color[0]),
                              .first_step = first_step,
                              .last_step = last_step,
-                             .tokens_per_step = rank->meta.tokens,
+                             .items_per_step = dt_report_items(rank->plan), .item = dt_report_item(rank->plan),
                              .began_ns = dt_now_ns(),
                              .shown_step = -1};
     const DtPlan *plan = rank->plan;
@@ -143,11 +145,11 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     add_values(report, &shown);
     add_predicted(progress, &predicted);
     print_duration(eta, (double)(progress->last_step - report->step) * *mean);
-    print_rate(rate, (double)progress->tokens_per_step / (*mean > 0 ? *mean : 1));
-    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %s tokens/s  %s  ETA %s%s%s",
+    print_rate(rate, progress->items_per_step / (*mean > 0 ? *mean : 1));
+    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %s %s/s  %s  ETA %s%s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,
-            progress->color ? "\033[0m" : "", shown.at ? shown.at : "", rate,
+            progress->color ? "\033[0m" : "", shown.at ? shown.at : "", rate, progress->item,
             dt_text_bytes(memory, (double)report->memory), eta, predicted.at ? predicted.at : "",
             progress->terminal ? "\033[K" : "\n");
     dt_text_free(&shown);

@@ -539,7 +539,8 @@ DtStatus dt_generate_check(const DtPlan *plan, const char *prompt);
 typedef struct DtProgress {
     FILE *out;
     bool terminal, color;
-    int64_t first_step, last_step, tokens_per_step;
+    int64_t first_step, last_step;
+    double items_per_step; const char *item; /* tokens, or samples where the input has none */
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
     double seconds_per_step; /* running mean */
@@ -578,7 +579,7 @@ typedef struct DtTraffic {
 /* log.c: JSON lines, added to those that are there, unless it empties the file. */
 DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
-void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens);
+void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan);
 void dt_log_eval(DtLog *log, int64_t step, const DtShown *shown, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
 void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic); /* sums of all ranks */

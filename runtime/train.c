@@ -358,7 +358,7 @@ static bool after_step(DtRun *run, const DtStepReport *report)
         log_lines(run, "graphs", steps, &graphs);
         dt_progress_step(&run->progress, report);
         if (run->log)
-            dt_log_step(run->log, report, rank->meta.tokens);
+            dt_log_step(run->log, report, rank->plan);
     }
     bool last = steps == rank->meta.steps;
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&

@@ -139,6 +139,12 @@ END
 what='dtc spoilt.dsl'
 "$dtc" spoilt.dsl --parallel none -o spoilt.plan 2>err || fail 'cannot compile'
 run spoilt.plan -q --save good; exits 0
+# its rows are no tokens
+run spoilt.plan --steps 2 --log rows.jsonl; exits 0; says 'samples/s'
+holds grep -q '"samples_per_second":[1-9]' rows.jsonl
+holds test "$(grep -c tokens rows.jsonl)" = 0
+run small.plan -q --steps 2 --overwrite --log words.jsonl; exits 0
+holds grep -q '"samples_per_second":[1-9].*"tokens_per_second":[1-9]' words.jsonl
 # an update makes them infinite: they are not saved
 run spoilt.plan -q --resume good --steps 9 --set lr.base=1e39; exits 1; says '`w` has numbers that are not finite'
 holds test "$(last good)" = step-00000003

@@ -4,7 +4,8 @@
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
- * Where the input is no tokens (images, rows) it is samples/s. A plan that says what a step takes on its device has that behind the rest:
+ * Where the input is no tokens (images, rows) it is samples/s. A plan that says what a step takes on its device has
+ * that behind the rest:
  *
  *     ... ETA 1 min 32 s  412 ms a step, predicted 398 ms  MFU 41.2 %
  *

@@ -267,8 +267,8 @@ BUGS = [
      "        return dt_loops_take(b, f->in[0], false, value->name);\n"
      "    if (value->op == NULL && value->index > n_carried) {", ["remat", "tensor"], "certificate"),
     ("draws that are computed again are those of another site", "passes/grad/remat.c",
-     "known->out[0]->type == op->out[0]->type && strcmp(known->text, op->text) == 0)",
-     "known->out[0]->type == op->out[0]->type)", ["remat", "kept"], "certificate"),
+     "a->out[0]->type == b->out[0]->type && strcmp(a->text, b->text) == 0;",
+     "a->out[0]->type == b->out[0]->type;", ["remat", "kept"], "certificate"),
     # ---- stage ----
     ("a stage counts its iterations from 0", "passes/pipeline/stage_ranges.c",
      "loop.first += cut->lo[piece];", "loop.first += 0;", ["padded stages", "stages"], "certificate"),
@@ -444,7 +444,7 @@ BUGS = [
      "abort"),
     ("a start's result lies where others write before it is done", "codegen/exchange.c",
      "        dt_place_touch(e, started.to);\n        dt_place_touch(e, started.from);\n", "",
-     ["tensor zero", "two levels"], "plan"),
+     ["two levels", "zero 3", "halo"], "plan"),
     ("nobody waits for what was started", "codegen/exchange.c",
      "dt_ring_wait(e, op, started.event, 0);", "dt_ring_wait(e, op, started.event + 1, 0);",
      ["ring form", "tensor"], "plan"),

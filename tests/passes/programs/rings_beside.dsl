@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Two loops in a pipeline whose parameters are gathered ahead in rings of different lengths: a piece begins its ring
-# itself, whatever slot the other piece of its stage left. Which slot that is hangs on what the stages cost.
+# itself, whatever slot the other piece of its stage left: with these cuts that is one which it does not have.
 include "std.dsl"
 dim batch = 8, embed = 12, seq = 4, vocab = 16, outer = 2, inner = 6, keys = 4, heads = 2, head = 4
 dim few = 3, mid = 4, many = 4, two = 2
@@ -86,6 +86,6 @@ train {
 cluster four { gpus = 4; gpu = "cpu" }
 parallel beside on four {
   mesh data = 2, pipe = 2
-  pipeline h42, h52 on pipe (schedule = "zb_v", chunks = 2)
+  pipeline h42, h52 on pipe (schedule = "zb_v", chunks = 2, cuts = (0, 3, 5))
   zero 3 on data (bucket = 256B, prefetch = 2)
 }

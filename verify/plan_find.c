@@ -58,7 +58,7 @@ static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, P
             int d = dt_certplan_axis(place, entry->from[i]);
             if (d < 0)
                 return false;
-            if (i == entry->n_from - 1)
+            if (below == 1) /* so far none of more than one element, whose stride says nothing */
                 stride = place->stride[d];
             else if (place->extent[d] > 1 && place->stride[d] != stride * below)
                 return false;

@@ -245,6 +245,7 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
     BoxTensor **args = DT_NEW_ARRAY(b->scratch, BoxTensor *, n_args + 1), *results[2][MOST_RESULTS];
     Verdict worst = EQUAL;
     memset(&b->rounded, 0, sizeof b->rounded);
+    memset(&b->products, 0, sizeof b->products);
     b->left = b->whole ? MOST_WHOLE : MOST_ELEMENTS;
     for (uint32_t i = 0; i < n_args; i++) {
         args[i] = dt_boxsmall_tensor(b, sides[0].func->args.at[i]);

@@ -58,12 +58,13 @@ typedef struct BoxTensor {
 typedef struct BoxCast BoxCast;
 
 /* How many elements with these axes (but for that of a ring's ranks; sorted by name) each side casts to fewer digits,
- * or, the first one, makes with as few by a product. */
+ * and the first one makes with as few by products, by sums; how many ops each side has that are such products. */
 typedef struct BoxRounded {
     const char *to;
     uint32_t rank;
     const char *axes[CERT_RANK];
-    int64_t n[2];
+    int64_t n[2], products, sums;
+    uint32_t n_ops[2];
 } BoxRounded;
 
 typedef struct Box {
@@ -73,8 +74,9 @@ typedef struct Box {
     bool large; /* the problem is that it would take too long */
     bool whole; /* no position is left out */
     bool rounds, counts; /* a cast to fewer digits is not what it was; it counts how many are cast */
-    bool narrows[2];     /* by function: it has a cast to fewer digits, or a product with few */
+    bool narrows[2];     /* by function: it has a cast to fewer digits, or a product or a sum with few */
     DT_VEC(BoxRounded) rounded; /* in this draw */
+    DT_VEC(const CertOp *) products; /* in this draw: those with few digits */
     DT_VEC(const CertOp *) exact; /* casts that take back what a sum of one element has made wider */
     const char *from;     /* the present op's first operand's dtype */
     uint32_t n_mesh, ranks;
@@ -189,6 +191,7 @@ DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, i
 bool dt_boxnumber_narrows(const char *from, const char *to);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
 bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast);
+bool dt_boxnumber_is_sum(const CertOp *op);
 /* Counts what op rounds to make this; false after a reason. Whether the second function rounds as much or less. */
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
 bool dt_boxnumber_as_often(Box *b);

@@ -94,17 +94,11 @@ bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast)
     return false;
 }
 
-bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made)
+/* Of these axes and digits. */
+static BoxRounded *rounded_of(Box *b, const BoxShape *made)
 {
     BoxRounded one = {.to = made->type->dtype};
-    bool narrows = false;
     uint32_t i = 0;
-    for (uint32_t k = 0; k < op->n_in && !dt_boxnumber_is_exact(b, op); k++)
-        narrows = narrows || dt_boxnumber_narrows(in[k]->shape->type->dtype, one.to);
-    if (narrows && !is(op->kind, "cast"))
-        return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of", op->kind);
-    if (!b->counts || !(narrows || (!b->second && is(op->kind, "dot") && dt_boxnumber_narrows("f32", one.to))))
-        return true;
     for (uint32_t d = 0; d < made->rank; d++)
         if (strncmp(made->axes[d].name, "@ring", 5) != 0)
             one.axes[one.rank++] = made->axes[d].name;
@@ -114,15 +108,53 @@ bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const Bo
         i++;
     if (i == b->rounded.n)
         DT_PUSH(b->scratch, b->rounded, one);
-    b->rounded.at[i].n[b->second] += made->n;
+    return &b->rounded.at[i];
+}
+
+static void count_product(Box *b, const CertOp *op, const BoxShape *made)
+{
+    BoxRounded *one = rounded_of(b, made);
+    bool known = false;
+    for (uint32_t i = 0; i < b->products.n; i++)
+        known = known || b->products.at[i] == op;
+    if (!known)
+        DT_PUSH(b->scratch, b->products, op);
+    one->n_ops[b->second] += !known;
+    one->products += b->second ? 0 : made->n;
+}
+
+bool dt_boxnumber_is_sum(const CertOp *op)
+{
+    return is(op->kind, "add") || (is(op->kind, "reduce") && op->reduce && is(op->reduce, "sum"));
+}
+
+bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made)
+{
+    const char *to = made->type->dtype;
+    const bool few = dt_boxnumber_narrows("f32", to);
+    bool narrows = false;
+    for (uint32_t k = 0; k < op->n_in && !dt_boxnumber_is_exact(b, op); k++)
+        narrows = narrows || dt_boxnumber_narrows(in[k]->shape->type->dtype, to);
+    if (narrows && !is(op->kind, "cast"))
+        return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of", op->kind);
+    if (!b->counts)
+        return true;
+    if (narrows)
+        rounded_of(b, made)->n[b->second] += made->n;
+    else if (few && is(op->kind, "dot"))
+        count_product(b, op, made);
+    else if (few && !b->second && dt_boxnumber_is_sum(op))
+        rounded_of(b, made)->sums += made->n;
     return true;
 }
 
+/* Where the first side's products round, the second may cast, but for those that it has as such products. */
 bool dt_boxnumber_as_often(Box *b)
 {
     for (uint32_t i = 0; i < b->rounded.n; i++) {
         const BoxRounded *one = &b->rounded.at[i];
-        if (one->n[1] > one->n[0])
+        const int64_t ops = one->n_ops[0], left = ops > one->n_ops[1] ? ops - one->n_ops[1] : 0;
+        if (one->n[1] > one->n[0] + one->sums + (left ? one->products * left / ops : 0))
             return dt_box_fail(b, NULL, "more numbers are rounded to %s", one->to);
     }
     return true;

@@ -166,7 +166,8 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
     note_decision(b, c, op);
     b->compares = b->compares || is(op->kind, "topk");
     for (uint32_t i = 0; i < op->n_in && op->n_out == 1 && !dt_boxnumber_is_exact(b, op); i++)
-        if (dt_boxnumber_narrows(is(op->kind, "dot") ? "f32" : c->types[op->in[i]]->dtype, op->types[0]->dtype))
+        if (dt_boxnumber_narrows(is(op->kind, "dot") || dt_boxnumber_is_sum(op) ? "f32" : c->types[op->in[i]]->dtype,
+                                 op->types[0]->dtype))
             b->narrows[b->second] = true;
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;

@@ -291,6 +291,8 @@ ROWS = [
 
 # Of a ring call, which is done in parts: these may round elsewhere, but no more. All are the same as reals.
 ROUNDED = ["cast(%0) : bf16[]", "cast(%1) : f32[]"]
+SUMMED = ["cast(%0) : bf16[]", "add(%1, %1) : bf16[]"]
+WIDE = ["cast(%0) : bf16[]", "cast(%1) : f32[]", "add(%2, %2) : f32[]", "cast(%3) : bf16[]", "cast(%4) : f32[]"]
 PARTS = [  # name, right, arguments, type of the result, the lines of each
     ("rounded before or behind", True, "y", "f32[]", ["add(%0, %0) : f32[]", "cast(%1) : bf16[]", "cast(%2) : f32[]"],
      ROUNDED + ["add(%2, %2) : f32[]"]),
@@ -308,6 +310,16 @@ PARTS = [  # name, right, arguments, type of the result, the lines of each
       "cast(%4) : f32[e=2]"],
      ["cast(%0) : bf16[c=6, e=2]", "const() : bf16[] number=1", "expand(%2) : bf16[c=6]", "dot[c](%1, %3) : f32[e=2]",
       "add(%4, %4) : f32[e=2]", "sub(%5, %4) : f32[e=2]", "cast(%6) : bf16[e=2]", "cast(%7) : f32[e=2]"]),
+    ("a product with few digits, and what is added up of it once more", False, "g", "f32[e=2]",
+     ["cast(%0) : bf16[c=6, e=2]", "const() : bf16[] number=1", "expand(%2) : bf16[c=6]", "dot[c](%1, %3) : bf16[e=2]",
+      "cast(%4) : f32[e=2]"],
+     ["cast(%0) : bf16[c=6, e=2]", "const() : bf16[] number=1", "expand(%2) : bf16[c=6]", "dot[c](%1, %3) : bf16[e=2]",
+      "cast(%4) : f32[e=2]", "add(%5, %5) : f32[e=2]", "sub(%6, %5) : f32[e=2]", "cast(%7) : bf16[e=2]", "cast(%8) : f32[e=2]"]),
+    ("a sum with few digits, added up with many", True, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"], WIDE),
+    ("a sum with few digits, rounded twice", False, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
+     WIDE + ["neg(%5) : f32[]", "neg(%6) : f32[]", "cast(%7) : bf16[]", "cast(%8) : f32[]"]),
+    ("a sum with many digits, rounded", False, "y", "f32[]", ["cast(%0) : bf16[]", "cast(%1) : f32[]", "add(%2, %2) : f32[]"],
+     WIDE),
     ("fewer digits without a cast", False, "g", "f32[e=2]", ["reduce[c](%0) : f32[e=2]"],
      ["const() : f32[] number=1", "expand(%1) : f32[c=6]", "dot[c](%0, %2) : bf16[e=2]", "cast(%3) : f32[e=2]"]),
 ]

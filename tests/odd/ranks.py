@@ -154,7 +154,7 @@ class Case:
         self.dtc, self.dtrun = tools
         self.folder, self.text = folder, text
 
-    def run(self, name, block="", options=(), compiler=None):
+    def run(self, name, block="", options=(), compiler=None, flags=()):
         base = os.path.join(self.folder, name)
         environment = dict(os.environ, DT_CC=compiler) if compiler else None
         with open(base + ".dsl", "w") as file:
@@ -181,6 +181,7 @@ class Case:
                 "save.keep=0",
                 "--timeout",
                 "100",
+                *flags,
             ],
             "dtrun",
         )

@@ -284,6 +284,7 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare,
             f->group_of[id] = f->group[i];
         }
     find_outside(f);
+    const DtFuseRecord *record = dt_fuse_record(func, scratch);
     DtOp **ops = sort_ops(f, n_groups, end);
     memset(&func->ops, 0, sizeof func->ops);
     for (uint32_t g = 0; g < n_groups; first = end[g++])
@@ -294,6 +295,7 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare,
     for (uint32_t i = 0; i < func->results.n; i++)
         if (f->now[func->results.at[i]->id])
             func->results.at[i] = f->now[func->results.at[i]->id];
+    dt_fuse_check(record, func);
     while (first_made < made->n)
         dt_graph_renumber(made->at[first_made++]);
     dt_graph_renumber(func);

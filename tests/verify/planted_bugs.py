@@ -117,6 +117,28 @@ train {
   steps = 2
 }
 """
+# Values with several readers: slices that are all read, what is read turned, what kernels compute again.
+PIECES = """include "std.dsl"
+dim batch = 4, seq = 6, embed = 8, layers = 3
+axis piece, major, minor
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param w[embed], v[embed] = normal(0.5)
+  repeat h in layers {
+    s = x[embed -> piece]
+    a = (concat[piece](tanh(s[piece = 5 .. 8]), s[piece = 0 .. 5] * 0.5) + 0.2 * s * s)[piece -> embed]
+    b = exp(0.3 * tanh(x * w)) - 0.7 * v
+    r = (a * b)[embed -> (major = 2, minor = 4)]
+    x = 0.5 * x + 0.5 * tanh(sin(r[(minor, major) -> embed]) + a - 0.3 * b) + 0.1 * cos(r[(major, minor) -> embed])
+  }
+  return x
+}
+train {
+  x[batch, seq, embed] = synthetic(-1, 1)
+  loss = mean[batch, seq, embed](m(x) ** 2)
+  optimizer = adamw(lr = 0.01, clip = 0.1)
+  steps = 3
+}
+"""
 # Both results are sums over ranks that `eval` reads as terms too: in (a - 0.3) ** 2 one factor is summed.
 HEADS = """include "std.dsl"
 dim batch = 8, embed = 8, wide = 16, end = 8
@@ -169,6 +191,7 @@ CASES.update({
     "padded zoo": lambda: zoo(ADAMW, 2, "mesh tensor = 2\nshard embed, hid on tensor (pad = 4)"),
     "turned": lambda: TURNED,
     "heads": lambda: HEADS + block(2, "mesh tensor = 2\nshard wide on tensor"),
+    "pieces": lambda: PIECES + block(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nremat h"),
     "crooked": lambda: quick(2, "mesh data = 2\nshard batch on data", QUICK.replace("vocab=16", "vocab=257")),
     "tied": lambda: TIED + block(4, "mesh pipe = 2, data = 2\nshard batch on data\npipeline h on pipe\n"
                                     "micro batch = 2"),
@@ -392,6 +415,21 @@ BUGS = [
      "v->op->axes, !v->op->reverse);", "v->op->axes, v->op->reverse);", ["zoo"], "verify"),
     ("each part of a concat gets the gradient of the first", "passes/grad/vjp_axis.c",
      "        lo += n;\n", "        (void)n;\n", ["experts"], "verify"),
+    ("of what slices cover, what else there is to add is lost", "passes/grad/pads.c", "        if (used[i])\n",
+     "        if (used[i] || i)\n", ["pieces"], "verify"),
+    # ---- fuse ----
+    ("what is computed again has its operands in another order", "passes/lower/fuse.c",
+     "in[i] = operand(f, k, value->op, i, group);", "in[i] = operand(f, k, value->op, value->op->n_in - 1 - i, group);",
+     ["pieces", "zoo", "tensor"], "abort"),
+    ("what is computed again is what was before", "passes/lower/fuse.c",
+     "    if (f->copy[value->id])\n        return f->copy[value->id];\n",
+     "    if (f->copied.n)\n        return f->copy[f->copied.at[0]];\n", ["pieces", "zoo", "tensor"], "abort"),
+    ("nobody writes what is computed again elsewhere", "passes/lower/fuse.c",
+     "        need(f, value->op->in[i], group, needed);", "        (void)needed;", ["pieces", "zoo"], "abort"),
+    ("all numbers of a kernel are one", "codegen/kernel.c", "memcmp(&known->number, &node.number, sizeof node.number) == 0;",
+     "true;", ["pieces", "zoo"], "machine"),
+    ("all maps of the same values are one", "codegen/kernel.c", "known->dtype == node.dtype && known->map == node.map &&",
+     "known->dtype == node.dtype &&", ["pieces", "zoo"], "machine"),
     # ---- code generation ----
     ("ranks draw the same dropout", "codegen/kernel.c",
      "        add_base(&bases, axis, stride);\n        stride *=", "        stride *=", ["remat"], "machine"),

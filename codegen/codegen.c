@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU back end: a placed module becomes a plan. */
+/* A module becomes a plan, for the target that its table says: what all plans have (sizes, groups, stores, readers),
+ * then entry by entry the instructions of what passes made of them. */
 #include "codegen/emit.h"
 
 #include "ir/pipeline.h"
 
 #include <string.h>
-
 
 /* The name of the model that entry "predict" runs: its results are "gpt2.0", "gpt2.1", ... */
 static const char *model_name(const DtEmit *e)

@@ -197,27 +197,6 @@ static double turns_of(const DtEmit *e, const char *name)
     return 1;
 }
 
-/* The name of the function whose text the span lies in, "": none. Their heads begin a line. */
-static const char *function_at(DtEmit *e, DtSpan span)
-{
-    static const char *const words[] = {"fn ", "layer ", "model "};
-    size_t len;
-    const char *text = e->module->diags ? dt_diag_source(e->module->diags, span.file, &len) : NULL;
-    int open = 0; /* braces between */
-    for (size_t at = text && span.lo <= len ? span.lo : 0; at > 0; at--) {
-        const char *line = text + at - 1;
-        open += (*line == '{') - (*line == '}');
-        if (at > 1 && line[-1] != '\n')
-            continue;
-        for (size_t i = 0; i < DT_COUNT(words); i++) {
-            const size_t n = strlen(words[i]);
-            if (!strncmp(line, words[i], n))
-                return open > 0 ? dt_arena_strndup(e->arena, line + n, strcspn(line + n, "[( \n")) : "";
-        }
-    }
-    return "";
-}
-
 /* Of the entry whose record is the last one. What stands in no layer's instance has the name of its function. */
 static void push_peak(DtEmit *e)
 {
@@ -228,7 +207,7 @@ static void push_peak(DtEmit *e)
     peak.entry = e->plan->entries.n - 1;
     if (item < e->items.n) {
         const DtItem *at = &e->items.at[item];
-        const char *path = at->path && *at->path ? at->path : function_at(e, at->span);
+        const char *path = at->path && *at->path ? at->path : dt_graph_defined(e->module, at->span);
         peak.span = dt_finish_span(e, at->span, path, at->text);
     }
     DT_PUSH(e->plan->arena, e->plan->peaks, peak);

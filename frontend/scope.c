@@ -221,6 +221,8 @@ static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr 
         ok = enter(l, l->axis_table, global);
     if (ok)
         DT_PUSH(l->arena, l->globals, global);
+    if (ok && def)
+        DT_PUSH(l->arena, l->module->defined, ((DtDefined){.name = name.text, .span = def->span}));
 }
 
 static uint32_t count_names(const DtLower *l)

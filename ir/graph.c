@@ -725,6 +725,16 @@ void dt_graph_renumber(DtFunc *func)
     func->n_values = next;
 }
 
+const char *dt_graph_defined(const DtModule *module, DtSpan span)
+{
+    for (uint32_t i = 0; i < module->defined.n; i++) {
+        const DtDefined *d = &module->defined.at[i];
+        if (d->span.file == span.file && d->span.lo <= span.lo && span.lo < d->span.hi)
+            return d->name;
+    }
+    return "";
+}
+
 const char *dt_graph_source_name(const DtFunc *func)
 {
     if (func->library)

@@ -447,9 +447,16 @@ typedef struct DtPadded {
     int64_t logical, physical;
 } DtPadded;
 
+/* Where the text of a function, layer or model of the program lies. */
+typedef struct DtDefined {
+    const char *name;
+    DtSpan span;
+} DtDefined;
+
 struct DtModule {
     DtArena *arena;
     DtDiags *diags;       /* for located messages; may be NULL in tests */
+    DT_VEC(DtDefined) defined;
     DtMesh mesh;
     DT_VEC(DtFunc *) funcs;
     DT_VEC(DtStore *) stores;
@@ -473,6 +480,7 @@ bool dt_type_is_ringbuf(const DtType *type);
 
 DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind); /* makes the name unique */
+const char *dt_graph_defined(const DtModule *module, DtSpan span); /* whose text it lies in; "": none's */
 DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
 DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input); /* its name and meaning */
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);

@@ -14,6 +14,8 @@
  * builds use those. */
 #include "runtime/new_pool.h"
 
+#include "base/arena.h"
+
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
@@ -50,10 +52,8 @@ void *dt_new_pool_take(size_t bytes)
     }
     size_t room = class < CLASSES ? (class + 1) * STEP : bytes;
     head = room <= SIZE_MAX - sizeof *head ? malloc(room + sizeof *head) : NULL;
-    if (head == NULL) {
-        fputs("no memory left\n", stderr); /* C++ would throw; nobody here could catch */
-        abort();
-    }
+    if (head == NULL)
+        dt_arena_exhausted(bytes); /* C++ would throw; nobody here could catch */
     head->class = class < CLASSES ? class : CLASSES;
     return head + 1;
 }

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "ir/frame.h"
 #include "ir/pipeline.h"
+#include "plan/name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,7 +219,7 @@ void dt_finish_entry(DtEmit *e, const char *name)
     DtPlanEntry entry = {.name = dt_write_str(e->plan, name), .first = e->plan->schedule.n,
                          .stage = e->module->pipeline ? e->stage : DT_PLAN_NONE};
     double trips[DT_PLAN_MAX_DEPTH + 2] = {e->trips * turns_of(e, name)};
-    bool counts = strncmp(name, "step", 4) == 0 || strncmp(name, "grad.", 5) == 0;
+    const bool counts = dt_plan_name(name).run == DT_PLAN_STEP;
     uint32_t depth = 0, n_open = 0, open[DT_PLAN_MAX_DEPTH + 2]; /* WHEN items */
     place_temporaries(e);
     for (uint32_t i = 0; i < e->items.n; i++) {

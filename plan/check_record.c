@@ -5,6 +5,7 @@
 #include "base/formula.h"
 #include "base/text.h"
 #include "plan/kinds.h"
+#include "plan/name.h"
 
 #include <string.h>
 
@@ -231,10 +232,7 @@ static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t 
 
 bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
 {
-    static const char word[] = "predict";
-    const size_t n = sizeof word - 1;
-    const char *text = dt_plan_str(plan, name);
-    return strncmp(text, word, n) == 0 && (text[n] == '.' || text[n] == '\0');
+    return dt_plan_name(dt_plan_str(plan, name)).run == DT_PLAN_PREDICT;
 }
 
 /* Memory that is there whatever a run does; the arena has been checked. */

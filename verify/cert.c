@@ -65,7 +65,11 @@ typedef struct Proof {
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
 /* "update", or of one of several losses "update@critic". */
-static bool is_update(const char *base) { return strncmp(base, "update", 6) == 0 && (!base[6] || base[6] == '@'); }
+static bool is_update(const char *base)
+{
+    const DtPlanName name = dt_plan_name(base);
+    return name.run == DT_PLAN_UPDATE && !dt_plan_name_is_part(&name);
+}
 
 /* What entry grad adds up for the update: gradients, and the next values of states. */
 static bool is_total(const CertStore *store) { return is(store->kind, "grad") || is(store->kind, "next"); }
@@ -74,13 +78,13 @@ static bool is_passed(const CertStore *store) { return is(store->kind, "saved") 
 
 static const char *loop_of(const CertStore *store) { return store->loops ? store->type->axes[0].name : NULL; }
 
-/* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue" and "grad.prologue.f0". */
+/* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue.2". */
 static const char *base_of(const CertProgram *program, const CertEntry *entry)
 {
-    const char *dot = strrchr(entry->name, '.');
-    if (!program->pipe || entry->stage < 0 || !dot)
+    if (!program->pipe || entry->stage < 0 || entry->is.number < 0)
         return entry->name;
-    return dt_intern_n(entry->name, (size_t)(dot - entry->name));
+    const size_t run = strcspn(entry->name, ".");
+    return dt_intern_n(entry->name, entry->is.part == DT_PLAN_PROLOGUE ? run + strlen(".prologue") : run);
 }
 
 /* ---- stores of stages ---- */
@@ -283,8 +287,9 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
 
 static bool is_prologue(const char *entry, const char *of)
 {
-    size_t n = strlen(of);
-    return strncmp(entry, of, n) == 0 && is(entry + n, ".prologue");
+    const DtPlanName its = dt_plan_name(entry), run = dt_plan_name(of);
+    return its.part == DT_PLAN_PROLOGUE && its.number < 0 && !dt_plan_name_is_part(&run) &&
+           dt_plan_name_same_run(&its, &run);
 }
 
 static bool source(CertState *state, const CertOp *op, CertValue *ret_value)

@@ -381,6 +381,7 @@ static void entry_of(CertReader *r)
     const char *func;
     if (!dt_certword_scan(r, "%n : %n", &entry.name, &func))
         return;
+    entry.is = dt_plan_name(entry.name);
     entry.func = dt_certtext_func(r->program, func);
     while (!dt_certword_at_end(r) && *r->at != '{')
         field_of(r, &entry, entry_fields);

@@ -12,6 +12,7 @@
 #define DT_VERIFY_INTERNAL_H
 
 #include "base/stages.h"
+#include "plan/name.h"
 #include "verify/cert.h"
 
 #include <string.h>
@@ -161,6 +162,7 @@ typedef struct CertResult {
 } CertResult;
 typedef struct CertEntry {
     const char *name;
+    DtPlanName is;                /* what its name says */
     const CertFunc *func;
     int64_t stage, to;
     DT_VEC(CertResult) results;

@@ -88,7 +88,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
         walk->of_store[walk->kept[i]->id] = walk->kept[i];
         dt_certplan_push_region(walk, walk->kept[i]);
     }
-    hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
+    hold_inputs(walk, dt_certplan_at(walk).run == DT_PLAN_PREDICT);
 }
 
 /* Whether a result has the same place on all stages of a class on which stores lie alike. */
@@ -101,7 +101,7 @@ static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertR
         return false;
     for (uint32_t i = 0; !dt_certplan_is_piece(entry) && i < plan->n_metrics; i++)
         if (is(dt_plan_str(plan, plan->metrics[i].name), result->name) &&
-            is(dt_plan_str(plan, plan->metrics[i].entry), dt_certplan_run_of(entry->name)))
+            is(dt_plan_str(plan, plan->metrics[i].entry), dt_certplan_run_of(entry)))
             return plan->metrics[i].stage < 0; /* the first one counts: place_metric */
     return false;
 }
@@ -141,7 +141,7 @@ static bool run_entry(PlanWalk *walk, uint32_t number)
     for (uint32_t f = 0; f < walk->entries.n; f++) {
         const CertEntry *entry = walk->entries.at[f]->entry;
         if (!walk->plan->meta->pipeline &&
-            !is(dt_certplan_run_of(entry->name), dt_plan_str(walk->plan, walk->at_entry->name)))
+            !is(dt_certplan_run_of(entry), dt_plan_str(walk->plan, walk->at_entry->name)))
             return dt_certplan_fail(walk, "it runs %s of the program", entry->name);
         if (!dt_certplan_finish(walk, walk->entries.at[f]) || !dt_certplan_complete(walk, walk->entries.at[f]))
             return false;
@@ -156,8 +156,11 @@ static bool run_entry(PlanWalk *walk, uint32_t number)
 /* A piece that gathers ahead may begin with any slot of the ring. */
 static bool prove_entry(PlanWalk *walk, uint32_t number)
 {
-    const uint32_t n = dt_certplan_rings(walk, &walk->plan->entries[number]);
+    const DtPlanEntry *entry = &walk->plan->entries[number];
+    const uint32_t n = dt_certplan_rings(walk, entry);
     walk->ring = 0;
+    if (dt_plan_name(dt_plan_str(walk->plan, entry->name)).run == DT_PLAN_NO_RUN)
+        return dt_certplan_fail(walk, "entry `%s` is of no run", dt_plan_str(walk->plan, entry->name));
     if (n > MOST_RINGS)
         return dt_certplan_fail(walk, "a ring of %u slots", n);
     if (is_proved(walk, number))
@@ -191,10 +194,10 @@ static bool has_entries(PlanWalk *walk)
 {
     bool evaluates = false;
     for (uint32_t i = 0; i < walk->plan->n_entries; i++)
-        evaluates = evaluates || is(dt_plan_str(walk->plan, walk->plan->entries[i].name), "eval");
+        evaluates = evaluates || dt_plan_name(dt_plan_str(walk->plan, walk->plan->entries[i].name)).run == DT_PLAN_EVAL;
     for (uint32_t i = 0; i < walk->program->entries.n; i++) {
         const CertEntry *entry = &walk->program->entries.at[i];
-        if (!evaluates && strncmp(entry->name, "eval", 4) == 0)
+        if (!evaluates && entry->is.run == DT_PLAN_EVAL)
             continue;
         if (walk->seen[i] != (entry->stage < 0 ? 1 : entry->to - entry->stage + 1))
             return dt_certplan_fail(walk, "entry %s of the program is %u times in the plan",

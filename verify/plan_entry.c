@@ -28,24 +28,18 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     ret_place->reg[reg] = step;
 }
 
-/* 12 of "grad.f12", else 0. */
-static int64_t piece_of(const char *name)
-{
-    return strtol(name + strcspn(name, "0123456789"), NULL, 10);
-}
-
 /* Of the stage, or of a class of stages, whose pieces are in the same order on each: the one of this number, from 0. */
-static const CertEntry *find_piece(const PlanWalk *walk, const char *prefix, size_t len, uint64_t number)
+static const CertEntry *find_piece(const PlanWalk *walk, const DtPlanName *like, uint64_t number)
 {
     const CertProgram *program = walk->program;
     const CertEntry *found = NULL;
-    for (int64_t last = -1;; number--, last = piece_of(found->name)) {
+    for (int64_t last = INT64_MIN;; number--, last = found->is.number) {
         found = NULL;
         for (uint32_t i = 0; i < program->entries.n; i++) {
             const CertEntry *entry = &program->entries.at[i];
-            if (strncmp(entry->name, prefix, len) == 0 && entry->stage >= 0 &&
-                dt_cert_on(entry->stage, entry->to, walk->stage) && piece_of(entry->name) > last &&
-                (!found || piece_of(entry->name) < piece_of(found->name)))
+            if (entry->stage >= 0 && dt_cert_on(entry->stage, entry->to, walk->stage) &&
+                entry->is.part == like->part && dt_plan_name_same_run(&entry->is, like) &&
+                entry->is.number > last && (!found || entry->is.number < found->is.number))
                 found = entry;
         }
         if (!found || number == 0)
@@ -55,28 +49,26 @@ static const CertEntry *find_piece(const PlanWalk *walk, const char *prefix, siz
 
 const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t phase)
 {
-    const char *name = dt_plan_str(walk->plan, walk->at_entry->name);
-    char prefix[64];
-    int len = snprintf(prefix, sizeof prefix, "%.*s.%c", (int)strcspn(name, "."), name, "fbw"[phase]);
-    return len < (int)sizeof prefix ? find_piece(walk, prefix, (size_t)len, number) : NULL;
+    DtPlanName name = dt_certplan_at(walk);
+    name.part = (DtPlanPart)(DT_PLAN_F + phase);
+    return find_piece(walk, &name, number);
 }
 
 /* The entry of the program that a plan entry is named after. Several may be the same piece: "grad.f0", "grad.f0.1". */
 const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
 {
     const CertProgram *program = walk->program;
-    const char *name = dt_plan_str(walk->plan, walk->at_entry->name);
+    const DtPlanName name = dt_certplan_at(walk);
     if (number)
         return number <= program->entries.n ? &program->entries.at[number - 1] : NULL;
-    int64_t number_of = piece_of(name);
-    uint32_t rank = 0, n = (uint32_t)(strcspn(name, "0123456789"));
+    uint32_t rank = 0;
     for (uint32_t i = 0; i < walk->plan->n_entries; i++) { /* chunks of a stage, in order */
         const DtPlanEntry *other = &walk->plan->entries[i];
-        const char *their = dt_plan_str(walk->plan, other->name);
-        rank += dt_plan_on_stage(other->stage, walk->stage) && strncmp(their, name, n) == 0 &&
-                !strchr(their + n, '.') && piece_of(their) < number_of;
+        const DtPlanName their = dt_plan_name(dt_plan_str(walk->plan, other->name));
+        rank += dt_plan_on_stage(other->stage, walk->stage) && their.part == name.part &&
+                dt_plan_name_same_run(&their, &name) && their.form == 0 && their.number < name.number;
     }
-    return find_piece(walk, name, n, rank);
+    return find_piece(walk, &name, rank);
 }
 
 static bool take_store(PlanWalk *walk, int store, PlanPlace *place)
@@ -217,7 +209,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
     const DtPlanReader *reader = &plan->readers[inst->ref];
-    bool eval = strncmp(dt_plan_str(plan, walk->at_entry->name), "eval", 4) == 0;
+    const bool eval = dt_certplan_at(walk).run == DT_PLAN_EVAL;
     if (reader->is_eval != eval || inst->n_args != reader->n_inputs + 2)
         return dt_certplan_fail(walk, "the reader is not of this entry");
     for (uint32_t i = 0; i < reader->n_inputs; i++) {

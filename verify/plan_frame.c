@@ -309,7 +309,8 @@ bool dt_certplan_behind(PlanWalk *walk)
 
 bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place)
 {
-    if (!walk->plan->meta->pipeline || !strchr(dt_plan_str(walk->plan, walk->at_entry->name), '.'))
+    const DtPlanName name = dt_certplan_at(walk);
+    if (!walk->plan->meta->pipeline || !dt_plan_name_is_part(&name))
         return false;
     PlanFinds found;
     walk->trial = true;

@@ -458,7 +458,9 @@ bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPla
 bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
 
 /* plan_result.c */
-const char *dt_certplan_run_of(const char *entry);    /* the entry of the plan that "grad.f3" is a part of */
+const char *dt_certplan_run_of(const CertEntry *entry); /* the entry of the plan that "grad.f3" is a part of */
+extern const char *const dt_certplan_names[DT_PLAN_NO_RUN]; /* what plans call runs */
+DtPlanName dt_certplan_at(const PlanWalk *walk);       /* what the name of the present entry of the plan says */
 bool dt_certplan_is_piece(const CertEntry *entry);     /* one of a run: what it leaves is complete when the run is */
 bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place); /* entries have it there alike */
 bool dt_certplan_accumulates(const PlanWalk *walk, const CertResult *result);     /* over micro-batches */

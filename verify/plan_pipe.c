@@ -433,7 +433,8 @@ static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
 uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
 {
     uint32_t n = 1;
-    if (!pipelined(walk) || !strchr(dt_plan_str(walk->plan, entry->name), '.') || begins_ring(walk, entry))
+    const DtPlanName name = dt_plan_name(dt_plan_str(walk->plan, entry->name));
+    if (!pipelined(walk) || !dt_plan_name_is_part(&name) || begins_ring(walk, entry))
         return n;
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];

@@ -14,18 +14,25 @@ static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* ---- where things are ---- */
 
-/* "step" of "grad.f3", "step@critic" of "grad@critic.prologue": the part of its name that its plan entry has. */
-const char *dt_certplan_run_of(const char *entry)
+const char *const dt_certplan_names[DT_PLAN_NO_RUN] = {[DT_PLAN_LOSS] = "loss",
+                                                      [DT_PLAN_STEP] = "step",
+                                                      [DT_PLAN_UPDATE] = "update",
+                                                      [DT_PLAN_EVAL] = "eval",
+                                                      [DT_PLAN_PREDICT] = "predict"};
+
+DtPlanName dt_certplan_at(const PlanWalk *walk)
 {
-    static const char *const runs[] = {"grad", "eval", "predict", "update"};
-    for (size_t i = 0; i < DT_COUNT(runs); i++) {
-        const size_t len = strlen(runs[i]), all = strcspn(entry, ".");
-        if (strncmp(entry, runs[i], len) != 0)
-            continue;
-        const char *run = i == 0 ? "step" : runs[i];
-        return entry[len] == '@' ? dt_intern_printf("%s%.*s", run, (int)(all - len), entry + len) : run;
-    }
-    return entry;
+    return dt_plan_name(dt_plan_str(walk->plan, walk->at_entry->name));
+}
+
+/* "step" of "grad.f3", "step@critic" of "grad@critic.prologue": what plans call the run that it is of. */
+const char *dt_certplan_run_of(const CertEntry *entry)
+{
+    const DtPlanName *is = &entry->is;
+    if (is->run == DT_PLAN_NO_RUN)
+        return entry->name;
+    const char *run = dt_certplan_names[is->run];
+    return is->n_objective ? dt_intern_printf("%s@%.*s", run, (int)is->n_objective, is->objective) : run;
 }
 
 static bool place_metric(PlanWalk *walk, const char *run, const char *name, const CertType *type, PlanPlace *ret_place)
@@ -53,7 +60,7 @@ bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i
     const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
     PlanPlace address = frame->slots[i];
     if (!frame->has_slot[i] && result->store < 0 &&
-        !place_metric(walk, dt_certplan_run_of(frame->entry->name), result->name, type, &address))
+        !place_metric(walk, dt_certplan_run_of(frame->entry), result->name, type, &address))
         return false;
     if (!frame->has_slot[i] && result->store >= 0)
         address = walk->stores[result->store];
@@ -88,7 +95,7 @@ uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int stor
 /* Part of a run over all stages: what it leaves is complete when the run is. */
 bool dt_certplan_is_piece(const CertEntry *entry)
 {
-    return !strstr(entry->name, ".prologue") && strncmp(entry->name, "update", 6) != 0;
+    return entry->is.part != DT_PLAN_PROLOGUE && entry->is.run != DT_PLAN_UPDATE;
 }
 
 /* A place that several entries know by a name or store is the same in all of them. */
@@ -167,13 +174,13 @@ static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const Pla
 static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
 {
     return (walk->plan->meta->pipeline && dt_certplan_is_piece(frame->entry)) ||
-           strncmp(frame->entry->name, "update", 6) == 0;
+           frame->entry->is.run == DT_PLAN_UPDATE;
 }
 
 /* Whether the sum over micro-batches there has all of them, and nothing else. */
 static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const PlanPlace *place)
 {
-    const bool predicts = strncmp(frame->entry->name, "predict", 7) == 0; /* one micro-batch */
+    const bool predicts = frame->entry->is.run == DT_PLAN_PREDICT; /* one micro-batch */
     return frame->terms[i] == (predicts ? 1 : dt_certplan_n_micro(walk)) &&
            dt_certplan_is_zero(walk, place, walk->depth, false) && !dt_certplan_is_added(walk, place, walk->depth);
 }

@@ -515,42 +515,41 @@ static bool drains(PlanWalk *walk, const char *name)
 }
 
 /* Every piece of the program is in the plan and ran for every micro-batch (in "predict": for one). */
-static bool ran_all(PlanWalk *walk, const char *run, const char *name)
+static bool ran_all(PlanWalk *walk, DtPlanRun run)
 {
     for (uint32_t e = 0; e < walk->program->entries.n; e++) {
         const CertEntry *entry = &walk->program->entries.at[e];
-        size_t len = strlen(run);
         int64_t n = 0;
-        if (strncmp(entry->name, run, len) != 0 || entry->name[len] != '.' ||
-            strstr(entry->name, ".prologue"))
+        if (entry->is.run != run || entry->is.n_objective || entry->is.part == DT_PLAN_PROLOGUE ||
+            !dt_plan_name_is_part(&entry->is))
             continue;
         for (uint32_t i = 0; i < walk->pipe->pieces.n; i++) {
             const Piece *piece = walk->pipe->pieces.at[i];
             if (piece->of != entry || !piece->ran)
                 continue;
             n++;
-            for (uint32_t m = 0; m < (is(run, "predict") ? 1 : dt_certplan_n_micro(walk)); m++)
+            for (uint32_t m = 0; m < (run == DT_PLAN_PREDICT ? 1 : dt_certplan_n_micro(walk)); m++)
                 if (!piece->ran[m])
-                    return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u", name,
-                                            entry->name, m);
+                    return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u",
+                                            dt_certplan_names[run], entry->name, m);
         }
         if (n != entry->to - entry->stage + 1)
-            return dt_certplan_fail(walk, "`%s` runs %s on %lld stages", name, entry->name,
-                                    (long long)n);
+            return dt_certplan_fail(walk, "`%s` runs %s on %lld stages", dt_certplan_names[run],
+                                    entry->name, (long long)n);
     }
     return true;
 }
 
 bool dt_certplan_queues(PlanWalk *walk)
 {
-    static const char *const names[][2] = {
-        {"step", "grad"}, {"eval", "eval"}, {"predict", "predict"}, {"update", ""}};
-    for (size_t i = 0; walk->plan->meta->pipeline && i < DT_COUNT(names); i++) {
+    static const DtPlanRun runs[] = {DT_PLAN_STEP, DT_PLAN_EVAL, DT_PLAN_PREDICT, DT_PLAN_UPDATE};
+    for (size_t i = 0; walk->plan->meta->pipeline && i < DT_COUNT(runs); i++) {
+        const char *name = dt_certplan_names[runs[i]];
         bool there = false;
         for (uint32_t e = 0; e < walk->plan->n_entries; e++)
-            there = there || is(dt_plan_str(walk->plan, walk->plan->entries[e].name), names[i][0]);
-        if (there && (!run_stages(walk, names[i][0]) || !drains(walk, names[i][0]) ||
-                      (names[i][1][0] && !ran_all(walk, names[i][1], names[i][0]))))
+            there = there || is(dt_plan_str(walk->plan, walk->plan->entries[e].name), name);
+        if (there && (!run_stages(walk, name) || !drains(walk, name) ||
+                      (runs[i] != DT_PLAN_UPDATE && !ran_all(walk, runs[i]))))
             return false;
     }
     return true;

@@ -455,7 +455,8 @@ static bool walk_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 /* Instructions of a piece, or of an entry that is no schedule of pieces. */
 static bool is_run_once(const PlanWalk *walk)
 {
-    return !walk->plan->meta->pipeline || strchr(dt_plan_str(walk->plan, walk->at_entry->name), '.');
+    const DtPlanName name = dt_certplan_at(walk);
+    return !walk->plan->meta->pipeline || dt_plan_name_is_part(&name);
 }
 
 /* In the schedule of a stage, where plan_run.c does it: what lies where a register says lies elsewhere then. */

@@ -7,23 +7,16 @@
 
 #include "base/hash.h"
 #include "plan/kinds.h"
+#include "plan/name.h"
 #include "plan/report/report.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* "grad.b3", or a copy of it for other stages: "grad.b3.1". */
-static bool is_backward(const char *name)
-{
-    const char *dot = strchr(name, '.');
-    return dot && dot[1] == 'b' && isdigit((unsigned char)dot[2]);
-}
 
 /* Marks what the entry runs by itself: in loops that go from the last iteration to the first, or all of it. */
 static void mark(const DtPlan *plan, const DtPlanEntry *entry, bool *forward, bool *backward)
 {
-    const bool all = is_backward(dt_plan_str(plan, entry->name));
+    const bool all = dt_plan_name(dt_plan_str(plan, entry->name)).part == DT_PLAN_B;
     uint32_t depth = 0, since = UINT32_MAX; /* the loop that goes back */
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];

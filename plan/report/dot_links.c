@@ -2,6 +2,7 @@
 /* The graph of a plan: its pieces, and the messages between them. */
 #include "plan/report/dot.h"
 
+#include "plan/name.h"
 #include "plan/report/people.h"
 
 #include <stdlib.h>
@@ -16,11 +17,11 @@ bool dt_dot_draws(const DtPlan *plan, bool details, uint32_t stage)
 /* "grad.b3", "grad.b3.1": false, if the entry is no part of the step's pieces. */
 bool dt_dot_part(const DtPlan *plan, const DtPlanEntry *entry, DtDotPart *ret_part)
 {
-    const char *name = dt_plan_str(plan, entry->name), *dot = strchr(name, '.');
-    if (!dot || !strchr("fbw", dot[1]) || dot[1] == 0 || dot[2] < '0' || dot[2] > '9')
+    const DtPlanName name = dt_plan_name(dt_plan_str(plan, entry->name));
+    if (name.part < DT_PLAN_F)
         return false;
-    const uint32_t piece = (uint32_t)strtoul(dot + 2, NULL, 10);
-    *ret_part = (DtDotPart){(uint32_t)(entry->stage < 0 ? 0 : entry->stage), piece, dot[1]};
+    *ret_part = (DtDotPart){(uint32_t)(entry->stage < 0 ? 0 : entry->stage), (uint32_t)name.number,
+                            "fbw"[name.part - DT_PLAN_F]};
     return true;
 }
 

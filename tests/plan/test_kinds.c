@@ -2,6 +2,7 @@
 /* The plan layer's numbers equal the compiler's. */
 #include "ir/config.h"
 #include "plan/kinds.h"
+#include "plan/name.h"
 
 #include <criterion/criterion.h>
 
@@ -47,4 +48,54 @@ Test(kinds, equal_the_compilers)
     SAME(DT_PLAN_SPAN_CORRUPTION, DT_SAMPLE_SPAN_CORRUPTION);
     SAME(DT_PLAN_SAMPLE_IMAGES, DT_SAMPLE_IMAGES);
     SAME(DT_PLAN_RAW, DT_SAMPLE_RAW);
+}
+
+Test(kinds, names_of_entries)
+{
+    static const struct {
+        const char *name;
+        DtPlanRun run;
+        DtPlanPart part;
+        int32_t number, form;
+        const char *objective;
+    } rows[] = {
+        {"step", DT_PLAN_STEP, DT_PLAN_WHOLE, -1, 0, ""},
+        {"grad", DT_PLAN_STEP, DT_PLAN_WHOLE, -1, 0, ""},
+        {"loss", DT_PLAN_LOSS, DT_PLAN_WHOLE, -1, 0, ""},
+        {"update.2", DT_PLAN_UPDATE, DT_PLAN_WHOLE, 2, 0, ""},
+        {"grad.prologue", DT_PLAN_STEP, DT_PLAN_PROLOGUE, -1, 0, ""},
+        {"eval.prologue.12", DT_PLAN_EVAL, DT_PLAN_PROLOGUE, 12, 0, ""},
+        {"grad.f0", DT_PLAN_STEP, DT_PLAN_F, 0, 0, ""},
+        {"grad.b31.2", DT_PLAN_STEP, DT_PLAN_B, 31, 2, ""},
+        {"predict.f999999999", DT_PLAN_PREDICT, DT_PLAN_F, 999999999, 0, ""},
+        {"grad@net2.w7", DT_PLAN_STEP, DT_PLAN_W, 7, 0, "net2"}, /* no number of the loss's */
+        {"update@critic", DT_PLAN_UPDATE, DT_PLAN_WHOLE, -1, 0, "critic"},
+    };
+    static const char *const none[] = {"", "steps", "updates", "grad@", "grad.", "grad.f", "grad.x1", "grad.f01", "eval2",
+                                       "grad.f1.", "grad.f1.0", "grad.f1.2.3", "grad.2.1", "grad.prologues",
+                                       "grad.prologue.f0", "grad.f1000000000"};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        const DtPlanName name = dt_plan_name(rows[i].name);
+        cr_expect(name.run == rows[i].run && name.part == rows[i].part && name.number == rows[i].number &&
+                      name.form == rows[i].form && name.n_objective == strlen(rows[i].objective) &&
+                      !strncmp(name.n_objective ? name.objective : "", rows[i].objective, name.n_objective),
+                  "%s", rows[i].name);
+        cr_expect_eq(dt_plan_name_is_part(&name), strchr(rows[i].name, '.') != NULL);
+    }
+    for (size_t i = 0; i < DT_COUNT(none); i++)
+        cr_expect_eq(dt_plan_name(none[i]).run, DT_PLAN_NO_RUN, "%s", none[i]);
+    const DtPlanName near = dt_plan_name("grad@near.f1"), far = dt_plan_name("grad@far.f1"),
+                     step = dt_plan_name("step@near"), all = dt_plan_name("grad.f1");
+    cr_expect(dt_plan_name_same_run(&near, &step));
+    cr_expect(!dt_plan_name_same_run(&near, &far));
+    cr_expect(!dt_plan_name_same_run(&near, &all));
+    SAME(DT_PLAN_WHOLE, DT_PART_WHOLE);
+    SAME(DT_PLAN_PROLOGUE, DT_PART_PROLOGUE);
+    SAME(DT_PLAN_F, DT_PART_F);
+    SAME(DT_PLAN_B, DT_PART_B);
+    SAME(DT_PLAN_W, DT_PART_W);
+    SAME(DT_PLAN_STEP, DT_ENTRY_GRAD);
+    SAME(DT_PLAN_UPDATE, DT_ENTRY_UPDATE);
+    SAME(DT_PLAN_EVAL, DT_ENTRY_EVAL);
+    SAME(DT_PLAN_PREDICT, DT_ENTRY_PREDICT);
 }

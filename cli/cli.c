@@ -254,6 +254,11 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_TARGET: cli->target = value; break;
     case OPTION_DEVICE: cli->device = value; break;
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;
+    case OPTION_ROWS:
+        cli->rows = value;
+        if (!dt_target_find(value))
+            return dt_cli_fail(DT_EXIT_USAGE, "--rows takes a target, as cpu or sm_90a, not %s", value);
+        break;
     case OPTION_EPILOGUES:
         cli->epilogues = !strcmp(value, "all") ? 1 : !strcmp(value, "none") ? 0 : -1;
         if (cli->epilogues < 0 && strcmp(value, "auto"))

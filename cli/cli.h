@@ -35,6 +35,7 @@ typedef struct DtCli {
     double tokens, price; /* of a run; money for a device and hour; 0: not asked */
     const char *target; /* NULL until the program is known: that of its cluster */
     const char *device; /* of dtc calibrate: "cpu", "cuda"; NULL: not said */
+    const char *rows; /* NULL, or the target in whose order rows are added up */
     int epilogues; /* 1: all, 0: none, -1: as the target's row says */
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;

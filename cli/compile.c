@@ -497,6 +497,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
                                 .model_flops = proof->model_flops,
                                 .no_kernels = dt_cli_no_kernels(cli) || !writes_plan(cli),
                                 .unfused = cli->unfused,
+                                .rows = cli->rows,
                                 .logical = &texts,
                                 .ret_c = cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA ? &c_text : NULL,
                                 .ret_host_seconds = &host_seconds};

@@ -726,7 +726,9 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     if (!build.k->special) {
         collapse(&build);
         build.k->form = form_of(build.k);
-        dt_kernel_pieces(build.k);
+        dt_kernel_pieces(build.k, input->choose_rows ? DT_KROW_PIECE : 64);
+        if (input->choose_rows && build.k->form == DT_KFORM_ROW)
+            input->choose_rows(build.k);
     }
     const DtOp *op = span_op(&build);
     build.k->span = op->span;

@@ -36,7 +36,8 @@ typedef struct DtKInt {
 } DtKInt;
 
 #define DT_KNONE UINT32_MAX
-enum { DT_KPIECE_LANES = 16 }; /* that pieces of a reduction go to */
+enum { DT_KPIECE_LANES = 16, /* that pieces of a reduction go to */
+       DT_KROW_PIECE = 1024 }; /* of a row: so many elements at least */
 
 /* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a node. */
 typedef struct DtKIndex {
@@ -141,6 +142,8 @@ typedef struct DtKernel {
                                      /* (the last may have fewer), which are combined by 16 lanes; 0: in one */
     uint32_t piece_axis;
     bool pieces_of_rows;             /* late sums are, each piece of so many rows */
+    uint32_t row_threads, row_each;  /* ROW: a row has so many threads, and each so many neighbouring elements, in */
+                                     /* lanes that are combined pair by pair (DtTargetRow.rows); 0: as on processors */
     DT_VEC(DtKNode) nodes;
     DT_VEC(DtKStore) stores;
     DT_VEC(DtKPointer) pointers;
@@ -198,6 +201,7 @@ typedef struct DtKernelInput {
     const DtKOutput *outputs;
     uint32_t n_outputs;
     const DtKAttention *attention;               /* NULL: it is none */
+    void (*choose_rows)(DtKernel *kernel);       /* DtTargetRow.rows */
 } DtKernelInput;
 
 /* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that is not

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which reductions of a kernel are made in pieces (kernel.h), and how many. Extents alone decide, the same for each
- * target, since results depend on it. */
+ * target, since results depend on it; but a piece of a row has a multiple of the elements that go to lanes at once. */
 #include "codegen/kernel_internal.h"
 
 /* Points of a piece of a column, or of a row, at least; how many pieces of columns, or of rows of so many lanes, are
  * enough for any machine. */
-enum { COLUMN_PIECE = 64, ROW_PIECE = 1024, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4,
-       LANES = 64 };
+enum { COLUMN_PIECE = 64, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4 };
 /* The same of rows that are added up; how many elements all pieces of their sums have at most. */
 enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_ELEMENTS = 1 << 24 };
 
@@ -56,15 +55,15 @@ static bool only_reduces(const DtKernel *k)
 }
 
 /* The inner axis that gives most pieces. */
-static void cut_axis(DtKernel *k)
+static void cut_axis(DtKernel *k, int64_t row_unit)
 {
     const bool columns = k->form == DT_KFORM_COLUMN;
     const int64_t enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / points(k, 0, k->n_outer);
-    const int64_t most = less(points(k, k->n_outer, k->n_axes) / (columns ? COLUMN_PIECE : ROW_PIECE), enough);
+    const int64_t most = less(points(k, k->n_outer, k->n_axes) / (columns ? COLUMN_PIECE : DT_KROW_PIECE), enough);
     if (most < LEAST_PIECES)
         return;
     for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
-        const int64_t unit = columns || a + 1 < k->n_axes ? 1 : LANES;
+        const int64_t unit = columns || a + 1 < k->n_axes ? 1 : row_unit;
         const int64_t piece = up(up(k->extent[a], most), unit) * unit, pieces = up(k->extent[a], piece);
         if (pieces <= k->pieces)
             continue;
@@ -76,11 +75,11 @@ static void cut_axis(DtKernel *k)
         k->pieces = k->piece = 0;
 }
 
-void dt_kernel_pieces(DtKernel *k)
+void dt_kernel_pieces(DtKernel *k, int64_t unit)
 {
     const uint32_t sums = late_sums(k);
     if (sums)
         cut_rows(k, sums);
     else if (only_reduces(k))
-        cut_axis(k);
+        cut_axis(k, unit);
 }

@@ -316,7 +316,8 @@ static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, u
                            .n_rows = fused ? fused->n_axes : e->rows ? 1 : 0,
                            .outputs = wanted,
                            .n_outputs = n_outputs,
-                           .attention = e->attention};
+                           .attention = e->attention,
+                           .choose_rows = e->rows_as->rows};
 }
 
 const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,

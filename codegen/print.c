@@ -328,11 +328,11 @@ void dt_print_define(DtPrint *c, uint32_t mask, bool sticky)
             continue;
         line_of(c, node);
         if (c->kept[k] == DT_PRINT_KEPT)
-            line(c, "const %s n%u = c%u[i%u];", dt_print_register(node->dtype), k, k, c->k->n_axes - 1);
+            line(c, "const %s n%u = c%u[%s];", dt_print_register(node->dtype), k, k, c->kept_at);
         else
             dt_print_node(c, k);
         if (c->kept[k] == DT_PRINT_KEEP)
-            line(c, "c%u[i%u] = n%u;", k, c->k->n_axes - 1, k);
+            line(c, "c%u[%s] = n%u;", k, c->kept_at, k);
         c->defined[k] = sticky;
         c->needed[k] = false;
     }
@@ -406,6 +406,7 @@ void dt_print_begin(const DtKernel *kernel, DtText *out, DtPrint *ret)
     c->defined = dt_arena_alloc(c->arena, n * sizeof *c->defined);
     c->live = dt_arena_alloc(c->arena, n * sizeof *c->live);
     c->kept = dt_arena_alloc(c->arena, n);
+    c->kept_at = dt_arena_printf(c->arena, "i%u", kernel->n_axes - 1);
     c->store_axes = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
     c->store_phase = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
     for (uint32_t s = 0; s < kernel->stores.n; s++) {

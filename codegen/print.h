@@ -12,6 +12,9 @@
 enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT }; /* recompute; compute and keep in a row; read from the row */
 
 /* The state of printing one kernel. */
+/* Of a load that a row makes once: a thread does so in the next phase that needs it; it has done so. */
+typedef enum DtHeld { DT_HELD_NOT, DT_HELD_NEXT, DT_HELD_THERE } DtHeld;
+
 typedef struct DtPrint {
     const DtKernel *k;
     DtText *out;
@@ -19,6 +22,9 @@ typedef struct DtPrint {
     uint32_t depth;
     bool *needed, *defined, *live; /* by node */
     uint8_t *kept;         /* by node */
+    const char *kept_at;   /* its element of a row that is kept: "i1" */
+    uint8_t *held;         /* by node, DtHeld; NULL: none is */
+    bool held_in_block;    /* in memory of the block, not in registers */
     uint32_t *store_axes;  /* space axes that a store runs over */
     uint32_t *store_phase;
     uint32_t last_phase;

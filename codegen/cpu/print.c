@@ -138,12 +138,20 @@ static void lanes_begin(DtPrint *c, uint32_t phase, uint32_t lanes)
         }
 }
 
+/* s<k>, as one. */
+static const char *tree(DtPrint *c, uint32_t k, uint32_t lanes)
+{
+    const char *name = dt_print_reduce(&c->k->nodes.at[k]);
+    return c->k->row_threads ? dt_arena_printf(c->arena, "%s_pairs(s%u, %u)", name, k, lanes)
+                             : dt_arena_printf(c->arena, "%s_%u(s%u)", name, lanes, k);
+}
+
 static void lanes_end(DtPrint *c, uint32_t phase, uint32_t lanes)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_reduces_at(c, k, phase)) {
             const DtKNode *node = &c->k->nodes.at[k];
-            line(c, "const %s n%u = %s_%u(s%u);", dt_print_register(node->dtype), k, dt_print_reduce(node), lanes, k);
+            line(c, "const %s n%u = %s;", dt_print_register(node->dtype), k, tree(c, k, lanes));
             c->defined[k] = true;
         }
 }
@@ -331,8 +339,7 @@ static void row_pieces_end(DtPrint *c, uint32_t lanes)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_reduces_at(c, k, 0))
-            piece_end(c, k, "0", IN_TURN,
-                      dt_arena_printf(c->arena, "%s_%u(s%u)", dt_print_reduce(&c->k->nodes.at[k]), lanes, k));
+            piece_end(c, k, "0", IN_TURN, tree(c, k, lanes));
     dt_print_close(c, 1);
     define_pieces(c, "0");
 }
@@ -343,7 +350,8 @@ static void print_row(DtPrint *c)
     const bool has_inner = k->n_outer < k->n_axes, in_pieces = dt_print_in_pieces(c, k->piece_axis);
     uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
-    uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
+    const uint32_t lanes = k->row_threads ? k->row_threads * k->row_each
+                           : k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
     if (has_late(c))
         late_begin(c);
     for (uint32_t a = 0; a < first_inner; a++) {
@@ -487,6 +495,8 @@ static void choose_trips(DtPrint *c)
 {
     const DtKernel *k = c->k;
     double points = 1;
+    if (k->row_threads) /* in the order of another target: lanes are others */
+        return;
     if (k->form == DT_KFORM_TOPK)
         points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
     for (uint32_t a = 0; a < k->n_axes; a++)

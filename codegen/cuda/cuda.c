@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs of NVIDIA: kernels as text, and as code for each of the machines that are asked for, by NVRTC. */
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/tile.h"
 #include "codegen/emit.h"
 
 #include "base/nvrtc.h"
@@ -147,6 +148,7 @@ const DtTargetRow dt_target_cuda = {
     .machine = machine,
     .print = dt_cuda_print,
     .launch = dt_cuda_launch,
+    .rows = dt_tile_rows,
     .says_lines = true,
     .build = build,
     .attends = dt_cuda_attends,

@@ -3,27 +3,27 @@
  *
  *   maps      each thread has a point, or eight or four neighbouring ones if it can load and store them at once;
  *             neighbours in memory are neighbouring threads'
- *   rows      a row has 64 lanes, or 16, of which each thread has eight or four neighbouring ones, of 16 bits 16 bytes:
- *             element j is in lane j mod 64, so eight or 16 threads read 64 elements at a time, a warp those of four
- *             rows or two
+ *   rows      a row has as many threads as have eight elements each, or four, of 16 bits 16 bytes: a part of a warp, or
+ *             warps, all of a block; a thread loads its elements once and holds them in registers. Of a longer row each
+ *             thread has others at a distance, and memory of the block keeps them
  *   columns   each thread has a column, whose elements it adds in order
  *   pieces    of rows and columns are like rows and columns of their own; a second launch has 16 threads for the pieces
  *             of each
- *   sums      over rows, beside these: a row has all threads of a warp, which go through a piece of the rows; each adds
- *             its elements of the sums in memory of the block
+ *   sums      over rows, beside these: the threads of a row go through a piece of the rows; each adds its elements of
+ *             the sums in registers, or in memory of the block
  *   by index  sums: a block has some places of the indexed axes, its threads those of the others (scatter.c); where
  *             few points are added, or indices differ along the others, each thread has what lies in one place of them
  *   others    each thread has a scan or a choice of the largest, and goes through it in order
  *
- * An element is in the lane in which the target "cpu" has it, and lanes are combined by the same tree (docs/kernels.md,
- * section 2): a kernel's results are the same bits on both. */
+ * Which elements of a row meet in a sum, and in which order, is part of the kernel (kernel.h, row_threads): printed for
+ * processors it gives the same bits (docs/kernels.md, section 2). */
 #include "codegen/cuda/tile.h"
 
 #include "codegen/cuda/scatter.h"
 #include "codegen/cuda/wide.h"
 
-enum { THREADS = 256, WARP = 32, SHARED = 160 << 10, /* bytes that every machine has */
-       ACCESS = 16, LONG_ROW = 128, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
+enum { THREADS = 256, WARP = 32, MOST_THREADS = 1024, SHARED = 160 << 10, /* bytes that every machine has */
+       ACCESS = 16, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
 
 static bool reduces(const DtKernel *k, const bool *live)
 {
@@ -33,7 +33,8 @@ static bool reduces(const DtKernel *k, const bool *live)
     return false;
 }
 
-/* Elements of 16 bytes of 16-bit values if there are any, else of 32-bit ones. A draw is much code, once for each. */
+/* Elements of 16 bytes of 16-bit values if there are any, else of 32-bit ones. A draw is much code, once for each.
+ * live: NULL: all nodes are. */
 static uint32_t vector_of(const DtKernel *k, const bool *live)
 {
     size_t size = 4;
@@ -41,7 +42,7 @@ static uint32_t vector_of(const DtKernel *k, const bool *live)
         if (dt_dtype_size(k->pointers.at[i].view->dtype) == 2)
             size = 2;
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        if (live[i] && k->nodes.at[i].kind == DT_KNODE_RNG)
+        if ((!live || live[i]) && k->nodes.at[i].kind == DT_KNODE_RNG)
             size = 4;
     return (uint32_t)(ACCESS / size);
 }
@@ -65,18 +66,89 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
     return free;
 }
 
-/* As many as have room for their sums. */
-static void choose_warps(const DtKernel *k, const bool *live, DtTile *tile)
+/* ---- rows ---- */
+
+/* Elements of a row, or of a piece of one. */
+static int64_t row_of(const DtKernel *k)
 {
-    uint32_t bytes = sizeof(float) * (WARP / tile->group), sums = 0; /* of a warp */
+    const uint32_t last = k->n_axes - 1;
+    return k->pieces && !k->pieces_of_rows && k->piece_axis == last ? DT_KROW_PIECE : k->extent[last];
+}
+
+void dt_tile_rows(DtKernel *k)
+{
+    if (!k->n_axes)
+        return;
+    k->row_each = vector_of(k, NULL);
+    const int64_t wanted = (row_of(k) + k->row_each - 1) / k->row_each;
+    uint32_t threads = 1;
+    while (threads < wanted && threads < WARP)
+        threads *= 2;
+    if (wanted > WARP)
+        threads = (uint32_t)(wanted < MOST_THREADS ? (wanted + WARP - 1) / WARP * WARP : MOST_THREADS);
+    k->row_threads = threads;
+}
+
+static uint32_t up(uint32_t bytes) { return (bytes + ACCESS - 1) / ACCESS * ACCESS; }
+
+/* Reductions along rows of one phase, at most; sums over rows. */
+static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_most, uint32_t *ret_sums)
+{
+    *ret_most = *ret_sums = 0;
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        const DtKNode *node = &k->nodes.at[i];
+        uint32_t n = 0;
+        if (!live[i] || node->kind != DT_KNODE_REDUCE)
+            continue;
+        *ret_sums += node->late;
+        for (uint32_t j = 0; j < k->nodes.n && !node->late; j++)
+            n += live[j] && k->nodes.at[j].kind == DT_KNODE_REDUCE && !k->nodes.at[j].late &&
+                 k->nodes.at[j].phase == node->phase;
+        *ret_most = n > *ret_most ? n : *ret_most;
+    }
+}
+
+/* Whole accesses of a thread. */
+int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
+{
+    return (k->extent[k->n_axes - 1] + each - 1) / each * each * (int64_t)dt_dtype_size(k->nodes.at[load].dtype);
+}
+
+/* Of what several phases load. */
+static int64_t held_bytes(const DtKernel *k, const uint32_t *uses, uint32_t each)
+{
+    int64_t bytes = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        sums += live[i] && k->nodes.at[i].kind == DT_KNODE_REDUCE && k->nodes.at[i].late;
+        if (uses[i] > 1 && dt_wide_is_load(k, i, each))
+            bytes += dt_tile_held_bytes(k, i, each);
+    return bytes;
+}
+
+/* What a block of rows has, and where. No threads: it has no room for sums. */
+static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *uses, DtTile *tile)
+{
+    uint32_t sums;
+    int64_t results = 1;
+    const bool one_axis = k->n_outer + 1 == k->n_axes, blocks = tile->group > WARP;
+    const bool may_hold = one_axis && (!k->pieces || k->pieces_of_rows);
     for (uint32_t a = k->n_outer; a < k->n_axes; a++)
-        bytes *= (uint32_t)k->extent[a];
-    bytes *= sums;
-    const uint32_t fit = SHARED / bytes, most = THREADS / WARP, warps = fit < most ? fit : most;
-    tile->threads = warps * WARP;
-    tile->shared = warps * bytes;
+        results *= k->extent[a];
+    count_reductions(k, live, &tile->slots, &sums);
+    tile->threads = blocks ? tile->group : k->pieces_of_rows ? WARP : THREADS;
+    tile->sums_at = blocks ? up(2 * tile->slots * WARP * (uint32_t)sizeof(float)) : 0;
+    tile->held_at = tile->sums_at;
+    if (may_hold && k->extent[k->n_axes - 1] <= tile->lanes)
+        tile->hold = DT_HOLD_REGISTERS;
+    else if (k->pieces_of_rows && results * sums * (int64_t)sizeof(float) <= SHARED)
+        tile->held_at += up((uint32_t)(results * sums * (int64_t)sizeof(float)) * (tile->threads / tile->group));
+    else if (k->pieces_of_rows)
+        tile->threads = 0;
+    tile->shared = tile->held_at;
+    const int64_t held = held_bytes(k, uses, tile->vector);
+    if (tile->hold || !may_hold || !held || tile->held_at + held > SHARED)
+        return;
+    tile->hold = DT_HOLD_BLOCK;
+    tile->shared += (uint32_t)held;
 }
 
 int64_t dt_tile_blocks(int64_t items, uint32_t at_once)
@@ -85,19 +157,15 @@ int64_t dt_tile_blocks(int64_t items, uint32_t at_once)
     return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
 
-DtTile dt_tile_of(const DtKernel *k, const bool *live)
+DtTile dt_tile_of(const DtKernel *k, const bool *live, const uint32_t *uses)
 {
     DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live), .items = 1,
                    .pieces = k->pieces ? k->pieces : 1};
     if (k->form == DT_KFORM_ROW && reduces(k, live)) {
-        tile.lanes = k->extent[k->n_axes - 1] >= LONG_ROW ? 64 : 16;
-        tile.vector = vector_of(k, live);
-        tile.group = tile.lanes / tile.vector;
-    }
-    if (k->pieces_of_rows) {
-        tile.group = tile.lanes < WARP ? tile.lanes : WARP;
-        tile.vector = tile.lanes / tile.group;
-        choose_warps(k, live, &tile);
+        tile.vector = k->row_each;
+        tile.group = k->row_threads;
+        tile.lanes = tile.vector * tile.group;
+        choose_rows(k, live, uses, &tile);
     }
     tile.each = 1.0 / (double)(tile.group * tile.pieces);
     for (uint32_t a = 0; a < k->n_axes; a++)
@@ -112,6 +180,8 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live)
         tile.items /= tile.vector;
         tile.each *= tile.vector;
     }
-    tile.blocks = dt_tile_blocks(k->pieces_of_rows ? tile.pieces : tile.items * tile.pieces, tile.threads / tile.group);
+    if (tile.threads)
+        tile.blocks = dt_tile_blocks(k->pieces_of_rows ? tile.pieces : tile.items * tile.pieces,
+                                     tile.threads / tile.group);
     return tile;
 }

@@ -5,21 +5,35 @@
 
 #include "codegen/kernel.h"
 
+typedef enum DtHold {
+    DT_HOLD_NOTHING,    /* loads are made anew in each phase; sums are in memory of the block */
+    DT_HOLD_REGISTERS,  /* a thread has its elements of the row, all at once, in registers */
+    DT_HOLD_BLOCK       /* it keeps what it has loaded, and its sums, in memory of the block */
+} DtHold;
+
 typedef struct DtTile {
     uint32_t threads;   /* of a block */
-    uint32_t lanes;     /* of each reduction along a row: 64, 16; 0: there is none */
-    uint32_t group;     /* neighbouring threads that have an item together; 1: each has its own */
+    uint32_t lanes;     /* of each reduction along a row; 0: there is none */
+    uint32_t group;     /* neighbouring threads that have an item together; 1: each has its own. More than a warp: the */
+                        /* block */
+    DtHold hold;        /* what is done with what a row's threads have loaded, and add up over rows */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
     int64_t items;      /* rows, columns, or points */
     int64_t pieces;     /* each in so many pieces, of which each is a thread's, or a group's; else 1 */
-    uint32_t shared;    /* bytes of a block's memory: of sums over rows, or of lists of points */
+    uint32_t slots;     /* of warps: reductions of a phase, at most */
+    uint32_t sums_at, held_at; /* bytes of a block's memory before its sums over rows, before rows that it keeps */
+    uint32_t shared;    /* bytes of it, those of lists of points, too */
     int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all of its item */
     double each;        /* elements that a thread goes through for its item */
     int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
 } DtTile;
 
-DtTile dt_tile_of(const DtKernel *kernel, const bool *live);
+void dt_tile_rows(DtKernel *kernel); /* DtTargetRow.rows */
+/* What a row of a load takes in a block that holds it: each thread has so many neighbours. */
+int64_t dt_tile_held_bytes(const DtKernel *kernel, uint32_t load, uint32_t each);
+/* uses: dt_rows_uses, or NULL. */
+DtTile dt_tile_of(const DtKernel *kernel, const bool *live, const uint32_t *uses);
 int64_t dt_tile_blocks(int64_t items, uint32_t at_once); /* for so many items, of which a block has that many at once */
 
 #endif

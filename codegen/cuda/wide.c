@@ -7,7 +7,8 @@
  *   - so are the offset, and a step along each other axis of the space, and of each index
  *
  * The rest is loaded and stored element by element. In the text v<k> are the words that load k has, w<s> those that
- * store s will write, o<s> those that it adds to; kernels/wide.h has the functions. */
+ * store s will write, o<s> those that it adds to; kernels/wide.h has the functions. Of a load that is held v<k> is the
+ * thread's in all phases, or h<k> is the row in memory of the block, of which each thread writes and reads its own. */
 #include "codegen/cuda/wide.h"
 
 enum { ACCESS = 16, WORD = 4 }; /* bytes */
@@ -31,7 +32,7 @@ static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const
     return good;
 }
 
-static bool is_wide_load(const DtKernel *k, uint32_t node, uint32_t n)
+bool dt_wide_is_load(const DtKernel *k, uint32_t node, uint32_t n)
 {
     const DtKNode *load = &k->nodes.at[node];
     bool good = load->kind == DT_KNODE_LOAD && k->n_axes && !load->late &&
@@ -56,7 +57,7 @@ bool dt_wide_all(const DtKernel *k, const bool *live, uint32_t n)
     bool good = k->n_axes > 0;
     for (uint32_t i = 0; i < k->nodes.n && good; i++)
         good = !live[i] || k->nodes.at[i].kind != DT_KNODE_LOAD || !(k->nodes.at[i].axes >> last & 1) ||
-               is_wide_load(k, i, n);
+               dt_wide_is_load(k, i, n);
     for (uint32_t s = 0; s < k->stores.n && good; s++)
         good = is_wide_store(k, s, n);
     return good;
@@ -68,21 +69,51 @@ void dt_wide_choose(DtPrint *c, uint32_t n)
     c->wide = DT_NEW_ARRAY(c->arena, bool, k->nodes.n + 1);
     c->wide_stores = DT_NEW_ARRAY(c->arena, bool, k->stores.n + 1);
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        c->wide[i] = is_wide_load(k, i, n);
+        c->wide[i] = dt_wide_is_load(k, i, n);
     for (uint32_t s = 0; s < k->stores.n; s++)
         c->wide_stores[s] = is_wide_store(k, s, n);
 }
 
 /* ---- the text ---- */
 
-static void take(DtPrint *c, const char *words, uint32_t pointer, const char *at, uint32_t n, bool whole)
+static void declare(DtPrint *c, const char *words, uint32_t pointer, uint32_t n)
 {
     const size_t size = dt_dtype_size(c->k->pointers.at[pointer].view->dtype);
     dt_print_line(c, "uint32_t %s[%zu];", words, n * size / 4);
+}
+
+static void take(DtPrint *c, const char *words, uint32_t pointer, const char *at, uint32_t n, bool whole)
+{
+    const size_t size = dt_dtype_size(c->k->pointers.at[pointer].view->dtype);
     if (whole)
         dt_print_line(c, "dt_take(%s, p%u + %s, %zu);", words, pointer, at, n * size);
     else
         dt_print_line(c, "dt_take_some%zu(%s, p%u + %s, %u, left);", size, words, pointer, at, n);
+}
+
+static void take_load(DtPrint *c, uint32_t k, uint32_t n, bool whole)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    const char *words = dt_arena_printf(c->arena, "v%u", k);
+    const DtHeld held = c->held ? c->held[k] : DT_HELD_NOT;
+    const size_t bytes = n * dt_dtype_size(node->dtype);
+    if (held == DT_HELD_THERE && !c->held_in_block)
+        return;
+    if (!held || c->held_in_block)
+        declare(c, words, node->pointer, n);
+    if (held == DT_HELD_THERE)
+        dt_print_line(c, "dt_take(%s, h%u + j, %zu);", words, k, bytes);
+    else
+        take(c, words, node->pointer, dt_print_address(c, k), n, whole);
+    if (held == DT_HELD_NEXT && c->held_in_block)
+        dt_print_line(c, "dt_give(h%u + j, %s, %zu);", k, words, bytes);
+}
+
+void dt_wide_hold(DtPrint *c, uint32_t n)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (c->held[k])
+            declare(c, dt_arena_printf(c->arena, "v%u", k), c->k->nodes.at[k].pointer, n);
 }
 
 static bool is_given(const DtPrint *c, uint32_t s, uint32_t phase)
@@ -95,15 +126,17 @@ void dt_wide_take(DtPrint *c, uint32_t n, uint32_t phase, bool whole)
     const DtKernel *k = c->k;
     for (uint32_t i = 0; i < k->nodes.n; i++)
         if (c->wide[i] && c->needed[i] && !c->defined[i])
-            take(c, dt_arena_printf(c->arena, "v%u", i), k->nodes.at[i].pointer, dt_print_address(c, i), n, whole);
+            take_load(c, i, n, whole);
     for (uint32_t s = 0; s < k->stores.n; s++) {
         const DtKStore *store = &k->stores.at[s];
         if (!is_given(c, s, phase))
             continue;
+        const char *old = dt_arena_printf(c->arena, "o%u", s);
         if (store->accumulate)
-            take(c, dt_arena_printf(c->arena, "o%u", s), store->pointer,
-                 dt_print_affine(c, store->offset, store->stride), n, whole);
-        dt_print_line(c, "uint32_t w%u[%zu];", s, n * dt_dtype_size(k->pointers.at[store->pointer].view->dtype) / 4);
+            declare(c, old, store->pointer, n);
+        if (store->accumulate)
+            take(c, old, store->pointer, dt_print_affine(c, store->offset, store->stride), n, whole);
+        declare(c, dt_arena_printf(c->arena, "w%u", s), store->pointer, n);
     }
 }
 

@@ -310,6 +310,15 @@ DT_INLINE int dt_before(float a, int64_t i, float b, int64_t j)
             for (int l = 0; l < w; l++) t[l] = combine(t[l], t[l + w]);                        \
         return t[0];                                                                           \
     }
+/* Any number of lanes to one, in place: neighbours first; what has none is handed on. */
+#define DT_PAIRS(type, name, combine)                                                          \
+    DT_INLINE type name##_pairs(type *s, int n)                                                \
+    {                                                                                          \
+        for (; n > 1; n = (n + 1) / 2)                                                         \
+            for (int l = 0; l < (n + 1) / 2; l++)                                              \
+                s[l] = 2 * l + 1 < n ? combine(s[2 * l], s[2 * l + 1]) : s[2 * l];             \
+        return s[0];                                                                           \
+    }
 DT_INLINE float dt_add(float a, float b) { return a + b; }
 DT_TREE(float, dt_sum, 64, dt_add)
 DT_TREE(float, dt_sum, 16, dt_add)
@@ -323,3 +332,9 @@ DT_TREE(int, dt_imax, 64, dt_imax)
 DT_TREE(int, dt_imax, 16, dt_imax)
 DT_TREE(int, dt_imin, 64, dt_imin)
 DT_TREE(int, dt_imin, 16, dt_imin)
+DT_PAIRS(float, dt_sum, dt_add)
+DT_PAIRS(float, dt_max, dt_max)
+DT_PAIRS(float, dt_min, dt_min)
+DT_PAIRS(int, dt_isum, dt_iadd)
+DT_PAIRS(int, dt_imax, dt_imax)
+DT_PAIRS(int, dt_imin, dt_imin)

@@ -54,6 +54,7 @@ static const Case cases[] = {
     {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3, false}, /* pieces of rows */
     {"examples/quickstart.dsl", {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}},
      5, true}, /* sums in pieces */
+    {"tests/codegen/rows.dsl", {{"batch", "70"}}, 1, false}, /* that a block keeps in its memory */
 };
 /* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
 static const Case long_heads[] = {
@@ -64,8 +65,8 @@ static const Case long_heads[] = {
 };
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
-/* Cases with maps and rows, with tables, in pieces. */
-enum { POINTS = 0, TABLES = 3, PIECES = DT_COUNT(cases) - 1 };
+/* Cases with maps and short rows, with tables, in pieces, with long rows. */
+enum { POINTS = 0, TABLES = 3, PIECES = DT_COUNT(cases) - 2, ROWS = DT_COUNT(cases) - 1 };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -73,10 +74,16 @@ typedef struct Fault {
 } Fault;
 
 static const Fault faults[] = {
-    {"lanes by another tree", "m = group / 2; m >= 1; m /= 2", "m = 1; m < group; m *= 2", POINTS},
+    {"lanes by another tree", "m = 1; m < group; m *= 2", "m = group / 2; m >= 1; m /= 2", POINTS},
+    {"warps by another tree", "m = 1; m < warps; m *= 2", "m = 16; m >= 1; m /= 2", ROWS},
+    {"a warp that is none counts", "if ((lane / m ^ 1) * m < warps) ", "", ROWS},
+    {"warps do not wait for each other", "dt_block();\n            const float n", "const float n", ROWS},
+    {"the next exchange overwrites one", "turn ^= 1;", "", ROWS},
+    {"a row that the block holds is shifted", "dt_take(v0, h0 + j", "dt_take(v0, h0 + (j ^ 4)", ROWS},
+    {"what is kept is another element's", "= c2[l];", "= c2[l ^ 1];", TABLES},
     {"rows that are none are stored", "if (here && ", "if (", POINTS},
     {"blocks leave items out", "DT_BLOCKS * 256", "DT_BLOCKS * 512", POINTS},
-    {"a row's last elements are left out", "; j < n; j += 64", "; j + 64 < n; j += 64", POINTS},
+    {"a row's last elements are left out", "if (j < n) {", "if (j + 8 < n) {", POINTS},
     {"a thread takes its neighbours in another order", "(int)v[l]); }", "(int)v[l ^ 1]); }", POINTS},
     {"a load is not aligned", "dt_load(v + i / 4, (const char *)p + i", "dt_load(v + i / 4, (const char *)p + i + 4",
      POINTS},
@@ -88,7 +95,7 @@ static const Fault faults[] = {
     {"a piece begins where another does", ", from = 66 * piece", ", from = 65 * piece", PIECES},
     {"nothing is finished", "name##_finish(all, q);", "", PIECES},
     {"rows of the next piece are added, too", "; r1 < from + 16; r1++", "; r1 < to + 1; r1++", POINTS},
-    {"sums of rows begin with what is there", "s1[r] = 0x0p+0f;", "", POINTS},
+    {"sums of rows begin with what is there", "s1[l] = 0x0p+0f;", "", POINTS},
     {"points of other places are added, too", "if (to[x] != own) continue;", "if (to[x] > own) continue;", TABLES},
     {"threads write where others do", "counts[DT_THREAD] += before;", "counts[DT_THREAD] += before / 2;", TABLES},
     {"a list is read before it is written", "dt_block();\n            const int all", "const int all", TABLES},
@@ -110,7 +117,7 @@ static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, 
     const DtPassContext context = {.train = program ? program->train : NULL, .target = DT_TARGET_CUDA,
                                    .unfused = of->unfused};
     const DtCodegenOptions options = {.target = target, .source = of->path, .source_folder = ".", .compiler = "test",
-                                      .no_kernels = true, .unfused = of->unfused, .loops = loops,
+                                      .no_kernels = true, .unfused = of->unfused, .loops = loops, .rows = "sm_90a",
                                       .ret_c = ret_text};
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = DT_OK;

@@ -89,7 +89,7 @@ def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=No
     for target in ("cpu", "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
         run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1],
-            "--epilogues=all", *arguments, *(["--set", "train.precision=" + precision] if precision and target != "cpu" else []))
+            "--epilogues=all", "--rows=sm_90a", *arguments, *(["--set", "train.precision=" + precision] if precision and target != "cpu" else []))
     wanted = train(dtrun, plans[0], "--gemm", "plain")
     got = train(dtrun, plans[1], "--share-gpu")
     near = all(x == y or abs(x - y) <= off * abs(x) for a, b in zip(wanted[0], got[0]) for x, y in zip(a, b))

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all forms of kernels say of the item that a thread, or a group of threads, has. */
+#include "codegen/cuda/items.h"
+
+#define line dt_print_line
+
+/* i0 .. of the free axes, from the number r of the item. */
+void dt_items_indices(DtPrint *c, const DtTile *tile)
+{
+    int64_t inside = 1;
+    for (uint32_t a = c->k->n_axes; a-- > 0;) {
+        const bool several = a + 1 == c->k->n_axes && !tile->lanes && tile->vector > 1; /* the first of them */
+        const long long extent = c->k->extent[a] / (several ? tile->vector : 1);
+        if (!(tile->free >> a & 1))
+            continue;
+        const char *at = inside == 1 ? "r" : dt_arena_printf(c->arena, "r / %lld", (long long)inside);
+        inside *= extent;
+        if (several)
+            line(c, "const int64_t j = %s %% %lld * %u, i%u = j; /* %s */", at, extent, tile->vector, a, c->k->axis[a]);
+        else if (inside == tile->items)
+            line(c, "const int64_t i%u = %s; /* %s */", a, at, c->k->axis[a]);
+        else
+            line(c, "const int64_t i%u = %s %% %lld; /* %s */", a, at, extent, c->k->axis[a]);
+    }
+}
+
+/* Item and piece of number u; in a row that is none, to ends it at once. */
+void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *here)
+{
+    const long long items = (long long)tile->items, extent = c->k->extent[c->k->piece_axis], of = c->k->piece;
+    line(c, "const int64_t r = %s %% %lld, piece = %s / %lld, from = %lld * piece;", u, items, u, items, of);
+    line(c, "const int64_t to = %spiece == %lld ? %lld : from + %lld;", here, (long long)tile->pieces - 1, extent, of);
+}
+
+/* All, or those of sums over rows, if others are stored with the rows. */
+void dt_items_need_stores(DtPrint *c)
+{
+    dt_print_forget(c);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (dt_print_is_late_store(c, s) == c->k->pieces_of_rows)
+            dt_print_need(c, c->k->stores.at[s].node);
+}
+
+void dt_items_stores(DtPrint *c)
+{
+    dt_items_need_stores(c);
+    dt_print_define(c, UINT32_MAX, false);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (dt_print_is_late_store(c, s) == c->k->pieces_of_rows)
+            dt_print_store(c, &c->k->stores.at[s]);
+}
+
+/* lanes: of this thread. */
+void dt_items_lanes(DtPrint *c, uint32_t phase, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "%s s%u[%u];", dt_print_register(node->dtype), k, lanes);
+            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k, dt_print_identity(c, node));
+        }
+}
+
+void dt_items_accumulate(DtPrint *c, uint32_t phase, const char *at)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (dt_print_reduces_at(c, k, phase))
+            dt_print_accumulate(c, k, at);
+}
+
+void dt_items_elements(DtPrint *c, uint32_t n)
+{
+    const uint32_t last = c->k->n_axes - 1;
+    line(c, "DT_UNROLL for (int l = 0; l < %u; l++) {", n);
+    c->depth++;
+    line(c, "const int64_t i%u = j + l; /* %s */", last, c->k->axis[last]);
+}

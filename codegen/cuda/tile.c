@@ -23,7 +23,8 @@
 #include "codegen/cuda/wide.h"
 
 enum { THREADS = 256, WARP = 32, MOST_THREADS = 1024, SHARED = 160 << 10, /* bytes that every machine has */
-       ACCESS = 16, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14 };
+       ACCESS = 16, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14,
+       FEW_LANES = 16 }; /* of which a row that has several inner axes has no fewer threads */
 
 static bool reduces(const DtKernel *k, const bool *live)
 {
@@ -79,9 +80,12 @@ void dt_tile_rows(DtKernel *k)
 {
     if (!k->n_axes)
         return;
+    const bool one_axis = k->n_outer + 1 == k->n_axes;
     k->row_each = vector_of(k, NULL);
+    while (!one_axis && k->row_each > 1 && row_of(k) < FEW_LANES * (int64_t)k->row_each) /* the others wait for these */
+        k->row_each /= 2;
     const int64_t wanted = (row_of(k) + k->row_each - 1) / k->row_each;
-    uint32_t threads = 1;
+    uint32_t threads = one_axis ? 1 : FEW_LANES;
     while (threads < wanted && threads < WARP)
         threads *= 2;
     if (wanted > WARP)
@@ -137,10 +141,11 @@ static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *use
     tile->threads = blocks ? tile->group : k->pieces_of_rows ? WARP : THREADS;
     tile->sums_at = blocks ? up(2 * tile->slots * WARP * (uint32_t)sizeof(float)) : 0;
     tile->held_at = tile->sums_at;
+    const int64_t room = results * sums * (int64_t)sizeof(float) * (tile->threads / tile->group);
     if (may_hold && k->extent[k->n_axes - 1] <= tile->lanes)
         tile->hold = DT_HOLD_REGISTERS;
-    else if (k->pieces_of_rows && results * sums * (int64_t)sizeof(float) <= SHARED)
-        tile->held_at += up((uint32_t)(results * sums * (int64_t)sizeof(float)) * (tile->threads / tile->group));
+    else if (k->pieces_of_rows && room <= SHARED - tile->sums_at)
+        tile->held_at += up((uint32_t)room);
     else if (k->pieces_of_rows)
         tile->threads = 0;
     tile->shared = tile->held_at;

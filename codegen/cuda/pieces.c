@@ -26,8 +26,9 @@ int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile)
 /* Where the workspace has result r of a piece. */
 const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k)
 {
-    return dt_arena_printf(c->arena, "((%s *)w)[(%lld + piece) * %lld + r]",
-                           dt_print_register(c->k->nodes.at[k].dtype), (long long)(dt_pieces_before(c, k) * tile->pieces),
+    const char *type = dt_print_register(c->k->nodes.at[k].dtype);
+    return dt_arena_printf(c->arena, "((%s *)w)[(%lld + piece) * %lld + r]", type,
+                           (long long)(dt_pieces_before(c, k) * tile->pieces),
                            (long long)dt_pieces_results(c, tile));
 }
 

@@ -8,7 +8,7 @@
 
 uint32_t dt_pieces_before(const DtPrint *c, uint32_t k);          /* nodes before k that are reduced in pieces */
 int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile);  /* of each: rows, columns, or elements of a row */
-const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k); /* where the workspace has result r of a piece */
+const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k); /* result r of a piece, in the workspace */
 uint64_t dt_pieces_workspace(const DtPrint *c, const DtTile *tile); /* bytes */
 void dt_pieces_print(DtPrint *c, const DtTile *tile);             /* the second kernel */
 uint32_t dt_pieces_blocks(const DtPrint *c, const DtTile *tile);  /* its launch's */

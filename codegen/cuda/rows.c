@@ -251,8 +251,7 @@ static void each_sum(DtPrint *c, const DtTile *tile, bool ends)
         line(c, "const int64_t r = %u * (DT_THREAD %% %u) + l;", tile->vector, tile->group);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_in_pieces(c, k) && ends)
-            line(c, "if (u1 < %lld%s) %s = s%u[%s];", pieces,
-                 registers ? dt_arena_printf(c->arena, " && r < %lld", results) : "", dt_pieces_part(c, tile, k), k, at);
+            line(c, "if (u1 < %lld && r < %lld) %s = s%u[%s];", pieces, results, dt_pieces_part(c, tile, k), k, at);
         else if (dt_print_is_in_pieces(c, k))
             line(c, "s%u[%s] = %s;", k, at, dt_print_identity(c, &c->k->nodes.at[k]));
     dt_print_close(c, 1);

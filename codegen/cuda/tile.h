@@ -14,15 +14,15 @@ typedef enum DtHold {
 typedef struct DtTile {
     uint32_t threads;   /* of a block */
     uint32_t lanes;     /* of each reduction along a row; 0: there is none */
-    uint32_t group;     /* neighbouring threads that have an item together; 1: each has its own. More than a warp: the */
-                        /* block */
+    uint32_t group;     /* neighbouring threads that have an item together, a block if they are more than a warp; 1: each */
+                        /* has its own */
     DtHold hold;        /* what is done with what a row's threads have loaded, and add up over rows */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
     int64_t items;      /* rows, columns, or points */
     int64_t pieces;     /* each in so many pieces, of which each is a thread's, or a group's; else 1 */
     uint32_t slots;     /* of warps: reductions of a phase, at most */
-    uint32_t sums_at, held_at; /* bytes of a block's memory before its sums over rows, before rows that it keeps */
+    uint32_t sums_at, held_at; /* bytes of a block's memory before its sums over rows, and before rows that it keeps */
     uint32_t shared;    /* bytes of it, those of lists of points, too */
     int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all of its item */
     double each;        /* elements that a thread goes through for its item */

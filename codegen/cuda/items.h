@@ -8,7 +8,7 @@
 
 /* i0 .. of the free axes, from the number r of the item. */
 void dt_items_indices(DtPrint *c, const DtTile *tile);
-/* r, piece, from, to: item and piece of number u; here: "", or what ends one that is none at once, "!here ? from : ". */
+/* r, piece, from, to: item and piece of number u; here: "", or what ends none at once, "!here ? from : ". */
 void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *here);
 /* Marks what stores need, which are late ones if sums over rows are in pieces; these stores, and what they need. */
 void dt_items_need_stores(DtPrint *c);

@@ -14,8 +14,8 @@ typedef enum DtHold {
 typedef struct DtTile {
     uint32_t threads;   /* of a block */
     uint32_t lanes;     /* of each reduction along a row; 0: there is none */
-    uint32_t group;     /* neighbouring threads that have an item together, a block if they are more than a warp; 1: each */
-                        /* has its own */
+    uint32_t group;     /* neighbouring threads that have an item together, a block if they are more than a warp; */
+                        /* 1: each has its own */
     DtHold hold;        /* what is done with what a row's threads have loaded, and add up over rows */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */

@@ -5,6 +5,7 @@
 
 #include "plan/report/people.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- how many devices ---- */
@@ -132,6 +133,12 @@ static const char *in_one_line(const DtAuto *a, const DtLayout *layout, DtArena 
     return line;
 }
 
+int64_t dt_auto_least(const DtAuto *a)
+{
+    const double state = a->space.parameters * a->space.parameter_bytes;
+    return a->space.memory > 0 ? (int64_t)ceil(state / a->space.memory) : 1;
+}
+
 bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAutoWould *ret_would)
 {
     DtCli open = *cli; /* the same command, with a block that leaves all open */
@@ -152,8 +159,13 @@ bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAut
         open.target = cli->target ? cli->target : dt_fit_target(cli->arena, whole);
         search_size(&a, whole, &host, a.space.devices, &sizes);
     }
-    if (sizes.devices)
-        *ret_would = (DtAutoWould){in_one_line(&a, &sizes.best.best.layout, cli->arena), sizes.best.best.seconds};
+    if (good)
+        *ret_would = (DtAutoWould){.state = a.space.parameters * a.space.parameter_bytes, .devices = a.space.devices,
+                                   .least = dt_auto_least(&a)};
+    if (sizes.devices) {
+        ret_would->line = in_one_line(&a, &sizes.best.best.layout, cli->arena);
+        ret_would->seconds = sizes.best.best.seconds;
+    }
     dt_text_free(&sizes.table);
     dt_arena_free(a.arena);
     return good;

@@ -46,8 +46,13 @@ void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double
 typedef struct DtAutoWould {
     const char *line; /* the block, NULL: nothing fits */
     double seconds;   /* of a step */
+    double state;     /* bytes of parameters, gradients and optimizer, all ranks together */
+    int64_t devices, least; /* that there are, and that hold these */
 } DtAutoWould;
 bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAutoWould *ret_would);
+
+/* How many devices hold parameters, gradients and optimizer at least, each once. */
+int64_t dt_auto_least(const DtAuto *a);
 
 /* auto_say.c: on stderr, and as one line {"auto": ..} with --json. took: seconds. */
 void dt_auto_say(DtAuto *a, const DtSearch *search, double took);

@@ -54,17 +54,31 @@ static double least_bytes(const DtSearch *search)
     return isfinite(bytes) ? bytes : search->smallest.bytes;
 }
 
+/* "take 4 devices at least, larger ones or a smaller model": as many as hold what is there of the model throughout. */
+static void help_memory(const DtAuto *a, DtDiag *d, double bytes)
+{
+    const int64_t least = dt_auto_least(a);
+    const char *more = least > a->space.devices ? dt_arena_printf(a->arena, "%lld devices at least", (long long)least)
+                                                : "more devices";
+    dt_diag_help(d, "take %s, larger ones, or a smaller model", more);
+    if (bytes > 0 && bytes <= a->space.memory * 0.97 / 0.92)
+        dt_diag_help(d, "`auto (memory = 0.97)` uses more of each device than 0.92");
+}
+
 static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
 {
     char need[32], have[32];
-    const double bytes = least_bytes(search);
+    const double bytes = least_bytes(search), state = a->space.parameters * a->space.parameter_bytes;
     dt_people_bytes(have, a->space.memory);
     const bool alike = dt_cost_larger(&a->model, UINT32_MAX) == 1;
     DtDiag *d = bytes > 0 ? dt_diag_report(a->cli->diags, E0701, span,
                                            "no layout fits: the smallest needs about %s a rank, of %s",
                                            dt_people_bytes(need, bytes), have)
                           : dt_diag_report(a->cli->diags, E0701, span, "no layout fits: parameters, gradients and "
-                                           "optimizer alone need more than %s a rank, however they are split", have);
+                                           "optimizer alone are %s, and %lld device%s ha%s %s%s to use",
+                                           dt_people_bytes(need, state), (long long)a->space.devices,
+                                           a->space.devices == 1 ? "" : "s", a->space.devices == 1 ? "s" : "ve", have,
+                                           a->space.devices == 1 ? "" : " each");
     for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
         dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
                      why_not(a, &search->trials.at[i]));
@@ -75,7 +89,7 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
     if (!alike)
         dt_diag_note(d, "a rank on a smaller device than the largest counts as much of that one's memory as it needs "
                      "of its own");
-    dt_diag_help(d, "take more devices or a smaller model; `auto (memory = 0.97)` uses more of each device than 0.92");
+    help_memory(a, d, bytes);
 }
 
 /* What there is needs too much, if anything could be compiled at all. */

@@ -90,6 +90,19 @@ int dt_cli_check_report(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
+/* A plan; not DT_EXIT_OK after a message. */
+static int read_plan(const char *path, DtPlanFile *ret_file)
+{
+    const size_t len = strlen(path);
+    const DtStatus status = dt_read_file(path, ret_file);
+    if (dt_status_ok(&status))
+        return DT_EXIT_OK;
+    if (len > 4 && !strcmp(path + len - 4, ".dsl"))
+        return dt_cli_fail(DT_EXIT_USAGE, "%s is a program, not a plan: `dtc %s --report` reports about it, "
+                           "`dtc %s -o PLAN` makes a plan", path, path, path);
+    return dt_cli_fail(status.code, "%s", status.message);
+}
+
 int dt_cmd_report(DtCli *cli)
 {
     DtPlanFile file;
@@ -98,10 +111,10 @@ int dt_cmd_report(DtCli *cli)
         return DT_EXIT_USAGE;
     if (cli->words.n != 1)
         return dt_cli_fail(DT_EXIT_USAGE, "report needs one plan: dtc report PLAN");
-    const DtStatus status = dt_read_file(cli->words.at[0], &file);
-    if (!dt_status_ok(&status))
-        return dt_cli_fail(status.code, "%s", status.message);
-    int code = dt_cli_report_plan(cli, &file.plan, NULL, &text);
+    int code = read_plan(cli->words.at[0], &file);
+    if (code != DT_EXIT_OK)
+        return code;
+    code = dt_cli_report_plan(cli, &file.plan, NULL, &text);
     code = code == DT_EXIT_OK ? dt_cli_write(cli, &text) : code;
     dt_text_free(&text);
     dt_read_close(&file);
@@ -124,12 +137,11 @@ int dt_cmd_compare(DtCli *cli)
     if (cli->words.n != 2)
         return dt_cli_fail(DT_EXIT_USAGE, "compare needs two plans: dtc compare PLAN PLAN");
     for (int i = 0; i < 2; i++) {
-        const DtStatus status = dt_read_file(cli->words.at[i], &files[i]);
-        if (!dt_status_ok(&status)) {
-            if (i)
-                dt_read_close(&files[0]);
-            return dt_cli_fail(status.code, "%s", status.message);
-        }
+        const int read = read_plan(cli->words.at[i], &files[i]);
+        if (read != DT_EXIT_OK && i)
+            dt_read_close(&files[0]);
+        if (read != DT_EXIT_OK)
+            return read;
     }
     DtSummary summaries[2];
     const bool draws = cli->report == DT_REPORT_HTML;

@@ -377,6 +377,25 @@ static void fix(const Changes *c, const Change *change, DtDiag *diag)
         dt_diag_fix(diag, edits[i].span, edits[i].text, "and with it");
 }
 
+/* What would do where no line does: another layout, if the present one is not chosen already, or more devices. */
+static void help_by_auto(const Changes *c, DtDiag *diag)
+{
+    DtAutoWould would;
+    char seconds[32], state[32];
+    if (c->cli->block || !dt_auto_would(c->cli, c->program, c->path, &would)) {
+        dt_diag_help(diag, "split parameters or positions over more ranks (`shard`, `pipeline`), or take more devices");
+    } else if (would.line) {
+        dt_diag_help(diag, "`auto` fits, %s a step: %s", dt_people_seconds(seconds, would.seconds), would.line);
+    } else if (would.least > would.devices) {
+        dt_diag_note(diag, "no layout fits: parameters, gradients and optimizer alone are %s",
+                     dt_people_bytes(state, would.state));
+        dt_diag_help(diag, "take %lld such devices at least, larger ones, or a smaller model", (long long)would.least);
+    } else {
+        dt_diag_note(diag, "`auto` finds no layout that fits these devices");
+        dt_diag_help(diag, "take more devices, larger ones, or a smaller model");
+    }
+}
+
 /* The first that fits as text to write; then others that were tried, or the best of them. */
 static void help(const Changes *c, DtDiag *diag)
 {
@@ -396,23 +415,10 @@ static void help(const Changes *c, DtDiag *diag)
                                dt_people_bytes(buf, sorted[i].bytes));
     }
     if (*list)
-        dt_diag_help(diag, "%s: %s", c->fits ? "not enough by themselves" : "the best of what was tried, which does "
-                     "not fit either", list);
+        dt_diag_help(diag, "%s: %s", c->fits ? "not enough by themselves" : "these lines are not enough, the smallest "
+                     "first", list);
     if (!c->fits)
-        dt_diag_help(diag, "split parameters or positions over more ranks (`shard`, `pipeline`), or take more devices");
-}
-
-/* What would do where no line does: another layout. */
-static void help_by_auto(const Changes *c, DtDiag *diag)
-{
-    DtAutoWould would;
-    char seconds[32];
-    if (!dt_auto_would(c->cli, c->program, c->path, &would))
-        return;
-    if (would.line)
-        dt_diag_help(diag, "`auto` fits, %s a step: %s", dt_people_seconds(seconds, would.seconds), would.line);
-    else
-        dt_diag_note(diag, "`auto` finds no layout that fits this cluster");
+        help_by_auto(c, diag);
 }
 
 bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan)
@@ -438,7 +444,5 @@ bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const 
         return false;
     try_all(&changes);
     help(&changes, diag);
-    if (!changes.fits && !cli->block) /* else it has chosen this one */
-        help_by_auto(&changes, diag);
     return false;
 }

@@ -259,10 +259,19 @@ static bool same_sizes(const DtLayout *a, const DtLayout *b)
 }
 
 /* Whether a split over more ranks than before is of no use any more: a split over fewer had layouts that fit, and the
- * last step up made nothing faster. */
+ * last step up made nothing faster, nor would with more memory, of which more splits need less. */
 static bool is_useless(const double *best, int steps)
 {
     return steps >= 2 && best[0] < INFINITY && best[steps - 1] >= best[steps - 2];
+}
+
+/* Whether a layout that does not fit, of those from number `from` on, would be faster than all that do. */
+static bool is_hindered(const Searcher *x, uint32_t from)
+{
+    for (uint32_t i = from; i < x->larger.n; i++)
+        if (cost_of(x, x->larger.at[i].estimate.seconds, x->larger.at[i].estimate.bytes) < x->best)
+            return true;
+    return false;
 }
 
 /* Tensor splits of each number of experts' ranks, of each number of positions' ranks: each from few ranks to many, as
@@ -271,6 +280,7 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
 {
     double best[3][MOST_STEPS]; /* of positions, experts, tensors: the least estimate behind each step */
     int steps[3] = {0};
+    uint32_t larger = 0;
     for (uint32_t first = 0, end; first < all->n; first = end) {
         const DtLayout *l = &all->at[first], *last = first ? &all->at[first - 1] : NULL;
         for (end = first + 1; end < all->n && same_sizes(l, &all->at[end]); end++)
@@ -288,6 +298,8 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
         bool useless = false;
         for (int k = 0; k < 3; k++)
             useless = useless || is_useless(best[k], steps[k]);
+        useless = useless && !is_hindered(x, larger);
+        larger = x->larger.n;
         if (useless)
             leave_out(x, (Class){l, end - first});
         else

@@ -16,22 +16,46 @@ typedef struct Rows { DtCompareRow *row; void *context; } Rows;
 static void add(const Rows *rows, const char *name, People *people, double a, double b)
 {
     char x[32], y[32], change[32] = "";
-    if (a > 0 && fabs(b / a - 1) >= 5e-4)
+    if (a > 0 && b / a >= 9.995)
+        snprintf(change, sizeof change, "x %.3g", b / a);
+    else if (a > 0 && fabs(b / a - 1) >= 5e-4)
         snprintf(change, sizeof change, "%+.1f %%", 100 * (b / a - 1));
     rows->row(rows->context, name, people(x, a), people(y, b), change);
 }
 
+/* Its model, or the file where the program says of none what it predicts. */
+static const char *model_of(const DtPlan *plan)
+{
+    const char *model = dt_plan_str(plan, plan->meta->model);
+    return *model ? model : dt_plan_str(plan, plan->meta->source);
+}
+
 static void add_layout(DtText *text, const DtSummary *s, const char *name)
 {
-    dt_text_printf(text, "%s: ", name);
+    const DtPlanMeta *meta = s->plan->meta;
+    char parameters[32], items[32];
+    dt_text_printf(text, "%s: %s of %s parameters, %s %s a step; ", name, model_of(s->plan),
+                   dt_people_count(parameters, (double)meta->parameters),
+                   dt_people_count(items, dt_report_items(s->plan)), dt_report_item(s->plan));
     if (s->has_time)
         dt_text_add(text, s->devices);
     else
-        dt_text_printf(text, "%u %s", s->plan->meta->n_ranks, dt_plan_str(s->plan, s->plan->meta->target));
+        dt_text_printf(text, "%u %s", meta->n_ranks, dt_plan_str(s->plan, meta->target));
     for (uint32_t m = 0; m < s->plan->n_mesh; m++)
         dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(s->plan, s->plan->mesh[m].name),
                        s->plan->mesh[m].size);
-    dt_text_printf(text, "; %u micro-batch%s\n", s->plan->meta->n_micro, s->plan->meta->n_micro == 1 ? "" : "es");
+    dt_text_printf(text, "; %u micro-batch%s\n", meta->n_micro, meta->n_micro == 1 ? "" : "es");
+}
+
+const char *dt_compare_warning(const DtSummary summaries[2])
+{
+    const DtPlan *a = summaries[0].plan, *b = summaries[1].plan;
+    const bool named = a->meta->model && b->meta->model;
+    if (a->meta->parameters != b->meta->parameters || (named && strcmp(model_of(a), model_of(b))))
+        return "These are different models: only MFU, HFU and bubble compare.";
+    if (dt_report_items(a) != dt_report_items(b))
+        return "Their steps are of different sizes: compare what is a second, not what is a step.";
+    return "";
 }
 
 /* Tokens, or samples if one of the two has none, and with --tokens what a run takes. */
@@ -104,6 +128,8 @@ void dt_compare_report(const char *const names[2], const DtSummary summaries[2],
 {
     for (int i = 0; i < 2; i++)
         add_layout(text, &summaries[i], names[i]);
+    if (*dt_compare_warning(summaries))
+        dt_text_printf(text, "%s\n", dt_compare_warning(summaries));
     dt_text_add(text, "\n");
     if (!summaries[0].has_time || !summaries[1].has_time)
         dt_text_add(text, "  no times: a plan says no device (its cluster is of processors)\n");

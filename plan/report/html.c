@@ -322,7 +322,8 @@ DtStatus dt_html_report(const DtHtml *page, DtText *ret_text)
                                                MOST_SLICES / page->n_plans));
     if (page->n_plans == 2)
         dt_compare_rows(page->plans, add_row, rows);
-    json_t *root = json_pack("{s:o, s:o, s:o}", "plans", plans, "rows", rows, "logs", logs);
+    json_t *root = json_pack("{s:o, s:o, s:o, s:s}", "plans", plans, "rows", rows, "logs", logs, "warning",
+                             page->n_plans == 2 ? dt_compare_warning(page->plans) : "");
     if (dt_status_ok(&status))
         put_page(root, ret_text);
     json_decref(root);

@@ -123,7 +123,7 @@ const showTop = () => {
 };
 const showRows = () => {
   if (!several) return;
-  const rows = table(section("Compared"), ["", "A", "B", "B against A"]);
+  const rows = table(section("Compared", data.warning), ["", "A", "B", "B against A"]);
   for (const [name, a, b, change] of data.rows) {
     const tr = add(rows, "tr"), good = /\/s|MFU|HFU/.test(name);
     add(tr, "td", name, "text");

@@ -117,9 +117,9 @@ static void print_run(const DtSummary *s, DtText *text)
     const double steps = ceil(s->tokens / dt_report_items(s->plan)), seconds = steps * s->sim.seconds;
     const double hours = seconds / 3600 * s->plan->meta->n_ranks;
     line(text, "run");
-    dt_text_printf(text, "%s %s are %s steps: %s, %s device-hours", dt_people_count(a, s->tokens),
-                   dt_report_item(s->plan), dt_people_count(b, steps), dt_people_seconds(c, seconds),
-                   dt_people_count((char[32]){0}, hours));
+    dt_text_printf(text, "%s %s are %s step%s: %s, %s device-hours", dt_people_count(a, s->tokens),
+                   dt_report_item(s->plan), dt_people_count(b, steps), steps == 1 ? "" : "s",
+                   dt_people_seconds(c, seconds), dt_people_count((char[32]){0}, hours));
     if (s->price > 0)
         dt_text_printf(text, ", %s at %g per device-hour", dt_people_count(a, hours * s->price), s->price);
     dt_text_add(text, "\n");

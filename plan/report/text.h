@@ -30,7 +30,9 @@ void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
 /* Two plans beside each other; names: of their files. As text, and the reports of both as one object. */
 void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
-/* The numbers of a comparison, row by row; change: "+4.1 %", or "". */
+/* What does not compare, as a sentence; "": all does. */
+const char *dt_compare_warning(const DtSummary summaries[2]);
+/* The numbers of a comparison, row by row; change: "+4.1 %", "x 12.3", or "". */
 typedef void DtCompareRow(void *context, const char *name, const char *a, const char *b, const char *change);
 void dt_compare_rows(const DtSummary summaries[2], DtCompareRow *row, void *context);
 void dt_json_compare(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);

@@ -558,6 +558,11 @@ run report third --log cut.jsonl; exits 2; says 'add --report=html'
 run report third --report=html --log third; exits 5; says 'has no steps'
 run report third --report=html --log absent.jsonl; exits 5; says 'absent.jsonl'
 run compare third fourth --details; exits 2
+"$dtc" "$root/examples/quickstart.dsl" --parallel none --no-kernels -o other 2>err
+run compare third other; exits 0; prints 'different models'
+run compare third third; exits 0; lacks 'different'
+run compare third program.dsl; exits 2; says 'is a program, not a plan'
+run report program.dsl; exits 2; says 'program.dsl --report'
 for json in --json --report=json; do
     run compare third fourth $json; exits 0; holds python3 -c 'import json
 plans = json.load(open("out"))["plans"]

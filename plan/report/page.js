@@ -543,8 +543,8 @@ const addTensor = (rows, plan, name, row, first) => {
   const types = new Set([own, tensor.optimizer].filter(Boolean).map(store => store.dtype));
   add(tr, "td", [...types].join(", "), "text");
   tensor.bytes.forEach(value => add(tr, "td", value ? (row.least < row.most ? "\u2264 " : "") + bytes(value) : ""));
-  add(tr, "td", copiesOf(plan, own).map(m => `${plan.mesh[m][0]} ${plan.mesh[m][1]}`).join(", "), "text");
-  add(tr, "td", plan.stages.length > 1 ? inRanges(row.stages) : "", "text");
+  add(tr, "td", copiesOf(plan, own).map(m => `${plan.mesh[m][0]} ${plan.mesh[m][1]}`).join(", "), "text wrap");
+  add(tr, "td", plan.stages.length > 1 ? inRanges(row.stages) : "", "text wrap");
 };
 const showTensors = () => {
   const to = section("Where each tensor is",
@@ -703,6 +703,7 @@ const useOf = (plan, stage) => {
   return { still, use };
 };
 for (const plan of timed) {
+  for (const time of plan.times) time[0] = time[0].replace("exposed ", ""); /* here also those beside other work */
   plan.pieces = unpack(plan.slices.pieces, plan.slices.tick, "piece");
   plan.insts = unpack(plan.slices.insts, plan.slices.tick, "inst");
   plan.chosen = plan.worst;

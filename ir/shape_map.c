@@ -15,7 +15,7 @@ static bool complete_all(DtShape *s)
     return true;
 }
 
-/* Union of the operands' axes: the order of the operand with most axes, then as met. */
+/* Union of the operands' axes: the order of the operand with most axes; another one's own stand in its order, too. */
 static bool broadcast(DtShape *s, DtShapeType *t)
 {
     uint32_t most = 0;

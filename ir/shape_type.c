@@ -66,13 +66,24 @@ void dt_shape_remove(DtShapeType *t, uint32_t at)
     t->rank--;
 }
 
+/* Where axis number i of type, which t lacks, belongs in t: in front of the next one that both have. */
+static uint32_t place_of(const DtShapeType *t, const DtType *type, uint32_t i)
+{
+    for (uint32_t next = i + 1; next < type->rank; next++) {
+        const int k = dt_shape_find(t, type->axes[next].name);
+        if (k >= 0)
+            return (uint32_t)k;
+    }
+    return t->rank;
+}
+
 bool dt_shape_merge(DtShape *s, DtShapeType *t, const DtType *type)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
         const DtAxis *axis = &type->axes[i];
         int k = dt_shape_find(t, axis->name);
         if (k < 0) {
-            if (!dt_shape_add(s, t, axis))
+            if (!dt_shape_insert(s, t, place_of(t, type, i), axis))
                 return false;
         } else if (t->axes[k].extent != axis->extent) {
             return dt_shape_fail(s, "axis `%s` is %lld in one operand and %lld in another",

@@ -3,6 +3,8 @@
  * order. */
 #include "interp_fixture.h"
 
+#include "base/intern.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -259,4 +261,35 @@ Test(interp_map, outer_and_where_broadcast)
             }
         }
     fixture_free(f);
+}
+
+/* As both operands have their axes, whichever comes first; where they disagree, as the one with more axes, or the
+ * first. */
+Test(interp_map, order_of_axes)
+{
+    static const struct {
+        const char *x, *y, *want;
+    } rows[] = {
+        {"dc", "bd", "bdc"}, {"bd", "dc", "bdc"},  {"d", "btd", "btd"}, {"btd", "d", "btd"},
+        {"k", "q", "kq"},    {"btd", "pd", "btpd"}, {"ab", "ba", "ab"},  {"abc", "xcya", "xbcya"},
+        {"ab", "cba", "cba"}, {"bt", "tk", "btk"},  {"tk", "bt", "btk"}, {"abc", "ycx", "abycx"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Fixture *f = fixture_new();
+        DtValue *in[2];
+        const char *const texts[] = {rows[i].x, rows[i].y};
+        for (int k = 0; k < 2; k++) {
+            DtAxis axes[8];
+            uint32_t n = 0;
+            for (; texts[k][n]; n++)
+                axes[n] = (DtAxis){.name = dt_intern_printf("%c", texts[k][n]), .extent = 2 + texts[k][n] % 5};
+            in[k] = dt_graph_arg(f->b.func, dt_type_plain(DT_F32, n, axes), NULL);
+        }
+        const DtType *type = dt_graph_binary(&f->b, DT_OP_MUL, in[0], in[1])->type;
+        char order[9] = "";
+        for (uint32_t a = 0; a < type->rank; a++)
+            order[a] = type->axes[a].name[0];
+        cr_expect_str_eq(order, rows[i].want, "%s and %s: %s", rows[i].x, rows[i].y, order);
+        fixture_free(f);
+    }
 }

@@ -71,8 +71,8 @@ Test(kinds, names_of_entries)
         {"grad@net2.w7", DT_PLAN_STEP, DT_PLAN_W, 7, 0, "net2"}, /* no number of the loss's */
         {"update@critic", DT_PLAN_UPDATE, DT_PLAN_WHOLE, -1, 0, "critic"},
     };
-    static const char *const none[] = {"", "steps", "updates", "grad@", "grad.", "grad.f", "grad.x1", "grad.f01", "eval2",
-                                       "grad.f1.", "grad.f1.0", "grad.f1.2.3", "grad.2.1", "grad.prologues",
+    static const char *const none[] = {"", "steps", "updates", "grad@", "grad.", "grad.f", "grad.x1", "grad.f01",
+                                       "grad.f1.", "grad.f1.0", "grad.f1.2.3", "grad.2.1", "eval2", "grad.prologues",
                                        "grad.prologue.f0", "grad.f1000000000"};
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const DtPlanName name = dt_plan_name(rows[i].name);

@@ -69,7 +69,7 @@ static uint64_t of_change(const DtPlanRecord *record, uint32_t i, const uint8_t 
         for (uint32_t k = 0; k < field->count && field->kind != DT_FIELD_BLOB; k++) {
             const uint64_t value = dt_fields_get(field, is, k);
             if (value != dt_fields_get(field, was, k))
-                sum = dt_hash_bytes(&value, sizeof value, sum);
+                sum = dt_hash_bytes(&value, sizeof value, dt_hash_bytes(&f, sizeof f, sum));
         }
     }
     return sum;

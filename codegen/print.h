@@ -33,6 +33,7 @@ typedef struct DtPrint {
     bool narrow;           /* guarded loads always happen, and choose by bits */
     bool coarse;           /* exponentials and quotients may be off by 2^-20 of themselves (print_map.c) */
     void (*draw)(struct DtPrint *c, uint32_t k); /* defines n<k>, an element of a draw */
+    uint8_t *draws;        /* by node: how it is made (cuda/draws.c); NULL: each element by itself */
     /* How often a loop over the whole axis runs: "7". */
     const char *(*extent)(struct DtPrint *c, uint32_t axis);
     uint32_t known;        /* bits: axes whose index is a thread's; others need loops */

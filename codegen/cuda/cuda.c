@@ -55,6 +55,7 @@ static const char *unit_text(DtEmit *e, uint32_t unit)
     dt_text_add(&text, dt_prelude_c);
     dt_text_add(&text, dt_cuda_lanes);
     dt_text_add(&text, dt_cuda_wide);
+    dt_text_add(&text, dt_cuda_draws);
     for (uint32_t i = unit, attends = 0; i < e->kernel_texts.n && !attends; i += UNITS) {
         attends = strstr(e->kernel_texts.at[i], "DT_SHARED") != NULL;
         dt_text_add(&text, attends ? dt_cuda_attend : "");

@@ -15,7 +15,8 @@ DtPlanLaunch dt_cuda_launch(const DtKernel *kernel);
 
 /* Texts around kernels: what a unit begins with on the device and on a processor, before the prelude (dt_prelude_c),
  * and what stands between that and the kernels. */
-extern const char dt_cuda_device[], dt_cuda_host[], dt_cuda_lanes[], dt_cuda_wide[];
+extern const char dt_cuda_device[], dt_cuda_host[], dt_cuda_lanes[], dt_cuda_wide[],
+    dt_cuda_draws[];
 extern const char dt_cuda_attend[]; /* behind it, in units with attention */
 
 /* attend_tile.c: NULL, or why attention of this form has no kernel. */

@@ -8,16 +8,23 @@
 void dt_items_indices(DtPrint *c, const DtTile *tile)
 {
     int64_t inside = 1;
+    uint32_t outermost = 0;
+    while (outermost < c->k->n_axes && !(tile->free >> outermost & 1))
+        outermost++;
     for (uint32_t a = c->k->n_axes; a-- > 0;) {
         const bool several = a + 1 == c->k->n_axes && !tile->lanes && tile->vector > 1; /* the first of them */
-        const long long extent = c->k->extent[a] / (several ? tile->vector : 1);
+        const bool rows = tile->rows > 1 && a == tile->rows_axis && !tile->lanes;
+        const long long extent = c->k->extent[a] / (several ? tile->vector : rows ? tile->rows : 1);
         if (!(tile->free >> a & 1))
             continue;
         const char *at = inside == 1 ? "r" : dt_arena_printf(c->arena, "r / %lld", (long long)inside);
         inside *= extent;
         if (several)
             line(c, "const int64_t j = %s %% %lld * %u, i%u = j; /* %s */", at, extent, tile->vector, a, c->k->axis[a]);
-        else if (inside == tile->items)
+        else if (rows)
+            line(c, "const int64_t first = %s %% %lld * %u, i%u = first; /* %s */", at, extent, tile->rows, a,
+                 c->k->axis[a]);
+        else if (a == outermost)
             line(c, "const int64_t i%u = %s; /* %s */", a, at, c->k->axis[a]);
         else
             line(c, "const int64_t i%u = %s %% %lld; /* %s */", a, at, extent, c->k->axis[a]);

@@ -12,6 +12,7 @@
  *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other } */
 #include "codegen/cuda/attend_print.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/draws.h"
 #include "codegen/cuda/items.h"
 #include "codegen/cuda/pieces.h"
 #include "codegen/cuda/rows.h"
@@ -42,14 +43,25 @@ static void print_points(DtPrint *c, const DtTile *tile)
         dt_print_close(c, 1);
         return;
     }
+    const uint32_t same = (1u << (c->k->n_axes - 1)) - 1; /* the same for all of the thread's that are in a row */
+    dt_draws_begin(c, tile);
     dt_items_need_stores(c);
-    dt_print_define(c, (1u << (c->k->n_axes - 1)) - 1, true); /* the same for all of the thread's */
+    if (tile->rows > 1) {
+        dt_print_define(c, same & ~(1u << tile->rows_axis), true);
+        dt_draws_declare(c, tile);
+        dt_draws_across(c, tile);
+        line(c, "DT_UNROLL for (int d = 0; d < %u; d++) {", tile->rows);
+        c->depth++;
+        line(c, "const int64_t i%u = first + d; /* %s */", tile->rows_axis, c->k->axis[tile->rows_axis]);
+    }
+    dt_print_define(c, same, true);
+    dt_draws_along(c, tile);
     dt_wide_take(c, tile->vector, UINT32_MAX, true);
     dt_items_elements(c, tile->vector);
     dt_items_stores(c);
     dt_print_close(c, 1);
     dt_wide_give(c, tile->vector, UINT32_MAX, true);
-    dt_print_close(c, 1);
+    dt_print_close(c, tile->rows > 1 ? 2 : 1);
 }
 
 /* Kernels whose order of work is part of their meaning: in each thread, that of the target "cpu". */
@@ -200,6 +212,7 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
     if (kernel->pieces) {
         memset(c->defined, 0, kernel->nodes.n * sizeof c->defined[0]);
         memset(c->kept, 0, kernel->nodes.n * sizeof c->kept[0]);
+        c->draw = dt_print_draw;
         head(c, DT_PLAN_FINISH, dt_pieces_blocks(c, &tile), tile.threads);
         dt_pieces_print(c, &tile);
         foot(c);

@@ -8,6 +8,7 @@
  * through no elements, and stores nothing. */
 #include "codegen/cuda/rows.h"
 
+#include "codegen/cuda/draws.h"
 #include "codegen/cuda/items.h"
 #include "codegen/cuda/pieces.h"
 #include "codegen/cuda/wide.h"
@@ -149,6 +150,19 @@ const uint32_t *dt_rows_uses(DtPrint *c)
     return uses;
 }
 
+/* Those of the row, or of four rows if this is the first of them. */
+static void make_draws(DtPrint *c, const DtTile *tile)
+{
+    dt_draws_along(c, tile);
+    if (tile->rows == 1)
+        return;
+    line(c, "const int d = (int)(i%u %% %u);", tile->rows_axis, tile->rows);
+    line(c, "if (d == 0) {");
+    c->depth++;
+    dt_draws_across(c, tile);
+    dt_print_close(c, 1);
+}
+
 /* What all phases have: which loads are made once, which costly values are computed once. */
 static void begin_row(DtPrint *c, const DtTile *tile)
 {
@@ -161,7 +175,7 @@ static void begin_row(DtPrint *c, const DtTile *tile)
         const DtKNode *node = &c->k->nodes.at[k];
         if (uses[k] > 1 && c->wide[k])
             c->held[k] = DT_HELD_NEXT;
-        if (uses[k] > 1 && registers && dt_print_is_dear(node) && (node->axes >> last & 1)) {
+        if (uses[k] > 1 && registers && dt_print_is_dear(node) && !dt_draws_has(c, k) && (node->axes >> last & 1)) {
             c->kept[k] = DT_PRINT_KEEP;
             line(c, "%s c%u[%u];", dt_print_register(node->dtype), k, tile->vector);
         }
@@ -169,6 +183,7 @@ static void begin_row(DtPrint *c, const DtTile *tile)
     if (registers) {
         line(c, "const int64_t j = %u * (DT_THREAD %% %u);", tile->vector, tile->group);
         dt_wide_hold(c, tile->vector);
+        make_draws(c, tile);
     }
 }
 
@@ -209,6 +224,7 @@ static void open_rows(DtPrint *c, const DtTile *tile)
 {
     const uint32_t *uses = dt_rows_uses(c);
     uint32_t at = tile->held_at;
+    dt_draws_begin(c, tile);
     if (tile->group > WARP && tile->slots)
         line(c, "int turn = 0;");
     for (uint32_t k = 0; k < c->k->nodes.n && tile->hold == DT_HOLD_BLOCK; k++)
@@ -228,12 +244,17 @@ void dt_rows_print(DtPrint *c, const DtTile *tile)
     c->depth++;
     line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", tile->group);
     line(c, "const int here = r1 < %lld;", items);
-    line(c, "const int64_t %s = here ? r1 : %lld, n = here ? %lld : 0;", c->k->pieces ? "u" : "r", items - 1,
-         (long long)c->k->extent[c->k->n_axes - 1]);
+    line(c, "const int64_t %s = here ? r1 : %lld, n = here ? %lld : 0;", c->k->pieces ? "u" : tile->rows > 1 ? "r4" : "r",
+         items - 1, (long long)c->k->extent[c->k->n_axes - 1]);
+    if (tile->rows > 1) {
+        dt_draws_declare(c, tile);
+        line(c, "for (int64_t r = %u * r4; r < %u * r4 + %u; r++) {", tile->rows, tile->rows, tile->rows);
+        c->depth++;
+    }
     if (c->k->pieces)
         dt_items_piece(c, tile, "u", "!here ? from : ");
     row_phases(c, tile);
-    dt_print_close(c, 1);
+    dt_print_close(c, tile->rows > 1 ? 2 : 1);
 }
 
 /* For each sum over rows, a loop over the elements that a thread has of it, or its group: s<k>[at] is element r. */
@@ -284,6 +305,7 @@ void dt_rows_print_summed(DtPrint *c, const DtTile *tile)
          pieces, pieces - 1, of);
     line(c, "const int64_t to = u1 >= %lld ? from : piece == %lld ? %lld : from + %lld;", pieces, pieces - 1, rows, of);
     declare_sums(c, tile);
+    dt_draws_declare(c, tile);
     each_sum(c, tile, false);
     if (tile->hold != DT_HOLD_REGISTERS)
         meet(c, tile);

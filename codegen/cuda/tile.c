@@ -2,7 +2,8 @@
 /* How the points of a kernel fall to blocks and threads.
  *
  *   maps      each thread has a point, or eight or four neighbouring ones if it can load and store them at once;
- *             neighbours in memory are neighbouring threads'
+ *             neighbours in memory are neighbouring threads'. Where calls of the random generator give neighbours along
+ *             another axis, it has those of four neighbours of that axis, too; rows likewise (draws.c)
  *   rows      a row has as many threads as have eight elements each, or four, of 16 bits 16 bytes: a part of a warp, or
  *             warps, all of a block; a thread loads its elements once and holds them in registers. Of a longer row each
  *             thread has others at a distance, and memory of the block keeps them
@@ -19,6 +20,7 @@
  * processors it gives the same bits (docs/kernels.md, section 2). */
 #include "codegen/cuda/tile.h"
 
+#include "codegen/cuda/draws.h"
 #include "codegen/cuda/scatter.h"
 #include "codegen/cuda/wide.h"
 
@@ -156,6 +158,21 @@ static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *use
     tile->shared += (uint32_t)held;
 }
 
+enum { FOUR = 4 };
+
+/* Neighbours along the axis of draws fall to one thread, if threads remain enough. */
+static void choose_draws(const DtKernel *k, const bool *live, DtTile *tile)
+{
+    const uint32_t axis = dt_draws_axis(k, live);
+    const bool rows = tile->lanes > 0;
+    if (axis == k->n_axes || tile->vector < 2 ||
+        (rows && (tile->hold != DT_HOLD_REGISTERS || axis + 1 != k->n_outer || k->piece % FOUR != 0)) ||
+        (!k->pieces && tile->items * tile->group < FOUR * MANY_POINTS))
+        return;
+    tile->rows = FOUR;
+    tile->rows_axis = axis;
+}
+
 int64_t dt_tile_blocks(int64_t items, uint32_t at_once)
 {
     const int64_t blocks = (items + at_once - 1) / at_once;
@@ -178,12 +195,18 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live, const uint32_t *uses)
             tile.items *= k->extent[a];
         else
             tile.each *= (double)k->extent[a];
+    tile.rows = 1;
     if (dt_scatter_tile(k, &tile))
         return tile;
     if (!k->special && !tile.lanes && !reduces(k, live) && k->n_axes) {
         tile.vector = points_of(k, live, tile.items);
         tile.items /= tile.vector;
         tile.each *= tile.vector;
+    }
+    choose_draws(k, live, &tile);
+    if (!k->pieces) {
+        tile.items /= tile.rows;
+        tile.each *= tile.rows;
     }
     if (tile.threads)
         tile.blocks = dt_tile_blocks(k->pieces_of_rows ? tile.pieces : tile.items * tile.pieces,

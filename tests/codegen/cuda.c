@@ -49,7 +49,7 @@ static const Case cases[] = {
     {"examples/t5.dsl",
      {{"batch", "2"}, {"src", "11"}, {"tgt", "9"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}}, 6, false},
     {"examples/gpt2.dsl",
-     {{"batch", "8"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
+     {{"batch", "64"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
     {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3, false}, /* pieces of rows */
     {"examples/quickstart.dsl", {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}},
@@ -66,7 +66,7 @@ static const Case long_heads[] = {
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Cases with maps and short rows, with tables, in pieces, with long rows. */
-enum { POINTS = 0, TABLES = 3, PIECES = DT_COUNT(cases) - 2, ROWS = DT_COUNT(cases) - 1 };
+enum { POINTS = 0, TABLES = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 2, ROWS = DT_COUNT(cases) - 1 };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -90,6 +90,7 @@ static const Fault faults[] = {
     {"a warp parts", "    dt_warp();", "    if (DT_THREAD % 32 > 4) dt_warp();", POINTS},
     {"a thread ends before its warp exchanges lanes", "const int here = ",
      "if (DT_THREAD % 32 == 7) return; const int here = ", POINTS},
+    {"rows have each other's draws", "[l], d);", "[l], d ^ 1);", DRAWS},
     {"pieces are left out", "; piece += 16", "; piece += 32", PIECES},
     {"pieces are in other lanes", "piece = DT_THREAD % 16", "piece = DT_THREAD % 16 / 2 + DT_THREAD % 2 * 8", PIECES},
     {"a piece begins where another does", ", from = 66 * piece", ", from = 65 * piece", PIECES},
@@ -223,8 +224,8 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
     DtArena *arena = dt_arena_new();
     DtText c = {0}, cuda = {0}, said = {0};
     const DtPlanBuilder *plain = print(arena, of, "cpu", true, &c), *device = print(arena, of, "sm_90a", true, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
-                                       cuda.at);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
+                                       dt_cuda_draws, cuda.at);
     if (fault)
         text = planted(arena, text, fault);
     DtHostCall *calls;
@@ -262,8 +263,8 @@ static void compile(const Case *of, const char *machine)
     DtArena *arena = dt_arena_new();
     DtText cuda = {0};
     print(arena, of, machine, false, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
-                                       dt_cuda_attend, cuda.at);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
+                                       dt_cuda_draws, dt_cuda_attend, cuda.at);
     DtNvrtcResult result;
     DtStatus status = dt_nvrtc_compile(arena, text, machine, &result);
     uint32_t spilled = 0, most = 0;

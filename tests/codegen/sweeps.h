@@ -80,3 +80,13 @@ void sweep_draw(const float *xs, const float *ys, float *out, int64_t n)
     for (int64_t i = 0; i < n / 4; i++)
         dt_draw(out + i, n / 4, 0x123456789abcdefull, (uint64_t)i * 0x40004ull, 7, (uint32_t)(i % 13));
 }
+void sweep_draw_four(const float *xs, const float *ys, float *out, int64_t n)
+{
+    (void)xs, (void)ys;
+    for (int64_t i = 0; i < n / 4; i++) {
+        float four[4];
+        dt_draw_four(four, 0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13));
+        for (int d = 0; d < 4; d++)
+            out[4 * i + d] = dt_of_four(four, d);
+    }
+}

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 #include "base/text.h"
+#include "codegen/cuda/cuda.h"
 #include "codegen/kernel.h"
 #include "ir/round.h"
 
@@ -33,6 +34,7 @@ static void *compile(const char *compiler, const char *level, const char *march)
     FILE *to = popen(command, "w"), *from = fopen("tests/codegen/sweeps.h", "r");
     cr_assert(to && from);
     fputs(dt_prelude_c, to);
+    fputs(dt_cuda_draws, to);
     for (int c; (c = fgetc(from)) != EOF;)
         fputc(c, to);
     fclose(from);
@@ -235,12 +237,15 @@ Test(prelude, draws_are_philox)
     function(library, "draw")(xs, ys, out, 4096);
     for (int i = 0; i < 4096; i++)
         cr_assert_eq((double)out[i], draw((uint64_t)(i % 1024) * 0x40004 + (uint64_t)(i / 1024), 4, i % 1024));
+    function(library, "draw_four")(xs, ys, out, 4096); /* which begin anywhere in a call */
+    for (int i = 0; i < 4096; i++)
+        cr_assert_eq((double)out[i], draw((uint64_t)(i / 4) * 0x10001 + (uint64_t)(i % 4), 4, i / 4));
 }
 
 /* ---- equal bits ---- */
 
 static const char *const names[] = {"exp", "log", "tanh", "erf", "sin", "cos", "rsqrt", "pow", "mod", "floordiv",
-                                    "max", "min", "to_int", "bf16", "f16", "rows", "draw_1", "draw_4", "draw"};
+                                    "max", "min", "to_int", "bf16", "f16", "rows", "draw_1", "draw_4", "draw", "draw_four"};
 
 static uint64_t bits_of(void *library, const char *name)
 {

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Behind the prelude: four neighbouring elements of a draw, from one call of the generator, or two where the first one
+ * is not the first of its call: ranks may be cut so. The same for all threads. */
+DT_INLINE void dt_draw_four(float *to, uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+{
+    const int behind = (int)(element & 3);
+    const dt_words v = dt_philox(key, element >> 2, step, iteration);
+    if (behind == 0) {
+        to[0] = dt_unit(v.a), to[1] = dt_unit(v.b), to[2] = dt_unit(v.c), to[3] = dt_unit(v.d);
+        return;
+    }
+    const dt_words w = dt_philox(key, (element >> 2) + 1, step, iteration);
+    to[0] = dt_unit(behind == 1 ? v.b : behind == 2 ? v.c : v.d);
+    to[1] = dt_unit(behind == 1 ? v.c : behind == 2 ? v.d : w.a);
+    to[2] = dt_unit(behind == 1 ? v.d : behind == 2 ? w.a : w.b);
+    to[3] = dt_unit(behind == 1 ? w.a : behind == 2 ? w.b : w.c);
+}
+/* One of them; they are in registers. */
+DT_INLINE float dt_of_four(const float *u, int d) { return d < 2 ? d < 1 ? u[0] : u[1] : d < 3 ? u[2] : u[3]; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers in kernels for GPUs. A call of the generator, some sixty instructions, gives four neighbouring elements
- * of a draw, in the order of its axes' names:
+/* Random numbers in kernels for GPUs. A call of the generator, some sixty instructions, gives four neighbouring
+ * elements of a draw, in the order of its axes' names:
  *
  *   along    they are neighbours of the last axis, of which a thread has four: one call
  *   across   they are neighbours of another axis: a thread goes through four rows, one after the other, and has

@@ -244,8 +244,9 @@ void dt_rows_print(DtPrint *c, const DtTile *tile)
     c->depth++;
     line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", tile->group);
     line(c, "const int here = r1 < %lld;", items);
-    line(c, "const int64_t %s = here ? r1 : %lld, n = here ? %lld : 0;", c->k->pieces ? "u" : tile->rows > 1 ? "r4" : "r",
-         items - 1, (long long)c->k->extent[c->k->n_axes - 1]);
+    const char *number = c->k->pieces ? "u" : tile->rows > 1 ? "r4" : "r";
+    line(c, "const int64_t %s = here ? r1 : %lld, n = here ? %lld : 0;", number, items - 1,
+         (long long)c->k->extent[c->k->n_axes - 1]);
     if (tile->rows > 1) {
         dt_draws_declare(c, tile);
         line(c, "for (int64_t r = %u * r4; r < %u * r4 + %u; r++) {", tile->rows, tile->rows, tile->rows);

@@ -18,7 +18,7 @@ typedef struct DtTile {
                         /* 1: each has its own */
     DtHold hold;        /* what is done with what a row's threads have loaded, and add up over rows */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
-    uint32_t rows, rows_axis; /* so many neighbours of that axis are a thread's, one after the other: 4 for draws, or 1 */
+    uint32_t rows, rows_axis; /* so many neighbours of that axis are a thread's, in turn: 4 for draws, or 1 */
     uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
     int64_t items;      /* rows, columns, or points */
     int64_t pieces;     /* each in so many pieces, of which each is a thread's, or a group's; else 1 */

@@ -32,7 +32,7 @@ static inline bool dt_fuse_computes(const DtFuseAgain *again, uint32_t group)
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
                        DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again);
 
-/* fuse_check.c: what the function's ops read, before kernels are made of them; whether those do the same (else it aborts). */
+/* fuse_check.c: what the function's ops read, before kernels are made of them; that those do the same, or it aborts. */
 typedef struct DtFuseRecord DtFuseRecord;
 DtFuseRecord *dt_fuse_record(const DtFunc *func, DtArena *arena);
 void dt_fuse_check(const DtFuseRecord *record, const DtFunc *func);

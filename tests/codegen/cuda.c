@@ -263,8 +263,8 @@ static void compile(const Case *of, const char *machine)
     DtArena *arena = dt_arena_new();
     DtText cuda = {0};
     print(arena, of, machine, false, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
-                                       dt_cuda_draws, dt_cuda_attend, cuda.at);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes,
+                                       dt_cuda_wide, dt_cuda_draws, dt_cuda_attend, cuda.at);
     DtNvrtcResult result;
     DtStatus status = dt_nvrtc_compile(arena, text, machine, &result);
     uint32_t spilled = 0, most = 0;

@@ -245,7 +245,8 @@ Test(prelude, draws_are_philox)
 /* ---- equal bits ---- */
 
 static const char *const names[] = {"exp", "log", "tanh", "erf", "sin", "cos", "rsqrt", "pow", "mod", "floordiv",
-                                    "max", "min", "to_int", "bf16", "f16", "rows", "draw_1", "draw_4", "draw", "draw_four"};
+                                    "max", "min", "to_int", "bf16", "f16", "rows", "draw_1", "draw_4", "draw",
+                                    "draw_four"};
 
 static uint64_t bits_of(void *library, const char *name)
 {

@@ -12,7 +12,7 @@
  *
  * What argument cotangents depend on is *early*, the rest *late*. Values that late ops read and
  * that are inputs or early cross over: they are results of bwd_x after the argument cotangents, and
- * the inputs of bwd_w, in order. Inputs cross without copy. Views and constants that both parts
+ * the inputs of bwd_w, in order. Inputs cross without copy. Views, constants and wider copies that both parts
  * read are made in both. A loop with early and late results becomes two: the early one also gives,
  * stacked, what crosses inside its body; carried values follow the part that computes them;
  * invariants and stacked operands are given to both.
@@ -52,10 +52,13 @@ struct Slice {
 
 /* ---- deciding ---- */
 
-/* Costs nothing in either part. */
-static bool is_free(DtOpKind kind)
+/* Costs nothing in either part. A wider copy is made where it is read: what crosses is the narrow one. */
+static bool is_free(const DtOp *op)
 {
-    return kind == DT_OP_CONST || kind == DT_OP_IOTA || (dt_op_info[kind].data == DT_DATA_VIEW && kind != DT_OP_PARAM);
+    const bool widens = op->kind == DT_OP_CAST &&
+                        dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
+    return widens || op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA ||
+           (dt_op_info[op->kind].data == DT_DATA_VIEW && op->kind != DT_OP_PARAM);
 }
 
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
@@ -124,7 +127,7 @@ static void slice_op(Slice *s, uint32_t index)
         demand_of_loop(s, op, sub);
         return;
     }
-    const bool both = early && late && is_free(op->kind);
+    const bool both = early && late && is_free(op);
     s->part[index] = both ? PART_BOTH : early ? PART_EARLY : late ? PART_LATE : PART_DEAD;
     if (early)
         demand(s->early, op);

@@ -150,6 +150,22 @@ Test(split, nested_loops)
     check_free(c);
 }
 
+/* What crosses is as narrow as it was handed over: a wider copy is made in both parts. */
+Test(split, wider_copy)
+{
+    Check *c = check_new();
+    DtValue *x = input(c, "b=3 e=4"), *w = input(c, "b=3 e=4");
+    dt_graph_return(c->func, dt_graph_cast(&c->b, dt_graph_binary(&c->b, DT_OP_MUL, x, w), DT_BF16));
+    check_split(c, (bool[]){false, true});
+    cr_expect_eq(count(c->func->bwd_x, DT_OP_CAST), 1);
+    cr_expect_eq(count(c->func->bwd_w, DT_OP_CAST), 1);
+    uint32_t narrow = 0;
+    for (uint32_t i = 0; i < c->func->bwd_w->inputs.n; i++)
+        narrow += c->func->bwd_w->inputs.at[i]->type->dtype == DT_BF16;
+    cr_expect_eq(narrow, 1, "%u inputs of the late part are in bf16", narrow);
+    check_free(c);
+}
+
 /* Nothing but weights, nothing but arguments. */
 Test(split, one_part_only)
 {

@@ -175,6 +175,8 @@ def quick(gpus, layout, dims=QUICK + " layers=4", program="quickstart", more="")
 
 CASES = {name: (lambda name=name: mutants.source(*mutants.LAYOUTS[name])) for name in mutants.LAYOUTS}
 CASES.update({
+    "owned factors": lambda: zoo("lamb(lr = 0.01)", 3, "mesh data = 3\nshard batch on data\nzero 1 on data").replace(
+        "batch = 4", "batch = 6"),
     "ring form": lambda: forms.program(3, "ring", "heads", "causal", "batch"),
     "zigzag ring form": lambda: forms.program(2, "zigzag ring", "heads", "data and causal", "nothing"),
     "zigzag form": lambda: forms.program(2, "zigzag", "heads", "distances", "batch"),
@@ -306,6 +308,9 @@ BUGS = [
      "depths[j] = between[j] > depths[j] ? between[j] : depths[j];", "depths[j] = depths[j];", ["pipeline", "stages"],
      "plan"),
     # ---- zero ----
+    ("what a rank owns counts for all iterations", "passes/zero/zero_update.c",
+     "    if (!now->as[PLAIN] && now->shape == OWNED) {", "    if (now->shape == OWNED)\n        return now->value;\n    if (false) {",
+     ["owned factors"], "abort"),
     ("a parameter begins elsewhere in its bucket", "passes/zero/zero.c",
      "each->bucket_offset = bucket->extent;", "each->bucket_offset = bucket->extent + (bucket->members.n > 1);",
      ["zero 3", "pipeline"], "certificate"),

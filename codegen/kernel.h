@@ -10,8 +10,8 @@
  * gain and shift beside that of its operand). Such a sum is known when the last row is done: it and what is made of it
  * are late, depend on inner axes only, and no row reads them.
  *
- * A reduction of many elements, in a kernel that does nothing else, and sums over rows are made in pieces, so that many
- * threads take part, and sums lose less: lane p mod 16 combines piece p with those before it, then lanes are combined
+ * A reduction of many elements, in a kernel that does nothing else, sums over rows and, for some targets, sums by index
+ * into few places are made in pieces, so that many threads take part, and sums lose less: lane p mod 16 combines piece p with those before it, then lanes are combined
  * by the tree of rows.
  *
  * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
@@ -142,6 +142,7 @@ typedef struct DtKernel {
                                      /* (the last may have fewer), which are combined by 16 lanes; 0: in one */
     uint32_t piece_axis;
     bool pieces_of_rows;             /* late sums are, each piece of so many rows */
+    bool pieces_of_points;           /* a SCATTER is, each piece of so many points of the axes that its result lacks */
     uint32_t row_threads, row_each;  /* ROW: a row has so many threads, and each so many neighbouring elements, in */
                                      /* lanes that are combined pair by pair (DtTargetRow.rows); 0: as on processors */
     DT_VEC(DtKNode) nodes;

@@ -48,7 +48,7 @@ static const char *whole_extent(DtPrint *c, uint32_t axis)
 
 bool dt_print_in_pieces(const DtPrint *c, uint32_t axis) 
 {
-    return c->k->pieces && !c->k->pieces_of_rows && axis == c->k->piece_axis;
+    return c->k->pieces && !c->k->pieces_of_rows && !c->k->pieces_of_points && axis == c->k->piece_axis;
 }
 
 bool dt_print_is_late_sum(const DtPrint *c, uint32_t k)

@@ -90,7 +90,9 @@ bool dt_print_is_late_store(const DtPrint *c, uint32_t s);
 /* The element of such a sum that a point of a row adds to, and how many there are. */
 const char *dt_print_late_element(DtPrint *c, int64_t *ret_n);
 
-/* print_special.c: t<t>, where a sum by index adds along indexed axis t; a point that is outside is passed over. */
+/* print_special.c: adds the value n<k> of the kernel's store to element `at` of what a sum by index adds to. */
+void dt_print_scatter_add(DtPrint *c);
+/* t<t>, where a sum by index adds along indexed axis t; a point that is outside is passed over. */
 void dt_print_target(DtPrint *c, uint32_t t);
 /* A kernel whose order of work is part of its meaning, but for the loops of known axes; live: before
  * all else, which nodes it needs. */

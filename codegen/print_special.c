@@ -91,6 +91,79 @@ void dt_print_target(DtPrint *c, uint32_t t)
     line(c, "if ((uint64_t)t%u >= %lldu) continue;", t, (long long)index->extent);
 }
 
+void dt_print_scatter_add(DtPrint *c)
+{
+    const DtKernel *k = c->k;
+    const DtKStore *store = &k->stores.at[0];
+    DtDtype dtype = k->pointers.at[store->pointer].view->dtype;
+    if (dtype == DT_F16 || dtype == DT_BF16)
+        line(c, "p%u[at] = dt_to_%s(dt_from_%s(p%u[at]) + n%u);", store->pointer,
+             dt_dtype_name(dtype), dt_dtype_name(dtype), store->pointer, store->node);
+    else if (dtype == DT_F32)
+        line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
+    else
+        line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
+}
+
+/* i<a> of the axes that the result lacks, or has, of point or item number `number` of them. */
+static void scatter_indices(DtPrint *c, bool has, const char *number)
+{
+    long long inside = 1;
+    for (uint32_t a = c->k->n_axes; a-- > 0;) {
+        if ((c->k->stores.at[0].stride[a] != 0) != has)
+            continue;
+        line(c, "const int64_t i%u = %s / %lld %% %lld; /* %s */", a, number, inside, (long long)c->k->extent[a],
+             c->k->axis[a]);
+        inside *= c->k->extent[a];
+    }
+}
+
+/* Point by point, each piece by itself; results are in the order of places, then of items. */
+static void print_scatter_pieces(DtPrint *c)
+{
+    const DtKernel *k = c->k;
+    const DtKStore *store = &k->stores.at[0];
+    const bool is_float = dt_dtype_is_float(k->pointers.at[store->pointer].view->dtype);
+    const char *type = is_float ? "float" : "int", *add = is_float ? "dt_add" : "dt_iadd";
+    long long items = 1, points = 1, places = 1;
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        *(store->stride[a] ? &items : &points) *= k->extent[a];
+    for (uint32_t t = 0; t < k->n_target; t++)
+        places *= k->target[t].extent;
+    line(c, "%s s[%lld], t[%lld][16];", type, places * items, places * items);
+    line(c, "for (int64_t x = 0; x < %lld; x++) for (int l = 0; l < 16; l++) t[x][l] = 0;", places * items);
+    line(c, "for (int64_t piece = 0; piece < %lld; piece++) {", (long long)k->pieces);
+    c->depth++;
+    line(c, "const int64_t from = piece * %lld, to = piece == %lld ? %lld : from + %lld;", (long long)k->piece,
+         (long long)k->pieces - 1, points, (long long)k->piece);
+    line(c, "for (int64_t x = 0; x < %lld; x++) s[x] = 0;", places * items);
+    line(c, "for (int64_t g = from; g < to; g++) for (int64_t r = 0; r < %lld; r++) {", items);
+    c->depth++;
+    scatter_indices(c, false, "g");
+    scatter_indices(c, true, "r");
+    all_nodes(c, k);
+    line(c, "int64_t place = 0;");
+    for (uint32_t t = 0; t < k->n_target; t++) {
+        dt_print_target(c, t);
+        line(c, "place = place * %lld + t%u;", (long long)k->target[t].extent, t);
+    }
+    line(c, "s[place * %lld + r] = %s(s[place * %lld + r], n%u);", items, add, items, store->node);
+    dt_print_close(c, 1);
+    line(c, "for (int64_t x = 0; x < %lld; x++) t[x][piece %% 16] = %s(t[x][piece %% 16], s[x]);", places * items, add);
+    dt_print_close(c, 1);
+    line(c, "for (int64_t x = 0; x < %lld; x++) {", places * items);
+    c->depth++;
+    line(c, "const int64_t r = x %% %lld;", items);
+    scatter_indices(c, true, "r");
+    line(c, "const %s n%u = %s_16(t[x]);", type, store->node, is_float ? "dt_sum" : "dt_isum");
+    line(c, "int64_t at = %s;", dt_print_affine(c, store->offset, store->stride));
+    for (long long t = k->n_target, inside = 1; t-- > 0; inside *= k->target[t].extent)
+        line(c, "at += x / %lld %% %lld * %lld;", items * inside, (long long)k->target[t].extent,
+             (long long)k->target[t].stride);
+    dt_print_scatter_add(c);
+    dt_print_close(c, 1);
+}
+
 /* Adds in the order of the index space, so that equal targets add in index order. The target is zeroed by
  * the instruction before. */
 static void print_scatter(DtPrint *c)
@@ -114,14 +187,7 @@ static void print_scatter(DtPrint *c)
         dt_print_target(c, t);
         line(c, "at += %lld * t%u;", (long long)k->target[t].stride, t);
     }
-    DtDtype dtype = k->pointers.at[store->pointer].view->dtype;
-    if (dtype == DT_F16 || dtype == DT_BF16)
-        line(c, "p%u[at] = dt_to_%s(dt_from_%s(p%u[at]) + n%u);", store->pointer,
-             dt_dtype_name(dtype), dt_dtype_name(dtype), store->pointer, store->node);
-    else if (dtype == DT_F32)
-        line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
-    else
-        line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
+    dt_print_scatter_add(c);
     dt_print_close(c, open);
 }
 
@@ -145,6 +211,6 @@ void dt_print_special(DtPrint *c)
     switch (c->k->form) {
     case DT_KFORM_SCAN: print_scan(c); break;
     case DT_KFORM_TOPK: print_topk(c); break;
-    default: print_scatter(c); break;
+    default: (c->k->pieces ? print_scatter_pieces : print_scatter)(c); break;
     }
 }

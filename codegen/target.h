@@ -25,7 +25,8 @@ typedef struct DtTargetRow {
      * texts from there on are equal kernels. */
     size_t (*print)(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
     DtPlanLaunch (*launch)(const DtKernel *kernel); /* how it is started; NULL: as a function is */
-    /* Chooses row_threads and row_each of a kernel of form ROW, whose results depend on it; NULL: they remain 0. */
+    /* What results depend on, too: chooses row_threads and row_each of a kernel of form ROW, and may cut a SCATTER into
+     * pieces of points; NULL: neither. */
     void (*rows)(DtKernel *kernel);
     bool says_lines;                   /* if lines is set, the text says from which lines its parts come */
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */

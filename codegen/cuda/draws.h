@@ -6,7 +6,7 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
 
-/* The axis along which elements of a call lie, if that is not the last one, of which threads have several; or n_axes. */
+/* The axis along which elements of a call lie, if it is not the last one, of which threads have several; or n_axes. */
 uint32_t dt_draws_axis(const DtKernel *kernel, const bool *live);
 
 /* Says how draws are printed from now on. */

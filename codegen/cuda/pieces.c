@@ -3,6 +3,7 @@
 #include "codegen/cuda/pieces.h"
 
 #include "codegen/cuda/items.h"
+#include "codegen/cuda/scatter.h"
 
 #define line dt_print_line
 
@@ -18,6 +19,8 @@ uint32_t dt_pieces_before(const DtPrint *c, uint32_t k)
 int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile)
 {
     int64_t n = 1;
+    if (c->k->pieces_of_points)
+        return dt_scatter_results(c->k);
     for (uint32_t a = c->k->n_outer; a < c->k->n_axes; a++)
         n *= c->k->extent[a];
     return c->k->pieces_of_rows ? n : tile->items;
@@ -34,7 +37,8 @@ const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k)
 
 uint64_t dt_pieces_workspace(const DtPrint *c, const DtTile *tile)
 {
-    return dt_pieces_before(c, c->k->nodes.n) * (uint64_t)(tile->pieces * dt_pieces_results(c, tile)) * sizeof(float);
+    const uint32_t n = c->k->pieces_of_points ? 1 : dt_pieces_before(c, c->k->nodes.n);
+    return n * (uint64_t)(tile->pieces * dt_pieces_results(c, tile)) * sizeof(float);
 }
 
 static void combine_pieces(DtPrint *c, uint32_t k)

@@ -214,7 +214,10 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         memset(c->kept, 0, kernel->nodes.n * sizeof c->kept[0]);
         c->draw = dt_print_draw;
         head(c, DT_PLAN_FINISH, dt_pieces_blocks(c, &tile), tile.threads);
-        dt_pieces_print(c, &tile);
+        if (kernel->pieces_of_points)
+            dt_scatter_finish(c, &tile);
+        else
+            dt_pieces_print(c, &tile);
         foot(c);
     }
     if (kernel->sdpa && kernel->sdpa->pointer[DT_SDPA_MAX] >= 0)

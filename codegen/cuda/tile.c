@@ -80,7 +80,9 @@ static int64_t row_of(const DtKernel *k)
 
 void dt_tile_rows(DtKernel *k)
 {
-    if (!k->n_axes)
+    if (k->form == DT_KFORM_SCATTER)
+        dt_scatter_pieces(k);
+    if (!k->n_axes || k->form != DT_KFORM_ROW)
         return;
     const bool one_axis = k->n_outer + 1 == k->n_axes;
     k->row_each = vector_of(k, NULL);

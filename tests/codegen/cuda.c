@@ -99,6 +99,8 @@ static const Fault faults[] = {
     {"sums of rows begin with what is there", "s1[l] = 0x0p+0f;", "", POINTS},
     {"points of other places are added, too", "if (to[x] != own) continue;", "if (to[x] > own) continue;", TABLES},
     {"threads write where others do", "counts[DT_THREAD] += before;", "counts[DT_THREAD] += before / 2;", TABLES},
+    {"the last point of a piece is left out", "if (g >= last) break;", "if (g + 1 >= last) break;", PIECES},
+    {"pieces of points are added to each other", "(piece * ", "(piece % 3 * ", PIECES},
     {"a list is read before it is written", "dt_block();\n            const int all", "const int all", TABLES},
     {"the last place of a block is another's", "own < high - low", "own < high - low - 1", TABLES},
 };

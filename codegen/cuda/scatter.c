@@ -264,11 +264,13 @@ void dt_scatter_finish(DtPrint *c, const DtTile *tile)
     const uint32_t at_once = tile->threads / DT_KPIECE_LANES;
     line(c, "for (int64_t x0 = DT_BLOCK * %u; x0 < %lld; x0 += DT_BLOCKS * %u) {", at_once, results, at_once);
     c->depth++;
-    line(c, "const int64_t x1 = x0 + DT_THREAD / %u, x = x1 < %lld ? x1 : %lld;", DT_KPIECE_LANES, results, results - 1);
+    line(c, "const int64_t x1 = x0 + DT_THREAD / %u, x = x1 < %lld ? x1 : %lld;", DT_KPIECE_LANES, results,
+         results - 1);
     line(c, "%s s = 0;", type);
-    line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u)", DT_KPIECE_LANES, (long long)tile->pieces,
-         DT_KPIECE_LANES);
-    line(c, "    s = %s(s, ((%s *)w)[piece * %lld + x]);", dt_dtype_is_float(dtype) ? "dt_add" : "dt_iadd", type, results);
+    line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u)", DT_KPIECE_LANES,
+         (long long)tile->pieces, DT_KPIECE_LANES);
+    line(c, "    s = %s(s, ((%s *)w)[piece * %lld + x]);", dt_dtype_is_float(dtype) ? "dt_add" : "dt_iadd", type,
+         results);
     line(c, "const %s n%u = %s_group(s, %u);", type, store->node, sum, DT_KPIECE_LANES);
     line(c, "if (x1 >= %lld || DT_THREAD %% %u != 0) continue;", results, DT_KPIECE_LANES);
     line(c, "const int64_t r = x %% %lld;", items);

@@ -10,9 +10,9 @@
  * gain and shift beside that of its operand). Such a sum is known when the last row is done: it and what is made of it
  * are late, depend on inner axes only, and no row reads them.
  *
- * A reduction of many elements, in a kernel that does nothing else, sums over rows and, for some targets, sums by index
- * into few places are made in pieces, so that many threads take part, and sums lose less: lane p mod 16 combines piece p
- * with those before it, then lanes are combined by halves.
+ * A reduction of many elements, in a kernel that does nothing else, sums over rows and, for some targets, sums by
+ * index into few places are made in pieces, so that many threads take part, and sums lose less: lane p mod 16 combines
+ * piece p with those before it, then lanes are combined by halves.
  *
  * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
  * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node

@@ -20,7 +20,10 @@ In 16 bits with unit roundoff u (bf16: 2^-9, f16: 2^-12) both sides round every 
 where the serial one is not. Single gradients are then up to 32 u off (tests/oracle); the norm of all of them, which
 averages, is allowed 16 u in the first step, where both sides have the same parameters (measured: up to 10 u). The loss
 is a mean of logarithms near ln(vocabulary), most of which no rounding touches, but training goes apart: 8 u over 20
-steps (measured: up to 5 u).
+steps (measured: up to 5 u). Both sides are about as far from float32's numbers, so 4 times what the serial run is off
+from those is allowed besides (t5, whose scores are not scaled: 20 u). Where a kink (relu) lies within rounding of a value
+two right runs may take different sides, which in so small a model is 100 u of the norm (measured; with gelu in its place
+it was 1 u). That does not come again with other random numbers: only what differs with two of three seeds is wrong.
 """
 import json
 import os
@@ -36,6 +39,7 @@ FILE = os.path.join(sweep.HERE, "ranks.txt")
 OPTIMIZER = "adamw(lr = 0.01, eps = 1e-3, decay = 0.1, decay_if = rank > 1, clip = 1.0)"
 STEPS, COUNT, ORDINARY = 20, 72, 6
 HALVES, ORDINARY_HALVES = 16, 2  # rows in 16 bits
+SEEDS = (0, 1, 2)  # 0: the program's
 ROUNDOFF = {"bf16": 2**-9, "master": 2**-9, "f16": 2**-12}
 
 
@@ -104,17 +108,35 @@ def tolerances(precision):
     return (8 * ROUNDOFF[precision], 16 * ROUNDOFF[precision], 1) if precision in ROUNDOFF else (1e-4, 1e-4, 3)
 
 
-def compare(got, want, precision):
-    """The verdict: equal, or the first step that is not."""
+def compare(got, want, near, precision):
+    """The verdict: equal, or the first step that is not. near: the serial run in float32."""
     of_loss, of_norm, norm_steps = tolerances(precision)
     if len(got) != len(want):
         return "%d steps" % len(got)
-    for step, ((loss, norm), (loss1, norm1)) in enumerate(zip(got, want)):
-        if not abs(loss - loss1) <= of_loss * abs(loss1):
+    for step, ((loss, norm), (loss1, norm1), (loss2, norm2)) in enumerate(zip(got, want, near)):
+        if not abs(loss - loss1) <= of_loss * abs(loss1) + 4 * abs(loss1 - loss2):
             return "different: step %d: loss %.9g, serially %.9g" % (step + 1, loss, loss1)
-        if step < norm_steps and not abs(norm - norm1) <= of_norm * abs(norm1):
+        if step < norm_steps and not abs(norm - norm1) <= of_norm * abs(norm1) + 4 * abs(norm1 - norm2):
             return "different: step %d: gradient norm %.9g, serially %.9g" % (step + 1, norm, norm1)
     return "equal"
+
+
+def judge(dtc, dtrun, folder, row, options, serial):
+    """The verdict. serial: runs by program, precision and seed, filled in."""
+    precision, wrong = row["precision"], []
+    wide = plan.options(dict(row, precision="f32"))
+    for seed in SEEDS if precision in ROUNDOFF else SEEDS[:1]:
+        other = ["--set", "train.seed=%d" % seed] if seed else []
+        for of, its in (("f32", wide), (precision, options)):
+            if (row["program"], of, seed) not in serial:
+                alone = dict(row, kind="none", schedule="-", micro="1", zero="0", remat="-", precision=of)
+                serial[row["program"], of, seed] = train(dtc, dtrun, folder, alone, its + other)
+        want, near = (serial[row["program"], of, seed] for of in (precision, "f32"))
+        found = compare(train(dtc, dtrun, folder, row, options + other), want, near, precision)
+        wrong += [found] if found != "equal" else []
+        if len(wrong) != 1:  # equal with the first seed, or different with two
+            break
+    return wrong[0] if wrong and (len(wrong) > 1 or precision not in ROUNDOFF) else "equal"
 
 
 def run(dtc, dtrun, rows, detailed):
@@ -122,13 +144,8 @@ def run(dtc, dtrun, rows, detailed):
     with tempfile.TemporaryDirectory() as folder:
         for number, ordinary, row, before in rows:
             options, said = plan.options(row), ""
-            precision = row["precision"]
-            program = row["program"], precision
             try:
-                if program not in serial:
-                    alone = dict(row, kind="none", schedule="-", micro="1", zero="0", remat="-")
-                    serial[program] = train(dtc, dtrun, folder, alone, options)
-                verdict = compare(train(dtc, dtrun, folder, row, options), serial[program], precision)
+                verdict = judge(dtc, dtrun, folder, row, options, serial)
             except Failed as failure:
                 verdict, said = failure.args
             bad = not re.match(r"equal|E\d+$", verdict) or (verdict != "equal" and before not in (verdict, "-"))

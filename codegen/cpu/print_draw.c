@@ -67,6 +67,13 @@ static bool is_along(const DtPrint *c, uint32_t k)
     return c->loops->draw_axis[k] && c->loops->draw_axis[k] - 1 == dt_print_c_vector_axis(c->k);
 }
 
+/* Of a loop before which draws are made. */
+static int64_t most_lanes(const DtKernel *k)
+{
+    const int64_t of_rows = dt_print_c_row_lanes(k);
+    return of_rows > DT_PRINT_LANES ? of_rows : DT_PRINT_LANES;
+}
+
 bool dt_print_c_is_across(const DtPrint *c, uint32_t k) { return c->loops->draw_axis[k] && !is_along(c, k); }
 
 void dt_print_c_draws_begin(DtPrint *c)
@@ -76,7 +83,8 @@ void dt_print_c_draws_begin(DtPrint *c)
         c->loops->draw_axis[k] = c->live[k] ? (uint8_t)axis_of(c->k, node) : 0;
         if (!c->loops->draw_axis[k])
             continue;
-        const int64_t n = is_along(c, k) ? DT_PRINT_LANES + 4 : 4 * round_size(c->k, node, c->loops->draw_axis[k] - 1u);
+        const int64_t n = is_along(c, k) ? most_lanes(c->k) + 4
+                                         : 4 * round_size(c->k, node, c->loops->draw_axis[k] - 1u);
         line(c, "float u%u[%lld];", k, (long long)n);
         line(c, "const float *w%u;", k);
     }

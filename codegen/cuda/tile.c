@@ -116,10 +116,11 @@ static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_
     }
 }
 
-/* Whole accesses of a thread. */
+/* Whole accesses of a thread; the next row is aligned again. */
 int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
 {
-    return (k->extent[k->n_axes - 1] + each - 1) / each * each * (int64_t)dt_dtype_size(k->nodes.at[load].dtype);
+    const int64_t elements = (k->extent[k->n_axes - 1] + each - 1) / each * each;
+    return (elements * (int64_t)dt_dtype_size(k->nodes.at[load].dtype) + ACCESS - 1) / ACCESS * ACCESS;
 }
 
 /* Of what several phases load. */

@@ -55,6 +55,7 @@ static const Case cases[] = {
     {"examples/quickstart.dsl", {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}},
      5, true}, /* sums in pieces */
     {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false}, /* that a block keeps in its memory */
+    {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false}, /* four elements a thread */
 };
 /* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
 static const Case long_heads[] = {
@@ -66,7 +67,7 @@ static const Case long_heads[] = {
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Cases with maps and short rows, with tables, in pieces, with long rows. */
-enum { POINTS = 0, TABLES = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 2, ROWS = DT_COUNT(cases) - 1 };
+enum { POINTS = 0, TABLES = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2 };
 
 typedef struct Fault {
     const char *of, *from, *to;

@@ -48,7 +48,7 @@ static __device__ unsigned short dt_to_f16(float x)
     return h;
 }
 
-extern __shared__ float dt_row_sums[];
+extern __shared__ __attribute__((aligned(16))) float dt_row_sums[];
 #define DT_SUMS dt_row_sums
 #define DT_UNROLL _Pragma("unroll")
 

@@ -55,7 +55,7 @@ Test(graph, default_orders)
     Fixture f = start();
     DtBuilder *b = &f.b;
     expect(dt_graph_binary(b, DT_OP_ADD, f.v, f.x), "f32[a=3, b=4]");
-    expect(dt_graph_binary(b, DT_OP_ADD, f.y, f.x), "f32[b=4, c=5, a=3]");
+    expect(dt_graph_binary(b, DT_OP_ADD, f.y, f.x), "f32[a=3, b=4, c=5]"); /* as both have them */
     expect(dt_graph_binary(b, DT_OP_LT, f.x, f.v), "bool[a=3, b=4]");
     expect(dt_graph_cast(b, f.x, DT_I32), "i32[a=3, b=4]");
     expect(dt_graph_dot(b, f.x, f.y, 1, NAMES("b"), DT_F32, NULL), "f32[a=3, c=5]");

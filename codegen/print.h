@@ -11,10 +11,10 @@
 
 enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT }; /* recompute; compute and keep in a row; read from the row */
 
-/* The state of printing one kernel. */
 /* Of a load that a row makes once: a thread does so in the next phase that needs it; it has done so. */
 typedef enum DtHeld { DT_HELD_NOT, DT_HELD_NEXT, DT_HELD_THERE } DtHeld;
 
+/* The state of printing one kernel. */
 typedef struct DtPrint {
     const DtKernel *k;
     DtText *out;
@@ -90,7 +90,9 @@ bool dt_print_is_late_store(const DtPrint *c, uint32_t s);
 /* The element of such a sum that a point of a row adds to, and how many there are. */
 const char *dt_print_late_element(DtPrint *c, int64_t *ret_n);
 
-/* print_special.c: adds the value n<k> of the kernel's store to element `at` of what a sum by index adds to. */
+/* print_special.c: i<a> of these axes, of point number `number` of them. */
+void dt_print_indices(DtPrint *c, uint32_t axes, const char *number);
+/* Adds the value n<k> of the kernel's store to element `at` of what a sum by index adds to. */
 void dt_print_scatter_add(DtPrint *c);
 /* t<t>, where a sum by index adds along indexed axis t; a point that is outside is passed over. */
 void dt_print_target(DtPrint *c, uint32_t t);

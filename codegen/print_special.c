@@ -105,12 +105,11 @@ void dt_print_scatter_add(DtPrint *c)
         line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
 }
 
-/* i<a> of the axes that the result lacks, or has, of point or item number `number` of them. */
-static void scatter_indices(DtPrint *c, bool has, const char *number)
+void dt_print_indices(DtPrint *c, uint32_t axes, const char *number)
 {
     long long inside = 1;
     for (uint32_t a = c->k->n_axes; a-- > 0;) {
-        if ((c->k->stores.at[0].stride[a] != 0) != has)
+        if (!(axes >> a & 1))
             continue;
         line(c, "const int64_t i%u = %s / %lld %% %lld; /* %s */", a, number, inside, (long long)c->k->extent[a],
              c->k->axis[a]);
@@ -126,8 +125,11 @@ static void print_scatter_pieces(DtPrint *c)
     const bool is_float = dt_dtype_is_float(k->pointers.at[store->pointer].view->dtype);
     const char *type = is_float ? "float" : "int", *add = is_float ? "dt_add" : "dt_iadd";
     long long items = 1, points = 1, places = 1;
-    for (uint32_t a = 0; a < k->n_axes; a++)
+    uint32_t kept = 0; /* axes that the result has as they are */
+    for (uint32_t a = 0; a < k->n_axes; a++) {
         *(store->stride[a] ? &items : &points) *= k->extent[a];
+        kept |= (uint32_t)(store->stride[a] != 0) << a;
+    }
     for (uint32_t t = 0; t < k->n_target; t++)
         places *= k->target[t].extent;
     line(c, "%s s[%lld], t[%lld][16];", type, places * items, places * items);
@@ -139,8 +141,8 @@ static void print_scatter_pieces(DtPrint *c)
     line(c, "for (int64_t x = 0; x < %lld; x++) s[x] = 0;", places * items);
     line(c, "for (int64_t g = from; g < to; g++) for (int64_t r = 0; r < %lld; r++) {", items);
     c->depth++;
-    scatter_indices(c, false, "g");
-    scatter_indices(c, true, "r");
+    dt_print_indices(c, ~kept, "g");
+    dt_print_indices(c, kept, "r");
     all_nodes(c, k);
     line(c, "int64_t place = 0;");
     for (uint32_t t = 0; t < k->n_target; t++) {
@@ -154,7 +156,7 @@ static void print_scatter_pieces(DtPrint *c)
     line(c, "for (int64_t x = 0; x < %lld; x++) {", places * items);
     c->depth++;
     line(c, "const int64_t r = x %% %lld;", items);
-    scatter_indices(c, true, "r");
+    dt_print_indices(c, kept, "r");
     line(c, "const %s n%u = %s_16(t[x]);", type, store->node, is_float ? "dt_sum" : "dt_isum");
     line(c, "int64_t at = %s;", dt_print_affine(c, store->offset, store->stride));
     for (long long t = k->n_target, inside = 1; t-- > 0; inside *= k->target[t].extent)

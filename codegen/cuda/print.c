@@ -8,7 +8,7 @@
  *   columns    for (r = ..; r < columns; r += ..) { indices; for inner { accumulate } stores }
  *   pieces     rows or columns, each in pieces, whose results go to the workspace; then a second kernel:
  *              for (r0 = ..; r0 < rows or columns; r0 += ..) { indices; lanes of pieces; combine; stores } (pieces.c)
- *   by index   scatter.c
+ *   by index   scatter.c, in pieces, too
  *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other } */
 #include "codegen/cuda/attend_print.h"
 #include "codegen/cuda/cuda.h"

@@ -9,7 +9,11 @@
  *   }
  *
  * A place is added up by one block, in the order of the points, as on a processor: nothing is atomic, and the bits are
- * the same. All blocks read all indices, which are few beside the rows. */
+ * the same. All blocks read all indices, which are few beside the rows.
+ *
+ * Few places would be few blocks. So where the result is small (FEW_RESULTS), points are cut into pieces, as the kernel
+ * says (kernel.h, pieces_of_points): each block has a piece of them, and what it adds up lies in the workspace. A
+ * second launch combines the pieces, and adds that to what is there. */
 #include "codegen/cuda/scatter.h"
 
 enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512, RANGES = 1 << 12,
@@ -90,19 +94,6 @@ bool dt_scatter_tile(const DtKernel *k, DtTile *tile)
     return true;
 }
 
-/* i<a> of these axes, of point number `number` of them. */
-static void indices(DtPrint *c, uint32_t axes, const char *number)
-{
-    long long inside = 1;
-    for (uint32_t a = c->k->n_axes; a-- > 0;) {
-        if (!(axes >> a & 1))
-            continue;
-        line(c, "const int64_t i%u = %s / %lld %% %lld; /* %s */", a, number, inside, (long long)c->k->extent[a],
-             c->k->axis[a]);
-        inside *= c->k->extent[a];
-    }
-}
-
 static void define(DtPrint *c) { dt_print_define(c, UINT32_MAX, false); }
 
 /* at and place of a point, or the next one. */
@@ -134,7 +125,7 @@ static void print_list(DtPrint *c, const DtTile *tile)
     c->depth++;
     line(c, "const int64_t g = from + DT_THREAD * %u + l;", EACH);
     line(c, "if (g >= last) break;");
-    indices(c, gone(c->k, tile), "g");
+    dt_print_indices(c, gone(c->k, tile), "g");
     print_place(c);
     line(c, "if (turn) list[at] = (int)g, to[at] = (int)(place - low);");
     line(c, "at++;");
@@ -193,7 +184,7 @@ static void print_sum(DtPrint *c, const DtTile *tile)
     c->depth++;
     line(c, "if (to[x] != own) continue;");
     line(c, "const int64_t g = list[x];");
-    indices(c, gone(c->k, tile), "g");
+    dt_print_indices(c, gone(c->k, tile), "g");
     dt_print_forget(c);
     dt_print_need(c, store->node);
     define(c);
@@ -237,7 +228,7 @@ void dt_scatter_print(DtPrint *c, const DtTile *tile)
          across, (long long)tile->places, (long long)tile->places, places, places);
     line(c, "const int64_t r1 = b %% %lld * %u + DT_THREAD, r = r1 < %lld ? r1 : %lld;", across, threads, items,
          items - 1);
-    indices(c, tile->free, "r");
+    dt_print_indices(c, tile->free, "r");
     print_piece(c, tile, blocks);
     line(c, "for (int64_t from = from0; from < last; from += %u) {", EACH * threads);
     c->depth++;
@@ -274,7 +265,7 @@ void dt_scatter_finish(DtPrint *c, const DtTile *tile)
     line(c, "const %s n%u = %s_group(s, %u);", type, store->node, sum, DT_KPIECE_LANES);
     line(c, "if (x1 >= %lld || DT_THREAD %% %u != 0) continue;", results, DT_KPIECE_LANES);
     line(c, "const int64_t r = x %% %lld;", items);
-    indices(c, tile->free, "r");
+    dt_print_indices(c, tile->free, "r");
     print_address(c, dt_arena_printf(c->arena, "x / %lld", items));
     dt_print_scatter_add(c);
     dt_print_close(c, 1);

@@ -17,7 +17,7 @@ typedef struct DtCodegenOptions {
     bool no_kernels;         /* plan without machine code */
     bool no_texts;           /* nor texts of kernels, each of which is one of its own: a plan to be priced */
     bool unfused;            /* one kernel per op: the slow reference */
-    const char *rows;        /* NULL, or the target in whose order rows are added up: the same bits as there */
+    const char *rows;        /* NULL, or the target in whose order rows, and sums by index, are added up: its bits */
     bool loops;              /* attention in loops of products also where the target has kernels of it: to compare */
     bool anew;               /* nothing of what was emitted before is used again: slower, and the same plan */
     const DtLogicalTexts *logical; /* for the certificate */

@@ -291,13 +291,27 @@ static void add_row(void *context, const char *name, const char *a, const char *
     json_array_append_new(context, json_pack("[s, s, s, s]", name, a, b, change));
 }
 
+/* As JSON in which nothing ends its script, nor begins a comment or another one there: "<" is only in strings. Six
+ * digits are more than a screen has. */
+static void add_data(json_t *root, DtText *text)
+{
+    char *json = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    for (const char *at = json ? json : "null"; *at;) {
+        const size_t n = strcspn(at, "<");
+        dt_text_add_n(text, at, n);
+        dt_text_add(text, at[n] ? "\\u003c" : "");
+        at += n + (at[n] != '\0');
+    }
+    free(json);
+}
+
 /* The page with its script and its data. */
 static void put_page(json_t *root, DtText *text)
 {
     static const char *const marks[] = {"DATA_OF_THE_REPORT", "SCRIPT_OF_THE_REPORT"};
-    /* No "</script>" inside; six digits are more than a screen has. */
-    char *json = json_dumps(root, JSON_COMPACT | JSON_ESCAPE_SLASH | JSON_REAL_PRECISION(7));
-    const char *const parts[] = {json ? json : "null", dt_report_script}, *at = dt_report_page;
+    DtText data = {0};
+    add_data(root, &data);
+    const char *const parts[] = {data.at, dt_report_script}, *at = dt_report_page;
     for (int i = 0; i < 2; i++) {
         const char *mark = strstr(at, marks[i]);
         dt_text_add_n(text, at, (size_t)(mark - at));
@@ -305,7 +319,7 @@ static void put_page(json_t *root, DtText *text)
         at = mark + strlen(marks[i]);
     }
     dt_text_add(text, at);
-    free(json);
+    dt_text_free(&data);
 }
 
 DtStatus dt_html_report(const DtHtml *page, DtText *ret_text)

@@ -552,6 +552,8 @@ run compare third fourth --tokens 1B --price 2; exits 0; prints 'device-hours'; 
 run compare third fourth --price 2; exits 2
 run compare third fourth --report=trace; exits 2; says 'is of one plan'
 run compare third fourth --report=html; exits 0; prints 'B against A'; lacks 'DATA_OF_THE_REPORT'
+sed '1i # <!-- <script> </script>' "$root/examples/quickstart.dsl" >marked.dsl # in the page it is text
+run marked.dsl --report=html; exits 0; prints '# \u003c!-- \u003cscript> \u003c/script>'
 printf '{"event":"step","step":1,"loss":2.5,"seconds":0.5}\n{"event":"step","step":2,"loss":nul' >cut.jsonl # still written
 run compare third fourth --report=html --log cut.jsonl; exits 0; prints '"name":"cut.jsonl"'
 run report third --log cut.jsonl; exits 2; says 'add --report=html'

@@ -37,7 +37,7 @@ static DtPlan only_products(const DtPlan *plan)
 static void fill(const DtRank *rank)
 {
     for (uint32_t a = 0; a < rank->plan->n_arenas; a++) {
-        float *at = (float *)(void *)rank->arenas[a];
+        float *at = (float *)(uintptr_t)rank->arenas[a].at; // NOLINT(performance-no-int-to-ptr)
         for (int64_t i = 0; at && i < rank->plan->arenas[a].bytes / 4; i++)
             at[i] = (float)(i % 17) * 1e-3f;
     }

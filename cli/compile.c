@@ -256,6 +256,9 @@ static int check_cuda(const DtCli *cli)
 {
     if (cli->emit == DT_EMIT_C)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit=cuda prints the kernels for %s", cli->target);
+    if (cli->rows && !dt_target_cuda.has(cli->rows))
+        return dt_cli_fail(DT_EXIT_USAGE, "kernels for %s add up rows in the order of GPUs, not in that of %s; a plan "
+                           "for processors can have either", cli->target, cli->rows);
     if (!cli->verify || cli->no_kernels)
         return DT_EXIT_OK;
     return dt_cli_fail(DT_EXIT_USAGE, "--verify runs the plan's code on this machine's processors: with --target=%s "

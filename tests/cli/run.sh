@@ -353,6 +353,9 @@ run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target 
 run program.dsl --parallel two -o plan --target="$([ "$(uname -m)" = x86_64 ] && echo cpu-arm64 || echo cpu-v2)"; exits 2; says 'cannot be made on this machine'
 run program.dsl --parallel two -o plan --target=cpuv3; exits 2; says 'did you mean cpu-v3?'
 run program.dsl --parallel two -o plan --target=sm_90a --no-kernels; exits 0
+run program.dsl --parallel two -o plan --target=sm_90a --no-kernels --rows=sm_80; exits 0
+run program.dsl --parallel two -o plan --target=sm_90a --no-kernels --rows=cpu; exits 2; says 'in the order of GPUs, not in that of cpu'
+run program.dsl --parallel two -o plan --no-kernels --rows=pdp11; exits 2; says 'rows takes a target'
 { cat program.dsl; echo 'device "mine" { like = "v100-16g" }'; } >gpus.dsl
 for gpu in v100 mi300x mine; do # which no code is made for: nothing else is made for them in silence
     run gpus.dsl --parallel two -o unmade --cluster pair --set cluster.gpu=$gpu; exits 2; says "there is no code for the cluster's GPUs, \`$gpu\`"; holds test ! -e unmade

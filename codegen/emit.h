@@ -158,7 +158,7 @@ typedef struct DtEmit {
     const DtProgram *program;
     const DtModule *module;
     const DtCodegenOptions *options;
-    const DtTargetRow *target, *rows_as; /* rows_as: by whose order rows are added up */
+    const DtTargetRow *target, *order_as; /* order_as: by whose order rows are added up */
     DtPlanBuilder *plan;
     DtArena *arena;
     DtArena *scratch;                  /* until the body of an entry is emitted: scopes, kernels being built */

@@ -726,10 +726,10 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     if (!build.k->special) {
         collapse(&build);
         build.k->form = form_of(build.k);
-        dt_kernel_pieces(build.k, input->choose_rows ? DT_KROW_PIECE : 64);
+        dt_kernel_pieces(build.k, input->choose_order ? DT_KROW_PIECE : 64);
     }
-    if (input->choose_rows)
-        input->choose_rows(build.k);
+    if (input->choose_order)
+        input->choose_order(build.k);
     const DtOp *op = span_op(&build);
     build.k->span = op->span;
     dt_kernel_price(build.k, mesh_of(&build));

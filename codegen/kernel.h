@@ -144,7 +144,7 @@ typedef struct DtKernel {
     bool pieces_of_rows;             /* late sums are, each piece of so many rows */
     bool pieces_of_points;           /* a SCATTER is, each piece of so many points of the axes that its result lacks */
     uint32_t row_threads, row_each;  /* ROW: a row has so many threads, and each so many neighbouring elements, in */
-                                     /* lanes that are combined pair by pair (DtTargetRow.rows); 0: as on processors */
+                                     /* lanes that are combined pair by pair (DtTargetRow.order); 0: as on processors */
     DT_VEC(DtKNode) nodes;
     DT_VEC(DtKStore) stores;
     DT_VEC(DtKPointer) pointers;
@@ -202,7 +202,7 @@ typedef struct DtKernelInput {
     const DtKOutput *outputs;
     uint32_t n_outputs;
     const DtKAttention *attention;               /* NULL: it is none */
-    void (*choose_rows)(DtKernel *kernel);       /* DtTargetRow.rows */
+    void (*choose_order)(DtKernel *kernel);       /* DtTargetRow.order */
 } DtKernelInput;
 
 /* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that is not

@@ -317,7 +317,7 @@ static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, u
                            .outputs = wanted,
                            .n_outputs = n_outputs,
                            .attention = e->attention,
-                           .choose_rows = e->rows_as->rows};
+                           .choose_order = e->order_as->order};
 }
 
 const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,

@@ -27,7 +27,7 @@ typedef struct DtTargetRow {
     DtPlanLaunch (*launch)(const DtKernel *kernel); /* how it is started; NULL: as a function is */
     /* What results depend on, too: chooses row_threads and row_each of a kernel of form ROW, and may cut a SCATTER into
      * pieces of points; NULL: neither. */
-    void (*rows)(DtKernel *kernel);
+    void (*order)(DtKernel *kernel);
     bool says_lines;                   /* if lines is set, the text says from which lines its parts come */
     /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
     DtStatus (*build)(struct DtEmit *e);

@@ -78,7 +78,7 @@ static int64_t row_of(const DtKernel *k)
     return k->pieces && !k->pieces_of_rows && k->piece_axis == last ? DT_KROW_PIECE : k->extent[last];
 }
 
-void dt_tile_rows(DtKernel *k)
+void dt_tile_order(DtKernel *k)
 {
     if (k->form == DT_KFORM_SCATTER)
         dt_scatter_pieces(k);

@@ -30,7 +30,7 @@ typedef struct DtTile {
     int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
 } DtTile;
 
-void dt_tile_rows(DtKernel *kernel); /* DtTargetRow.rows */
+void dt_tile_order(DtKernel *kernel); /* DtTargetRow.order */
 /* What a row of a load takes in a block that holds it: each thread has so many neighbours. */
 int64_t dt_tile_held_bytes(const DtKernel *kernel, uint32_t load, uint32_t each);
 /* uses: dt_rows_uses, or NULL. */

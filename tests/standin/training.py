@@ -2,7 +2,7 @@
 """Plans for GPUs on stand-ins of CUDA's libraries:  training.py DTC DTRUN [examples]
 
 Each program is compiled for the processor and for sm_90a (by the stand-in of NVRTC: the CUDA text with the host's body of its
-prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order,
+prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order (--rows),
 and products are summed in double on both sides, with epilogues on both. Only attention is a kernel of another form, so programs with it agree but for
 roundings, in 16 bits (`gpt, 16 bits`, `experts`) for those of its products (attention.py looks closer). Instructions begun on the device run late, and host code cannot reach its
 memory; several ranks share it. Code is kept, and equal bytes come out twice. `examples`: the other examples instead."""

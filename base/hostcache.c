@@ -74,3 +74,16 @@ void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_B
     memcpy(all + DT_DIGEST_BYTES, bytes, len);
     (void)dt_file_own_write(folder, name, all, DT_DIGEST_BYTES + len);
 }
+
+const char *dt_hostcache_code(DtArena *arena, const char *text)
+{
+    char *code = dt_arena_strndup(arena, text, strlen(text)), *to = code;
+    for (const char *at = code, *end; *at;) {
+        if (at[0] == '/' && at[1] == '*' && (end = strstr(at + 2, "*/")) != NULL)
+            at = end + 2;
+        else
+            *to++ = *at++;
+    }
+    *to = 0;
+    return code;
+}

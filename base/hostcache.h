@@ -21,4 +21,8 @@ bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_B
 /* A full or read-only disk only costs the next compilation its time. */
 void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len);
 
+/* A unit's text to find a key by: without comments, which name source lines and make no other code, so that a file that
+ * moved, or lines that shifted, are found again. Generated units have no comments in strings. */
+const char *dt_hostcache_code(DtArena *arena, const char *text);
+
 #endif

@@ -186,21 +186,6 @@ static DtStatus version_of(DtArena *arena, const char *cc, const char **ret_vers
 
 /* ---- texts ---- */
 
-/* Comments, which name source lines, make no other binary: a file that moved, or lines that shifted, are found again.
- * Generated units have no strings. */
-static const char *without_comments(DtArena *arena, const char *text)
-{
-    char *code = dt_arena_strndup(arena, text, strlen(text)), *to = code;
-    for (const char *at = code, *end; *at;) {
-        if (at[0] == '/' && at[1] == '*' && (end = strstr(at + 2, "*/")) != NULL)
-            at = end + 2;
-        else
-            *to++ = *at++;
-    }
-    *to = 0;
-    return code;
-}
-
 const char *dt_hostcc_name(DtArena *arena, const DtHostTask *task, const char *symbol)
 {
     const char *mark = dt_arena_printf(arena, " */\nvoid %s(", symbol);
@@ -498,7 +483,7 @@ typedef struct Kept {
 static void find_key(Work *work, uint32_t unit)
 {
     DtDigest digest;
-    const char *code = without_comments(work->arena, work->task->texts[unit]);
+    const char *code = dt_hostcache_code(work->arena, work->task->texts[unit]);
     dt_digest_begin(&digest);
     dt_digest_add(&digest, "kernels 2", 9);
     dt_digest_add(&digest, work->result->version, strlen(work->result->version));

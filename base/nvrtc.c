@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVRTC without its header: a dozen functions of a library that is opened at run time, so that the project builds and
- * passes its tests without CUDA. No GPU and no driver are needed to compile. */
+ * passes its tests without CUDA. No GPU and no driver are needed to compile.
+ *
+ * * NVRTC holds a lock for most of a compilation (two threads that compile take as long as one), so several texts are
+ * compiled in as many processes. */
 #include "base/nvrtc.h"
 
+#include "base/apart.h"
 #include "base/cudalib.h"
 #include "base/digest.h"
 #include "base/hostcache.h"
@@ -31,7 +35,7 @@ enum { INVALID_OPTION = 5 };
 
 /* How texts are compiled, besides for which machine. */
 #define OPTIONS "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
-#define SPLIT "--split-compile=2" /* kernels by two threads; the code depends on how many, so it is fixed */
+#define MINIMAL "--minimal" /* no textures, surfaces and runtime functions, which are declared in each text else */
 
 typedef struct Nvrtc {
 #define MEMBER(NAME, TYPE, ARGUMENTS) TYPE(*NAME) ARGUMENTS;
@@ -105,7 +109,7 @@ static void read_log(DtArena *arena, const char *log, DtNvrtcResult *ret)
 
 static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine, DtNvrtcResult *ret)
 {
-    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), OPTIONS, SPLIT};
+    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), OPTIONS, MINIMAL};
     const int n = (int)DT_COUNT(options);
     int status = nvrtc->CompileProgram(program, n, options);
     if (status == INVALID_OPTION) /* older versions do not know the last one */
@@ -143,9 +147,11 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
 /* ---- the cache: what the assembler said of kernels, a line each, a zero, and the code ---- */
 
 /* What the compiler makes of a text is the same each time; it is kept beside what the host compiler makes. */
-static void find_key(const char *text, const char *machine, const char *version, uint8_t ret_key[DT_DIGEST_BYTES])
+static void find_key(DtArena *arena, const char *text, const char *machine, const char *version,
+                     uint8_t ret_key[DT_DIGEST_BYTES])
 {
-    const char *const parts[] = {"kernels and cubin", version, machine, OPTIONS, SPLIT, text};
+    const char *const parts[] = {"kernels and cubin", version, machine, OPTIONS, MINIMAL,
+                                 dt_hostcache_code(arena, text)};
     DtDigest digest;
     dt_digest_begin(&digest);
     for (size_t i = 0; i < DT_COUNT(parts); i++)
@@ -153,18 +159,13 @@ static void find_key(const char *text, const char *machine, const char *version,
     dt_digest_end(&digest, ret_key);
 }
 
-static void keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const DtNvrtcResult *result)
+static void write_result(const DtNvrtcResult *result, DtText *ret_bytes)
 {
-    DtText head = {0};
     for (uint32_t i = 0; i < result->n_kernels; i++)
-        dt_text_printf(&head, "%s %u %u\n", result->kernels[i].symbol, result->kernels[i].registers,
+        dt_text_printf(ret_bytes, "%s %u %u\n", result->kernels[i].symbol, result->kernels[i].registers,
                        result->kernels[i].spilled);
-    const size_t len = head.len + 1;
-    char *all = dt_arena_alloc(arena, len + result->len);
-    memcpy(all, head.at ? head.at : "", len);
-    memcpy(all + len, result->cubin, result->len);
-    dt_hostcache_keep(arena, folder, key, all, len + result->len);
-    dt_text_free(&head);
+    dt_text_add_n(ret_bytes, "", 1);
+    dt_text_add_n(ret_bytes, (const char *)result->cubin, result->len);
 }
 
 static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
@@ -184,38 +185,111 @@ static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
     return true;
 }
 
-static bool find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], DtNvrtcResult *ret)
+/* Of what write_result has written; false: of something else. */
+static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcResult *ret)
 {
-    const char *kept;
-    size_t len;
-    if (!dt_hostcache_find(arena, folder, key, &kept, &len))
+    const char *end = memchr(bytes, 0, len);
+    if (!end || end + 1 == bytes + len || !read_kernels(arena, bytes, ret))
         return false;
-    const char *end = memchr(kept, 0, len);
-    if (!end || end + 1 == kept + len || !read_kernels(arena, kept, ret))
-        return false;
-    ret->len = len - (size_t)(end + 1 - kept);
+    ret->len = len - (size_t)(end + 1 - bytes);
     uint8_t *cubin = dt_arena_alloc(arena, ret->len); /* aligned, as a driver may want it */
     memcpy(cubin, end + 1, ret->len);
     ret->cubin = cubin;
     return true;
 }
 
+/* The version, by which the cache is searched, too. */
+static DtStatus begin_build(DtArena *arena, const char **ret_version, int *ret_folder)
+{
+    const char *why;
+    DtStatus status;
+    *ret_version = dt_nvrtc_version(arena, &status);
+    if (dt_status_ok(&status))
+        dt_hostcache_open(arena, ret_folder, &why);
+    return status;
+}
+
+static bool find(DtArena *arena, int folder, const char *version, DtNvrtcJob *job)
+{
+    const char *kept;
+    size_t len;
+    job->result = (DtNvrtcResult){.version = version};
+    find_key(arena, job->text, job->machine, version, job->key);
+    return dt_hostcache_find(arena, folder, job->key, &kept, &len) && read_result(arena, kept, len, &job->result);
+}
+
 DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result)
 {
-    uint8_t key[DT_DIGEST_BYTES];
-    const char *why;
+    DtNvrtcJob job = {.text = text, .machine = machine};
+    const char *version;
     int folder;
-    DtStatus status = DT_OK;
-    *ret_result = (DtNvrtcResult){.version = dt_nvrtc_version(arena, &status)};
+    DtStatus status = begin_build(arena, &version, &folder);
     if (!dt_status_ok(&status))
         return status;
-    find_key(text, machine, ret_result->version, key);
-    dt_hostcache_open(arena, &folder, &why);
-    if (!find(arena, folder, key, ret_result)) {
-        status = dt_nvrtc_compile(arena, text, machine, ret_result);
-        if (dt_status_ok(&status))
-            keep(arena, folder, key, ret_result);
+    if (!find(arena, folder, version, &job)) {
+        DtText bytes = {0};
+        status = dt_nvrtc_compile(arena, text, machine, &job.result);
+        if (dt_status_ok(&status)) {
+            write_result(&job.result, &bytes);
+            dt_hostcache_keep(arena, folder, job.key, bytes.at, bytes.len);
+        }
+        dt_text_free(&bytes);
     }
+    dt_hostcache_close(folder);
+    *ret_result = job.result;
+    return status;
+}
+
+/* ---- several texts ---- */
+
+/* What a process does. */
+static DtStatus compile_job(DtArena *arena, const void *task, DtText *ret_bytes)
+{
+    const DtNvrtcJob *job = task;
+    DtNvrtcResult result;
+    const DtStatus status = dt_nvrtc_compile(arena, job->text, job->machine, &result);
+    if (dt_status_ok(&status))
+        write_result(&result, ret_bytes);
+    return status;
+}
+
+/* Behind others that are longer; of equal ones the first is first. */
+static int by_length(const void *a, const void *b)
+{
+    const DtNvrtcJob *x = *(const DtNvrtcJob *const *)a, *y = *(const DtNvrtcJob *const *)b;
+    const size_t m = strlen(x->text), n = strlen(y->text);
+    return m < n ? 1 : m > n ? -1 : x < y ? -1 : 1;
+}
+
+static DtStatus compile_missing(DtArena *arena, int folder, DtNvrtcJob **jobs, uint32_t n)
+{
+    DtApartBytes *made = DT_NEW_ARRAY(arena, DtApartBytes, n + 1);
+    qsort(jobs, n, sizeof jobs[0], by_length); /* the last to end has begun early */
+    DtStatus status = dt_apart_run(arena, "compiles kernels", compile_job, (const void *const *)jobs, n,
+                                   dt_apart_processors(), made);
+    for (uint32_t i = 0; i < n && dt_status_ok(&status); i++) {
+        dt_hostcache_keep(arena, folder, jobs[i]->key, made[i].at, made[i].len);
+        if (!read_result(arena, (const char *)made[i].at, made[i].len, &jobs[i]->result))
+            status = dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s", jobs[i]->result.version,
+                                    jobs[i]->machine);
+    }
+    return status;
+}
+
+DtStatus dt_nvrtc_build_all(DtArena *arena, DtNvrtcJob *jobs, uint32_t n)
+{
+    DtNvrtcJob **missing = DT_NEW_ARRAY(arena, DtNvrtcJob *, n + 1);
+    uint32_t n_missing = 0;
+    const char *version;
+    int folder;
+    DtStatus status = begin_build(arena, &version, &folder);
+    if (!dt_status_ok(&status))
+        return status;
+    for (uint32_t i = 0; i < n; i++)
+        if (!find(arena, folder, version, &jobs[i]))
+            missing[n_missing++] = &jobs[i];
+    if (n_missing)
+        status = compile_missing(arena, folder, missing, n_missing);
     dt_hostcache_close(folder);
     return status;
 }

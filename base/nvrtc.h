@@ -4,6 +4,7 @@
 #define DT_BASE_NVRTC_H
 
 #include "base/arena.h"
+#include "base/digest.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -31,5 +32,15 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
 
 /* The same, but what was compiled once with the same version is taken from the cache (hostcache.h), and kept there. */
 DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
+
+typedef struct DtNvrtcJob {
+    const char *text, *machine;
+    DtNvrtcResult result;
+    uint8_t key[DT_DIGEST_BYTES]; /* in the cache */
+} DtNvrtcJob;
+
+/* The same for n jobs: those that are not in the cache are compiled in a process for each, as many at once as there are
+ * processors. */
+DtStatus dt_nvrtc_build_all(DtArena *arena, DtNvrtcJob *jobs, uint32_t n);
 
 #endif

@@ -299,6 +299,22 @@ static uint32_t iota_node(DtKBuild *b, const DtOp *op)
     return dt_kernel_node(b, node);
 }
 
+/* Whether all values of the argument are multiples of n: each rank's, micro-batch's and block's. */
+static bool is_multiple(const DtKBuild *b, const DtKInt *value, int64_t n)
+{
+    bool good = value->first * value->per_first % n == 0;
+    for (uint32_t i = 0; i < value->n_loops; i++)
+        good = good && value->per_loop[i] % n == 0;
+    for (uint32_t i = 0; i < value->n; i++) {
+        int64_t block = value->axis[i].extent;
+        for (uint32_t s = 0; s < value->axis[i].n_split; s++) {
+            block /= b->in->module->mesh.axes[value->axis[i].split[s]].size;
+            good = good && value->multiplier[i] * block % n == 0;
+        }
+    }
+    return good;
+}
+
 /* Elements that lie before a block of a draw because of where the block is along axis. */
 static void add_block(DtKInt *element, const DtKDraw *draw, const char *axis, int64_t stride)
 {
@@ -318,7 +334,7 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     const DtKDraw *draw = b->in->draw ? b->in->draw(b->in->context, op) : NULL;
     const DtType *type = draw ? draw->type : op->out[0]->type;
     DtKInt element = {.kind = DT_KINT_ELEMENT};
-    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = op->draws, .op = op};
+    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = op->draws, .begins = true, .op = op};
     uint32_t order[DT_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++) {
         uint32_t at = i;
@@ -338,12 +354,14 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
         if (draw)
             add_block(&element, draw, axis->name, stride);
         if (coords_of(b, &bases) + axis->n_split > DT_PLAN_COORDS) {
+            node.begins = node.begins && is_multiple(b, &bases, op->draws);
             node.more[node.n_more++] = integer(b, bases);
             bases = (DtKInt){.kind = DT_KINT_BASES};
         }
         add_base(&bases, axis, stride);
         stride *= dt_module_logical(b->in->module, axis);
     }
+    node.begins = node.begins && is_multiple(b, &bases, op->draws) && is_multiple(b, &element, op->draws);
     node.integer = bases.n ? integer(b, bases) : DT_KNONE;
     if (draw && bases.n)
         node.more[node.n_more++] = integer(b, element);

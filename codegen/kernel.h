@@ -65,6 +65,7 @@ typedef struct DtKNode {
     uint32_t more[4], n_more;        /* RNG: further terms of the first element */
     uint64_t key;                    /* RNG */
     uint32_t draws;                  /* RNG: elements that a call of the generator gives: 1, 4 */
+    bool begins;                     /* RNG: the first element is always the first of its call */
     int64_t coef[DT_MAX_RANK];       /* per space axis: IOTA and RNG the index, LOAD the elements */
     uint32_t pointer;                /* LOAD */
     int64_t offset;                  /* LOAD: elements */

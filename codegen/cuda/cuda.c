@@ -4,6 +4,7 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/emit.h"
 
+#include "base/hostcache.h"
 #include "base/nvrtc.h"
 #include "plan/kinds.h"
 
@@ -46,22 +47,55 @@ static const char *machine(const char *name) { return name; }
 
 /* ---- code ---- */
 
-enum { UNITS = 4 }; /* fixed, so that the bytes do not depend on the machine that compiles */
+/* How kernels are spread over units of code depends on their texts alone, so that the bytes do not depend on the
+ * machine that compiles. Each unit is compiled apart, in some 35 ms more, in which 1,500 bytes of kernels are. */
+enum { MOST_UNITS = 8, UNIT_BYTES = 8 << 10 };
 
-static const char *unit_text(DtEmit *e, uint32_t unit)
+typedef struct Units {
+    uint32_t n;
+    uint32_t *of; /* by kernel */
+} Units;
+
+/* The longest first, each to the unit that has the least so far. */
+static Units spread(DtEmit *e)
+{
+    const uint32_t n = e->kernel_texts.n;
+    size_t *bytes = DT_NEW_ARRAY(e->arena, size_t, n + 1), has[MOST_UNITS] = {0}, all = 0;
+    Units units = {.of = DT_NEW_ARRAY(e->arena, uint32_t, n + 1)};
+    for (uint32_t i = 0; i < n; i++)
+        all += bytes[i] = strlen(dt_hostcache_code(e->arena, e->kernel_texts.at[i]));
+    units.n = (uint32_t)(all / UNIT_BYTES < 1 ? 1 : all / UNIT_BYTES > MOST_UNITS ? MOST_UNITS : all / UNIT_BYTES);
+    for (uint32_t done = 0; done < n; done++) {
+        uint32_t longest = n, least = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (bytes[i] != SIZE_MAX && (longest == n || bytes[i] > bytes[longest]))
+                longest = i;
+        for (uint32_t u = 1; u < units.n; u++)
+            if (has[u] < has[least])
+                least = u;
+        has[least] += bytes[longest];
+        units.of[longest] = least;
+        bytes[longest] = SIZE_MAX;
+    }
+    return units;
+}
+
+static const char *unit_text(DtEmit *e, const Units *units, uint32_t unit)
 {
     DtText text = {0};
+    bool attends = false;
     dt_text_add(&text, dt_cuda_device);
     dt_text_add(&text, dt_prelude_c);
     dt_text_add(&text, dt_cuda_lanes);
     dt_text_add(&text, dt_cuda_wide);
     dt_text_add(&text, dt_cuda_draws);
-    for (uint32_t i = unit, attends = 0; i < e->kernel_texts.n && !attends; i += UNITS) {
-        attends = strstr(e->kernel_texts.at[i], "DT_SHARED") != NULL;
-        dt_text_add(&text, attends ? dt_cuda_attend : "");
-    }
-    for (uint32_t i = unit; i < e->kernel_texts.n; i += UNITS)
-        dt_text_add(&text, e->kernel_texts.at[i]);
+    for (uint32_t i = 0; i < e->kernel_texts.n; i++)
+        attends = attends || (units->of[i] == unit && strstr(e->kernel_texts.at[i], "DT_SHARED"));
+    if (attends)
+        dt_text_add(&text, dt_cuda_attend);
+    for (uint32_t i = 0; i < e->kernel_texts.n; i++)
+        if (units->of[i] == unit)
+            dt_text_add(&text, e->kernel_texts.at[i]);
     const char *kept = dt_arena_strndup(e->arena, text.at, text.len);
     dt_text_free(&text);
     return kept;
@@ -92,41 +126,47 @@ static void lint(const DtEmit *e, const DtNvrtcResult *result, const char *machi
     }
 }
 
-/* The unit's code for each machine, one record behind the other (plan.h, LNCH). */
-static DtStatus build_unit(DtEmit *e, uint32_t unit)
+/* The code of each unit for each machine, one record behind the other (plan.h, LNCH). */
+static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t n_machines)
 {
-    const char *text = unit_text(e, unit), *rest;
-    const uint64_t len = strlen(text), source = dt_write_blob(e->plan, text, len);
-    for (const char *at = e->options->target; at; at = rest) {
-        DtNvrtcResult result = {.version = ""};
-        const char *name = dt_arena_strndup(e->arena, at, next_of(at, &rest));
-        const DtStatus status = e->options->no_kernels ? DT_OK : dt_nvrtc_build(e->arena, text, name, &result);
-        if (!dt_status_ok(&status))
-            return status;
-        if (e->options->ret_c && result.len)
-            say(e->options->ret_c, &result, name);
-        lint(e, &result, name);
-        const DtPlanCode code = {.target = dt_write_str(e->plan, name),
-                                 .compiler = dt_write_str(e->plan, result.version),
-                                 .source = source,
-                                 .source_len = len,
-                                 .binary_len = result.len,
-                                 .binary = result.len ? dt_write_blob(e->plan, result.cubin, result.len) : 0};
-        DT_PUSH(e->plan->arena, e->plan->codes, code);
+    for (uint32_t u = 0; u < n_units; u++) {
+        const char *text = jobs[u * n_machines].text;
+        const uint64_t len = strlen(text), source = dt_write_blob(e->plan, text, len);
+        for (uint32_t i = u * n_machines; i < (u + 1) * n_machines; i++) {
+            const DtNvrtcResult *result = &jobs[i].result;
+            if (e->options->ret_c && result->len)
+                say(e->options->ret_c, result, jobs[i].machine);
+            lint(e, result, jobs[i].machine);
+            const DtPlanCode code = {.target = dt_write_str(e->plan, jobs[i].machine),
+                                     .compiler = dt_write_str(e->plan, result->version),
+                                     .source = source,
+                                     .source_len = len,
+                                     .binary_len = result->len,
+                                     .binary = result->len ? dt_write_blob(e->plan, result->cubin, result->len) : 0};
+            DT_PUSH(e->plan->arena, e->plan->codes, code);
+        }
     }
-    return DT_OK;
 }
 
 static DtStatus build(DtEmit *e)
 {
-    DtStatus status = DT_OK;
-    uint32_t n_machines = 1;
+    const Units units = spread(e);
+    uint32_t n_machines = 1, n = 0;
     for (const char *at = e->options->target; *at; at++)
         n_machines += *at == ',';
     for (uint32_t i = 0; i < e->plan->kernels.n; i++)
-        e->plan->kernels.at[i].code = i % UNITS * n_machines;
-    for (uint32_t u = 0; u < UNITS && dt_status_ok(&status); u++)
-        status = build_unit(e, u);
+        e->plan->kernels.at[i].code = units.of[i] * n_machines;
+    DtNvrtcJob *jobs = DT_NEW_ARRAY(e->arena, DtNvrtcJob, units.n * n_machines);
+    for (uint32_t u = 0; u < units.n; u++) {
+        const char *text = unit_text(e, &units, u);
+        for (const char *at = e->options->target, *rest; at; at = rest) {
+            const char *name = dt_arena_strndup(e->arena, at, next_of(at, &rest));
+            jobs[n++] = (DtNvrtcJob){.text = text, .machine = name, .result = {.version = ""}};
+        }
+    }
+    const DtStatus status = e->options->no_kernels ? DT_OK : dt_nvrtc_build_all(e->arena, jobs, n);
+    if (dt_status_ok(&status))
+        record(e, jobs, units.n, n_machines);
     return status;
 }
 

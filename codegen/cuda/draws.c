@@ -60,11 +60,22 @@ void dt_draws_declare(DtPrint *c, const DtTile *tile)
             line(c, "float f%u[%u][%u];", i, tile->vector, FOUR);
 }
 
+/* Whether the four neighbours are always those of one call: theirs begin at multiples of four along their axis, and a
+ * step along any other one is a multiple of four elements. */
+static bool is_whole(const DtKernel *k, const DtKNode *node)
+{
+    bool good = node->begins;
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        good = good && (node->coef[a] == 1 || node->coef[a] % FOUR == 0);
+    return good;
+}
+
 static void call(DtPrint *c, uint32_t i, const char *to)
 {
     const DtKNode *node = &c->k->nodes.at[i];
-    line(c, "dt_draw_four(%s, 0x%llxull, %s, %s);", to, (unsigned long long)node->key,
-         dt_print_element(c, node, node->coef), dt_print_counters(c, node));
+    line(c, "%s(%s, %s0x%llxull, %s, %s);", is_whole(c->k, node) ? "dt_draw" : "dt_draw_four", to,
+         is_whole(c->k, node) ? "1, " : "", (unsigned long long)node->key, dt_print_element(c, node, node->coef),
+         dt_print_counters(c, node));
 }
 
 static bool any(const DtPrint *c, uint8_t how)

@@ -509,11 +509,11 @@ static void print_place(DtAttendPrint *a)
     const bool turned = role->rows == c->k->attend->queries;
     const char *number = turned ? dt_arena_printf(c->arena, "(%lld - b %% %lld)", tiles - 1, tiles)
                                 : dt_arena_printf(c->arena, "b %% %lld", tiles);
-    line(c, "const int64_t r0 = %s * %u;", number, a->tile->rows);
+    line(c, "const int64_t r0 = %s * %ul;", number, a->tile->rows);
     line(c, "b /= %lld;", tiles);
     if (role->single) {
         const long long n = (c->k->extent[role->cols] + a->tile->cols - 1) / a->tile->cols;
-        line(c, "const int64_t c0 = b %% %lld * %u;", n, a->tile->cols);
+        line(c, "const int64_t c0 = b %% %lld * %ul;", n, a->tile->cols);
         line(c, "b /= %lld;", n);
     }
     for (uint32_t x = c->k->attend->queries; x-- > 0;) {
@@ -624,13 +624,12 @@ void dt_attend_print(DtPrint *c, const DtAttendTile *tile)
     a->have = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
     a->reduces = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
     line(c, "const int lane = DT_THREAD %% 32, warp = DT_THREAD / 32;");
-    open_braces(c, dt_arena_printf(c->arena, "for (int64_t block = DT_BLOCK; block < %lld; block += DT_BLOCKS)",
-                                   (long long)tile->blocks));
+    open_braces(c, dt_arena_printf(c->arena, "DT_EACH_BLOCK(block, %lld)", (long long)tile->blocks));
     for (uint32_t i = 0; i < tile->n_roles; i++) {
         a->role = &tile->roles[i];
         open_braces(c, dt_arena_printf(c->arena, "if (block >= %lld && block < %lld)", (long long)first,
                                        (long long)(first + a->role->blocks)));
-        line(c, "int64_t b = block - %lld;", (long long)first);
+        line(c, "int b = block - %lld;", (long long)first);
         print_role(a);
         dt_print_close(c, 1);
         first += a->role->blocks;

@@ -6,9 +6,15 @@
  * a product takes that was computed of scores stays where it is then: in registers, two elements in each. */
 #ifdef DT_ON_HOST
 #define DT_SHARED dt_shim_shared
+#define DT_EACH_BLOCK(block, n) for (int block = (int)DT_BLOCK; block < (n); block += (int)DT_BLOCKS)
 #else
 extern __shared__ __attribute__((aligned(16))) char dt_shared_bytes[];
 #define DT_SHARED dt_shared_bytes
+/* Blocks of a launch, which are n: each has one turn. In a loop over what fewer blocks would leave to it, what does not
+ * depend on the turn, for each kind of block, would be computed beforehand and fill registers. */
+#define DT_EACH_BLOCK(block, n)                                                                                       \
+    if (DT_BLOCKS != (n)) __trap();                                                                                   \
+    for (int block = (int)DT_BLOCK, block##_turns = 1; block##_turns; block##_turns = 0)
 #endif
 
 DT_INLINE int64_t dt_least(int64_t a, int64_t b) { return a < b ? a : b; }

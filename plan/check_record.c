@@ -435,6 +435,8 @@ static bool check_kernels(Check *check)
     return true;
 }
 
+enum { MOST_SPILLED = 1 << 19 }; /* bytes of memory that a thread may have of its own */
+
 static bool check_launches(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -450,6 +452,23 @@ static bool check_launches(Check *check)
             !launch->finish != !launch->workspace)
             return dt_check_fail(check, "LNCH", i, "%u blocks that finish with %llu bytes of workspace", launch->finish,
                                  (unsigned long long)launch->workspace);
+    }
+    return true;
+}
+
+static bool check_registers(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_registers; i++) {
+        const DtPlanRegisters *r = &plan->registers[i], *before = i ? &r[-1] : NULL;
+        if (r->kernel >= plan->n_kernels || r->code >= plan->n_codes)
+            return dt_check_fail(check, "REGS", i, "kernel %u of %u, code unit %u of %u", r->kernel, plan->n_kernels,
+                                 r->code, plan->n_codes);
+        if (before && (r->kernel < before->kernel || (r->kernel == before->kernel && r->code <= before->code)))
+            return dt_check_fail(check, "REGS", i, "kernel %u, code unit %u behind kernel %u, code unit %u", r->kernel,
+                                 r->code, before->kernel, before->code);
+        if (r->registers > 255 || r->spilled > MOST_SPILLED)
+            return dt_check_fail(check, "REGS", i, "%u registers, %u bytes spilled", r->registers, r->spilled);
     }
     return true;
 }
@@ -721,7 +740,7 @@ bool dt_check_records(Check *check)
 {
     return check_meta(check) && check_groups(check) && check_channels(check) &&
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
-           check_kernels(check) && check_launches(check) && check_sdpas(check) &&
+           check_kernels(check) && check_launches(check) && check_registers(check) && check_sdpas(check) &&
            check_gemms(check) && check_inputs(check) && check_readers(check) && check_scalars(check) &&
            check_objectives(check) && check_saved(check) && check_told(check) && check_notes(check);
 }

@@ -174,6 +174,13 @@ typedef struct DtPlanLaunch {
     uint64_t workspace;        /* bytes */
 } DtPlanLaunch;
 
+/* REGS: what the assembler said of a kernel's code for one target: of two launches the most. In the order of kernels,
+ * then of CODE; none of what was not compiled, or is for processors. For people alone. */
+typedef struct DtPlanRegisters {
+    uint32_t kernel, code;        /* numbers of its KERN, and of the CODE */
+    uint32_t registers, spilled;  /* of a thread: at most 255; bytes of its values that go to memory and back */
+} DtPlanRegisters;
+
 /* SDPA: what a kernel of attention is to a library that has softmax attention, which may be run instead of it. Of
  * query i and key j z is scale (q_i . k_j), or -inf where i does not see j: causal 1: where j > i, window w > 0:
  * where i - j >= w. Each query sees a key. Forward o_i is the sum of p_ij v_j, p = exp(z - m) / l, with the maximum m
@@ -399,7 +406,8 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
     X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode)       \
-    X("KERN", kernels, DtPlanKernel) X("LNCH", launches, DtPlanLaunch) X("SDPA", sdpas, DtPlanSdpa) \
+    X("KERN", kernels, DtPlanKernel) X("LNCH", launches, DtPlanLaunch) X("REGS", registers, DtPlanRegisters) \
+    X("SDPA", sdpas, DtPlanSdpa) \
     X("GEMM", gemms, DtPlanGemm) \
     X("BLOK", blocks, DtPlanBlocks)                                                                          \
     X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                                                  \

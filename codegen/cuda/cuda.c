@@ -148,6 +148,32 @@ static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t
     }
 }
 
+/* What the assembler said of the kernel, all of its launches; false: nothing, or not this one's. */
+static bool registers_of(const DtNvrtcResult *result, uint32_t kernel, DtPlanRegisters *ret)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < result->n_kernels; i++) {
+        const DtNvrtcKernel *said = &result->kernels[i];
+        uint32_t number;
+        if (sscanf(said->symbol, "dt_k%u", &number) != 1 || number != kernel)
+            continue;
+        ret->registers = said->registers > ret->registers ? said->registers : ret->registers;
+        ret->spilled = said->spilled > ret->spilled ? said->spilled : ret->spilled;
+        found = true;
+    }
+    return found;
+}
+
+static void record_registers(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_machines)
+{
+    for (uint32_t k = 0; k < e->plan->kernels.n; k++)
+        for (uint32_t m = 0; m < n_machines; m++) {
+            DtPlanRegisters registers = {.kernel = k, .code = e->plan->kernels.at[k].code + m};
+            if (registers_of(&jobs[registers.code].result, k, &registers))
+                DT_PUSH(e->plan->arena, e->plan->registers, registers);
+        }
+}
+
 static DtStatus build(DtEmit *e)
 {
     const Units units = spread(e);
@@ -165,8 +191,10 @@ static DtStatus build(DtEmit *e)
         }
     }
     const DtStatus status = e->options->no_kernels ? DT_OK : dt_nvrtc_build_all(e->arena, jobs, n);
-    if (dt_status_ok(&status))
+    if (dt_status_ok(&status)) {
         record(e, jobs, units.n, n_machines);
+        record_registers(e, jobs, n_machines);
+    }
     return status;
 }
 

@@ -284,6 +284,19 @@ static void print_gemms(const DtPlan *plan, DtText *text)
     free(lines);
 }
 
+/* "  sm_80 40 registers, sm_90a 44 registers and 8 bytes spilled" */
+static void print_registers(const DtPlan *plan, uint32_t kernel, DtText *text)
+{
+    uint32_t n;
+    const DtPlanRegisters *of = dt_report_registers(plan, kernel, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        dt_text_printf(text, "%s%s %u registers", i ? ", " : "  ", dt_plan_str(plan, plan->codes[of[i].code].target),
+                       of[i].registers);
+        if (of[i].spilled)
+            dt_text_printf(text, " and %u bytes spilled", of[i].spilled);
+    }
+}
+
 static void print_kernels(const DtPlan *plan, DtText *text)
 {
     char buf[32];
@@ -296,6 +309,7 @@ static void print_kernels(const DtPlan *plan, DtText *text)
         bool cut = strlen(name) > NAME_WIDTH;
         dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
                        NAME_WIDTH, name, cut ? "..." : "   ", dt_people_bytes(buf, lines[i].weight));
+        print_registers(plan, lines[i].ref, text);
         dt_report_place(plan, lines[i].span, text);
     }
     free(lines);
@@ -372,6 +386,30 @@ static json_t *json_gemms(const DtPlan *plan)
     return gemms;
 }
 
+static json_t *json_registers(const DtPlan *plan, uint32_t kernel)
+{
+    uint32_t n;
+    json_t *list = json_array();
+    const DtPlanRegisters *of = dt_report_registers(plan, kernel, &n);
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "target",
+                                              dt_plan_str(plan, plan->codes[of[i].code].target), "registers",
+                                              (json_int_t)of[i].registers, "spilled", (json_int_t)of[i].spilled));
+    return list;
+}
+
+static json_t *json_code(const DtPlan *plan)
+{
+    DtReportCode code;
+    json_t *list = json_array();
+    for (uint32_t i = 0; dt_report_code(plan, i, &code); i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I}", "target", code.target, "kernels",
+                                              (json_int_t)code.kernels, "registers", (json_int_t)code.registers,
+                                              "spilling", (json_int_t)code.spilling, "spilled",
+                                              (json_int_t)code.spilled));
+    return list;
+}
+
 static json_t *json_kernels(const DtPlan *plan)
 {
     uint32_t n;
@@ -380,6 +418,7 @@ static json_t *json_kernels(const DtPlan *plan)
     for (uint32_t i = 0; i < n; i++) {
         json_t *json = json_pack("{s:s, s:I, s:f}", "name", dt_plan_str(plan, plan->kernels[lines[i].ref].name),
                                  "runs", (json_int_t)lines[i].runs, "bytes", lines[i].weight);
+        json_object_set_new(json, "code", json_registers(plan, lines[i].ref));
         set_place(json, plan, lines[i].span);
         json_array_append_new(kernels, json);
     }
@@ -393,6 +432,7 @@ json_t *dt_details_json(const DtPlan *plan)
     for (uint32_t i = 0; i < plan->n_entries; i++)
         if (!dt_report_is_part(plan, i))
             json_array_append_new(entries, json_entry(plan, i));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "saved", json_saved(plan), "entries", entries, "traffic",
-                     dt_traffic_json(plan), "gemms", json_gemms(plan), "kernels", json_kernels(plan));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "code", json_code(plan), "saved", json_saved(plan), "entries",
+                     entries, "traffic", dt_traffic_json(plan), "gemms", json_gemms(plan), "kernels",
+                     json_kernels(plan));
 }

@@ -217,3 +217,46 @@ void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *contex
     }
     free(runs);
 }
+
+/* ---- code ---- */
+
+static const char *target_of(const DtPlan *plan, const DtPlanRegisters *of)
+{
+    return dt_plan_str(plan, plan->codes[of->code].target);
+}
+
+const DtPlanRegisters *dt_report_registers(const DtPlan *plan, uint32_t kernel, uint32_t *ret_n)
+{
+    uint32_t first = 0, n = 0;
+    while (first < plan->n_registers && plan->registers[first].kernel < kernel)
+        first++;
+    while (first + n < plan->n_registers && plan->registers[first + n].kernel == kernel)
+        n++;
+    *ret_n = n;
+    return plan->registers + first;
+}
+
+bool dt_report_code(const DtPlan *plan, uint32_t i, DtReportCode *ret_code)
+{
+    *ret_code = (DtReportCode){.target = NULL};
+    for (uint32_t r = 0, seen = 0; r < plan->n_registers && !ret_code->target; r++) {
+        bool known = false; /* the first record of a target */
+        for (uint32_t k = 0; k < r && !known; k++)
+            known = strcmp(target_of(plan, &plan->registers[k]), target_of(plan, &plan->registers[r])) == 0;
+        if (!known && seen++ == i)
+            ret_code->target = target_of(plan, &plan->registers[r]);
+    }
+    for (uint32_t r = 0; r < plan->n_registers && ret_code->target; r++) {
+        const DtPlanRegisters *of = &plan->registers[r];
+        if (strcmp(target_of(plan, of), ret_code->target) != 0)
+            continue;
+        ret_code->kernels++;
+        ret_code->registers = of->registers > ret_code->registers ? of->registers : ret_code->registers;
+        ret_code->spilling += of->spilled > 0;
+        if (of->spilled > ret_code->spilled) {
+            ret_code->spilled = of->spilled;
+            ret_code->worst = of->kernel;
+        }
+    }
+    return ret_code->target != NULL;
+}

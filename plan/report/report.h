@@ -61,6 +61,16 @@ void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReport
 /* "  gpt2.dsl:21 h.attention", if the span is known, and the end of the line. */
 void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text);
 
+/* What the plan's code for one target needs of a GPU: how many kernels there are, registers of a thread at most, how
+ * many kernels spill, and the one that spills most. i: a number; false: there are no more. */
+typedef struct DtReportCode {
+    const char *target;
+    uint32_t kernels, registers, spilling, worst, spilled;
+} DtReportCode;
+bool dt_report_code(const DtPlan *plan, uint32_t i, DtReportCode *ret_code);
+/* The records of REGS of a kernel: ret_n of them. */
+const DtPlanRegisters *dt_report_registers(const DtPlan *plan, uint32_t kernel, uint32_t *ret_n);
+
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
 
 /* The schedule: what runs in which order, how often, from which line. */

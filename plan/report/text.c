@@ -226,6 +226,30 @@ static void print_memory(const DtSummary *s, DtText *text)
     }
 }
 
+/* Registers of a GPU's kernels, if the plan has code. */
+static void print_code(const DtSummary *s, DtText *text)
+{
+    const DtPlan *plan = s->plan;
+    DtReportCode code;
+    for (uint32_t i = 0; dt_report_code(plan, i, &code); i++) {
+        line(text, i ? "" : "code");
+        dt_text_printf(text, "%s: %u kernels, at most %u registers a thread, ", code.target, code.kernels,
+                       code.registers);
+        if (code.spilling) {
+            dt_text_printf(text, "%u of them spill%s; most %u bytes:", code.spilling, code.spilling == 1 ? "s" : "",
+                           code.spilled);
+            add_place(plan, plan->kernels[code.worst].span, text);
+        } else {
+            dt_text_add(text, "none spills");
+        }
+        dt_text_add(text, "\n");
+    }
+    if (!plan->n_registers && plan->n_launches) {
+        line(text, "code");
+        dt_text_add(text, "none: `dtc report PLAN` says registers and spills of a plan with code\n");
+    }
+}
+
 /* ---- time ---- */
 
 typedef struct Row { const char *name; double seconds; } Row;
@@ -380,6 +404,7 @@ void dt_text_report(const DtSummary *s, DtText *ret_text)
         print_no_step(s, ret_text);
     }
     print_memory(s, ret_text);
+    print_code(s, ret_text);
     if (s->has_time)
         print_time(s, ret_text);
     print_traffic(s, ret_text);

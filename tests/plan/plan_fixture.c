@@ -117,6 +117,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .flops = 100,
                   .bytes = 512});
     ADD(launches, {.blocks = 2, .threads = 256, .shared = 4096});
+    ADD(registers, {.registers = 40, .spilled = 8});
     ADD(sdpas, {.kernel = 0, .dtype = DT_PLAN_BF16, .causal = 1, .batch = 1, .heads = 2, .kv_heads = 1, .queries = 4,
                 .keys = 4, .head = 8, .scale = 0.5, .workspace = 64, .pointer = {0, 0, 0, 1, -1, -1, -1, -1, -1, -1},
                 .offset = {0, 64, 96}, .of_head = {8, 32, 32, 8}, .of_row = {16, 8, 8, 16}});

@@ -188,6 +188,58 @@ Test(report, json)
     dt_arena_free(arena);
 }
 
+/* A kernel for two targets, of which one spills; other kernels for the first alone. */
+Test(report, registers_by_target)
+{
+    static const char names[] = "\0sm_80\0sm_90a\0gelu";
+    static const DtPlanMeta gpu = {.source = 14, .target = 1, .n_ranks = 1, .n_micro = 1};
+    static const DtPlanKernel two[] = {{.name = 14}, {.name = 14, .span = 1}};
+    static const DtPlanLaunch launches[2] = {{.blocks = 1, .threads = 32}, {.blocks = 1, .threads = 32}};
+    static const DtPlanCode codes[] = {{.target = 1}, {.target = 7}};
+    static const DtPlanRegisters registers[] = {{0, 0, 40, 0}, {0, 1, 44, 0}, {1, 0, 255, 8}};
+    DtPlan plan = sample();
+    plan.meta = &gpu, plan.strings = names, plan.n_strings = sizeof names;
+    plan.kernels = two, plan.n_kernels = 2, plan.launches = launches, plan.n_launches = 2;
+    plan.codes = codes, plan.n_codes = 2, plan.registers = registers, plan.n_registers = 3;
+    DtReportCode code;
+    cr_assert(dt_report_code(&plan, 0, &code));
+    cr_expect_str_eq(code.target, "sm_80");
+    cr_expect(code.kernels == 2 && code.registers == 255);
+    cr_expect(code.spilling == 1 && code.worst == 1 && code.spilled == 8);
+    cr_assert(dt_report_code(&plan, 1, &code));
+    cr_expect_str_eq(code.target, "sm_90a");
+    cr_expect(code.kernels == 1 && code.registers == 44 && !code.spilling && !code.spilled);
+    cr_expect_not(dt_report_code(&plan, 2, &code));
+    DtArena *arena = dt_arena_new();
+    DtSummary summary;
+    DtText text = {0}, details = {0}, json = {0};
+    dt_summary_make(arena, &plan, NULL, &(DtReportOptions){.tokens = 0}, &summary);
+    dt_text_report(&summary, &text);
+    cr_expect(strstr(text.at, "code            sm_80: 2 kernels, at most 255 registers a thread, 1 of them spills; "
+                              "most 8 bytes:"), "%s", text.at);
+    cr_expect(strstr(text.at, "                sm_90a: 1 kernels, at most 44 registers a thread, none spills\n"),
+              "%s", text.at);
+    dt_report_details(&plan, &details);
+    cr_expect(strstr(details.at, "  sm_80 40 registers, sm_90a 44 registers\n"), "%s", details.at);
+    dt_json_report(&summary, &json);
+    json_t *root = json_loads(json.at, 0, NULL);
+    const json_t *list = json_object_get(root, "code"),
+                 *kernel = json_array_get(json_object_get(root, "kernels"), 0);
+    cr_expect_eq(json_array_size(list), 2);
+    cr_expect_eq(json_integer_value(json_object_get(json_array_get(list, 0), "spilling")), 1);
+    cr_expect_eq(json_integer_value(json_object_get(json_array_get(list, 1), "registers")), 44);
+    cr_expect_eq(json_array_size(json_object_get(kernel, "code")), 2);
+    json_decref(root);
+    text.len = 0;
+    plan.n_registers = 0; /* not compiled */
+    dt_text_report(&summary, &text);
+    cr_expect(strstr(text.at, "code            none: "), "%s", text.at);
+    dt_text_free(&text);
+    dt_text_free(&details);
+    dt_text_free(&json);
+    dt_arena_free(arena);
+}
+
 /* Two stages: each calls its part four times; memory differs. */
 Test(report, parts_count_where_they_are_called)
 {

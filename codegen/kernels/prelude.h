@@ -215,13 +215,17 @@ DT_INLINE float dt_turn(float x, int quarter)
 DT_INLINE float dt_sin(float x) { return dt_turn(x, 0); }
 DT_INLINE float dt_cos(float x) { return dt_turn(x, 1); }
 
-/* x ** y for x > 0 through logarithm and exponential in double: relative error below 1.5e-7 for any result. */
+/* x ** y for x > 0 through logarithm and exponential in double: relative error below 1.5e-7 for any result. Integers of
+ * 64 bits become doubles, and back, in the last bits of a large double: vectors of 256 bits have no other way. */
 DT_INLINE float dt_pow(float x, float y)
 {
-    union { double d; int64_t i; } u;
+    union { double d; uint64_t i; } u;
     u.d = (double)x;
-    int64_t shifted = u.i - 0x3fe6a09e667f3bcdl, e = shifted >> 52;
-    u.i = (shifted & 0x000fffffffffffffl) + 0x3fe6a09e667f3bcdl;
+    /* the exponent of what is 2^-1/2 to 2^1/2 times a power of 2, and 2048, so that nothing is below 0 */
+    const uint64_t shifted = u.i - 0x3fe6a09e667f3bcdul + (2048ul << 52);
+    u.i = (shifted >> 52) | 0x4330000000000000ul;
+    const double e = u.d - (4503599627370496.0 + 2048.0);
+    u.i = (shifted & 0x000ffffffffffffful) + 0x3fe6a09e667f3bcdul;
     double f = u.d - 1.0, s = f / (2.0 + f), z = s * s;
     double p = 0.13265527927387243;
     p = __builtin_fma(p, z, 0.13248384848961497);
@@ -232,9 +236,11 @@ DT_INLINE float dt_pow(float x, float y)
     p = __builtin_fma(p, z, 0.4000000000000761);
     p = __builtin_fma(p, z, 0.6666666666666666);
     p = __builtin_fma(p, z, 2.0);
-    double t = __builtin_fma((double)e, 0.69314718055994531, s * p) * (double)y;
+    double t = __builtin_fma(e, 0.69314718055994531, s * p) * (double)y;
     t = t > 200.0 ? 200.0 : t < -200.0 ? -200.0 : t;
-    double n = (t * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
+    u.d = t * 1.4426950408889634 + 6755399441055744.0;
+    const double n = u.d - 6755399441055744.0;
+    const uint64_t power = (u.i + 1023) << 52;
     double g = __builtin_fma(n, -0.69314718055994531, t);
     double q = 2.5110046444457486e-08;
     q = __builtin_fma(q, g, 2.76326511328741e-07);
@@ -248,7 +254,7 @@ DT_INLINE float dt_pow(float x, float y)
     q = __builtin_fma(q, g, 0.5000000000000019);
     q = __builtin_fma(q, g, 1.0);
     q = __builtin_fma(q, g, 1.0);
-    u.i = ((int64_t)n + 1023) << 52;
+    u.i = power;
     float r = (float)(q * u.d);
     r = x == 0.0f ? (y == 0.0f ? 1.0f : y > 0.0f ? 0.0f : __builtin_inff()) : r;
     r = x == __builtin_inff() ? (y > 0.0f ? x : y == 0.0f ? 1.0f : 0.0f) : r;

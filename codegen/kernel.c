@@ -701,37 +701,6 @@ static void collapse(DtKBuild *b)
     }
 }
 
-enum { DRAW = 3 }; /* a random number: ten rounds of Philox with two wide products each, for four of them */
-
-/* What takes a processor several times as long as an addition. */
-static bool is_special(DtOpKind op)
-{
-    return dt_op_is_dear(op) || op == DT_OP_DIV || op == DT_OP_SQRT || op == DT_OP_RSQRT ||
-           op == DT_OP_MOD || op == DT_OP_FLOORDIV;
-}
-
-/* Bytes moved (each buffer element once) and operations, for prices. */
-void dt_kernel_price(DtKernel *k, const DtMesh *mesh)
-{
-    double points = 1;
-    for (uint32_t a = 0; a < k->n_axes; a++)
-        points *= (double)k->extent[a];
-    for (uint32_t i = 0; i < k->nodes.n; i++) {
-        const DtKNode *node = &k->nodes.at[i];
-        const bool counts = node->kind == DT_KNODE_MAP || node->kind == DT_KNODE_REDUCE;
-        double times = 1; /* that it is computed: once for each index of its own axes */
-        for (uint32_t a = 0; a < k->n_axes; a++)
-            times *= node->axes >> a & 1 || node->kind == DT_KNODE_REDUCE ? (double)k->extent[a] : 1;
-        k->flops += counts ? points : 0;
-        k->special_flops += node->kind == DT_KNODE_RNG                            ? DRAW * times
-                            : node->kind == DT_KNODE_MAP && is_special(node->map) ? times
-                                                                                  : 0;
-    }
-    for (uint32_t i = 0; i < k->pointers.n; i++)
-        k->bytes += (double)(dt_type_local_elements(k->pointers.at[i].value->type, mesh) *
-                             (int64_t)dt_dtype_size(k->pointers.at[i].value->type->dtype));
-}
-
 DtKernel *dt_kernel_build(const DtKernelInput *input)
 {
     DtKBuild build = {.in = input, .k = DT_NEW(input->arena, DtKernel)};

@@ -156,7 +156,7 @@ typedef struct DtKernel {
     uint32_t n_target;
     DtKAttend *attend;               /* ATTEND */
     const struct DtPlanSdpa *sdpa;   /* what it is to a library (DtTargetRow.library), or NULL */
-    double flops, bytes, special_flops; /* special: of them exponentials, logarithms, divisions and the like */
+    double flops, bytes, special_flops; /* kernel_price.c; special: what else takes time, in exponentials */
 } DtKernel;
 
 /* One result of the kernel: where the value is to be written. */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Least squares of a processor's constants. Times are sums there, so the unknowns are seconds for each operation, byte,
- * special function and call, none below what the best timing shows: all subsets of them that may lie on that bound are
- * tried, which with four unknowns is the whole search. Errors count relative to the time. */
+/* Least squares of a processor's constants. Times are sums there, so the unknowns are seconds for each operation,
+ * byte, special function and call, none below 0: all subsets of them that may be 0 are tried, which with four
+ * unknowns is the whole search. What is squared is the logarithm of predicted to measured: twice as long is as wrong
+ * as half as long, else sums of many times would come out too short. It is the error to a scale that makes
+ * derivatives those of the logarithm, at the solution before; so it is solved again until that stays. */
 #include "cost/calibrate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNKNOWNS = 4, LEAST_TIMINGS = 8 };
+enum { UNKNOWNS = 4, LEAST_TIMINGS = 8, ROUNDS = 40 };
 static const double FREE = 1e6; /* times the bandwidth: bytes that cost nothing */
 
-/* t = sum of x[i] of[i], x[i] >= 0 */
-typedef struct Equation { double of[UNKNOWNS], t; } Equation;
+/* t = sum of x[i] of[i], x[i] >= 0; scale: what its error is relative to; weight: of the square of the error */
+typedef struct Equation { double of[UNKNOWNS], t, scale, weight; } Equation;
 typedef struct Solution { double x[UNKNOWNS], off; } Solution;
 
 /* Gaussian elimination of n unknowns; false: they are not independent. */
@@ -39,16 +41,34 @@ static bool eliminate(double a[UNKNOWNS][UNKNOWNS + 1], int n)
     return true;
 }
 
+static double predicted(const Equation *e, const double x[UNKNOWNS])
+{
+    double t = 0;
+    for (int k = 0; k < UNKNOWNS; k++)
+        t += x[k] * e->of[k];
+    return t;
+}
+
 static double error_of(const Equation *e, size_t n, const double x[UNKNOWNS])
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
-        double t = 0;
-        for (int k = 0; k < UNKNOWNS; k++)
-            t += x[k] * e[i].of[k];
-        sum += (t / e[i].t - 1) * (t / e[i].t - 1);
+        const double off = (predicted(&e[i], x) - e[i].t) / e[i].scale;
+        sum += e[i].weight * off * off;
     }
-    return sqrt(sum / (double)n);
+    return sum;
+}
+
+/* Root mean square of logarithms. */
+static double spread_of(const Equation *e, size_t n, const double x[UNKNOWNS])
+{
+    double sum = 0, weights = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double off = log(fmax(predicted(&e[i], x) / e[i].t, 1e-3));
+        sum += e[i].weight * off * off;
+        weights += e[i].weight;
+    }
+    return sqrt(sum / weights);
 }
 
 /* The least squares of the unknowns in `free`, the others 0. False: there are none, or one is negative. */
@@ -63,10 +83,10 @@ static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS]
             of[m++] = k;
     for (size_t i = 0; i < n; i++)
         for (int r = 0; r < m; r++) {
-            const double left = e[i].of[of[r]] * scale[of[r]] / e[i].t;
+            const double left = e[i].weight * e[i].of[of[r]] * scale[of[r]] / (e[i].scale * e[i].scale);
             for (int c = 0; c < m; c++)
-                a[r][c] += left * e[i].of[of[c]] * scale[of[c]] / e[i].t;
-            a[r][m] += left;
+                a[r][c] += left * e[i].of[of[c]] * scale[of[c]];
+            a[r][m] += left * e[i].t;
         }
     if (!eliminate(a, m))
         return false;
@@ -78,16 +98,10 @@ static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS]
     return true;
 }
 
-static Solution solve(const Equation *e, size_t n)
+static Solution solve_once(const Equation *e, size_t n, const double scale[UNKNOWNS])
 {
     Solution best = {.off = HUGE_VAL};
-    double scale[UNKNOWNS], x[UNKNOWNS];
-    for (int k = 0; k < UNKNOWNS; k++) { /* so that all unknowns are near 1 */
-        double sum = 0;
-        for (size_t i = 0; i < n; i++)
-            sum += e[i].of[k] / e[i].t;
-        scale[k] = sum > 0 ? (double)n / sum : 0;
-    }
+    double x[UNKNOWNS];
     for (unsigned free = 1; free < 1u << UNKNOWNS; free++) {
         if (!solve_some(e, n, scale, free, x))
             continue;
@@ -99,6 +113,33 @@ static Solution solve(const Equation *e, size_t n)
     }
     return best;
 }
+
+static double logarithmic_mean(double a, double b) { return fabs(a / b - 1) < 1e-6 ? a : (a - b) / log(a / b); }
+
+static Solution solve(Equation *e, size_t n)
+{
+    Solution best = {.off = HUGE_VAL};
+    double scale[UNKNOWNS];
+    for (int k = 0; k < UNKNOWNS; k++) { /* so that all unknowns are near 1 */
+        double sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += e[i].of[k] / e[i].t;
+        scale[k] = sum > 0 ? (double)n / sum : 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        e[i].scale = e[i].t;
+    for (int round = 0; round < ROUNDS; round++) {
+        best = solve_once(e, n, scale);
+        for (size_t i = 0; i < n; i++) {
+            const double p = fmax(predicted(&e[i], best.x), e[i].t / 100);
+            e[i].scale = sqrt(p * logarithmic_mean(p, e[i].t));
+        }
+    }
+    best.off = spread_of(e, n, best.x);
+    return best;
+}
+
+static double weight_of(const DtTiming *timing) { return timing->weight > 0 ? timing->weight : 1; }
 
 /* ---- products ---- */
 
@@ -126,7 +167,8 @@ static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, Dt
         if (!t->is_product || t->seconds <= 0 || operations(&t->product) <= 0)
             continue;
         Equation *row = &e[c->products++];
-        *row = (Equation){.t = t->seconds, .of = {[2] = dt_cost_product_bytes(t->product), [3] = 1}};
+        *row = (Equation){.t = t->seconds, .weight = weight_of(t),
+                          .of = {[2] = dt_cost_product_copies(t->product), [3] = 1}};
         row->of[dtype_of(&t->product)] = operations(&t->product);
         best[dtype_of(&t->product)] = fmax(best[dtype_of(&t->product)], operations(&t->product) / t->seconds);
     }
@@ -162,7 +204,8 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
         const DtCostKernel *op = &timings[i].kernel;
         if (timings[i].is_product || timings[i].seconds <= 0)
             continue;
-        e[c->kernels++] = (Equation){.t = timings[i].seconds, .of = {op->bytes, op->flops, op->special, 1}};
+        e[c->kernels++] = (Equation){.t = timings[i].seconds, .weight = weight_of(&timings[i]),
+                                     .of = {op->bytes, op->flops, op->special, 1}};
     }
     const bool enough = c->kernels >= LEAST_TIMINGS;
     const Solution s = enough ? solve(e, c->kernels) : (Solution){0};

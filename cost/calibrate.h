@@ -13,11 +13,12 @@ typedef struct DtTiming {
     DtCostProduct product;
     DtCostKernel kernel;
     double seconds;
+    double weight; /* how much its relative error counts; 0: 1 */
 } DtTiming;
 
 typedef struct DtCalibration {
     size_t products, kernels;       /* timings of each that were used */
-    double product_off, kernel_off; /* root mean square of relative errors */
+    double product_off, kernel_off; /* root mean square of the logarithms of predicted to measured, by weight */
 } DtCalibration;
 
 /* Sets peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false) such that relative

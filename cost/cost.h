@@ -137,12 +137,15 @@ typedef struct DtCostProduct {
 } DtCostProduct;
 double dt_cost_product(const DtCostModel *model, DtCostProduct op);
 double dt_cost_product_bytes(DtCostProduct op); /* read and written, each tensor once */
+/* What a product of a CPU moves between its caches: operands are copied to where the inner loops read them; the result
+ * is cleared, read and written. Those of 16 bits are copies of f32 before that, and the result is rounded from one. */
+double dt_cost_product_copies(DtCostProduct op);
 
 /* A fused kernel, a copy, an initialisation. */
 typedef struct DtCostKernel {
     double bytes;   /* read and written, each tensor once */
     double flops;   /* 0: not known, counts for nothing */
-    double special; /* exponentials, logarithms, divisions */
+    double special; /* exponentials, and what else takes time, counted in these: codegen/kernel_price.c */
     double kernels; /* how many kernels run one after the other; 0: one */
     double ops;         /* elementwise operations in it, which a stack that is eager runs one by one; 0: one */
     double eager_bytes; /* what those read and write then; 0: twice the bytes, if there are several */

@@ -45,6 +45,16 @@ double dt_cost_product_bytes(DtCostProduct op)
     return (double)(op.batch > 0 ? op.batch : 1) * one + op.extra_bytes;
 }
 
+double dt_cost_product_copies(DtCostProduct op)
+{
+    const bool is_short = op.dtype == DT_COST_F16;
+    const double in = dt_cost_dtype_bytes(op.dtype), out = op.result_bytes > 0 ? op.result_bytes : in;
+    const double m = (double)op.m, n = (double)op.n, k = (double)op.k, f32 = 4;
+    const double operand = 2 * f32 + (is_short ? in + f32 : 0);
+    const double result = is_short ? 3 * f32 + f32 + out * (op.accumulates ? 2 : 1) : (op.accumulates ? 2 : 3) * f32;
+    return (double)(op.batch > 0 ? op.batch : 1) * ((m + n) * k * operand + m * n * result) + op.extra_bytes;
+}
+
 /* Seconds with one tile and k split over `split` of them; rate: operations a second of the whole device. */
 static double tiled(const DtCostModel *model, const DtCostProduct *op, const Tile *tile, int64_t split, double rate)
 {
@@ -85,13 +95,14 @@ double dt_cost_product(const DtCostModel *model, DtCostProduct op)
         return 0;
     const DtDevice *device = model->device;
     double rate = peak_of(device, op.dtype) * dt_cost_constant(model, DT_COST_product);
-    const double bytes = dt_cost_product_bytes(op), bandwidth = larger(device->memory_rate, 1);
+    const double bandwidth = larger(device->memory_rate, 1);
     if (!device->is_gpu) { /* blocks of a core are small: no waves, and traffic is not hidden */
         const double work = 2.0 * (double)op.m * (double)op.n * (double)op.k * (double)op.batch;
-        return work / rate + bytes / (dt_cost_constant(model, DT_COST_product_memory) * bandwidth) +
+        return work / rate +
+               dt_cost_product_copies(op) / (dt_cost_constant(model, DT_COST_product_memory) * bandwidth) +
                dt_cost_constant(model, DT_COST_product_launch);
     }
-    const double traffic = bytes / (dt_cost_constant(model, DT_COST_memory) * bandwidth);
+    const double traffic = dt_cost_product_bytes(op) / (dt_cost_constant(model, DT_COST_memory) * bandwidth);
     const double launch = dt_cost_constant(model, DT_COST_launch);
     if (op.batch > 1)
         rate *= dt_cost_constant(model, DT_COST_small);

@@ -110,6 +110,27 @@ Test(calibrate, noise_is_averaged_and_shown)
     cr_expect_float_eq(device.at[DT_COST_memory].within, c.kernel_off, 1e-12);
 }
 
+/* Half of the times twice as long, half of them half as long: constants stay. What weighs nothing does not count. */
+Test(calibrate, errors_are_those_of_logarithms)
+{
+    const DtDevice made_by = machine();
+    DtDevice device = dt_device_new("fitted");
+    DtTiming timings[192];
+    DtCalibration c;
+    device.is_gpu = false;
+    const size_t n = times(&made_by, timings, 0);
+    for (size_t i = 0; i < n; i++) {
+        timings[n + i] = timings[2 * n + i] = timings[i];
+        timings[i].seconds *= 2;
+        timings[n + i].seconds /= 2;
+        timings[2 * n + i].seconds *= 100;
+        timings[2 * n + i].weight = 1e-12;
+    }
+    cr_assert(dt_calibrate(&device, timings, 3 * n, 2e-5, &c));
+    cr_expect(worst_error(&made_by, &device) < 1e-6, "%g", worst_error(&made_by, &device));
+    cr_expect_float_eq(c.product_off, log(2), 1e-3);
+}
+
 Test(calibrate, too_few_change_nothing)
 {
     DtDevice device = dt_device_new("fitted");

@@ -116,3 +116,25 @@ Test(cost, bands_grow_with_what_is_not_known)
     cr_expect(dt_cost_band(&model, products) > 0.03);
     cr_expect(dt_cost_band(&model, network) > dt_cost_band(&model, products));
 }
+
+/* A product of few sums takes as long as clearing and adding to its result, one of few rows as copying the matrix. */
+Test(cost, narrow_products_of_a_processor)
+{
+    DtDevice device = dt_device_new("core");
+    device.is_gpu = false;
+    device.units = 1;
+    device.flops[DT_COST_F32] = 100e9;
+    device.memory_rate = 10e9;
+    device.at[DT_COST_product].value = 1;
+    device.at[DT_COST_product_memory].value = 1;
+    device.at[DT_COST_product_launch].value = 0;
+    const DtCostModel model = {.device = &device};
+    const DtCostProduct sums = {.m = 1000, .n = 1000, .k = 10, .dtype = DT_COST_F32};
+    DtCostProduct rows = {.m = 10, .n = 1000, .k = 1000, .dtype = DT_COST_F32};
+    cr_expect_float_eq(dt_cost_product(&model, sums), 2e7 / 100e9 + (1e6 * 12 + 2e4 * 8) / 10e9, 1e-12);
+    cr_expect_float_eq(dt_cost_product(&model, rows), 2e7 / 100e9 + (1e4 * 12 + 1.01e6 * 8) / 10e9, 1e-12);
+    rows.dtype = DT_COST_F16; /* read as 2 bytes, written and read as 4, and copied again */
+    cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 18, 1);
+    rows.accumulates = true;
+    cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 20, 1);
+}

@@ -39,15 +39,6 @@ static double dear(const DtKernel *k, const DtKNode *node)
     return 0;
 }
 
-/* Instructions of an operation: a choice is made by masks, and 16 bits are widened when they are read, and rounded. */
-static double instructions(const DtKNode *node)
-{
-    const bool is_short = node->dtype == DT_BF16 || node->dtype == DT_F16;
-    if (node->kind == DT_KNODE_LOAD)
-        return (is_short ? 2 : 1) + (node->n_index ? 2 : 0);
-    return node->map == DT_OP_WHERE ? 3 : node->map == DT_OP_MAX || node->map == DT_OP_MIN ? 2 : 1;
-}
-
 /* ---- loops ---- */
 
 /* The axis that lanes run along, or n_axes: there are none. A sum by index has them if it adds up whole rows. */
@@ -115,6 +106,18 @@ static bool is_scattered(const DtKernel *k, const DtKNode *node)
     return v < k->n_axes && !is_beside(k, node, v) && !(has_outer_lanes(k) && is_beside(k, node, v - 1));
 }
 
+/* Instructions of an operation: a choice is made by masks, as are edges; 16 bits are widened when they are read. */
+static double instructions(const DtKernel *k, const DtKNode *node)
+{
+    const uint32_t v = lanes_of(k);
+    bool edges = false;
+    for (uint32_t d = 0; d < node->n_index && v < k->n_axes; d++)
+        edges = edges || node->index[d].node != DT_KNONE || node->index[d].coef[v];
+    if (node->kind == DT_KNODE_LOAD)
+        return (node->dtype == DT_BF16 || node->dtype == DT_F16 ? 2 : 1) + (edges ? 2 : 0);
+    return node->map == DT_OP_WHERE ? 3 : node->map == DT_OP_MAX || node->map == DT_OP_MIN ? 2 : 1;
+}
+
 /* ---- phases ---- */
 
 /* Node n is needed in that phase, with all that it is made of there; what a reduction gives is known. */
@@ -178,9 +181,9 @@ static void add_node(DtKernel *k, const DtKNode *node, uint32_t phases)
     const double times = n * times_of(k, reduces ? UINT32_MAX : node->axes, node->late && !reduces, &lanes);
     lanes *= n;
     k->flops += works ? times : 0;
-    k->special_flops += dear(k, node) * lanes + (works ? instruction * (instructions(node) * lanes - times) : 0);
+    k->special_flops += dear(k, node) * lanes + (works ? instruction * (instructions(k, node) * lanes - times) : 0);
     if (node->kind == DT_KNODE_LOAD)
-        k->special_flops += is_scattered(k, node) ? scattered * times : instruction * instructions(node) * lanes;
+        k->special_flops += is_scattered(k, node) ? scattered * times : instruction * instructions(k, node) * lanes;
 }
 
 static void add_store(DtKernel *k, const DtKStore *store)

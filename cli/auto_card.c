@@ -163,6 +163,16 @@ static bool is_of_experts(const DtPlan *plan, const DtPlanStore *store, const Dt
     return false;
 }
 
+/* Stores of a bucket lie at its beginning, and say its bytes each: the first one counts. */
+static bool is_counted(const DtPlan *plan, uint32_t number)
+{
+    const DtPlanStore *store = &plan->stores[number];
+    for (uint32_t i = 0; store->pack && i < number; i++)
+        if (plan->stores[i].pack && plan->stores[i].arena == store->arena && plan->stores[i].offset == store->offset)
+            return true;
+    return false;
+}
+
 static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, DtCard *card)
 {
     static const DtPlanArenaKind kinds[] = {DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER};
@@ -176,7 +186,7 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
         const uint32_t loop = loop_of(plan, store, space);
         const bool in_loop = loop < space->n_loops, of_experts = is_of_experts(plan, store, space);
         for (int k = 0; k < 3; k++) {
-            if (plan->arenas[store->arena].kind != kinds[k])
+            if (plan->arenas[store->arena].kind != kinds[k] || is_counted(plan, i))
                 continue;
             const double each = (double)store->bytes / (in_loop ? (double)space->loops[loop].count : 1);
             if (in_loop) {

@@ -125,6 +125,34 @@ static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
     return more + sets->late.bytes - before;
 }
 
+/* ---- behind all loops ---- */
+
+/* Bytes that backward reads and forward has made, of what is behind all loops: what is read, and not written before,
+ * behind the first instruction of that part that writes a scalar, the loss. */
+static int64_t kept_behind(const Late *l, uint32_t part)
+{
+    DtSpans live = {.arena = l->walk.arena};
+    uint32_t from = 0, to, loss = NONE;
+    while (from < l->walk.runs.n && l->parts.at[from] != part)
+        from++;
+    for (to = from; to < l->walk.runs.n && l->parts.at[to] == part; to++)
+        for (uint32_t r = 0; r < l->walk.runs.at[to].n; r++) {
+            const DtWalkRange *range = &l->walk.ranges.at[l->walk.runs.at[to].first + r];
+            loss = loss == (uint32_t)NONE && range->written && range->kind == DT_ARENA_SCALARS ? to : loss;
+        }
+    for (uint32_t i = to; loss != (uint32_t)NONE && i-- > loss + 1;) {
+        const DtWalkRun *run = &l->walk.runs.at[i];
+        const DtWalkRange *ranges = l->walk.ranges.at + run->first;
+        for (uint32_t r = 0; r < run->n; r++)
+            if (ranges[r].written && ranges[r].kind == DT_ARENA_ACTIVATIONS)
+                dt_spans_remove(&live, ranges[r].from, ranges[r].to);
+        for (uint32_t r = 0; r < run->n; r++)
+            if (ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS)
+                dt_spans_add(&live, ranges[r].from, ranges[r].to);
+    }
+    return live.bytes;
+}
+
 void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card)
 {
     DtArena *scratch = dt_arena_child(arena);
@@ -149,5 +177,6 @@ void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space,
     for (uint32_t i = n; i < 2 * n; i++)
         card->late_back += kept[2 * i];
     card->late_front = kept[4 * n];
+    card->saved_back = (double)kept_behind(&l, 2 * n);
     dt_arena_free(scratch);
 }

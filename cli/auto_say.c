@@ -221,6 +221,7 @@ static json_t *trial_json(const DtAuto *a, const DtTrial *t)
     json_object_set_new(object, "step", t->seconds > 0 ? json_real(t->seconds) : json_null());
     json_object_set_new(object, "estimate", json_real(t->estimate.seconds));
     json_object_set_new(object, "bound", json_real(t->estimate.bound));
+    json_object_set_new(object, "estimated_bytes", json_real(t->estimate.bytes));
     json_object_set_new(object, "bytes", t->seconds > 0 ? json_real(t->bytes / t->larger) : json_null());
     json_object_set_new(object, "refused", t->why ? json_string(t->why) : json_null());
     return object;

@@ -4,7 +4,9 @@
  * Stages. The pieces of a pipeline are consecutive; cuts lie where the compiler's would (ir/cuts.h), if what it counts
  * is to what parts take alike. With m micro-batches, p stages and w(s) seconds of a micro-batch on stage s a step takes
  * about m max w + (p - 1) / chunks mean w, and less with weight gradients in the bubbles [Narayanan et al. 2021; Qi et
- * al. 2024].
+ * al. 2024]. Nor does it take less than a micro-batch's way through all pieces and back, and the others through the
+ * largest of them, which counts where there are fewer micro-batches than stages. Messages of the first forward pass and
+ * of the last backward pass are waited for; interleaved ones go around once for each chunk.
  *
  * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward, counting only what
  * no schedule does without. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor
@@ -123,10 +125,12 @@ static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int6
     stage->iterations += (double)n;
 }
 
-static void fill_stages(const Estimator *e, Stage *stages)
+/* Returns what the largest piece takes, forward and backward. */
+static double fill_stages(const Estimator *e, Stage *stages)
 {
     const DtCard *c = e->card;
     int64_t cuts[MOST_PIECES], piece = 0, at = 0;
+    double pieces[MOST_PIECES] = {0}, largest = 0;
     for (int64_t k = 0; k < e->pieces; k++)
         cuts[k] = e->iterations;
     if (e->pieces > 1)
@@ -136,7 +140,9 @@ static void fill_stages(const Estimator *e, Stage *stages)
             while (piece + 1 < e->pieces && at >= cuts[piece])
                 piece++;
             n = piece + 1 < e->pieces && cuts[piece] - at < left ? cuts[piece] - at : left;
-            add_iterations(e, &stages[stage_of(e, piece)], l, n);
+            Stage *stage = &stages[stage_of(e, piece)];
+            pieces[piece] += (double)n * time_of(e, &c->loops[l], stage->kinds);
+            add_iterations(e, stage, l, n);
             at += n;
         }
     Stage *last = &stages[stage_of(e, e->pieces - 1)];
@@ -150,6 +156,11 @@ static void fill_stages(const Estimator *e, Stage *stages)
         stages[0].experts[k] += c->rest_experts[k] / 2;
         last->experts[k] += c->rest_experts[k] / 2;
     }
+    pieces[0] += time_of(e, &c->front, stages[0].kinds);
+    pieces[e->pieces - 1] += time_of(e, &c->back, last->kinds);
+    for (int64_t k = 0; k < e->pieces; k++)
+        largest = fmax(largest, pieces[k]);
+    return largest;
 }
 
 /* ---- communication ---- */
@@ -177,22 +188,34 @@ static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op
     return most;
 }
 
-/* An exchange of parameters or gradients over those that hold the same, of a stage. bytes, of_experts: all of them, and
- * those that experts' ranks split. */
+/* An exchange of parameters or gradients over those that hold the same, of a stage, iteration by iteration of its loops
+ * and one for the rest. bytes, of_experts: all of them, and those that experts' ranks split. */
 static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollectiveKind kind, double bytes,
                             double of_experts)
 {
     DtCostCollective all = group_of(e, false), same = group_of(e, true);
+    const double n = stage->iterations + 1;
     all.kind = same.kind = kind;
-    all.bytes = bytes - of_experts;
-    same.bytes = of_experts;
-    return (all.ranks > 1 && all.bytes > 0 ? collective(e, stage->kinds, all) : 0) +
-           (same.ranks > 1 && of_experts > 0 ? collective(e, stage->kinds, same) : 0);
+    all.bytes = (bytes - of_experts) / n;
+    same.bytes = of_experts / n;
+    return n * ((all.ranks > 1 && all.bytes > 0 ? collective(e, stage->kinds, all) : 0) +
+                (same.ranks > 1 && of_experts > 0 ? collective(e, stage->kinds, same) : 0));
 }
 
-/* What gradients and parameters wait for over replicas in a step, of a stage. Level 1 exchanges gradients once, behind
- * the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers parameters
- * for every forward and backward pass, ahead of it. beside: seconds of one micro-batch's backward pass. */
+/* What computing beside exchanges of so many seconds is slower by, on the slowest of these nodes. */
+static double slowed_by(const Estimator *e, uint32_t kinds, double seconds)
+{
+    double most = 0;
+    for (uint32_t k = 0; k < dt_cost_kinds(e->model); k++) {
+        const DtCostModel one = dt_cost_on(e->model, k);
+        most = kinds >> k & 1 ? fmax(most, dt_cost_constant(&one, DT_COST_share)) : most;
+    }
+    return most * seconds;
+}
+
+/* What exchanges of gradients and parameters over replicas add to a step of a stage. Level 1 exchanges gradients once,
+ * behind the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers
+ * parameters for every forward and backward pass, ahead of it. beside: seconds of one micro-batch's backward pass. */
 static double replicas_seconds(const Estimator *e, const Stage *stage, double beside)
 {
     const DtLayout *l = e->layout;
@@ -204,10 +227,12 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
                                                   stage->state[1], stage->experts[1]);
     const double gathers =
         l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0]) : 0;
-    const double seconds = fmax(sums - BESIDE * sums_each * beside, sums * (e->stages > OVERLAPPED ? 1 : HIDDEN));
-    if (l->zero == 3)
-        return seconds + 2 * m * fmax(gathers - BESIDE * beside, gathers * HIDDEN);
-    return seconds + gathers;
+    const double waited = fmax(sums - BESIDE * sums_each * beside, sums * (e->stages > OVERLAPPED ? 1 : HIDDEN));
+    const double seconds = waited + slowed_by(e, stage->kinds, sums - waited);
+    if (l->zero != 3)
+        return seconds + gathers;
+    const double ahead = fmax(gathers - BESIDE * beside, gathers * HIDDEN);
+    return seconds + 2 * m * (ahead + slowed_by(e, stage->kinds, gathers - ahead));
 }
 
 /* What is handed from stage to stage for a micro-batch. */
@@ -233,7 +258,8 @@ static double message_seconds(const Estimator *e)
 
 /* ---- time ---- */
 
-static double seconds_of(const Estimator *e, const Stage *stages)
+/* largest: piece. */
+static double seconds_of(const Estimator *e, const Stage *stages, double largest)
 {
     const DtLayout *l = e->layout;
     const double m = (double)l->micro, p = (double)e->stages;
@@ -249,7 +275,10 @@ static double seconds_of(const Estimator *e, const Stage *stages)
     if (e->stages > 1) {
         const bool late = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V; /* weights' gradients */
         const double mean = sum / p - (late ? 2 * weights / p : 0);
-        step += (p - 1) * (fmax(mean, 0) / (double)l->chunks + 2 * message_seconds(e));
+        const double hops = l->schedule == DT_SEARCH_INTERLEAVED ? (double)e->pieces - 1 : p - 1;
+        step += (p - 1) * fmax(mean, 0) / (double)l->chunks;
+        step = late ? step : fmax(step, sum + (m - 1) * largest);
+        step += 2 * hops * message_seconds(e);
     }
     step += exchange + e->card->once;
     step += e->card->update / p / (double)(l->zero ? dt_layout_replicas(l) : 1);
@@ -298,17 +327,55 @@ static double bound_of(const Estimator *e)
 
 /* ---- memory ---- */
 
+/* Of n actions of a stage, which goes through rounds of that many micro-batches chunk by chunk, those of the chunk. */
+static int64_t of_chunk(int64_t n, int64_t round, int64_t chunks, int64_t chunk)
+{
+    const int64_t rest = n % (round * chunks) - chunk * round;
+    return n / (round * chunks) * round + (rest < 0 ? 0 : rest < round ? rest : round);
+}
+
+/* Of n actions `ahead` are forward, then there is one of each in turn. Most are in flight where the chunk's next action
+ * is the first one backward of a round, or was the last one forward. */
+int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk)
+{
+    const int64_t m = layout->micro, p = layout->size[DT_ROLE_PIPE], v = layout->chunks;
+    const int64_t rounds = m / p > 1 ? m / p : 1, round = (m + rounds - 1) / rounds, period = round * v;
+    const int64_t ahead = 2 * (p - 1 - stage) + (v - 1) * round, last = v - 1 - chunk;
+    int64_t most = 0;
+    if (m <= p)
+        return m;
+    const int64_t whole = (((chunk + 1) * round - ahead - 1) % period + period) % period;
+    for (int64_t k = 0; k < 4; k++) {
+        const int64_t at = (k % 2 ? last * round : whole) + k / 2 * period; /* so many backward are done */
+        const int64_t forward = ahead + at + 1 < m * v ? ahead + at + 1 : m * v;
+        const int64_t n = at < m * v ? of_chunk(forward, round, v, chunk) - of_chunk(at, round, v, last) : 0;
+        most = n > most ? n : most;
+    }
+    return most < m ? most : m;
+}
+
 /* Micro-batches whose saved values a stage keeps at a time, as parts of its iterations. */
 static double in_flight(const Estimator *e, int64_t stage)
 {
-    const double m = (double)e->layout->micro, p = (double)e->stages, v = (double)e->layout->chunks;
+    const double m = (double)e->layout->micro, p = (double)e->stages;
+    double sum = 0;
     if (e->stages == 1)
         return 1;
-    if (e->layout->schedule == DT_SEARCH_INTERLEAVED)
-        return fmin(m, (2 * (p - 1 - (double)stage) + (v - 1) * p + 1) / v + 1);
+    if (e->layout->schedule == DT_SEARCH_INTERLEAVED) {
+        for (int64_t c = 0; c < e->layout->chunks; c++)
+            sum += (double)dt_estimate_in_flight(e->layout, stage, c);
+        return sum / (double)e->layout->chunks;
+    }
     if (e->layout->schedule == DT_SEARCH_ZB_V)
         return fmin(m, p);
     return fmin(m, p - (double)stage);
+}
+
+/* Of what is behind all loops: with a pipeline backward follows forward at once, but where all forward come first. */
+static double behind_in_flight(const Estimator *e)
+{
+    const bool waits = e->stages > 1 && e->layout->schedule == DT_SEARCH_INTERLEAVED;
+    return waits ? (double)dt_estimate_in_flight(e->layout, e->stages - 1, e->layout->chunks - 1) : 1;
 }
 
 /* Micro-batches between their backward pass and the gradients of weights. */
@@ -344,10 +411,12 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     }
     if (e->stages > 1)
         bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
+    if (number == stage_of(e, e->pieces - 1))
+        bytes += e->card->saved_back * (behind_in_flight(e) - 1); /* one is among the temporaries */
     if (l->zero >= 2) /* gradients of one iteration, before ranks share them */
         bytes += stage->whole * (all > 1);
-    if (l->zero == 3) /* gathered ahead */
-        bytes += 3 * (stage->state[0] - (same > 1 ? 0 : stage->experts[0])) / fmax(stage->iterations, 1);
+    if (l->zero == 3) /* gathered ahead, of three iterations, or all that there are */
+        bytes += fmin(3 / fmax(stage->iterations, 1), 1) * (stage->state[0] - (same > 1 ? 0 : stage->experts[0]));
     return bytes * dt_cost_larger(e->model, stage->kinds);
 }
 
@@ -380,8 +449,8 @@ DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtL
     for (int64_t i = 0; i < e.stages; i++)
         stages[i].kinds = kinds_of(&e, i);
     e.at = model->n_kinds ? stages : NULL;
-    fill_stages(&e, stages);
-    ret = (DtEstimate){.seconds = seconds_of(&e, stages), .bound = bound_of(&e)};
+    const double largest = fill_stages(&e, stages);
+    ret = (DtEstimate){.seconds = seconds_of(&e, stages, largest), .bound = bound_of(&e)};
     for (int64_t i = 0; i < e.stages; i++)
         ret.bytes = fmax(ret.bytes, bytes_of(&e, &stages[i], i));
     return ret;

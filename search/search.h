@@ -137,6 +137,7 @@ typedef struct DtCard {
                                        * first */
     /* bytes on a rank; state[]: parameters, gradients, optimizer */
     double saved[DT_SPACE_LOOPS];     /* that an iteration keeps for its backward pass */
+    double saved_back;                /* the same of what is behind all loops; part of temporaries */
     double late[DT_SPACE_LOOPS], late_front, late_back; /* that gradients of weights need, if these are put off */
     double state[DT_SPACE_LOOPS][3];  /* of an iteration */
     double rest[3];                   /* of what is in no loop */
@@ -158,6 +159,10 @@ typedef struct DtEstimate {
 DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
 /* The bound alone, which is a hundredth of the work. */
 double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
+
+/* Micro-batches that are in flight at a time in a chunk of a stage of interleaved_1f1b (passes/pipeline/schedule.c);
+ * all of them if they are not more than the stages. Exact if these divide them. */
+int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk);
 
 /* ---- the search (search.c) ---- */
 

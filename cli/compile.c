@@ -526,6 +526,11 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     return code;
 }
 
+static bool only_checks(const DtCli *cli)
+{
+    return !writes_plan(cli) && !cli->verify && !cli->emit && !cli->print_after.n && !cli->time_passes;
+}
+
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     Proof proof = {.good = false};
@@ -556,6 +561,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = certify(cli, &proof);
     if (code == DT_EXIT_OK && cli->verify && !makes_plan)
         code = says_no_plan();
+    if (code == DT_EXIT_OK && only_checks(cli) && !dt_fit_check_program(cli, program, path))
+        code = DT_EXIT_DOES_NOT_FIT;
     if (code == DT_EXIT_OK && draws && !makes_plan)
         code = dt_cli_picture(cli, program->module, NULL, NULL);
     free_proof(&proof);

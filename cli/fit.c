@@ -446,3 +446,22 @@ bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const 
     help(&changes, diag);
     return false;
 }
+
+bool dt_fit_check_program(DtCli *cli, const DtProgram *program, const char *path)
+{
+    DtCostModel model;
+    DtArena *arena = dt_arena_child(cli->arena);
+    const DtLowerOptions options = dt_cli_lowering(cli, path);
+    bool fits = true;
+    uint8_t *image;
+    size_t len;
+    DtPlan plan;
+    if (dt_fit_model(program, &model) && model.device->is_gpu && strncmp(cli->target, "cpu", 3) != 0) {
+        DtStatus status = dt_cli_variant(cli, arena, &options, DT_VARIANT_STEP, &image, &len);
+        if (dt_status_ok(&status))
+            status = dt_read_bytes(image, len, &plan);
+        fits = !dt_status_ok(&status) || dt_fit_check(cli, program, path, &plan);
+    }
+    dt_arena_free(arena);
+    return fits;
+}

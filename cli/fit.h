@@ -18,5 +18,8 @@ const char *dt_fit_lacks(const DtProgram *program);
 /* Reports E0701 if a rank of some stage needs more than its device has, with changes of the layout that help, each of
  * them compiled; returns whether it fits. */
 bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan);
+/* The same of the program at that path, where no plan is asked for: it is compiled as far as its memory, without proofs
+ * and texts, if its cluster has GPUs. Where there is no plan, as for data that is not there, it is taken to fit. */
+bool dt_fit_check_program(DtCli *cli, const DtProgram *program, const char *path);
 
 #endif

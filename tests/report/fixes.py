@@ -3,7 +3,8 @@
 """The text that E0701 says to write:  fixes.py DTC
 
 Programs that do not fit, whose blocks have lines already that say something else: each is compiled again with what the
-help inserts where it says so, and must then need the bytes that the help promises."""
+help inserts where it says so, and must then need the bytes that the help promises. `--check` says the same, before and
+after."""
 
 import json
 import re
@@ -49,6 +50,10 @@ def run(dtc, path, *more):
     return subprocess.run([dtc, path, "--report=json", *more], capture_output=True, text=True)
 
 
+def check(dtc, path):
+    return subprocess.run([dtc, path, "--check", "--json"], capture_output=True, text=True)
+
+
 def fit_of(printed):
     """The diagnostic E0701 of what dtc --json said."""
     found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
@@ -78,6 +83,9 @@ def look(dtc, path, case):
     fit = fit_of(done.stderr)
     if done.returncode != 4 or not fit:
         return f"exit code {done.returncode}, no E0701: {done.stderr}"
+    checked = check(dtc, path)
+    if checked.returncode != 4 or fit_of(checked.stderr) != fit:
+        return f"--check ends with {checked.returncode}: {checked.stderr}"
     fixes = [h for h in fit["help"] if "insert" in h]
     if len(fixes) != places:
         return f"{len(fixes)} fixes instead of {places}: {fit['help']}"
@@ -85,6 +93,8 @@ def look(dtc, path, case):
     again = run(dtc, path, "--json")
     if again.returncode:
         return f"what is to be written is refused: {again.stderr}\n{path.read_text()}"
+    if check(dtc, path).returncode:
+        return f"--check refuses what fits: {check(dtc, path).stderr}"
     promised = re.search(r"this fits: ([\d.]+) (\w+)", fixes[0]["text"])
     need = json.loads(again.stdout)["memory"]["stages"][json.loads(again.stdout)["memory"]["worst"]]["reserved"]
     said = float(promised[1]) * {"MiB": 2**20, "GiB": 2**30}[promised[2]]

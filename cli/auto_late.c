@@ -153,6 +153,26 @@ static int64_t kept_behind(const Late *l, uint32_t part)
     return live.bytes;
 }
 
+/* Bytes of parameters that are read both in front of the first loop (parts 0 and 4 n) and in a later part outside of
+ * loops: a table that is also the head's matrix. */
+static int64_t tied_of(const Late *l, uint32_t n)
+{
+    DtSpans front = {.arena = l->walk.arena}, behind = {.arena = l->walk.arena};
+    for (uint32_t i = 0; i < l->walk.runs.n; i++) {
+        const DtWalkRun *run = &l->walk.runs.at[i];
+        const uint32_t part = l->parts.at[i];
+        for (uint32_t r = 0; r < run->n && part != (uint32_t)NONE && part % 2 == 0; r++) {
+            const DtWalkRange *range = &l->walk.ranges.at[run->first + r];
+            if (range->kind == DT_ARENA_PARAMS && range->read)
+                dt_spans_add(part == 0 || part == 4 * n ? &front : &behind, range->from, range->to);
+        }
+    }
+    const int64_t both = front.bytes + behind.bytes;
+    for (uint32_t i = 0; i < front.spans.n; i++)
+        dt_spans_add(&behind, front.spans.at[i].from, front.spans.at[i].to);
+    return both - behind.bytes;
+}
+
 void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card)
 {
     DtArena *scratch = dt_arena_child(arena);
@@ -178,5 +198,7 @@ void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space,
         card->late_back += kept[2 * i];
     card->late_front = kept[4 * n];
     card->saved_back = (double)kept_behind(&l, 2 * n);
+    for (int k = 0; k < 3 && card->rest[0] > 0; k++)
+        card->tied[k] = (double)tied_of(&l, n) / card->rest[0] * card->rest[k];
     dt_arena_free(scratch);
 }

@@ -13,9 +13,9 @@ double dt_cost_within(const DtCostModel *model, DtCostKind kind)
         [DT_COST_KIND_PRODUCT] = DT_COST_product,       [DT_COST_KIND_KERNEL] = DT_COST_memory,
         [DT_COST_KIND_ATTENTION] = DT_COST_attention_forward, [DT_COST_KIND_LINK] = DT_COST_link,
         [DT_COST_KIND_NETWORK] = DT_COST_net,           [DT_COST_KIND_MESSAGE] = DT_COST_message,
-        [DT_COST_KIND_FIXED] = DT_COST_step,
     };
-    return model->device->at[constants[kind]].within;
+    const DtCostConstantId id = kind == DT_COST_KIND_FIXED ? dt_cost_step_constant(model) : constants[kind];
+    return model->device->at[id].within;
 }
 
 double dt_cost_band(const DtCostModel *model, const double exposed[DT_COST_KINDS])

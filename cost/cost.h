@@ -204,6 +204,8 @@ double dt_cost_optimizer(const DtCostModel *model, double parameters, double byt
 /* What a step of that many ranks takes beside its work, on the slowest nodes. step: the rest of it, that jitter is a
  * part of. */
 double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step);
+/* The constant that has it, by the stack: where the host begins each step, or only takes up results. */
+DtCostConstantId dt_cost_step_constant(const DtCostModel *model);
 
 /* ---- how sure ---- */
 

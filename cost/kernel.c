@@ -99,6 +99,11 @@ double dt_cost_optimizer(const DtCostModel *model, double parameters, double byt
     return parameters * (bytes > 0 ? bytes : dt_cost_constant(model, DT_COST_optimizer)) / memory_rate(model);
 }
 
+DtCostConstantId dt_cost_step_constant(const DtCostModel *model)
+{
+    return dt_cost_has(model, DT_STACK_host_steps) ? DT_COST_stack_step : DT_COST_step;
+}
+
 double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step)
 {
     const double doublings = ranks > 1 ? log2((double)ranks) : 0;
@@ -106,7 +111,7 @@ double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step)
     for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {
         const DtCostModel one = dt_cost_on(model, k);
         const double jitter = step * doublings * dt_cost_constant(&one, DT_COST_jitter);
-        most = fmax(most, dt_cost_constant(&one, DT_COST_step) + jitter);
+        most = fmax(most, dt_cost_constant(&one, dt_cost_step_constant(&one)) + jitter);
     }
     return most;
 }

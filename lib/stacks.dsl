@@ -13,6 +13,7 @@ stack megatron_2021 {
   slow_norm = "apex's layer norm; the persistent kernel came in 2022"
   late_gradients = "one all-reduce behind the last micro-batch"
   waited_messages = "send_forward_recv_backward and its like wait for both"
+  host_steps = "train_step in Python reads whether gradients overflowed, their norm and the loss"
 }
 
 stack megatron_2022 {
@@ -24,6 +25,7 @@ stack megatron_2022 {
   tensor_overlap = "its Table 4: backward takes 11.9 ms; 12.6 if no collective ran beside the weight gradients"
   late_gradients = "section 6.3: data-parallel all-reduces are not overlapped"
   waited_messages = "send_forward_recv_backward and its like wait for both"
+  host_steps = "train_step in Python reads whether gradients overflowed, their norm and the loss"
 }
 
 stack zero_bubble {
@@ -33,6 +35,7 @@ stack zero_bubble {
   dropout_masks = "arXiv 2205.05198, section 4.1: masks are stored"
   late_gradients = "gradients are there when the last micro-batch ends"
   waited_messages = "Table 5 prices both directions"
+  host_steps = "train_step in Python reads whether gradients overflowed, their norm and the loss"
 }
 
 stack torchtitan_eager {
@@ -42,6 +45,7 @@ stack torchtitan_eager {
   whole_recompute = "full recomputation runs a block again"
   eager = "each operation is a kernel"
   bucket_copies = "FSDP2 splits what it gathered by a copy, and concatenates gradients in f32"
+  host_steps = "its train loop in Python clips gradients and reads their norm and the loss"
 }
 
 stack torchtitan_compiled {
@@ -50,6 +54,7 @@ stack torchtitan_compiled {
   second_products = "selective recomputation by op saves every second matrix product"
   whole_recompute = "full recomputation runs a block again"
   bucket_copies = "FSDP2 splits what it gathered by a copy, and concatenates gradients in f32"
+  host_steps = "its train loop in Python clips gradients and reads their norm and the loss"
 }
 
 stack torchtitan_async {
@@ -59,4 +64,5 @@ stack torchtitan_async {
   whole_recompute = "full recomputation runs a block again"
   async_tensor = "its rows say async TP"
   bucket_copies = "FSDP2 splits what it gathered by a copy, and concatenates gradients in f32"
+  host_steps = "its train loop in Python clips gradients and reads their norm and the loss"
 }

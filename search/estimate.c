@@ -150,9 +150,10 @@ static double fill_stages(const Estimator *e, Stage *stages)
     add_time(e, last, &c->back, 1);
     stages[0].late += c->late_front;
     last->late += c->late_back;
-    for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind */
-        stages[0].state[k] += c->rest[k] / 2;
-        last->state[k] += c->rest[k] / 2;
+    for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind, or both */
+        const double both = last != stages ? c->tied[k] / 2 : 0;
+        stages[0].state[k] += c->rest[k] / 2 + both;
+        last->state[k] += c->rest[k] / 2 + both;
         stages[0].experts[k] += c->rest_experts[k] / 2;
         last->experts[k] += c->rest_experts[k] / 2;
     }
@@ -161,6 +162,13 @@ static double fill_stages(const Estimator *e, Stage *stages)
     for (int64_t k = 0; k < e->pieces; k++)
         largest = fmax(largest, pieces[k]);
     return largest;
+}
+
+/* The kinds of the nodes of a stage. */
+static uint32_t kinds_of(const Estimator *e, int64_t stage)
+{
+    const int64_t ranks = e->space->devices / e->stages;
+    return dt_cost_kinds_of(e->model, stage * ranks, ranks);
 }
 
 /* ---- communication ---- */
@@ -235,6 +243,14 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     return seconds + 2 * m * (ahead + slowed_by(e, stage->kinds, gathers - ahead));
 }
 
+/* Gradients of tables that the first and the last stage have are added up. */
+static double tied_seconds(const Estimator *e)
+{
+    const DtCostCollective sums = {.kind = DT_COST_ALL_REDUCE, .bytes = e->card->tied[1], .ranks = 2, .per_node = 1,
+                                   .nodes = e->space->devices > e->model->ranks_per_node ? 2 : 1};
+    return e->card->tied[1] > 0 ? collective(e, kinds_of(e, 0) | kinds_of(e, e->stages - 1), sums) : 0;
+}
+
 /* What is handed from stage to stage for a micro-batch. */
 static double message_bytes(const Estimator *e)
 {
@@ -279,17 +295,11 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
         step += (p - 1) * fmax(mean, 0) / (double)l->chunks;
         step = late ? step : fmax(step, sum + (m - 1) * largest);
         step += 2 * hops * message_seconds(e);
+        step += stage_of(e, e->pieces - 1) ? tied_seconds(e) : 0;
     }
     step += exchange + e->card->once;
     step += e->card->update / p / (double)(l->zero ? dt_layout_replicas(l) : 1);
     return step + dt_cost_step_fixed(e->model, e->space->devices, step);
-}
-
-/* The kinds of the nodes of a stage. */
-static uint32_t kinds_of(const Estimator *e, int64_t stage)
-{
-    const int64_t ranks = e->space->devices / e->stages;
-    return dt_cost_kinds_of(e->model, stage * ranks, ranks);
 }
 
 /* How many stages of the first kind's speed do what all do at most, and one of the fastest. */

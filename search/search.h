@@ -141,6 +141,7 @@ typedef struct DtCard {
     double late[DT_SPACE_LOOPS], late_front, late_back; /* that gradients of weights need, if these are put off */
     double state[DT_SPACE_LOOPS][3];  /* of an iteration */
     double rest[3];                   /* of what is in no loop */
+    double tied[3];                   /* of rest, what is read both in front of the first loop and behind it */
     double experts[DT_SPACE_LOOPS][3], rest_experts[3]; /* of both, what ranks of experts split already */
     double temporaries;               /* activations beside those that are saved */
     double beside;                    /* all else: inputs, workspace, what the device takes */

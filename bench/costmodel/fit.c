@@ -26,7 +26,7 @@ const Fitted fitted[] = {
     {NULL, ONE(message), 0.75, 0.3},
     {NULL, ONE(message_start), 50e-6, 0.5},
     {NULL, ONE(share), 0.15, 0.5},
-    {NULL, ONE(step), 50e-3, 0.5},
+    {NULL, ONE(stack_step), 50e-3, 0.5},
     {NULL, ONE(jitter), 1e-3, 1.0},
     /* of the 700 W part 0.70, 0.36 and 0.33 of peak; power goes with the square of the clock, or faster */
     {"h100-500w", ONE(product), 0.60, 0.2},

@@ -49,7 +49,7 @@ run "$dtc" report pasted.plan --measured trace.json
 exits 2; says "does not say what device"
 
 # Lines of the block stay.
-compile --parallel pipes --emit=layout
+compile --parallel pipes --emit=layout -D layers=16 -D embed=1024
 exits 0; says "longer: bubble"; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"
 compile --parallel tensors --emit=layout
 exits 0; prints "tp = 4"; prints "dp = 2"; prints "  remat h"; prints "on tp"; prints "shard batch on dp"

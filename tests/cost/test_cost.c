@@ -138,3 +138,16 @@ Test(cost, narrow_products_of_a_processor)
     rows.accumulates = true;
     cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 20, 1);
 }
+
+/* What a Python program does for a step is no part of a plan's, on one device or on many. */
+Test(cost, fixed_time_is_that_of_the_software)
+{
+    const DtDevice device = a100();
+    const DtStack others = {.name = "others", .has = {[DT_STACK_host_steps] = true}};
+    const DtCostModel own = {.device = &device}, model = {.device = &device, .stack = &others};
+    cr_expect_eq(dt_cost_step_fixed(&own, 1, 1), dt_cost_constant(&own, DT_COST_step));
+    cr_expect_eq(dt_cost_step_fixed(&model, 1, 1), dt_cost_constant(&own, DT_COST_stack_step));
+    cr_expect_float_eq(dt_cost_step_fixed(&own, 8, 1) - dt_cost_step_fixed(&own, 1, 1),
+                       3 * dt_cost_constant(&own, DT_COST_jitter), 1e-12);
+    cr_expect_eq(dt_cost_within(&model, DT_COST_KIND_FIXED), device.at[DT_COST_stack_step].within);
+}

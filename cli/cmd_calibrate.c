@@ -334,6 +334,17 @@ static void compare(const DtDevice *device, const Measured *m, bool is_check)
             dt_people_seconds(is, measured), dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
 }
 
+/* Bytes; 0: the system does not say. */
+static double second_cache(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? (double)bytes : 0;
+#else
+    return 0;
+#endif
+}
+
 static int write_block(const DtCalibrator *c, const char *name, const Measured *measured,
                        const Timings *fitted)
 {
@@ -344,6 +355,7 @@ static int write_block(const DtCalibrator *c, const char *name, const Measured *
     device.source = "dtc calibrate";
     device.is_gpu = false;
     device.units = 1;
+    device.l2_bytes = second_cache();
     Seconds beside = {0}, rates = {0};
     for (size_t i = 0; i < DT_COUNT(sizes); i++) {
         DT_PUSH(c->cli->arena, beside, measured[i].beside);

@@ -205,7 +205,7 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
         if (timings[i].is_product || timings[i].seconds <= 0)
             continue;
         e[c->kernels++] = (Equation){.t = timings[i].seconds, .weight = weight_of(&timings[i]),
-                                     .of = {op->bytes, op->flops, op->special, 1}};
+                                     .of = {dt_cost_kernel_bytes(device, op->bytes), op->flops, op->special, 1}};
     }
     const bool enough = c->kernels >= LEAST_TIMINGS;
     const Solution s = enough ? solve(e, c->kernels) : (Solution){0};

@@ -21,9 +21,9 @@ typedef struct DtCalibration {
     double product_off, kernel_off; /* root mean square of the logarithms of predicted to measured, by weight */
 } DtCalibration;
 
-/* Sets peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false) such that relative
- * errors are least; what there are too few timings for (8 of a kind) stays. beside: seconds of a step in which none
- * runs. False: of neither kind there are enough. */
+/* Sets peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false, l2_bytes as it is)
+ * such that relative errors are least; what there are too few timings for (8 of a kind) stays. beside: seconds of a
+ * step in which none runs. False: of neither kind there are enough. */
 bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside,
                   DtCalibration *ret_calibration);
 

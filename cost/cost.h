@@ -58,7 +58,7 @@ typedef struct DtDevice {
     double units;                 /* multiprocessors, or cores */
     double flops[DT_COST_DTYPES]; /* dense peak; 0: the device has no such products */
     double memory_bytes;          /* 0: not known (the host's) */
-    double memory_rate, l2_bytes;
+    double memory_rate, l2_bytes; /* l2_bytes: of the second cache; 0: not known */
     DtCostLink link;              /* inside a node */
     DtCostLink nic;               /* to other nodes, the share of one device */
     double host_rate;             /* to the memory of the host; 0: not known */
@@ -151,6 +151,8 @@ typedef struct DtCostKernel {
     double eager_bytes; /* what those read and write then; 0: twice the bytes, if there are several */
 } DtCostKernel;
 double dt_cost_kernel(const DtCostModel *model, DtCostKernel op);
+/* Those that are waited for: a core has what its second cache holds as fast as its instructions ask for it. */
+double dt_cost_kernel_bytes(const DtDevice *device, double bytes);
 
 /* softmax(q k / sqrt(head)) v: q is [batch, heads, queries, head], k and v [batch, kv_heads, keys, head]. */
 typedef struct DtCostAttention {

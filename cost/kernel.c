@@ -9,6 +9,11 @@ static double memory_rate(const DtCostModel *model)
     return dt_cost_constant(model, DT_COST_memory) * fmax(model->device->memory_rate, 1);
 }
 
+double dt_cost_kernel_bytes(const DtDevice *device, double bytes)
+{
+    return device->is_gpu ? bytes : fmax(bytes - device->l2_bytes, 0);
+}
+
 double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
 {
     double kernels = op.kernels > 0 ? op.kernels : 1;
@@ -16,7 +21,7 @@ double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
         kernels = fmax(kernels, op.ops);
         op.bytes = op.eager_bytes > 0 ? op.eager_bytes : 2 * op.bytes;
     }
-    const double bytes = op.bytes / memory_rate(model);
+    const double bytes = dt_cost_kernel_bytes(model->device, op.bytes) / memory_rate(model);
     const double work = op.flops + op.special * dt_cost_constant(model, DT_COST_special);
     const double rate = fmax(model->device->flops[DT_COST_F32], 1) * dt_cost_constant(model, DT_COST_arithmetic);
     const double launch = kernels * dt_cost_constant(model, DT_COST_launch);

@@ -153,8 +153,12 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
         *ret_op = (DtCostOp){.kind = DT_COST_OP_PRODUCT, .product = product(plan, &plan->gemms[inst->ref])};
         return true;
     case DT_INST_KERNEL: *ret_op = kernel(plan, inst->ref); return true;
-    case DT_INST_COPY: *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = 2 * bytes}}; return true;
-    case DT_INST_ZERO: *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = bytes}}; return true;
+    case DT_INST_COPY: /* each four bytes are read and written by a lane */
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = 2 * bytes, .flops = bytes / 2}};
+        return true;
+    case DT_INST_ZERO:
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = bytes, .flops = bytes / 4}};
+        return true;
     default: return false;
     }
 }

@@ -151,3 +151,19 @@ Test(cost, fixed_time_is_that_of_the_software)
                        3 * dt_cost_constant(&own, DT_COST_jitter), 1e-12);
     cr_expect_eq(dt_cost_within(&model, DT_COST_KIND_FIXED), device.at[DT_COST_stack_step].within);
 }
+
+Test(cost, what_a_core_has_in_its_cache)
+{
+    DtDevice device = dt_device_new("core");
+    device.is_gpu = false;
+    device.flops[DT_COST_F32] = 100e9;
+    device.memory_rate = 10e9;
+    device.l2_bytes = 1e6;
+    device.at[DT_COST_memory].value = device.at[DT_COST_arithmetic].value = 1;
+    device.at[DT_COST_launch].value = 0;
+    const DtCostModel model = {.device = &device};
+    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e6, .flops = 1e6}), 1e-5, 1e-12);
+    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 3e6, .flops = 1e6}), 1e-5 + 2e-4, 1e-12);
+    device.is_gpu = true;
+    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e6, .flops = 1e6}), 1e-4, 1e-12);
+}

@@ -97,12 +97,12 @@ DT_INLINE float dt_mod(float a, float b)
 }
 DT_INLINE float dt_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 
-/* Relative error below 1.2e-7. 0 below -87.3, infinity above 88.7. */
+/* Relative error below 1.2e-7. 0 below -87.3, infinity above 88.7: there what is computed is not used. */
 DT_INLINE float dt_exp(float x)
 {
-    float y = x > 88.72283f ? 88.72283f : x < -87.33654f ? -87.33654f : x;
-    float n = dt_fma(y, 1.44269504f, 12582912.0f) - 12582912.0f;
-    float f = dt_fma(n, -0.693359375f, y);
+    /* rounded to a whole number n, which is then also in the lowest bits of the sum */
+    float shifted = dt_fma(x, 1.44269504f, 12582912.0f), n = shifted - 12582912.0f;
+    float f = dt_fma(n, -0.693359375f, x);
     f = dt_fma(n, 2.12194440e-4f, f);
     float p = 1.9890988e-4f;
     p = dt_fma(p, f, 1.39336479e-3f);
@@ -111,12 +111,32 @@ DT_INLINE float dt_exp(float x)
     p = dt_fma(p, f, 0.166666667f);
     p = dt_fma(p, f, 0.5f);
     p = dt_fma(p, f * f, f) + 1.0f;
-    /* two factors, since n is 128 at the upper end */
-    int half = (int)n >> 1, rest = (int)n - half;
-    float r = p * dt_bits_float((half + 127) << 23) * dt_bits_float((rest + 127) << 23);
+    /* times 2^n: n is added to the exponent */
+    float r = dt_bits_float((int)((uint32_t)dt_float_bits(p) + ((uint32_t)dt_float_bits(shifted) << 23)));
     r = x < -87.33654f ? 0.0f : r;
-    r = x > 88.72283f ? __builtin_inff() : r;
-    return x == x ? r : x;
+    return x <= 88.72283f ? r : x + __builtin_inff();
+}
+
+/* e^x - 1 for x in -87 .. 88: relative error below 2.5e-7, close to 0, too. */
+DT_INLINE float dt_expm1(float x)
+{
+    float shifted = dt_fma(x, 1.44269504f, 12582912.0f), n = shifted - 12582912.0f;
+    float f = dt_fma(n, -0.693359375f, x);
+    f = dt_fma(n, 2.12194440e-4f, f);
+    float p = 1.38825164e-3f;
+    p = dt_fma(p, f, 8.36654713e-3f);
+    p = dt_fma(p, f, 4.16672007e-2f);
+    p = dt_fma(p, f, 0.166665434f);
+    p = dt_fma(p, f, 0.499999981f);
+    p = dt_fma(p, f * f, f);
+    float s = dt_bits_float((int)(((uint32_t)dt_float_bits(shifted) << 23) + 0x3f800000u)); /* 2^n */
+    return dt_fma(p, s, s - 1.0f);
+}
+
+/* The first one's magnitude with the second one's sign, where the first is not negative. */
+DT_INLINE float dt_signed(float a, float x)
+{
+    return dt_bits_float(dt_float_bits(a) | (int)((uint32_t)dt_float_bits(x) & 0x80000000u));
 }
 
 /* Relative error below 2e-7. -infinity at 0, NaN below. Subnormal arguments count as 0. */
@@ -143,50 +163,30 @@ DT_INLINE float dt_log(float x)
     return x == __builtin_inff() || x != x ? x : r;
 }
 
-/* Absolute error below 2e-7, relative below 3e-7. */
+/* Absolute error below 1e-7, relative below 2e-7; never beyond 1. */
 DT_INLINE float dt_tanh(float x)
 {
-    float a = __builtin_fabsf(x), z = x * x;
-    float p = 0.00226950168f;
-    p = dt_fma(p, z, -0.00832318706f);
-    p = dt_fma(p, z, 0.0217625029f);
-    p = dt_fma(p, z, -0.0539584616f);
-    p = dt_fma(p, z, 0.133333001f);
-    p = dt_fma(p, z, -0.333333331f);
-    float small = dt_fma(x * z, p, x);
-    float big = 1.0f - 2.0f / (dt_exp(2.0f * (a > 20.0f ? 20.0f : a)) + 1.0f);
-    big = x < 0.0f ? -big : big;
-    float r = a < 0.625f ? small : big;
-    return x == x ? r : x;
+    float a = __builtin_fabsf(x);
+    a = a > 10.0f ? 10.0f : a;
+    float t = dt_expm1(a + a);
+    return dt_signed(t / (t + 2.0f), x);
 }
 
-/* Absolute error below 2e-7. */
+/* 1 - e^-(a g(a)), where g(a) = -log(1 - erf(a)) / a, of which erf forgets errors as it approaches 1.
+ * Absolute error below 1e-7, relative below 2.5e-7; never beyond 1. */
 DT_INLINE float dt_erf(float x)
 {
-    float a = __builtin_fabsf(x), z = x * x;
-    float p = -9.66704457e-6f;
-    p = dt_fma(p, z, 1.1265959e-4f);
-    p = dt_fma(p, z, -8.48408041e-4f);
-    p = dt_fma(p, z, 5.22103181e-3f);
-    p = dt_fma(p, z, -0.0268654307f);
-    p = dt_fma(p, z, 0.112837825f);
-    p = dt_fma(p, z, -0.376126385f);
-    p = dt_fma(p, z, 0.128379167f);
-    float small = dt_fma(x, p, x);
-    float b = a > 4.0f ? 4.0f : a, t = 1.0f / (1.0f + b);
-    float q = 1.02643131f;
-    q = dt_fma(q, t, -3.47610293f);
-    q = dt_fma(q, t, 4.77397985f);
-    q = dt_fma(q, t, -2.98051749f);
-    q = dt_fma(q, t, 0.3604102f);
-    q = dt_fma(q, t, 0.165513601f);
-    q = dt_fma(q, t, 0.577536514f);
-    q = dt_fma(q, t, 0.56330858f);
-    q = dt_fma(q, t, 2.56132949e-5f);
-    float big = 1.0f - q * dt_exp(-b * b);
-    big = x < 0.0f ? -big : big;
-    float r = a < 1.0f ? small : big;
-    return x == x ? r : x;
+    float a = __builtin_fabsf(x);
+    a = a > 4.0f ? 4.0f : a;
+    float g = 4.07020939e-5f;
+    g = dt_fma(g, a, -3.80956729e-4f);
+    g = dt_fma(g, a, 1.2516187e-3f);
+    g = dt_fma(g, a, 2.05899175e-4f);
+    g = dt_fma(g, a, -0.0193218511f);
+    g = dt_fma(g, a, 0.10281446f);
+    g = dt_fma(g, a, 0.636616489f);
+    g = dt_fma(g, a, 1.12837921f);
+    return dt_signed(-dt_expm1(-(a * g)), x);
 }
 
 /* Quarter turns are counted in double, so that large angles (positions times frequencies) stay exact to
@@ -307,14 +307,22 @@ DT_INLINE int dt_before(float a, int64_t i, float b, int64_t j)
 }
 
 /* 64 or 16 lanes to one, by halves. */
-#define DT_TREE(type, name, lanes, combine)                                                    \
-    DT_INLINE type name##_##lanes(const type *s)                                               \
+#define DT_HALVE(w, combine) for (int l = 0; l < w; l++) t[l] = combine(t[l], t[l + w])
+#define DT_TREE(type, name, combine)                                                           \
+    DT_INLINE type name##_16(const type *s)                                                    \
     {                                                                                          \
-        type t[lanes];                                                                         \
-        for (int l = 0; l < lanes; l++) t[l] = s[l];                                           \
-        for (int w = lanes / 2; w >= 1; w /= 2)                                                \
-            for (int l = 0; l < w; l++) t[l] = combine(t[l], t[l + w]);                        \
-        return t[0];                                                                           \
+        type t[8];                                                                             \
+        for (int l = 0; l < 8; l++) t[l] = combine(s[l], s[l + 8]);                            \
+        DT_HALVE(4, combine);                                                                  \
+        DT_HALVE(2, combine);                                                                  \
+        return combine(t[0], t[1]);                                                            \
+    }                                                                                          \
+    DT_INLINE type name##_64(const type *s)                                                    \
+    {                                                                                          \
+        type t[32];                                                                            \
+        for (int l = 0; l < 32; l++) t[l] = combine(s[l], s[l + 32]);                          \
+        DT_HALVE(16, combine);                                                                 \
+        return name##_16(t);                                                                   \
     }
 /* Any number of lanes to one, in place: neighbours first; what has none is handed on. */
 #define DT_PAIRS(type, name, combine)                                                          \
@@ -326,18 +334,12 @@ DT_INLINE int dt_before(float a, int64_t i, float b, int64_t j)
         return s[0];                                                                           \
     }
 DT_INLINE float dt_add(float a, float b) { return a + b; }
-DT_TREE(float, dt_sum, 64, dt_add)
-DT_TREE(float, dt_sum, 16, dt_add)
-DT_TREE(float, dt_max, 64, dt_max)
-DT_TREE(float, dt_max, 16, dt_max)
-DT_TREE(float, dt_min, 64, dt_min)
-DT_TREE(float, dt_min, 16, dt_min)
-DT_TREE(int, dt_isum, 64, dt_iadd)
-DT_TREE(int, dt_isum, 16, dt_iadd)
-DT_TREE(int, dt_imax, 64, dt_imax)
-DT_TREE(int, dt_imax, 16, dt_imax)
-DT_TREE(int, dt_imin, 64, dt_imin)
-DT_TREE(int, dt_imin, 16, dt_imin)
+DT_TREE(float, dt_sum, dt_add)
+DT_TREE(float, dt_max, dt_max)
+DT_TREE(float, dt_min, dt_min)
+DT_TREE(int, dt_isum, dt_iadd)
+DT_TREE(int, dt_imax, dt_imax)
+DT_TREE(int, dt_imin, dt_imin)
 DT_PAIRS(float, dt_sum, dt_add)
 DT_PAIRS(float, dt_max, dt_max)
 DT_PAIRS(float, dt_min, dt_min)

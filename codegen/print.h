@@ -37,6 +37,8 @@ typedef struct DtPrint {
     /* How often a loop over the whole axis runs: "7". */
     const char *(*extent)(struct DtPrint *c, uint32_t axis);
     uint32_t known;        /* bits: axes whose index is a thread's; others need loops */
+    const char *lane;      /* the index along lane_axis as an int: "(int)j + l"; NULL: it is not at hand */
+    uint32_t lane_axis;
     bool *wide, *wide_stores; /* by node, by store: element l of what lies in v<k>, o<s>, w<s>; NULL: none does */
     struct DtPrintLoops *loops; /* of the target "cpu": its own state */
 } DtPrint;

@@ -214,17 +214,42 @@ static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
+/* Whether a needed position is made of the index along that axis, which an int can hold. */
+static bool counts_along(const DtPrint *c, uint32_t axis)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        any = any || (c->needed[k] && c->k->nodes.at[k].kind == DT_KNODE_IOTA && c->k->nodes.at[k].coef[axis]);
+    return any && c->k->extent[axis] <= INT32_MAX;
+}
+
+/* A loop over n lanes along an axis, from index `first` on. */
+static void lanes_open(DtPrint *c, uint32_t axis, const char *first, const char *n)
+{
+    const bool from_0 = strcmp(first, "0") == 0;
+    line(c, "for (int l = 0; l < %s; l++) {", n);
+    c->depth++;
+    line(c, "const int64_t i%u = %s%sl; /* %s */", axis, from_0 ? "" : first, from_0 ? "" : " + ", c->k->axis[axis]);
+    if (c->k->extent[axis] <= INT32_MAX)
+        c->lane = from_0 ? "l" : dt_arena_printf(c->arena, strchr(first, ' ') ? "(int)(%s) + l" : "(int)%s + l", first);
+    c->lane_axis = axis;
+}
+
+static void lanes_close(DtPrint *c)
+{
+    c->lane = NULL;
+    dt_print_close(c, 1);
+}
+
 /* n points of the row, from that one on. */
 static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, const char *first, uint32_t n)
 {
     const uint32_t last = c->k->n_axes - 1;
     dt_print_c_draws_lanes(c, first, n);
     line(c, "DT_LANES");
-    line(c, "for (int l = 0; l < %u; l++) {", n);
-    c->depth++;
-    line(c, "const int64_t i%u = %s + l; /* %s */", last, first, c->k->axis[last]);
+    lanes_open(c, last, first, dt_arena_printf(c->arena, "%u", n));
     point(c, phase, inner, reduces);
-    dt_print_close(c, 1);
+    lanes_close(c);
 }
 
 /* most: lanes of reductions. */
@@ -241,9 +266,12 @@ static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32
     c->narrow = n <= UNROLLED;
     if (whole) {
         line(c, "DT_LANES");
-        dt_print_open(c, last);
+        if (counts_along(c, last))
+            lanes_open(c, last, "0", dt_print_c_extent(c, last));
+        else
+            dt_print_open(c, last);
         point(c, phase, inner, false);
-        dt_print_close(c, 1);
+        lanes_close(c);
     }
     const bool pieces = dt_print_in_pieces(c, last);
     if (!whole && n >= lanes) {
@@ -395,14 +423,6 @@ static void print_row(DtPrint *c)
 
 /* ---- COLUMN ---- */
 
-static void column_lanes(DtPrint *c, uint32_t v, const char *width)
-{
-    line(c, "DT_LANES");
-    line(c, "for (int l = 0; l < %s; l++) {", width);
-    c->depth++;
-    line(c, "const int64_t i%u = j + l; /* %s */", v, c->k->axis[v]);
-}
-
 static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
 {
     const DtKernel *k = c->k;
@@ -417,9 +437,11 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
         dt_print_c_draws_axis(c, a, width, true);
     }
     dt_print_c_draws_lanes(c, "j", lanes);
-    column_lanes(c, v, width);
+    line(c, "DT_LANES");
+    lanes_open(c, v, "j", width);
     point(c, 0, 0, true);
-    dt_print_close(c, 1 + k->n_axes - k->n_outer);
+    lanes_close(c);
+    dt_print_close(c, k->n_axes - k->n_outer);
     dt_print_c_draws_end(c, v);
     if (k->pieces) {
         line(c, "for (int l = 0; l < %s; l++) {", width);
@@ -433,7 +455,8 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
     for (uint32_t s = 0; s < k->stores.n; s++)
         dt_print_need(c, k->stores.at[s].node);
     dt_print_c_draws_lanes(c, "j", lanes);
-    column_lanes(c, v, width);
+    line(c, "DT_LANES");
+    lanes_open(c, v, "j", width);
     if (k->pieces)
         define_pieces(c, "l");
     for (uint32_t n = 0; n < k->nodes.n && !k->pieces; n++)
@@ -447,7 +470,7 @@ static void column_chunk(DtPrint *c, uint32_t v, uint32_t lanes)
     for (uint32_t n = 0; n < k->nodes.n; n++)
         if (dt_print_reduces_at(c, n, 0))
             c->defined[n] = false;
-    dt_print_close(c, 1);
+    lanes_close(c);
     dt_print_c_draws_end(c, v);
 }
 

@@ -614,7 +614,8 @@ static uint32_t inner_mask(const DtKernel *k)
 }
 
 /* COLUMN if the reductions need one phase, nothing is stored along inner axes, and memory runs along the
- * last outer axis rather than along the last inner one. */
+ * last outer axis rather than along the last inner one: more loads are of neighbours, or as many and fewer of what lies
+ * apart (the rest are alike for all lanes). */
 static DtKForm form_of(const DtKernel *k)
 {
     uint32_t inner = inner_mask(k);
@@ -631,16 +632,20 @@ static DtKForm form_of(const DtKernel *k)
             if (k->stores.at[i].stride[a])
                 return DT_KFORM_ROW;
     }
-    int row = 0, column = 0;
+    const uint32_t along_row = k->n_axes - 1, along_column = k->n_outer - 1;
+    int row = 0, column = 0, apart_row = 0, apart_column = 0; /* loads of neighbours, and of what lies apart */
     for (uint32_t i = 0; i < k->nodes.n; i++) {
         const DtKNode *node = &k->nodes.at[i];
         if (node->kind != DT_KNODE_LOAD || !(node->axes & inner))
             continue;
-        row += node->coef[k->n_axes - 1] == 1;
-        column += node->coef[k->n_outer - 1] == 1;
+        row += node->coef[along_row] == 1;
+        column += node->coef[along_column] == 1;
+        apart_row += node->coef[along_row] > 1;
+        apart_column += node->coef[along_column] > 1;
     }
-    return column > row || (column == row && k->extent[k->n_axes - 1] < 16 && k->extent[k->n_outer - 1] >= 16)
-               ? DT_KFORM_COLUMN : DT_KFORM_ROW;
+    const bool columns_better = k->extent[along_row] < 16 || apart_row > apart_column;
+    return column > row || (column == row && columns_better && k->extent[along_column] >= 16) ? DT_KFORM_COLUMN
+                                                                                              : DT_KFORM_ROW;
 }
 
 /* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a + 1. */

@@ -260,10 +260,13 @@ static int64_t find_spare(const DtModule *module)
     return bytes / SPARE;
 }
 
-static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
+/* Returns the number of groups. */
+static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch,
+                            Fuse *ret_fuse)
 {
     const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
-    Fuse fuse = {.arena = func->module->arena, .scratch = scratch, .func = func, .made = made}, *f = &fuse;
+    Fuse *f = ret_fuse;
+    *f = (Fuse){.arena = func->module->arena, .scratch = scratch, .func = func};
     f->group = DT_NEW_ARRAY(scratch, uint32_t, n_ops + 1);
     f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n);
     f->outside = DT_NEW_ARRAY(scratch, bool, n);
@@ -273,8 +276,22 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare,
     f->again = DT_NEW_ARRAY(scratch, DtFuseAgain *, n);
     f->operands = DT_NEW_ARRAY(scratch, DtValue *const *, n);
     f->is_dead = DT_NEW_ARRAY(scratch, bool, n_ops + 1);
-    const uint32_t n_groups = dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare,
-                                            scratch, f->group, f->rows, f->again);
+    return dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare, scratch, f->group,
+                         f->rows, f->again);
+}
+
+static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
+{
+    Fuse fuse, *f = &fuse;
+    DtFuseCopied *copied;
+    const uint32_t n_copied = dt_fuse_copy_known(func, scratch, &copied);
+    uint32_t n_groups = find_groups(func, context, spare, scratch, f);
+    if (!dt_fuse_keeps_copies(func, copied, n_copied, f->group)) {
+        dt_fuse_drop_copies(func, copied, n_copied);
+        n_groups = find_groups(func, context, spare, scratch, f);
+    }
+    f->made = made;
+    const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)

@@ -26,6 +26,18 @@ static inline bool dt_fuse_computes(const DtFuseAgain *again, uint32_t group)
     return again;
 }
 
+/* fuse_known.c: a sum that is known before products has what it adds up made for it once more, if what is behind them
+ * reads that, too: by ops behind each other, of which `first` is the position of the first one. Returns how many do. */
+typedef struct DtFuseCopied {
+    DtOp *sum;
+    DtValue **in; /* what it read */
+    uint32_t first;
+} DtFuseCopied;
+uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_copied);
+/* Whether all copies are in the groups of their sums; group: by position. All as it was. */
+bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n, const uint32_t *group);
+void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);
+
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
  * groups of their own. spare: bytes of temporaries that a kernel in common may cost. ret_rows: by group; ret_again: by
  * value id. Returns the number of groups. */

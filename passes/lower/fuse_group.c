@@ -66,6 +66,8 @@ static void start(DtFusion *f, uint32_t i)
     f->group_of[i] = i;
     g->last = i;
     DT_PUSH(f->arena, g->ops, i);
+    g->sum_known = f->known[i] == DT_FUSE_SUM_KNOWN;
+    g->behind = f->known[i] == DT_FUSE_BEHIND;
     if (!is_fusable(op))
         return;
     g->full = op->out[0]->type;
@@ -129,6 +131,8 @@ static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_uni
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
     if (!from->full || !to->full || count_ops(f, a, b) > f->limits->kernel_ops)
+        return false;
+    if ((from->sum_known && to->behind) || (from->behind && to->sum_known)) /* what waits for it would wait longer */
         return false;
     const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
     *ret_union = first ? *from : *to;
@@ -269,6 +273,8 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
     joined.ops = to->ops;
     joined.last = to->last > from->last ? to->last : from->last;
     joined.beside = to->beside + from->beside;
+    joined.sum_known = to->sum_known || from->sum_known;
+    joined.behind = to->behind || from->behind;
     for (uint32_t i = 0; i < from->ops.n; i++) {
         DT_PUSH(f->arena, joined.ops, from->ops.at[i]);
         f->group_of[from->ops.at[i]] = keep;
@@ -447,6 +453,7 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
             f->position[func->ops.at[i]->out[r]->id] = i;
     f->equals = dt_cse_equals(func, scratch);
     index_readers(f);
+    f->known = dt_fuse_known(f);
     DtFuseProduct *products;
     const uint32_t n_products = dt_epilogue_find(f, epilogues, &products);
     DtFusion other = *f;

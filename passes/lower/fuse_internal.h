@@ -15,6 +15,7 @@ typedef struct DtFuseGroup {
     const char **inner;
     uint32_t n_inner;
     const char *product;       /* what the library does with it; NULL: it is none */
+    bool sum_known, behind;    /* has a sum that is known before products, what depends on these */
     uint32_t last;             /* largest position */
     int64_t beside;            /* bytes that lie in memory beside its results since others wait for it */
     uint32_t due;              /* what is due first comes first, once it can */
@@ -24,6 +25,8 @@ typedef struct DtFusePlaced {
     uint64_t label;
     uint32_t group;
 } DtFusePlaced;
+
+typedef enum DtFuseKnown { DT_FUSE_BEHIND, DT_FUSE_KNOWN, DT_FUSE_SUM_KNOWN } DtFuseKnown;
 
 typedef struct DtFusion {
     DtArena *arena;
@@ -37,6 +40,7 @@ typedef struct DtFusion {
     uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *is_result;           /* by value id */
+    DtFuseKnown *known;        /* by position */
     bool *late;                /* by position, of a union that is looked at: made of sums over rows */
     DtValue **value, **sum;    /* by value id; by position, of a sum over stages: the one before it, else NULL */
     uint32_t *seen, n_seen;    /* by value id: when it was counted last */
@@ -56,6 +60,12 @@ static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j
     const DtOp *op = f->func->ops.at[i];
     return j < op->n_in ? op->in[j] : j == op->n_in ? f->sum[i] : NULL;
 }
+
+/* ---- fuse_known.c ---- */
+
+/* By position: whether the op depends on products (or waits for a sum), is known before any, or is such a sum, made of
+ * one or for one. Reads who reads what (index_readers). */
+DtFuseKnown *dt_fuse_known(const DtFusion *f);
 
 /* ---- fuse_cost.c ---- */
 

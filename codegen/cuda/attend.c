@@ -231,7 +231,7 @@ static const char *size_text(DtDtype dtype) { return dtype == DT_F32 ? "32" : "1
 /* What the tile of a product has, but for what divides the product at the end. */
 static uint32_t made_of(const DtAttendPrint *a, uint32_t i)
 {
-    return a->online ? a->online->exp : a->role->made[i].node;
+    return a->online ? a->online->product->exp : a->role->made[i].node;
 }
 
 /* What a reduction, a tile or a store takes of an element. */

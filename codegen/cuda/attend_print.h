@@ -8,10 +8,17 @@
 #include "codegen/print.h"
 
 /* Nodes of attention in one pass (attend_online.c). */
+enum { DT_ONLINE_SUMS = 4 };
+typedef struct DtOnlineSum {
+    uint32_t sum;              /* reduction of exp */
+    uint32_t exp, from, grown; /* exp(from), from = x - grown, which is made of the maximum */
+} DtOnlineSum;
 typedef struct DtOnline {
-    uint32_t max, sum;    /* reductions */
-    uint32_t exp, from, grown; /* exp(from), from = x - grown, which is made of max */
-    uint32_t node, divisor; /* what the product takes: exp, or that over divisor, else DT_KNONE */
+    uint32_t max; /* reduction */
+    DtOnlineSum sums[DT_ONLINE_SUMS];
+    uint32_t n_sums;
+    uint32_t node, divisor; /* what the product takes: the exp of `product`, or that over divisor, else DT_KNONE */
+    const DtOnlineSum *product;
 } DtOnline;
 
 typedef struct DtAttendPrint {

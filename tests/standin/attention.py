@@ -71,9 +71,12 @@ SHAPES = [
     ("keys", "f32", 2, 2, 1, 21, 35, 16),
 ]
 FORMS = "tests/cli/forms.dsl"  # a function of one's own: capped scores, a window, a bias by distance, dropout
+SINKS = "tests/cli/streams.dsl"  # a score without a value in each row's softmax, whose gradient saves other sums
 FILES = [("forms", FORMS, "none", 1, []), ("forms, a ring", FORMS, "r", 4, []), ("forms, zigzag", FORMS, "z", 4, []),
-         ("forms, heads", FORMS, "b", 4, []), ("forms, 16 bits", FORMS, "h", 4, ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"])]
-SOME = (3, 4, 8, 11, 13, 14, 17, 20, 22, 28, 36)  # that always run
+         ("forms, heads", FORMS, "b", 4, []), ("forms, 16 bits", FORMS, "h", 4, ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]),
+         ("sinks", SINKS, "none", 1, ["-D", "seq=150"]),
+         ("sinks, 16 bits", SINKS, "none", 1, ["-D", "seq=150", "--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"])]
+SOME = (3, 4, 8, 11, 13, 14, 17, 20, 22, 28, 36, 39, 40)  # that always run
 BOUND = {"f32": 2.0 ** -15, "f16": 2.0 ** -11, "bf16": 2.0 ** -8}
 
 
@@ -206,6 +209,16 @@ def missing(dtrun, plan):
     print("ok   what is said without the library")
 
 
+def rounds(dtc):
+    """Maxima, sums and the product of one round over the keys, also where a row has a score of its own, and others are saved."""
+    text = run(dtc, os.path.join(ROOT, SINKS), "--parallel", "none", "--target=sm_90a", "--emit=cuda", "--no-kernels")
+    kernels = [kernel for kernel in text.split("DT_KERNEL(")[1:] if "dt_max_quad(" in kernel]
+    assert len(kernels) == 2, "%d kernels make maxima of scores" % len(kernels)  # of a step, of an evaluation
+    for kernel in kernels:
+        assert kernel.count("for (int64_t c0 = 0;") == 1, "attention with a sink goes along its keys more than once"
+    print("ok   one round with a sink")
+
+
 def main():
     tools = [os.path.abspath(path) for path in sys.argv[1:3]]
     only = sys.argv[3] if len(sys.argv) > 3 else "some"
@@ -219,7 +232,7 @@ def main():
             path = os.path.abspath(write("%d.dsl" % i, mask, dtype, batch, heads, group, s, t, d))
             work.append((name, path, "none", dtype, [], library_has(mask, dtype, t)))
         for name, path, layout, ranks, more in FILES:
-            work.append((name, os.path.join(ROOT, path), layout, "bf16" if more else "f32", more, False))
+            work.append((name, os.path.join(ROOT, path), layout, "bf16" if "bf16" in "".join(more) else "f32", more, False))
         work = [(*w, i) for i, w in enumerate(work) if only == "all" or (i in SOME if only == "some" else only in w[0])]
         with ThreadPoolExecutor(2) as pool:
             for good, said in pool.map(lambda w: compare(tools, *w), work):
@@ -227,8 +240,9 @@ def main():
                 failed += not good
         wrong, plan = planted(tools)
         missing(tools[1], plan)
+        rounds(tools[0])
     failed += wrong
-    print("%d passed, %d failed" % (len(work) + 2 - failed, failed))
+    print("%d passed, %d failed" % (len(work) + 3 - failed, failed))
     return 1 if failed else 0
 
 

@@ -289,6 +289,7 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
     if (program->train && program->train->objectives.n > 1) {
         DtDiag *d = dt_diag_report(host->diags, E0592, line->span, "a pipeline for several losses is not there yet");
         dt_diag_label(d, program->train->objectives.at[1].span, "the second one");
+        dt_diag_note(d, "each loss runs other parts of the model in its turn, and stages have a schedule for one");
         dt_diag_help(d, "split samples and parameters over the ranks instead: `shard batch on %s`, `zero 3 on %s`",
                      line->on, line->on);
         return;

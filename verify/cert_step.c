@@ -332,7 +332,16 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
-/* What an op makes whose parts these are; number: what it is said to be. */
+static bool has_number(const CertState *state, const CertNode *node, uint32_t number)
+{
+    const CertMeaning *m = dt_certstep_numbered(state, number);
+    while (m && m->node != node)
+        m = m->next;
+    return m != NULL;
+}
+
+/* What an op makes whose parts these are; number: what it is said to be. Of several serial values that it is (the root
+ * of a sum of zeros is that of 0, which another function takes, too), the one that it is said to be. */
 static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint32_t number)
 {
     if (is_view(&parts))
@@ -342,8 +351,10 @@ static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint3
     if (dt_cert_is(op->kind, "cast"))
         return cast(state, parts.shape, parts.in[0], number);
     CertNode *node = serial_of(state, &parts);
-    if (!node)
-        node = said(state, parts, number);
+    if (!node || !has_number(state, node, number)) {
+        CertNode *other = said(state, parts, number);
+        node = other && (!node || dt_certstep_is_known(state, other)) ? other : node;
+    }
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 

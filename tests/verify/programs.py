@@ -111,7 +111,8 @@ OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_
        "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
        "loops_beside", "sum_in_loop", "zero_part", "ring_between", "ring_events", "rings_beside", "wide_beside",
        "ring_values", "own_norms", "stages_alike", "padded_alone", "zero_nested", "many_sums", "tied16",
-       "grouped_halo", "unread_momentum", "attend_alone", "skip16", "skip_rounded", "padded_layers", "merged_one"]
+       "grouped_halo", "unread_momentum", "attend_alone", "skip16", "skip_rounded", "padded_layers", "merged_one",
+       "norm_of_zeros"]
 
 
 def ranks(layout):

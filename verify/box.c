@@ -6,13 +6,14 @@
 
 #include <stdlib.h>
 
-enum { MORE_TRIES = 6, MOST_RESULTS = 64 };
+enum { MORE_TRIES = 6, MOST_RESULTS = 64, FOLLOWED = 4 /* times, at the most, an argument is */ };
 #define MOST_ELEMENTS (INT64_C(1) << 24)
 #define MOST_WHOLE    (INT64_C(1) << 21) /* the same, where nothing is left out */
 
 typedef struct Proved {
     const char *text; /* of both functions */
     size_t len;
+    DtBoxRounding rounding;
     bool rounded; /* but for where they round */
 } Proved;
 
@@ -210,6 +211,21 @@ static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool
     return same ? EQUAL : DIFFERENT;
 }
 
+/* Of rank's element k. */
+static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const BoxTensor *y, uint32_t rank, int64_t k,
+                          bool *seen)
+{
+    const DtResidue mine = completed(b, x, rank, k), other = completed(b, y, rank, k);
+    const Verdict one = compare_one(x->shape, mine, other, seen);
+    if (one == DIFFERENT)
+        dt_box_fail(b, NULL, "result %u is another one on rank %u", result, rank);
+    if (one != EQUAL || !b->follows || mine.p == 0 || dt_boxnumber_no_deeper(mine, other))
+        return one;
+    dt_box_fail(b, NULL, "operand %u is rounded more often on the way to result %u: %u times, not %u", b->followed,
+                result, other.depth - 1, mine.depth - (mine.depth > 0));
+    return DIFFERENT;
+}
+
 static Verdict compare(Box *b, uint32_t result, const BoxTensor *x, const BoxTensor *y, Seen *seen)
 {
     const BoxShape *shape = x->shape;
@@ -223,10 +239,7 @@ static Verdict compare(Box *b, uint32_t result, const BoxTensor *x, const BoxTen
     seen->n[result] = shape->n * b->ranks;
     for (uint32_t rank = 0; rank < b->ranks; rank++)
         for (int64_t k = 0; k < shape->n; k++) {
-            const Verdict one = compare_one(shape, completed(b, x, rank, k), completed(b, y, rank, k),
-                                            &seen->at[result][rank * shape->n + k]);
-            if (one == DIFFERENT)
-                dt_box_fail(b, NULL, "result %u is another one on rank %u", result, rank);
+            const Verdict one = compare_at(b, result, x, y, rank, k, &seen->at[result][rank * shape->n + k]);
             worst = one > worst ? one : worst;
         }
     return worst;
@@ -254,6 +267,10 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
     }
     for (uint32_t i = 0; i < n_args; i++)
         dt_boxdraw_argument(b, i, args[i]);
+    b->follows = b->parts && b->few && !b->ties && b->number < FOLLOWED * n_args;
+    b->followed = b->number % (n_args + !n_args);
+    if (b->follows)
+        dt_boxnumber_follow(b, args[b->followed], true);
     for (int k = 0; k < 2; k++) {
         b->second = k == 1;
         if (!dt_boxrun_func(b, sides[k].program, sides[k].func, args, results[k]))
@@ -284,6 +301,8 @@ static bool compare_draws(Box *b, const Side *sides)
     uint32_t good = 0, seed = 0, wanted, ties;
     if (!dt_boxdraw_count(b, sides[0].func, &wanted, &ties))
         return false;
+    if (b->parts && b->few && wanted < sides[0].func->n_args) /* each is followed */
+        wanted = sides[0].func->n_args;
     while (good < wanted && seed < wanted + MORE_TRIES) {
         dt_boxdraw_next(b, seed++, good, false);
         const Verdict verdict = compare_draw(b, sides, &seen);
@@ -330,7 +349,7 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxR
 {
     for (uint32_t i = 0; i < boxes->proved.n; i++) {
         const Proved *one = &boxes->proved.at[i];
-        if (one->len == text->len && (rounding || !one->rounded) && memcmp(one->text, text->at, text->len) == 0)
+        if (one->len == text->len && one->rounding == rounding && memcmp(one->text, text->at, text->len) == 0)
             return one;
     }
     return NULL;
@@ -338,7 +357,7 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxR
 
 /* How often something is tried. */
 typedef struct Try {
-    bool whole, rounds, counts;
+    bool whole, rounds, parts;
 } Try;
 
 static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows[2], DtText *problem)
@@ -346,7 +365,7 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows
     Box *box = DT_NEW(boxes->box, Box);
     const DtResidues all = boxes->r;
     *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem,
-                 .whole = how.whole, .rounds = how.rounds, .counts = how.counts};
+                 .whole = how.whole, .rounds = how.rounds, .parts = how.parts, .counts = how.parts && !how.rounds};
     const bool equal = begin(box, sides) && compare_draws(box, sides);
     boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
@@ -369,10 +388,11 @@ static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, boo
     for (uint32_t whole = 0; !equal && whole < 2 && !(whole && boxes->large); whole++)
         for (uint32_t real = 0; !equal && real < 2 && !boxes->large; real++) {
             const bool may = rounding && (narrows[0] || (rounding == DT_BOX_REALS && narrows[1]));
-            DtText *why = real || whole ? &said : problem;
+            DtText *why = whole ? &said : problem;
             if (real && !may)
                 break;
-            equal = try_one(boxes, sides, (Try){whole, !real, real && rounding == DT_BOX_PARTS}, narrows, why);
+            why->len = 0;
+            equal = try_one(boxes, sides, (Try){whole, !real, rounding == DT_BOX_PARTS}, narrows, why);
             said.len = 0;
             large = large || (boxes->large && !whole);
             *ret_rounded = real;
@@ -390,7 +410,7 @@ bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const
     dt_arena_reset(boxes->box);
     DtText text = written(boxes, a, x, b, y);
     const Proved *known = was_proved(boxes, &text, rounding);
-    Proved proved = {.len = text.len};
+    Proved proved = {.len = text.len, .rounding = rounding};
     bool equal = known != NULL;
     boxes->counts.boxes++;
     if (!equal && (equal = prove(boxes, sides, rounding, &proved.rounded, ret_problem))) {

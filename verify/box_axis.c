@@ -296,7 +296,7 @@ static bool scan(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
             if (!is_first(to, &s, op->n_axes, op->axes))
                 continue;
             const DtResidue *x = in[0]->at + rank * from->n + s.offset;
-            DtResidue *y = out->at + rank * to->n + own_offset(to, &s), sum = {0, 0};
+            DtResidue *y = out->at + rank * to->n + own_offset(to, &s), sum = dt_residue_whole(0);
             for (int64_t i = 0; i < n; i++) {
                 const int64_t k = reverse ? n - 1 - i : i;
                 y[y_at[k]] = sum = dt_boxnumber_combine(b, BOX_SUM, to, sum, x[x_at[k]]);
@@ -349,7 +349,7 @@ bool dt_boxaxis_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
                 continue;
             const DtResidue *x = in[0]->at + rank * from->n + s.offset;
             DtResidue *y = out[0]->at + rank * to->n + own_offset(to, &s), *i = out[1]->at + rank * index->n + p.offset,
-                      unknown = {0, 0};
+                      unknown = dt_residue_whole(0);
             memset(taken, 0, (size_t)n);
             for (int64_t k = 0; k < n; k++)
                 unknown = is_known(from, x[x_at[k]]) ? unknown : x[x_at[k]];

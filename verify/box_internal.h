@@ -74,6 +74,7 @@ typedef struct Box {
     bool large; /* the problem is that it would take too long */
     bool whole; /* no position is left out */
     bool rounds, counts; /* a cast to fewer digits is not what it was; it counts how many are cast */
+    bool parts, few;     /* the second function does in parts what the first one does; something has few digits */
     bool narrows[2];     /* by function: it has a cast to fewer digits, or a product or a sum with few */
     DT_VEC(BoxRounded) rounded; /* in this draw */
     DT_VEC(const CertOp *) products; /* in this draw: those with few digits */
@@ -101,6 +102,8 @@ typedef struct Box {
     uint32_t number;
     bool ties;   /* constants are among operands */
     bool second; /* the second function is evaluated */
+    bool follows;      /* how often an argument was rounded on its way to results is compared */
+    uint32_t followed; /* which one */
     BoxCast **casts; /* what floats have become */
     uint32_t n_casts;
 } Box;
@@ -195,6 +198,12 @@ bool dt_boxnumber_is_sum(const CertOp *op);
 /* Counts what op rounds to make this; false after a reason. Whether the second function rounds as much or less. */
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
 bool dt_boxnumber_as_often(Box *b);
+/* Of what an op has made, or an argument: numbers with few digits that were not of the dtype were rounded once more. */
+void dt_boxnumber_follow(const Box *b, BoxTensor *x, bool argument);
+/* Of a ring call's result, a sum over these mesh axes: it may travel in its dtype, and is rounded once a hop. */
+void dt_boxnumber_hop(const Box *b, BoxTensor *x, uint16_t mesh);
+/* Whether what is followed was rounded on the way to y as often as on that to x, or less. */
+static inline bool dt_boxnumber_no_deeper(DtResidue x, DtResidue y) { return y.depth <= 1 || y.depth <= x.depth; }
 /* x as a number that its dtype has: a cast to it leaves it as it is. */
 DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x);
 

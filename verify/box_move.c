@@ -192,11 +192,27 @@ static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Ta
     return seen == x->rank;
 }
 
+static DtResidue zero(void) { return dt_residue_whole(0); }
+
+/* How deep what is followed is in a sum of products; a zero adds nothing. */
+static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y, const int64_t *at_y)
+{
+    uint32_t depth = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const DtResidue a = x[at_x[i]], c = y[at_y[i]];
+        const uint32_t deeper = a.depth > c.depth ? a.depth : c.depth;
+        if (deeper > depth && !dt_residue_is_nil(a) && !dt_residue_is_nil(c))
+            depth = deeper;
+    }
+    return depth;
+}
+
 /* The sum of n products. Four of them are less than m 2^64, and are reduced at once. */
-static DtResidue product(const DtResidues *r, int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y,
+static DtResidue product(const Box *b, int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y,
                          const int64_t *at_y)
 {
-    DtResidue sum = {0, 0};
+    const DtResidues *r = b->r;
+    DtResidue sum = zero();
     for (int64_t k = 0; k < n; k += 4) {
         const int64_t end = n - k < 4 ? n : k + 4;
         DtWide p = 0, q = 0;
@@ -212,8 +228,10 @@ static DtResidue product(const DtResidues *r, int64_t n, const DtResidue *x, con
             break;
         sum.p = dt_modulus_add(&r->p, sum.p, dt_modulus_reduce(&r->p, p));
         sum.q = both ? dt_modulus_add(&r->q, sum.q, dt_modulus_reduce(&r->q, q)) : DT_RESIDUE_NONE;
-        if (end == n)
+        if (end == n) {
+            sum.depth = b->follows ? depth_of(n, x, at_x, y, at_y) : 0;
             return sum;
+        }
     }
     sum = dt_residue_mul(r, x[at_x[0]], y[at_y[0]]); /* with something that is no number */
     for (int64_t k = 1; k < n; k++)
@@ -245,7 +263,7 @@ static bool dot(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
         Places p = places_of(out->shape);
         do {
             const DtResidue *a = x + look_up(&tables[0], &p), *c = y + look_up(&tables[1], &p);
-            *to++ = product(b->r, n[0], a, offsets[0], c, offsets[1]);
+            *to++ = product(b, n[0], a, offsets[0], c, offsets[1]);
         } while (next_place(&p));
     }
     return true;
@@ -361,8 +379,6 @@ static int64_t lead(const Box *b, const Lookup *look, const Places *p, uint32_t 
     }
     return outside ? OUTSIDE : unseen ? UNSEEN : offset;
 }
-
-static DtResidue zero(void) { return (DtResidue){0, 0}; }
 
 static bool gather(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {

@@ -159,3 +159,36 @@ bool dt_boxnumber_as_often(Box *b)
     }
     return true;
 }
+
+/* ---- how often something is rounded ---- */
+
+/* Of a dtype with few digits; else 0. */
+static uint32_t number_of(const char *dtype)
+{
+    return dt_boxnumber_narrows("f32", dtype) ? (uint32_t)dt_hash_text(dtype, 0) | 1 : 0;
+}
+
+void dt_boxnumber_follow(const Box *b, BoxTensor *x, bool argument)
+{
+    const uint32_t number = number_of(x->shape->type->dtype);
+    for (int64_t i = 0; x->shape->is_float && i < x->shape->n * b->ranks; i++) {
+        DtResidue *one = &x->at[i];
+        if (argument)
+            *one = (DtResidue){.p = one->p, .q = one->q, .depth = one->p != 0, .dtype = number};
+        else if (number && one->dtype != number)
+            one->depth += one->depth != 0;
+        one->dtype = number ? number : one->dtype;
+    }
+}
+
+/* Of n ranks n - 1 hops; the last one is counted where the call is done. */
+void dt_boxnumber_hop(const Box *b, BoxTensor *x, uint16_t mesh)
+{
+    const uint32_t number = number_of(x->shape->type->dtype);
+    uint32_t ranks = 1;
+    for (uint32_t m = 0; m < b->n_mesh; m++)
+        ranks *= mesh >> m & 1 ? (uint32_t)b->size[m] : 1;
+    for (int64_t i = 0; number && ranks > 2 && i < x->shape->n * b->ranks; i++)
+        if (x->at[i].depth && x->at[i].dtype != number)
+            x->at[i].depth += ranks - 2;
+}

@@ -347,6 +347,8 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
         const bool reduces = made->partial & op->mesh; /* else each of the ring has it, and takes its block */
         if (!ring || !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], reduces ? op->mesh : 0, reduces)))
             return dt_box_fail(b, op, "a result that lies otherwise than the function makes it");
+        if (b->follows && reduces)
+            dt_boxnumber_hop(b, out[i], op->mesh & made->partial);
     }
     return true;
 }
@@ -464,7 +466,7 @@ static bool run_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
     return (op->n_out == 2 && dt_boxaxis_topk(b, op, in, out)) || dt_box_fail(b, op, "`%s` of another form", op->kind);
 }
 
-static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+static bool run_any(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
     if (op->stages)
         return dt_box_fail(b, op, "`%s` over stages", op->kind);
@@ -493,6 +495,15 @@ static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTens
     if (!other)
         return dt_box_fail(b, op, "`%s` is not known to boxes", op->kind);
     return other(b, op, in, out[0]) || dt_box_fail(b, op, "`%s` of another form", op->kind);
+}
+
+static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+{
+    if (!run_any(b, program, op, in, out))
+        return false;
+    for (uint32_t i = 0; b->follows && i < op->n_out; i++)
+        dt_boxnumber_follow(b, out[i], false);
+    return true;
 }
 
 bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, BoxTensor *const *in,

@@ -165,6 +165,8 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
         dt_boxsmall_constant(b, (int64_t)op->number);
     note_decision(b, c, op);
     b->compares = b->compares || is(op->kind, "topk");
+    for (uint32_t i = 0; i < op->n_out; i++)
+        b->few = b->few || dt_boxnumber_narrows("f32", op->types[i]->dtype);
     for (uint32_t i = 0; i < op->n_in && op->n_out == 1 && !dt_boxnumber_is_exact(b, op); i++)
         if (dt_boxnumber_narrows(is(op->kind, "dot") || dt_boxnumber_is_sum(op) ? "f32" : c->types[op->in[i]]->dtype,
                                  op->types[0]->dtype))

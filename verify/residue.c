@@ -185,7 +185,7 @@ static DtResidue number(const DtResidues *r, double x)
     if (isinf(x))
         return dt_residue_symbol(x < 0 ? DT_RESIDUE_LOWEST : DT_RESIDUE_HIGHEST);
     const uint64_t whole = (uint64_t)ldexp(frexp(fabs(x), &exponent), 53);
-    DtResidue y = {scaled(&r->p, whole, exponent - 53), scaled(&r->q, whole, exponent - 53)};
+    DtResidue y = {.p = scaled(&r->p, whole, exponent - 53), .q = scaled(&r->q, whole, exponent - 53)};
     return x < 0 ? dt_residue_neg(r, y) : y;
 }
 
@@ -204,13 +204,14 @@ DtResidue dt_residue_number(DtResidues *r, double x)
 DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x)
 {
     const uint64_t n = x < 0 ? -(uint64_t)x : (uint64_t)x;
-    DtResidue y = {dt_modulus_mul(&r->p, n % r->p.m, r->p.square), dt_modulus_mul(&r->q, n % r->q.m, r->q.square)};
+    DtResidue y = {.p = dt_modulus_mul(&r->p, n % r->p.m, r->p.square),
+                   .q = dt_modulus_mul(&r->q, n % r->q.m, r->q.square)};
     return x < 0 ? dt_residue_neg(r, y) : y;
 }
 
 DtResidue dt_residue_random(const DtResidues *r, uint64_t hash)
 {
-    return (DtResidue){dt_residue_mix(r->hash, hash) % r->p.m, dt_residue_mix(hash, r->hash + 1) % r->q.m};
+    return (DtResidue){.p = dt_residue_mix(r->hash, hash) % r->p.m, .q = dt_residue_mix(hash, r->hash + 1) % r->q.m};
 }
 
 DtResidue dt_residue_neg(const DtResidues *r, DtResidue x)
@@ -219,8 +220,9 @@ DtResidue dt_residue_neg(const DtResidues *r, DtResidue x)
         return dt_residue_symbol(x.p == DT_RESIDUE_LOWEST ? DT_RESIDUE_HIGHEST : DT_RESIDUE_LOWEST);
     if (dt_residue_is_symbol(x))
         return x;
-    return (DtResidue){dt_modulus_sub(&r->p, 0, x.p),
-                       x.q == DT_RESIDUE_NONE ? x.q : dt_modulus_sub(&r->q, 0, x.q)};
+    const DtResidue y = {.p = dt_modulus_sub(&r->p, 0, x.p),
+                         .q = x.q == DT_RESIDUE_NONE ? x.q : dt_modulus_sub(&r->q, 0, x.q)};
+    return dt_residue_like(y, x);
 }
 
 DtResidue dt_residue_odd_add(const DtResidues *r, DtResidue x, DtResidue y)
@@ -247,10 +249,10 @@ DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both)
         return x.p == DT_RESIDUE_ABSENT ? x : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
     if (x.p == 0 || x.q == 0)
         return dt_residue_symbol(DT_RESIDUE_UNDEFINED);
-    DtResidue y = {power(&r->p, x.p, r->p.m - 2), DT_RESIDUE_NONE};
+    DtResidue y = {.p = power(&r->p, x.p, r->p.m - 2), .q = DT_RESIDUE_NONE};
     if (both && x.q != DT_RESIDUE_NONE)
         y.q = power(&r->q, x.q, r->q.m - 2);
-    return y;
+    return dt_residue_made(y, x, x);
 }
 
 static bool has_inverse(DtResidue x) { return !dt_residue_is_symbol(x) && x.p != 0 && x.q != 0; }
@@ -258,14 +260,14 @@ static bool has_inverse(DtResidue x) { return !dt_residue_is_symbol(x) && x.p !=
 /* Of a number without second component it is 1, so that all have one. */
 static DtResidue paired(const DtResidues *r, DtResidue x)
 {
-    return (DtResidue){x.p, x.q == DT_RESIDUE_NONE ? r->q.one : x.q};
+    return (DtResidue){.p = x.p, .q = x.q == DT_RESIDUE_NONE ? r->q.one : x.q};
 }
 
 /* Of all products of the first ones only the last is inverted: times the product before, it is the last one's inverse;
  * times the last one, the inverse of the product before. */
 void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses)
 {
-    DtResidue product = {r->p.one, r->q.one};
+    DtResidue product = {.p = r->p.one, .q = r->q.one};
     for (size_t i = 0; i < n; i++) {
         ret_inverses[i] = product; /* of those before */
         if (has_inverse(x[i]))
@@ -280,6 +282,7 @@ void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtRe
         ret_inverses[i] = dt_residue_mul(r, inverse, ret_inverses[i]);
         if (x[i].q == DT_RESIDUE_NONE)
             ret_inverses[i].q = DT_RESIDUE_NONE;
+        ret_inverses[i] = dt_residue_made(ret_inverses[i], x[i], x[i]);
         inverse = dt_residue_mul(r, inverse, paired(r, x[i]));
     }
 }
@@ -287,7 +290,7 @@ void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtRe
 DtResidue dt_residue_exp(const DtResidues *r, DtResidue x)
 {
     if (x.p == DT_RESIDUE_LOWEST)
-        return (DtResidue){0, DT_RESIDUE_NONE};
+        return (DtResidue){.p = 0, .q = DT_RESIDUE_NONE};
     if (dt_residue_is_symbol(x))
         return dt_residue_symbol(x.p == DT_RESIDUE_ABSENT ? x.p : DT_RESIDUE_UNDEFINED);
     if (x.q == DT_RESIDUE_NONE)
@@ -295,7 +298,7 @@ DtResidue dt_residue_exp(const DtResidues *r, DtResidue x)
     uint64_t exponent = dt_modulus_mul(&r->q, x.q, 1), y = r->p.one;
     for (int place = 0; exponent; place++, exponent >>= 8)
         y = dt_modulus_mul(&r->p, y, r->power[place][exponent & 255]);
-    return (DtResidue){y, DT_RESIDUE_NONE};
+    return dt_residue_made((DtResidue){.p = y, .q = DT_RESIDUE_NONE}, x, x);
 }
 
 DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x, DtResidue y)
@@ -305,5 +308,5 @@ DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x
         return what;
     uint64_t hash = dt_hash_text(name, r->hash);
     hash = dt_residue_mix(dt_residue_mix(hash, x.p), x.q);
-    return dt_residue_random(r, dt_residue_mix(dt_residue_mix(hash, y.p), y.q));
+    return dt_residue_made(dt_residue_random(r, dt_residue_mix(dt_residue_mix(hash, y.p), y.q)), x, y);
 }

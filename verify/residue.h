@@ -9,6 +9,9 @@
  * -inf and inf are symbols. What a division by zero gives is undefined, and so is what is made of it. Something is
  * absent if it stands at a position that is not looked at (box_small.c).
  *
+ * A float may say how often what it is made of was rounded on the way: its depth is 0 if nothing that is followed is in
+ * it, else one more than the most roundings on a path from there. Its dtype is that of few digits which has it.
+ *
  * Integers and booleans are exact, with second component 0. docs/boxes.md has the odds. */
 #ifndef DT_VERIFY_RESIDUE_H
 #define DT_VERIFY_RESIDUE_H
@@ -19,6 +22,7 @@
 
 typedef struct DtResidue {
     uint64_t p, q; /* of a float: in Montgomery form */
+    uint32_t depth, dtype; /* 0, 0 where nobody asks; see dt_residue_made */
 } DtResidue;
 
 #define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a symbol */
@@ -90,8 +94,24 @@ static inline uint64_t dt_modulus_sub(const DtModulus *m, uint64_t a, uint64_t b
 }
 
 static inline bool dt_residue_is_symbol(DtResidue x) { return x.p >= DT_RESIDUE_HIGHEST; }
-static inline DtResidue dt_residue_symbol(uint64_t which) { return (DtResidue){which, DT_RESIDUE_NONE}; }
-static inline DtResidue dt_residue_whole(int64_t x) { return (DtResidue){(uint64_t)x, 0}; }
+static inline DtResidue dt_residue_symbol(uint64_t which) { return (DtResidue){.p = which, .q = DT_RESIDUE_NONE}; }
+static inline DtResidue dt_residue_whole(int64_t x) { return (DtResidue){.p = (uint64_t)x}; }
+/* z as made of x and y: as deep as the deeper one, and of no dtype. */
+static inline DtResidue dt_residue_made(DtResidue z, DtResidue x, DtResidue y)
+{
+    z.depth = x.depth > y.depth ? x.depth : y.depth;
+    z.dtype = 0;
+    return z;
+}
+static inline DtResidue dt_residue_like(DtResidue z, DtResidue x)
+{
+    z.depth = x.depth;
+    z.dtype = x.dtype;
+    return z;
+}
+static inline bool dt_residue_is_followed(DtResidue x) { return x.depth || x.dtype; }
+/* A zero that is a constant, or what a mask leaves: no number that happens to be 0. */
+static inline bool dt_residue_is_nil(DtResidue x) { return x.p == 0 && x.depth == 0; }
 static inline bool dt_residue_both(DtResidue x, DtResidue y)
 {
     return x.q != DT_RESIDUE_NONE && y.q != DT_RESIDUE_NONE;
@@ -126,15 +146,23 @@ static inline DtResidue dt_residue_add(const DtResidues *r, DtResidue x, DtResid
 {
     if (dt_residue_is_symbol(x) || dt_residue_is_symbol(y))
         return dt_residue_odd_add(r, x, y);
-    return (DtResidue){dt_modulus_add(&r->p, x.p, y.p),
-                       dt_residue_both(x, y) ? dt_modulus_add(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+    const DtResidue z = {.p = dt_modulus_add(&r->p, x.p, y.p),
+                         .q = dt_residue_both(x, y) ? dt_modulus_add(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+    if (!dt_residue_is_followed(x) && !dt_residue_is_followed(y))
+        return z;
+    return dt_residue_is_nil(x)   ? dt_residue_like(z, y)
+           : dt_residue_is_nil(y) ? dt_residue_like(z, x)
+                                  : dt_residue_made(z, x, y);
 }
 static inline DtResidue dt_residue_mul(const DtResidues *r, DtResidue x, DtResidue y)
 {
     if (dt_residue_is_symbol(x) || dt_residue_is_symbol(y))
         return dt_residue_odd_mul(x, y);
-    return (DtResidue){dt_modulus_mul(&r->p, x.p, y.p),
-                       dt_residue_both(x, y) ? dt_modulus_mul(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+    const DtResidue z = {.p = dt_modulus_mul(&r->p, x.p, y.p),
+                         .q = dt_residue_both(x, y) ? dt_modulus_mul(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+    if (!dt_residue_is_followed(x) && !dt_residue_is_followed(y))
+        return z;
+    return dt_residue_is_nil(x) || dt_residue_is_nil(y) ? z : dt_residue_made(z, x, y);
 }
 
 #endif

@@ -6,6 +6,7 @@ Pairs of functions of a few lines, each with the verdict that is right. Those th
 positions, few integers or random numbers might not look: a writer who wants to be believed would write them.
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -293,6 +294,7 @@ ROWS = [
 ROUNDED = ["cast(%0) : bf16[]", "cast(%1) : f32[]"]
 SUMMED = ["cast(%0) : bf16[]", "add(%1, %1) : bf16[]"]
 WIDE = ["cast(%0) : bf16[]", "cast(%1) : f32[]", "add(%2, %2) : f32[]", "cast(%3) : bf16[]", "cast(%4) : f32[]"]
+THREE = ["cast(%0) : bf16[]", "cast(%1) : bf16[]"]
 PARTS = [  # name, right, arguments, type of the result, the lines of each
     ("rounded before or behind", True, "y", "f32[]", ["add(%0, %0) : f32[]", "cast(%1) : bf16[]", "cast(%2) : f32[]"],
      ROUNDED + ["add(%2, %2) : f32[]"]),
@@ -320,9 +322,69 @@ PARTS = [  # name, right, arguments, type of the result, the lines of each
      WIDE + ["neg(%5) : f32[]", "neg(%6) : f32[]", "cast(%7) : bf16[]", "cast(%8) : f32[]"]),
     ("a sum with many digits, rounded", False, "y", "f32[]", ["cast(%0) : bf16[]", "cast(%1) : f32[]", "add(%2, %2) : f32[]"],
      WIDE),
+    # How often what a result is made of is rounded on its way there.
+    ("a sum with few digits, and once more", False, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
+     SUMMED + ["cast(%2) : f32[]", "add(%3, %3) : f32[]", "sub(%4, %3) : f32[]", "cast(%5) : bf16[]", "cast(%6) : f32[]"]),
+    ("a sum with few digits, and two more", False, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
+     SUMMED + ["add(%2, %1) : bf16[]", "sub(%3, %1) : bf16[]", "cast(%4) : f32[]"]),
+    ("a product with few digits by one", False, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
+     SUMMED + ["const() : bf16[] number=1", "mul(%2, %3) : bf16[]", "cast(%4) : f32[]"]),
+    ("a sum with few digits, and nothing", True, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
+     SUMMED + ["const() : bf16[] number=0", "add(%2, %3) : bf16[]", "cast(%4) : f32[]", "cast(%5) : bf16[]",
+               "cast(%6) : f32[]"]),
+    ("sums with few digits, begun with nothing", True, "y z", "f32[]",
+     THREE + ["add(%2, %3) : bf16[]", "add(%4, %3) : bf16[]", "cast(%5) : f32[]"],
+     THREE + ["const() : bf16[] number=0", "add(%4, %3) : bf16[]", "add(%5, %3) : bf16[]", "add(%2, %6) : bf16[]",
+              "cast(%7) : f32[]"]),
+    ("sums with few digits, of which one waits", False, "y z", "f32[]",
+     THREE + ["add(%2, %2) : bf16[]", "add(%4, %3) : bf16[]", "cast(%5) : f32[]"],
+     THREE + ["add(%2, %3) : bf16[]", "add(%4, %2) : bf16[]", "cast(%5) : f32[]"]),
+    ("sums with few digits, kept with many", True, "y z", "f32[]",
+     THREE + ["add(%2, %2) : bf16[]", "add(%4, %3) : bf16[]", "cast(%5) : f32[]"],
+     THREE + ["cast(%2) : f32[]", "cast(%3) : f32[]", "add(%4, %5) : f32[]", "add(%6, %4) : f32[]", "cast(%7) : bf16[]",
+              "cast(%8) : f32[]"]),
     ("fewer digits without a cast", False, "g", "f32[e=2]", ["reduce[c](%0) : f32[e=2]"],
      ["const() : f32[] number=1", "expand(%1) : f32[c=6]", "dot[c](%0, %2) : bf16[e=2]", "cast(%3) : f32[e=2]"]),
 ]
+
+# A ring call whose result is a sum over its three ranks: what travels in the sum's dtype is rounded once a hop.
+HOPS = """mesh m=3
+func {name} : fn @1:1-2 {{
+  arg %x.0 : bf16[p=6/m]
+  arg %w.1 : bf16[p=6/m, q=6]
+  %2 = dot[p](%x.0, %w.1) : {dtype}[q=6]{{sum m}} @1:1-2
+{body}}}
+func main : entry @1:1-2 {{
+  %0 = input() : bf16[p=6/m] text=x @1:1-2
+  %1 = input() : bf16[p=6/m, q=6] text=w @1:1-2
+  %2 = call{call} @1:1-2
+  return %2
+}}
+entry predict : main {{
+  result name=y
+}}
+"""
+AROUND = ["shift(%2) : T[q=6]{sum m} mesh={m}", "add(%2, %3) : T[q=6]{sum m}", "shift(%3) : T[q=6]{sum m} mesh={m}",
+          "add(%4, %5) : T[q=6]"]
+HOPPED = [  # name, right, the dtype of the sum, that of what travels (T), what is done of it
+    ("summed at once", True, "bf16", "bf16", ["reduce_scatter(%2) : T[q=6/m] mesh={m}"]),
+    ("rounded once a hop", True, "bf16", "bf16", AROUND + ["shard(%6) : T[q=6/m] mesh={m}"]),
+    ("rounded once more", False, "bf16", "bf16",
+     AROUND + ["add(%6, %2) : T[q=6]", "sub(%7, %2) : T[q=6]", "shard(%8) : T[q=6/m] mesh={m}"]),
+    ("rounded twice a hop", False, "bf16", "bf16",
+     ["shift(%2) : T[q=6]{sum m} mesh={m}", "const() : T[] number=2", "mul(%3, %4) : T[q=6]", "add(%2, %5) : T[q=6]",
+      "sub(%6, %3) : T[q=6]", "shift(%3) : T[q=6]{sum m} mesh={m}", "add(%7, %8) : T[q=6]", "shard(%9) : T[q=6/m] mesh={m}"]),
+    ("rounded once a hop, though the sum is not", False, "f32", "bf16",
+     AROUND + ["cast(%6) : f32[q=6]", "shard(%7) : f32[q=6/m] mesh={m}"]),
+]
+
+
+def hops(row, placed):
+    dtype, lines = (row[2], []) if placed else (row[3], [re.sub(r"\bT\b", row[3], line) for line in row[4]])
+    body = "".join("  %%%d = %s @1:1-2\n" % (3 + i, line) for i, line in enumerate(lines))
+    call = ("[q](%%0, %%1) : %s[q=6/m] func=left mesh={m}" if placed else "(%%0, %%1) : %s[q=6/m] func=right") % row[2]
+    return HOPS.format(name="left" if placed else "right", dtype=dtype, body=body + "  return %%%d\n" % (2 + len(lines)), call=call)
+
 
 PROGRAM = """mesh m=2
 {more}func {name} : fn @1:1-2 {{
@@ -354,11 +416,13 @@ def program(arguments, made, more, lines, placed, axes=""):
 
 
 def verdict(boxed, folder, row, axes=""):
+    texts = [hops(row, placed) if row in HOPPED else program(row[2], row[3], row[4], row[5] if placed else row[6], placed, axes)
+             for placed in (True, False)]
     paths = []
     for placed in (True, False):
         paths.append(os.path.join(folder, "placed" if placed else "final"))
         with open(paths[-1], "w") as file:
-            file.write(program(row[2], row[3], row[4], row[5] if placed else row[6], placed, axes))
+            file.write(texts[not placed])
     done = subprocess.run([boxed] + paths, capture_output=True, text=True, timeout=60)
     return done.stdout.strip() or "ended with %d: %s" % (done.returncode, done.stderr)
 
@@ -389,13 +453,13 @@ def main(boxed):
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         failed += crowded(boxed, folder)
-        for row in ROWS + [row[:4] + ("",) + row[4:] for row in PARTS]:
+        for row in ROWS + [row[:4] + ("",) + row[4:] for row in PARTS] + HOPPED:
             said = verdict(boxed, folder, row, "" if row in ROWS else "[s]")
             if said.startswith("holds" if row[1] else "fails: "):
                 continue
             failed += 1
             print("%s: %s" % (row[0], said))
-    print("%d passed, %d failed" % (len(ROWS) + len(PARTS) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS) + len(PARTS) + len(HOPPED) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -104,7 +104,7 @@ Test(residues, exponentials_of_sums_are_products)
 /* sum(exp(x)) = exp(m) sum(exp(x - m)) for any m: also for one that is no maximum */
 Test(residues, what_a_softmax_subtracts_cancels)
 {
-    DtResidue all = {0, DT_RESIDUE_NONE}, rest = all;
+    DtResidue all = {.q = DT_RESIDUE_NONE}, rest = all;
     const DtResidue m = some(1000);
     for (uint64_t i = 0; i < 10; i++) {
         all = dt_residue_add(&r, all, dt_residue_exp(&r, some(i)));

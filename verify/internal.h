@@ -7,7 +7,8 @@
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
  *   cert_range.c iterations                   cert_word.c  words of a line
- *   cert_fail.c  why a program is refused     cert.c       entries, stores, claims */
+ *   cert_fail.c  why a program is refused     cert_source.c what an entry reads
+ *   cert_entry.c entries are run              cert.c       what they leave is compared */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program while it is evaluated by entries: shared by cert.c (what they leave is compared), cert_entry.c (they are
+ * run) and cert_source.c (what they read). */
+#ifndef DT_VERIFY_CERT_PROOF_H
+#define DT_VERIFY_CERT_PROOF_H
+
+#include "verify/internal.h"
+
+typedef struct CertLeft { /* what an entry leaves */
+    const char *entry; /* "grad" of "grad.b0" */
+    const char *key;   /* "param h.wq.w", or a name */
+    CertValue value;
+} CertLeft;
+
+typedef struct CertPart { /* what one entry adds to a gradient */
+    const CertResult *result;
+    const char *base;
+    CertValue value;
+    int32_t next; /* of the same store, or -1 */
+} CertPart;
+
+/* A sum over stages: number k among those of these stages in entries of this name. */
+typedef struct CertAcross {
+    const char *entry;
+    const char *stages;
+    uint32_t number;
+    CertNode **terms; /* by stage */
+    CertNode *all;    /* once all of them are known */
+    CertValue like;   /* how they all lie */
+    int64_t total;    /* as CertValue.total, of one of them */
+} CertAcross;
+
+typedef struct CertProof {
+    CertState state;
+    CertProgram program;
+    struct CertProof *serial;
+    /* of each stage's stores, by place */
+    CertValue *stored; /* what pieces left there, */
+    const char **run;  /* and of which entry they are: others run on other data */
+    int32_t *writers;  /* first of its parts, or -1 */
+    const CertChannel **from;
+    DT_VEC(CertPart) parts;
+    DT_VEC(CertAcross) sums;
+    DT_VEC(const char *) across; /* stage sets of the sums met in the entry being evaluated */
+    uint32_t news;               /* terms that became known */
+    const char *base;
+    DT_VEC(CertLeft) left;
+} CertProof;
+
+/* "update", or of one of several losses "update@critic". */
+static inline bool dt_certproof_is_update(const char *base)
+{
+    const DtPlanName name = dt_plan_name(base);
+    return name.run == DT_PLAN_UPDATE && !dt_plan_name_is_part(&name);
+}
+
+/* What entry grad adds up for the update: gradients, and the next values of states. */
+static inline bool dt_certproof_is_total(const CertStore *store)
+{
+    return dt_cert_is(store->kind, "grad") || dt_cert_is(store->kind, "next");
+}
+
+static inline bool dt_certproof_is_passed(const CertStore *store)
+{
+    return dt_cert_is(store->kind, "saved") || dt_cert_is(store->kind, "channel");
+}
+
+static inline const char *dt_certproof_loop_of(const CertStore *store)
+{
+    return store->loops ? store->type->axes[0].name : NULL;
+}
+
+static inline const CertStore *dt_certproof_store_at(const CertProof *p, int64_t store)
+{
+    return store >= 0 ? &p->program.stores.at[store] : NULL;
+}
+
+/* ---- cert_source.c ---- */
+
+/* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue.2". */
+const char *dt_certsource_base(const CertProgram *program, const CertEntry *entry);
+uint32_t dt_certsource_stages(const CertProgram *program);
+/* Which results go to each store; what one of them adds to a gradient; what all of them add up, once it is known. False
+ * after a problem. */
+bool dt_certsource_writers(CertProof *p);
+bool dt_certsource_is_known(const CertProof *p, uint32_t place);
+bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value);
+bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value);
+/* What a stage finds in a store that pieces hand on; NULL after a problem. */
+const CertValue *dt_certsource_passed(CertProof *p, const CertOp *op, int64_t number,
+                                      int64_t stage);
+/* See CertState. */
+bool dt_certsource_of(CertState *state, const CertOp *op, CertValue *ret_value);
+bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value);
+CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node);
+
+/* ---- cert_entry.c ---- */
+
+/* Reads the program and runs its entries; false after a problem. Of a serial program after another one: is_serial, and
+ * its values have no numbers. */
+bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertNodes *nodes,
+                        bool is_serial, const char *text, DtText *problem);
+
+#endif

@@ -197,7 +197,7 @@ static bool reads_rows(PlanWalk *walk, const DtPlanArg *args, const CertType *ty
     for (uint32_t s = 0; s < axis->n; s++) {
         uint32_t m = axis->split[s];
         step /= walk->program->size[m];
-        *(m < walk->first_device ? &want.reg[0] : &want.coord[m - walk->first_device]) += step;
+        dt_certplan_dealt(walk, m, step, want.reg, want.coord);
     }
     number.base = step;
     return (args[0].kind == DT_ARG_INTEGER && args[1].kind == DT_ARG_INTEGER &&

@@ -105,12 +105,10 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
             uint32_t m = y->axes[i].split[s];
             place->extent[d] /= walk->program->size[m];
             int64_t bytes = place->extent[d] * place->stride[d] * place->size;
-            if (m >= walk->first_device)
-                place->coord[m - walk->first_device] += bytes;
-            else if (walk->count[0])
-                place->reg[0] += bytes;
-            else
+            if (m < walk->first_device && !walk->count[0])
                 place->base += bytes * walk->reg[0];
+            else
+                dt_certplan_dealt(walk, m, bytes, place->reg, place->coord);
         }
     }
     return order_as(walk, y, place);

@@ -24,7 +24,7 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
                 break;
             }
             extent /= walk->program->size[m];
-            *(m < walk->first_device ? &reg[0] : &coord[m - walk->first_device]) += block * extent;
+            dt_certplan_dealt(walk, (uint32_t)m, block * extent, reg, coord);
         }
     }
 }

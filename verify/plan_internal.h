@@ -353,6 +353,9 @@ void dt_certplan_put(PlanPlace *place, const PlanPlace *address); /* there, as l
 void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg,
                      PlanPlace *ret_place); /* address and length */
 void dt_certplan_raw(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place); /* of all registers */
+/* Adds what a part of an axis that m splits begins behind the one before: to a register or a coordinate. An axis of one
+ * rank has one part, and its coordinate is 0, whatever an instruction multiplies it with. */
+void dt_certplan_dealt(const PlanWalk *walk, uint32_t m, int64_t step, int64_t *reg, int64_t *coord);
 bool dt_certplan_spans(PlanPlace *place);   /* sets bytes; false: elements coincide */
 bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
 bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also how the tensor lies */

@@ -63,9 +63,17 @@ void dt_certplan_raw(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_
         uint32_t axis = arg->coord_axis[c];
         if (walk->plan->meta->pipeline && axis + 1 == walk->plan->meta->pipeline)
             ret_place->base += arg->coord[c] * walk->stage;
-        else if (arg->coord[c])
+        else if (arg->coord[c] && walk->plan->mesh[axis].size > 1) /* else the coordinate is 0 */
             ret_place->coord[axis] += arg->coord[c];
     }
+}
+
+void dt_certplan_dealt(const PlanWalk *walk, uint32_t m, int64_t step, int64_t *reg, int64_t *coord)
+{
+    if (m < walk->first_device)
+        reg[0] += step;
+    else if (walk->plan->mesh[m - walk->first_device].size > 1)
+        coord[m - walk->first_device] += step;
 }
 
 void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)

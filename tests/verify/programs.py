@@ -113,6 +113,7 @@ OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_
        "ring_values", "own_norms", "stages_alike", "padded_alone", "zero_nested", "many_sums", "tied16",
        "grouped_halo", "unread_momentum", "attend_alone", "skip16", "skip_rounded", "padded_layers", "merged_one",
        "norm_of_zeros"]
+GPUS = ["one_rank"]  # the same, of the plan for GPUs
 
 
 def ranks(layout):
@@ -172,9 +173,10 @@ def main(dtc):
             failed += said != ""
             if said:
                 print(f"FAIL {name}, {layout or 'serial'}: {said.strip()}")
-    for name in OWN:
+    for name in OWN + GPUS:
         for layout in re.findall(r"^parallel (\w+)", read(name), re.M):
-            said = refusal([dtc, os.path.join(ROOT, name + ".dsl"), "--parallel", layout])
+            target = ["--target=sm_90a"] if name in GPUS else []
+            said = refusal([dtc, os.path.join(ROOT, name + ".dsl"), "--parallel", layout] + target)
             cases.append((name, layout))
             failed += said != ""
             if said:

@@ -288,7 +288,7 @@ const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coe
 /* What else a call is made of, behind the key. */
 const char *dt_print_counters(DtPrint *c, const DtKNode *node)
 {
-    return dt_arena_printf(c->arena, "(uint32_t)q[%u], (uint32_t)q[%u]", node->step, node->iteration);
+    return dt_arena_printf(c->arena, "dt_step(q[%u]), (uint32_t)q[%u]", node->step, node->iteration);
 }
 
 void dt_print_draw(DtPrint *c, uint32_t k)

@@ -128,6 +128,9 @@ static bool check_integer(const CheckInst *at, uint32_t i, CheckWide *ret_range)
     if (arg->written != 0 || arg->bytes != 0 || arg->arena != 0)
         return dt_check_fail(at->check, "ARGS", index, "an integer has no arena");
     if (arg->kind == DT_ARG_STEP) {
+        if (at->inst->kind != DT_INST_KERNEL || i + at->inst->guards >= at->inst->n_args)
+            return dt_check_fail(at->check, "INST", at->index, "argument %u is the number of the step, which is one of "
+                                 "kernels only", i);
         *ret_range = (CheckWide){0, INT64_MAX / 2};
         return true;
     }

@@ -206,6 +206,11 @@ static void close_nccl(DtComm *comm)
 
 static bool wait(DtComm *comm) { return !comm->links || dt_nccl_links_wait(comm->links); }
 
+static bool wait_until(DtComm *comm, DtIsDone *is_done, void *context)
+{
+    return !comm->links || dt_nccl_links_until(comm->links, is_done, context);
+}
+
 /* Calls of a group are not done before it ends; "in progress" is no error. */
 static int begun(int result) { return result == DT_NCCL_IN_PROGRESS ? 0 : result; }
 
@@ -434,5 +439,5 @@ const DtCommOps dt_comm_nccl = {
     .enter = enter,
     .leave = leave,
     .await = await,
-    .wait = wait,
+    .wait = wait_until,
 };

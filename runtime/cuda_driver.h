@@ -51,6 +51,8 @@ typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
     F(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, DtCudaStream *stream))           \
     F(copy_rows, "cuMemcpy2DAsync_v2", (const DtCudaRows *rows, DtCudaStream *stream))                          \
     F(set_bytes, "cuMemsetD8Async", (uint64_t to, unsigned char value, size_t bytes, DtCudaStream *stream))     \
+    F(host_alloc, "cuMemHostAlloc", (void **ret_at, size_t bytes, unsigned flags))                              \
+    F(host_free, "cuMemFreeHost", (void *at))                                                                   \
     F(host_map, "cuMemHostRegister_v2", (void *at, size_t bytes, unsigned flags))                               \
     F(host_unmap, "cuMemHostUnregister", (void *at))                                                            \
     F(host_address, "cuMemHostGetDevicePointer_v2", (uint64_t *ret_at, void *at, unsigned flags))               \
@@ -71,6 +73,7 @@ typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
     F(event_free, "cuEventDestroy_v2", (DtCudaEvent *event))                                                    \
     F(event_record, "cuEventRecord", (DtCudaEvent *event, DtCudaStream *stream))                                \
     F(event_query, "cuEventQuery", (DtCudaEvent *event))                                                        \
+    F(event_wait, "cuEventSynchronize", (DtCudaEvent *event))                                                   \
     F(event_elapsed, "cuEventElapsedTime", (float *ret_ms, DtCudaEvent *from, DtCudaEvent *to))                 \
     F(module_load, "cuModuleLoadData", (DtCudaModule **ret_module, const void *image))                          \
     F(module_free, "cuModuleUnload", (DtCudaModule *module))                                                    \

@@ -78,17 +78,30 @@ static int64_t lent_by(const DtPlan *plan, const DtPlanInst *inst)
     return bytes;
 }
 
-DtLending *dt_device_lending_new(DtRank *rank)
+int64_t dt_device_lends(const DtRank *rank)
 {
     const DtPlan *plan = rank->plan;
-    DtLending *lending = DT_NEW(rank->memory, DtLending);
+    int64_t most = 0;
     for (uint32_t i = 0; i < plan->n_insts && !rank->device_ops->is_host; i++) {
         const int64_t bytes = lent_by(plan, &plan->insts[i]);
-        lending->room = bytes > lending->room ? bytes : lending->room;
+        most = bytes > most ? bytes : most;
     }
-    if (lending->room)
-        lending->at = dt_arena_alloc(rank->memory, (size_t)lending->room);
+    return most;
+}
+
+DtLending *dt_device_lending_new(DtRank *rank)
+{
+    DtLending *lending = DT_NEW(rank->memory, DtLending);
+    lending->room = dt_device_lends(rank);
     return lending;
+}
+
+bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent)
+{
+    const DtDeviceOps *ops = rank->device_ops;
+    *ret_lent = (DtLent){.is_copy = true, .is_staged = true, .place.bytes = bytes};
+    ret_lent->at = ops->lend ? ops->lend(rank->device, bytes) : NULL;
+    return ret_lent->at != NULL;
 }
 
 DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place)
@@ -98,8 +111,14 @@ DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place)
     const int64_t wanted = (place.bytes + DT_PLAN_ALIGN) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
     if (lent.at)
         return lent;
-    lent.is_copy = true;
+    if (dt_device_lend_ahead(rank, place.bytes, &lent)) {
+        lent.place = place;
+        return lent;
+    }
+    lent = (DtLent){.place = place, .is_copy = true};
     if (lending && wanted <= lending->room - lending->used) {
+        if (!lending->at)
+            lending->at = dt_arena_alloc(rank->memory, (size_t)lending->room);
         lent.at = lending->at + lending->used;
         lending->used += wanted;
         lending->n++;
@@ -122,6 +141,13 @@ void dt_device_back(const DtRank *rank, DtLent *lent, bool written)
 {
     if (!lent->is_copy)
         return;
+    if (lent->is_staged) {
+        if (written)
+            rank->device_ops->send(rank->device, lent->at, lent->place.at, lent->place.bytes);
+        else
+            rank->device_ops->drop(rank->device, lent->at);
+        return;
+    }
     if (written)
         dt_device_put(rank, lent->place, lent->at, lent->place.bytes);
     if (lent->own)

@@ -31,16 +31,20 @@ static inline char *dt_device_look(const DtRank *rank, uint32_t arena, int64_t o
 typedef struct DtLent {
     char *at;
     DtPlaceAt place;
-    bool is_copy;
+    bool is_copy, is_staged; /* staged: in memory from which the device copies by itself */
     DtArena *own; /* holds a copy that is larger than what the rank has for instructions; else NULL */
 } DtLent;
 DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place);
 /* For one who writes all of it: what is there is not looked at. */
 DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place);
 void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
+/* The same before the place is known: bytes that the device copies by itself, whose place is set before they go back.
+ * False: there is no such memory, or none is free. */
+bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent);
 
-/* Memory for the copies of any one instruction of the plan, made when a rank is loaded; none for a device that is the
- * host. */
+/* Bytes of the copies of any one instruction of the plan, at most; none for a device that is the host. */
+int64_t dt_device_lends(const DtRank *rank);
+/* Memory for them, made when a rank is loaded. */
 DtLending *dt_device_lending_new(DtRank *rank);
 
 #endif

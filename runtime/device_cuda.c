@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU of NVIDIA: arenas lie in its memory, instructions are begun on one stream in their order, and are done when
- * host code puts or gets something, which waits for all before it. Kernels are the plan's code for this GPU, products
+ * host code gets something, which waits for all before it. What it puts there, and scalars that are noted, go through
+ * memory of the host that the GPU reaches (cuda_host.h), so the host is ahead of the GPU most of the time. Kernels are the plan's code for this GPU, products
  * are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
@@ -8,7 +9,9 @@
 #include "base/nvrtc.h"
 #include "base/page.h"
 #include "runtime/cuda_attend.h"
+#include "runtime/cuda_host.h"
 #include "runtime/cuda_products.h"
+#include "runtime/device.h"
 #include "runtime/marks.h"
 
 #include <string.h>
@@ -22,7 +25,10 @@ struct DtDeviceState {
     DtCudaModule **modules; /* by code unit; NULL: of another target */
     DtCudaFunction **kernels, **finishes; /* the second launches of those that have two, else NULL */
     uint64_t workspace;                   /* between the two */
+    DtDeviceAt step_at; /* kernels find the number of the step there */
+    int64_t step;
     DtCudaProducts *products;
+    DtCudaHost *host;
     DtCudaAttends *attends; /* NULL: the plan's kernels do all attention */
     DT_VEC(uint64_t) arenas; /* to free */
     DT_VEC(DtCudaGraphRun *) graphs;
@@ -284,6 +290,14 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
              "start a kernel");
 }
 
+static DtDeviceAt put_step(DtDeviceState *state, int64_t number)
+{
+    if (number != state->step)
+        dt_cuda_host_put(state->host, state->step_at, &number, sizeof number);
+    state->step = number;
+    return state->step_at;
+}
+
 /* ---- memory ---- */
 
 static DtStatus new_arena(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at)
@@ -316,7 +330,7 @@ static DtStatus new_workspace(DtDeviceState *state)
     DtDeviceAt at;
     const DtStatus status = new_arena(state, workspace_bytes(state->rank->plan), &at);
     state->workspace = at.at;
-    return status;
+    return dt_status_ok(&status) ? new_arena(state, sizeof state->step, &state->step_at) : status; /* zeroed: step 0 */
 }
 
 /* There is room for all ranks that share the GPU, some of which may have taken theirs already, and for this one. */
@@ -395,12 +409,18 @@ static DtStatus prepare_attention(DtDeviceState *state)
     return status;
 }
 
+static bool is_idle(void *context)
+{
+    const DtDeviceState *state = context;
+    return state->driver.stream_query(state->stream) != DT_CUDA_NOT_READY; /* an error is told by who waits */
+}
+
 /* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver, which
- * also waits inside copies from and to memory of the process. */
+ * also waits inside copies to memory of the process. */
 static bool is_free(DtDeviceState *state)
 {
     const DtRank *rank = state->rank;
-    return !rank->comm || !rank->comm_ops->wait || rank->comm_ops->wait(rank->comm);
+    return !rank->comm || !rank->comm_ops->wait || rank->comm_ops->wait(rank->comm, is_idle, state);
 }
 
 static bool is_done(DtDeviceState *state)
@@ -412,9 +432,26 @@ static void wait(DtDeviceState *state) { is_done(state); }
 
 static void put(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes)
 {
-    if (bytes > 0 && is_free(state) &&
-        good(state, state->driver.put(to.at, from, (size_t)bytes, state->stream), "take bytes"))
-        is_done(state);
+    dt_cuda_host_put(state->host, to, from, bytes);
+}
+
+static char *lend(DtDeviceState *state, int64_t bytes) { return dt_cuda_host_lend(state->host, bytes); }
+
+static void send(DtDeviceState *state, char *lent, DtDeviceAt to, int64_t bytes)
+{
+    dt_cuda_host_send(state->host, lent, to, bytes);
+}
+
+static void drop(DtDeviceState *state, char *lent) { dt_cuda_host_drop(state->host, lent); }
+
+static void note(DtDeviceState *state, uint32_t cell, DtDeviceAt from, int64_t bytes)
+{
+    dt_cuda_host_note(state->host, cell, from, bytes);
+}
+
+static void noted(DtDeviceState *state, uint32_t cell, void *to, int64_t bytes)
+{
+    dt_cuda_host_noted(state->host, cell, to, bytes);
 }
 
 static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
@@ -607,6 +644,8 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
                                        &state->products);
     rank->gemm_library = "cublaslt";
     if (dt_status_ok(&status))
+        status = dt_cuda_host_open(rank, &state->driver, state->stream, dt_device_lends(rank), &state->host);
+    if (dt_status_ok(&status))
         map_marks(state);
     return status;
 }
@@ -618,6 +657,8 @@ static void close_cuda(DtDeviceState *state)
         d->stream_wait(state->stream); /* nothing is at work in what is given back */
     if (state->products)
         dt_cuda_products_close(state->products);
+    if (state->host)
+        dt_cuda_host_close(state->host);
     dt_cuda_attends_close(state->attends);
     for (uint32_t i = 0; state->modules && i < state->rank->plan->n_codes; i++)
         if (state->modules[i])
@@ -649,11 +690,17 @@ const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .arena = new_arena,
                                     .kernel = run_kernel,
                                     .gemm = run_gemm,
+                                    .step = put_step,
                                     .choose = choose,
                                     .copy = copy,
                                     .zero = zero,
                                     .put = put,
                                     .get = get,
+                                    .lend = lend,
+                                    .send = send,
+                                    .drop = drop,
+                                    .note = note,
+                                    .noted = noted,
                                     .wait = wait,
                                     .capture = capture,
                                     .captured = captured,

@@ -8,9 +8,11 @@
 #include "plan/kinds.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
+#include "runtime/early.h"
 #include "runtime/graphs.h"
 #include "runtime/marks.h"
 #include "runtime/profile.h"
+#include "runtime/reading.h"
 #include "runtime/traffic.h"
 
 #include <string.h>
@@ -28,11 +30,17 @@ struct DtPending {
     int64_t reg[DT_PLAN_REGS]; /* when it was */
 };
 
+/* The step that random numbers are of. */
+static int64_t draws_of(const DtRank *rank)
+{
+    return rank->evaluates ? DT_EVAL_DRAWS + rank->eval_batch : rank->step;
+}
+
 static int64_t value_of(const Exec *exec, uint32_t index)
 {
     const DtPlanArg *arg = &exec->rank->plan->args[index];
     if (arg->kind == DT_ARG_STEP)
-        return exec->rank->evaluates ? DT_EVAL_DRAWS + exec->rank->eval_batch : exec->rank->step;
+        return exec->rank->step_at.at ? (int64_t)exec->rank->step_at.at : draws_of(exec->rank);
     int64_t value = exec->rank->arg_base[index];
     for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
         value += arg->reg[r] * exec->reg[r];
@@ -62,33 +70,12 @@ static void run_kernel(Exec *exec, const DtPlanInst *inst)
 
 static bool run_read(Exec *exec, const DtPlanInst *inst)
 {
-    DtRank *rank = exec->rank;
-    const DtPlanReader *reader = &rank->plan->readers[inst->ref];
-    if (rank->readers[inst->ref] == NULL) {
-        DtStatus status =
-            dt_data_open(rank->options, rank->plan, inst->ref, &rank->readers[inst->ref]);
-        if (!dt_status_ok(&status))
-            return dt_rank_fail_status(rank, &status);
-    }
-    int64_t first = value_of(exec, inst->first_arg + reader->n_inputs);
-    int64_t rows = value_of(exec, inst->first_arg + reader->n_inputs + 1);
-    DtLent lent[256];
-    char *inputs[256];
-    for (uint32_t i = 0; i < reader->n_inputs; i++) {
-        const DtPlaceAt place = place_of(exec, inst->first_arg + i);
-        const DtPlanInput *input = &rank->plan->inputs[reader->first_input + i];
-        const bool is_whole = place.bytes == rows * input->row_elements * dt_kinds_size(input->dtype);
-        lent[i] = is_whole ? dt_device_lend_new(rank, place) : dt_device_lend(rank, place);
-        inputs[i] = lent[i].at;
-    }
-    DtStatus status =
-        dt_data_read(rank->readers[inst->ref], reader->is_eval ? rank->eval_batch : rank->step,
-                     first, rows, inputs);
-    for (uint32_t i = 0; i < reader->n_inputs; i++)
-        dt_device_back(rank, &lent[i], dt_status_ok(&status));
-    if (!dt_status_ok(&status) && rank->slot)
-        atomic_store(&rank->slot->by_data, 1);
-    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+    const uint32_t n = exec->rank->plan->readers[inst->ref].n_inputs;
+    DtPlaceAt places[256];
+    for (uint32_t i = 0; i < n; i++)
+        places[i] = place_of(exec, inst->first_arg + i);
+    return dt_reading_run(exec->rank, inst->ref, value_of(exec, inst->first_arg + n),
+                          value_of(exec, inst->first_arg + n + 1), places);
 }
 
 static bool run_message(Exec *exec, const DtPlanInst *inst)
@@ -214,6 +201,8 @@ static bool run_watched(Exec *exec, uint32_t index)
         dt_profile_begin(rank->profile);
     if (rank->compare ? !run_compared(exec, index) : !run_inst(exec, inst))
         return false;
+    if (!exec->captured || !exec->captured->is_open)
+        dt_early_note(rank, index);
     if (rank->options->sync && rank->device_ops->wait)
         rank->device_ops->wait(rank->device);
     if (!dt_status_ok(&rank->failure)) /* before another instruction is the one that runs */
@@ -280,7 +269,12 @@ static bool capture_one(Exec *exec, uint32_t index)
     const bool inside = dt_graphs_takes(exec->rank, exec->captured, index, exec->reg, due, &good);
     if (!was_open || !inside)
         dt_marks_break(exec->rank);
-    return good && (!due || (inside ? run_watched(exec, index) : run_one(exec, index)));
+    if (!good || !due)
+        return good;
+    if (!inside)
+        return run_one(exec, index);
+    return run_watched(exec, index) &&
+           (!dt_early_has(exec->rank, index) || dt_graphs_note(exec->rank, exec->captured, index));
 }
 
 static bool run_body(Exec *exec, const DtPlanBody *body)
@@ -301,6 +295,10 @@ static bool replay(DtRank *rank, const DtGraphs *graphs)
     for (uint32_t i = 0; i < graphs->items.n && !dt_rank_aborted(rank); i++) {
         const DtGraphItem *item = &graphs->items.at[i];
         memcpy(exec.reg, item->reg, sizeof exec.reg);
+        if (item->is_note) {
+            dt_early_note(rank, item->inst);
+            continue;
+        }
         if (!item->is_graph) {
             if (is_due(&exec, &rank->plan->insts[item->inst]) && !run_one(&exec, item->inst))
                 return false;
@@ -409,6 +407,10 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
     dt_marks_entry(rank, name);
+    dt_early_begin(rank, name);
+    dt_reading_begin(rank);
+    if (rank->device_ops->step)
+        rank->step_at = rank->device_ops->step(rank->device, draws_of(rank));
     bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
     if (good)
         dt_marks_end(rank);
@@ -434,8 +436,9 @@ double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
     double value;
     const bool is_wide = metric->dtype == DT_PLAN_F64;
     const int64_t bytes = is_wide ? (int64_t)sizeof value : (int64_t)sizeof narrow;
-    dt_device_get(rank, is_wide ? (void *)&value : &narrow, dt_device_place(rank, metric->arena, metric->offset, bytes),
-                  bytes);
+    void *to = is_wide ? (void *)&value : &narrow;
+    if (!dt_early_get(rank, metric, to, bytes))
+        dt_device_get(rank, to, dt_device_place(rank, metric->arena, metric->offset, bytes), bytes);
     return is_wide ? value : (double)narrow;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/graphs.h"
 
+#include "runtime/early.h"
+
 #include <string.h>
 
 DtStatus dt_graphs_check(const DtRunOptions *options, const DtDeviceOps *device)
@@ -27,15 +29,6 @@ DtGraphsWay dt_graphs_way(DtGraphs *graphs)
         return DT_GRAPHS_PLAIN;
     const int64_t run = graphs->runs++;
     return run == 0 ? DT_GRAPHS_PLAIN : run == 1 ? DT_GRAPHS_CAPTURE : DT_GRAPHS_REPLAY;
-}
-
-/* Whether an argument, or a guard, is the number of the step. */
-static bool has_step(const DtPlan *plan, const DtPlanInst *inst)
-{
-    for (uint32_t i = 0; i < inst->n_args; i++)
-        if (plan->args[inst->first_arg + i].kind == DT_ARG_STEP)
-            return true;
-    return false;
 }
 
 static bool is_work(const DtPlanInst *inst)
@@ -69,9 +62,8 @@ static bool open(DtRank *rank, DtGraphs *graphs, uint32_t inst)
 bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due, bool *ret_good)
 {
     const DtPlanInst *of = &rank->plan->insts[inst];
-    const bool steps = is_work(of) && has_step(rank->plan, of);
     *ret_good = true;
-    if (is_work(of) && !steps) {
+    if (is_work(of)) {
         *ret_good = !is_due || open(rank, graphs, inst);
         graphs->n_inside += is_due;
         return true;
@@ -81,8 +73,17 @@ bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_
     *ret_good = dt_graphs_close(rank, graphs);
     DT_PUSH(rank->memory, graphs->items, item);
     graphs->n_outside++;
-    graphs->n_steps += steps;
     return false;
+}
+
+bool dt_graphs_note(DtRank *rank, DtGraphs *graphs, uint32_t inst)
+{
+    const DtGraphItem item = {.is_note = true, .inst = inst};
+    if (!dt_graphs_close(rank, graphs))
+        return false;
+    DT_PUSH(rank->memory, graphs->items, item);
+    dt_early_note(rank, inst);
+    return true;
 }
 
 void dt_graphs_say(DtRank *rank, DtText *ret_said)
@@ -97,8 +98,6 @@ void dt_graphs_say(DtRank *rank, DtText *ret_said)
                        g->n_graphs == 1 ? "" : "s", g->n_inside);
         if (g->n_outside)
             dt_text_printf(ret_said, ", %u outside of them", g->n_outside);
-        if (g->n_steps)
-            dt_text_printf(ret_said, ", %u of these for the number of the step", g->n_steps);
         dt_text_add(ret_said, "\n");
     }
 }

@@ -8,10 +8,12 @@
 #include "plan/stages.h"
 #include "runtime/blocks.h"
 #include "runtime/device.h"
+#include "runtime/early.h"
 #include "runtime/graphs.h"
 #include "runtime/marks.h"
 #include "runtime/memory.h"
 #include "runtime/rank.h"
+#include "runtime/reading.h"
 
 #include <errno.h>
 #include <string.h>
@@ -227,8 +229,11 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     dt_marks_open(rank);
     if (dt_status_ok(&status))
         status = load_arenas(rank, shared_fd);
-    if (dt_status_ok(&status))
+    if (dt_status_ok(&status)) {
         rank->lending = dt_device_lending_new(rank);
+        dt_early_open(rank);
+        dt_reading_open(rank);
+    }
     if (dt_status_ok(&status))
         status = rank->comm_ops->open(rank, &rank->comm);
     if (dt_status_ok(&status))

@@ -234,17 +234,33 @@ static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
     return true;
 }
 
-bool dt_nccl_links_drain(DtNcclLinks *l, DtCudaStream *stream)
+bool dt_nccl_links_until(DtNcclLinks *l, DtIsDone *is_done, void *context)
 {
     Wait wait = wait_new(l);
     bool good = !l->is_aborted;
-    while (good && l->work.driver->stream_query(stream) == DT_CUDA_NOT_READY)
+    while (good && !is_done(context))
         good = look_around(l, &wait, false);
     if (good) {
         look_at_pending(l);
         say(l, &wait, NULL, UINT32_MAX);
     }
     return good;
+}
+
+typedef struct Drained {
+    const DtCudaDriver *driver;
+    DtCudaStream *stream;
+} Drained;
+
+static bool is_drained(void *context)
+{
+    const Drained *drained = context;
+    return drained->driver->stream_query(drained->stream) != DT_CUDA_NOT_READY;
+}
+
+bool dt_nccl_links_drain(DtNcclLinks *l, DtCudaStream *stream)
+{
+    return dt_nccl_links_until(l, is_drained, &(Drained){l->work.driver, stream});
 }
 
 bool dt_nccl_links_wait(DtNcclLinks *l) { return dt_nccl_links_drain(l, l->work.stream); }

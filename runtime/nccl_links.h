@@ -77,5 +77,7 @@ bool dt_nccl_links_end(DtNcclLinks *links, DtNcclLink *link, int result);
 /* Waits until all that instructions have begun is done; meanwhile the rank's slot says for whom, in which instruction.
  * False: the run is to stop, or a rank came too late; everything on its way was aborted. */
 bool dt_nccl_links_wait(DtNcclLinks *links);
+/* The same until is_done says that something is done. */
+bool dt_nccl_links_until(DtNcclLinks *links, DtIsDone *is_done, void *context);
 
 #endif

@@ -13,10 +13,11 @@
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions; graphs.c: what of them is in graphs; marks.c: which one a device is at
- *   device.c       memory of the device for host code
+ *   device.c       memory of the device for host code; early.c: scalars as soon as they are there; reading.c: data before
+ *                  they are needed
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
- *   device_cuda.c, cuda_*.c   a GPU; cuda_list.c: --gpus
+ *   device_cuda.c, cuda_*.c   a GPU; cuda_host.c: what goes there and comes from there; cuda_list.c: --gpus
  *   choices.c      which algorithms do products, the same on all ranks
  *   init.c         initial parameters
  *   data.c         readers of training data
@@ -258,6 +259,7 @@ typedef struct DtPlaceAt {
  * Members of a group call in the same order. Reductions of shm add in member order: the same bits on
  * every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort word;
  * it sets slot->waiting meanwhile. */
+typedef bool DtIsDone(void *context);
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
@@ -304,9 +306,9 @@ typedef struct DtCommOps {
     bool (*enter)(DtComm *comm, const DtPlanInst *inst);
     bool (*leave)(DtComm *comm, const DtPlanInst *inst, int64_t event);
     bool (*await)(DtComm *comm, int64_t event);
-    /* What it does goes on on the device after a function has returned: waits for all that was begun there, and sees
-     * that the run is to stop; NULL: it is done when a function returns. */
-    bool (*wait)(DtComm *comm);
+    /* What it does goes on on the device after a function has returned: waits until is_done says so, which is asked
+     * again and again, and sees meanwhile that the run is to stop; NULL: it is done when a function returns. */
+    bool (*wait)(DtComm *comm, DtIsDone *is_done, void *context);
 } DtCommOps;
 
 extern const DtCommOps dt_comm_shm, dt_comm_nccl; /* comm_shm.c, comm_nccl.c */
@@ -333,11 +335,23 @@ typedef struct DtDeviceOps {
     /* By all ranks together, when a checkpoint is loaded and before the first entry: algorithms of products. Adds lines
      * for the log. NULL: there is nothing to choose. */
     bool (*choose)(DtDeviceState *state, DtText *ret_said);
+    /* Where instructions that are begun from now on find the number of the step. NULL: it is an argument of kernels. */
+    DtDeviceAt (*step)(DtDeviceState *state, int64_t number);
     void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes); /* they may overlap */
     void (*zero)(DtDeviceState *state, DtDeviceAt to, int64_t bytes);
-    /* From and to memory of the process, after all that was begun before, done when they return. */
+    /* From and to memory of the process, after all that was begun before. The bytes of put are taken when it returns,
+     * those of get are there. */
     void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
+    /* Memory of the host from which the device copies by itself: lend gives some (NULL: none is free), which is then
+     * written and sent, or dropped. NULL: the device has none. */
+    char *(*lend)(DtDeviceState *state, int64_t bytes);
+    void (*send)(DtDeviceState *state, char *lent, DtDeviceAt to, int64_t bytes);
+    void (*drop)(DtDeviceState *state, char *lent);
+    /* A cell gets the bytes, 8 at most, when all that was begun before is done; noted waits for that, and for nothing
+     * behind it. NULL: the device has no cells. */
+    void (*note)(DtDeviceState *state, uint32_t cell, DtDeviceAt from, int64_t bytes);
+    void (*noted)(DtDeviceState *state, uint32_t cell, void *to, int64_t bytes);
     void (*wait)(DtDeviceState *state); /* until all that was begun is done; NULL: it is when it returns */
     /* Kernels, products, copies and zeroings between capture and captured are not done but kept, under a number, as one
      * graph that replay begins as often as wanted, with the same arguments. False: the rank has failed. NULL: the
@@ -354,7 +368,7 @@ typedef struct DtDeviceOps {
     void (*stamps)(DtDeviceState *state, uint32_t n, double *ret_seconds);
 } DtDeviceOps;
 
-enum { DT_DEVICE_STAMPS = 4096 };
+enum { DT_DEVICE_STAMPS = 4096, DT_DEVICE_CELLS = 64 };
 enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (marks.h) */
 
 extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
@@ -402,12 +416,15 @@ struct DtRank {
     int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* that were applied, of each loss */
     int64_t eval_batch; /* readers with is_eval read this batch */
     bool evaluates;     /* random numbers are those of eval_batch, not of step */
+    DtDeviceAt step_at; /* where kernels find the number that random numbers are of; 0: it is an argument of theirs */
     DtTrace *trace;     /* NULL: none */
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
     struct DtMarks *marks; /* of a device that does instructions later (marks.h); NULL */
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
+    struct DtEarly *early;     /* of a device with cells (early.h); NULL */
+    struct DtReading *reading; /* of a device that copies from the host by itself (reading.h); NULL */
     struct DtPending *pending; /* by event: a message that was started and is received where it is waited for */
     DtStatus failure;   /* first failure */
     int64_t *arg_base;  /* per argument: base plus the part of the coordinates */

@@ -12,6 +12,7 @@
 #include "runtime/graphs.h"
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
+#include "runtime/reading.h"
 #include "runtime/compare.h"
 #include "runtime/traffic.h"
 #include "runtime/train.h"
@@ -173,6 +174,8 @@ static bool run_objective(DtRun *run, uint32_t i, bool began, DtLossReport *ret_
     const double lr = write_scalars(run, i);
     if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->step)))
         return false;
+    if (!run->trial)
+        dt_reading_ahead(rank, rank->step + o->every);
     const double loss = run->loss[i] ? dt_exec_scalar(rank, run->loss[i]) : 0;
     if (!isfinite(loss) && !run->trial)
         return end_before_update(run, began, called(run, i, "loss", what), loss, "");

@@ -261,6 +261,11 @@ DT_INLINE float dt_pow(float x, float y)
     return x < 0.0f || x != x || y != y ? __builtin_nanf("") : r;
 }
 
+/* The number of the step, which is an argument itself, or lies there. */
+#ifndef DT_STEP_LIES_THERE
+DT_INLINE uint32_t dt_step(long argument) { return (uint32_t)argument; }
+#endif
+
 /* Philox-4x32-10: the four words of a call. */
 typedef struct dt_words { uint32_t a, b, c, d; } dt_words;
 DT_INLINE dt_words dt_philox(uint64_t key, uint64_t call, uint32_t step, uint32_t iteration)

@@ -234,7 +234,7 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
     DtHostCall *calls;
     uint32_t n, bad = 0;
     find_calls(arena, plain, &calls, &n);
-    const char *more = dt_arena_printf(arena, "-DDT_SHIM_ORDER=%u tests/codegen/shim.c", order);
+    const char *more = dt_arena_printf(arena, "-DDT_STEP_BY_VALUE -DDT_SHIM_ORDER=%u tests/codegen/shim.c", order);
     DtHostPair pair = {.text = dt_arena_printf(arena, "%s%s", dt_prelude_c, c.at), .calls = calls, .n_calls = n,
                        .verdicts = dt_arena_alloc(arena, n + 1)};
     /* all rounds of long loops run: nobody finds the variable that would shorten them */

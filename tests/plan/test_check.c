@@ -169,6 +169,7 @@ static const Break breaks[] = {
     {"PACK", "n_split", 0, 0, 5, "5 mesh axes"},
     {"PACK", "n_split", 0, 0, 2, "mesh axis 0"},
     {"CODE", "binary_len", 0, 0, 1 << 20, "binary"},
+    {"ARGS", "kind", 3, 0, 2 /* step */, "argument 3 is the number of the step, which is one of kernels only"},
     {"KERN", "n_integers", 0, 0, 3, "4 arguments instead of 5"},
     {"LNCH", "blocks", 0, 0, 0, "0 blocks"},
     {"LNCH", "threads", 0, 0, 1025, "1025 threads"},

@@ -34,12 +34,12 @@ static const char source[] =
     "    }\n"
     "    *norm = __builtin_sqrtf(sum);\n"
     "}\n"
-    "/* p: journal; i: step, micro, layer. Counts in journal[0] and notes what it was given. */\n"
+    "/* p: journal; i: step (GPUs: where it lies), micro, layer. Counts in journal[0] and notes what it was given. */\n"
     "void note(char *const *p, const int64_t *i)\n"
     "{\n"
     "    int64_t *journal = (int64_t *)p[0], at = journal[0]++;\n"
     "    if (at < 20)\n"
-    "        for (int k = 0; k < 3; k++) journal[1 + 3 * at + k] = i[k];\n"
+    "        for (int k = 0; k < 3; k++) journal[1 + 3 * at + k] = k ? i[k] : STEP(i[0]);\n"
     "    *(int64_t *)p[1] = i[1] * 10 + i[2];\n"
     "}\n"
     "/* p: tokens, logits; i: window, vocabulary */\n"
@@ -167,9 +167,12 @@ static void add_memory(DtArena *arena, DtPlanBuilder *b)
 
 static void add_code(DtArena *arena, DtPlanBuilder *b, const char *target)
 {
+    const bool is_gpu = strncmp(target, "sm_", 3) == 0;
     uint8_t *binary;
     size_t len;
-    tiny_compile(arena, source, &binary, &len);
+    const char *text =
+        dt_arena_printf(arena, "#define STEP(x) %s\n%s", is_gpu ? "*(const int64_t *)(x)" : "(x)", source);
+    tiny_compile(arena, text, &binary, &len);
     ADD(codes, {.target = STR(target),
                 .compiler = STR("cc"),
                 .binary = dt_write_blob(b, binary, len),
@@ -185,7 +188,7 @@ static void add_code(DtArena *arena, DtPlanBuilder *b, const char *target)
     ADD(kernels, {.symbol = STR("sgd"), .name = STR("sgd"), .n_pointers = 4, .n_integers = 1});
     ADD(kernels, {.symbol = STR("note"), .name = STR("note"), .n_pointers = 2, .n_integers = 3});
     ADD(kernels, {.symbol = STR("next"), .name = STR("next"), .n_pointers = 2, .n_integers = 2});
-    for (uint32_t i = 0; i < 4 && strncmp(target, "sm_", 3) == 0; i++)
+    for (uint32_t i = 0; i < 4 && is_gpu; i++)
         ADD(launches, {.blocks = 1, .threads = 32});
     /* y[4, out] = x[4, in] w[in, out]; dw[in, out] += x^T dy */
     ADD(gemms, {.dtype_a = DT_PLAN_F32,

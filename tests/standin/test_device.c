@@ -8,6 +8,7 @@
 #include "runtime/device.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,4 +140,35 @@ Test(cuda, says_what_is_missing)
     expect("", "sm_80", DT_EXIT_FAILED,
            "the plan has code for sm_80, and none for this stand-in 0 (sm_90): compile it with --target=sm_90a, or run "
            "it with --rebuild");
+}
+
+/* ---- what the host waits for ---- */
+
+static long long stream_waits(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    long long (*count)(void) = NULL;
+    *(void **)&count = dlsym(driver, "standin_stream_waits");
+    return count();
+}
+
+static long long waits_of_run(int64_t steps)
+{
+    Tiny tiny;
+    begin(&tiny, "cuda", "sm_90a");
+    tiny.options.steps = steps;
+    const DtStatus status = tiny_load(&tiny);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    const long long before = stream_waits();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK, "%s", tiny.run.rank.failure.message);
+    const long long waits = stream_waits() - before;
+    end(&tiny);
+    return waits;
+}
+
+/* Data, rates, losses and norms go between host and device without a wait for all that was begun. */
+Test(cuda, waits_for_no_step)
+{
+    const long long few = waits_of_run(2), more = waits_of_run(7);
+    cr_expect_eq(few, more, "%lld waits for the stream in 2 steps, %lld in 7", few, more);
 }

@@ -40,6 +40,11 @@ extern char dt_shim_shared[]; /* memory of a block */
 #define DT_BLOCKS ((long)dt_shim_blocks)
 #define DT_THREAD dt_shim_thread
 
+#ifndef DT_STEP_BY_VALUE
+#define DT_STEP_LIES_THERE
+static inline unsigned dt_step(long at) { return (unsigned)*(const unsigned long long *)at; }
+#endif
+
 #define DT_SUMS dt_shim_shared
 #define DT_UNROLL
 void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes); /* an error if that is not aligned */

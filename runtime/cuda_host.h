@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the host that the GPU reads and writes by itself (page-locked).
+ *
+ * A *ring* holds what goes to the GPU: who puts bytes there goes on while they are copied, and a piece of the ring is
+ * used again when its copy is done. *Cells* hold scalars that come from the GPU as soon as they are there, while
+ * instructions behind them still run. Neither waits for more than it needs, so a GPU always has work before it. */
+#ifndef DT_RUNTIME_CUDA_HOST_H
+#define DT_RUNTIME_CUDA_HOST_H
+
+#include "runtime/cuda_driver.h"
+#include "runtime/runtime.h"
+
+typedef struct DtCudaHost DtCudaHost;
+
+/* stream: of all copies. lends: bytes that are lent at one time. Also set in *ret_host, and to be closed, if it fails. */
+DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream, int64_t lends,
+                           DtCudaHost **ret_host);
+/* When nothing runs on the stream any more. */
+void dt_cuda_host_close(DtCudaHost *host);
+
+/* The bytes are taken when it returns, and are there for what is begun later. False: the rank has failed. */
+bool dt_cuda_host_put(DtCudaHost *host, DtDeviceAt to, const void *from, int64_t bytes);
+
+/* Room for bytes that are written there and then sent, or dropped. NULL: there is none now. */
+char *dt_cuda_host_lend(DtCudaHost *host, int64_t bytes);
+bool dt_cuda_host_send(DtCudaHost *host, char *lent, DtDeviceAt to, int64_t bytes);
+void dt_cuda_host_drop(DtCudaHost *host, char *lent);
+
+/* Cell `cell`, below DT_DEVICE_CELLS, gets up to 8 bytes when all that was begun before is done; and waits for them. */
+bool dt_cuda_host_note(DtCudaHost *host, uint32_t cell, DtDeviceAt from, int64_t bytes);
+bool dt_cuda_host_noted(DtCudaHost *host, uint32_t cell, void *to, int64_t bytes);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions READ. Where the device copies from memory of the host by itself, what the next run of an entry reads
+ * first is read while the device still does this one. */
+#ifndef DT_RUNTIME_READING_H
+#define DT_RUNTIME_READING_H
+
+#include "runtime/runtime.h"
+
+/* When a rank is loaded. */
+void dt_reading_open(DtRank *rank);
+/* Reads rows first .. first + rows - 1 of the batch of this step (of an evaluation: of rank->eval_batch) by the reader;
+ * places: of its inputs. False: the rank has failed. */
+bool dt_reading_run(DtRank *rank, uint32_t reader, int64_t first, int64_t rows, const DtPlaceAt *places);
+/* Before an entry. */
+void dt_reading_begin(DtRank *rank);
+/* When all instructions of an entry were begun, which runs again in step `next`: reads for that what fits into the
+ * memory that is free. What cannot be read is an error then, not now. */
+void dt_reading_ahead(DtRank *rank, int64_t next);
+
+#endif

@@ -202,6 +202,9 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_GRAPH: run->graph = true; return true;
     case OPTION_ALGORITHMS: return read_algorithms(line, value);
     case OPTION_ATTENTION: return read_attention(line, value);
+    case OPTION_NODES: return read_count(line, "nodes", value, &run->nodes);
+    case OPTION_NODE: return read_count(line, "node", value, &run->node);
+    case OPTION_MEET: run->meet = value; return true;
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);

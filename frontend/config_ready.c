@@ -34,24 +34,24 @@ static int64_t mesh_ranks(const DtProgram *program)
     return n;
 }
 
-/* The target is the processor, if nobody says otherwise, and the only communicator joins processes of one machine. The
- * plan is made all the same: its reports are about the cluster, and any machine with the memory can run it. */
+/* The target is the processor, if nobody says otherwise, and its ranks are processes of one machine. The plan is made all
+ * the same: its reports are about the cluster, and any machine with the memory can run it. */
 static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus)
 {
     const DtClusterConfig *cluster = program->cluster;
     if (!cluster || !program->parallel)
         return; /* the serial program is for one process of this machine, whatever clusters there are */
-    const bool gpus = cluster->kinds[0].device && cluster->kinds[0].device->is_gpu && !for_gpus;
-    if (!gpus && cluster->nodes == 1)
+    const bool gpus = cluster->kinds[0].device && cluster->kinds[0].device->is_gpu;
+    if (for_gpus || (!gpus && cluster->nodes == 1))
         return;
-    DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld %sprocesses of one machine",
-                               (long long)mesh_ranks(program), for_gpus ? "" : "CPU ");
+    DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld CPU processes of one machine",
+                               (long long)mesh_ranks(program));
     if (gpus)
         dt_diag_note(d, "kernels are for CPU ranks; --target=sm_90a and the like make them for GPUs as `%s`",
                      cluster->kinds[0].gpu);
     if (cluster->nodes > 1)
-        dt_diag_note(d, "dtrun starts all ranks on its own machine, not on %lld",
-                     (long long)cluster->nodes);
+        dt_diag_note(d, "ranks on processors are all on one machine, not on %lld; those on GPUs may be on several "
+                     "(dtrun --nodes)", (long long)cluster->nodes);
 }
 
 /* Processors multiply as the program says and no worse. */

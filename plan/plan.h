@@ -236,8 +236,8 @@ typedef struct DtPlanBlocks {
 } DtPlanBlocks;
 
 /* ARGS */
-typedef enum DtPlanArgKind { DT_ARG_ADDRESS, DT_ARG_INTEGER, DT_ARG_STEP } DtPlanArgKind; /* STEP: number of the step; code for GPUs gets
- * the address of 8 bytes that hold it */
+/* STEP: number of the step; code for GPUs gets the address of 8 bytes that hold it */
+typedef enum DtPlanArgKind { DT_ARG_ADDRESS, DT_ARG_INTEGER, DT_ARG_STEP } DtPlanArgKind;
 typedef struct DtPlanArg {
     uint8_t kind, arena;
     uint8_t written;      /* address: 1 if the instruction writes there */

@@ -12,10 +12,12 @@
 #include "runtime/blocks.h"
 #include "runtime/device.h"
 #include "runtime/nccl_links.h"
+#include "runtime/cluster.h"
 
 struct DtComm {
     DtRank *rank;
     DtComm *shm; /* what goes through the mapping */
+    DtClusterLinks *nodes; /* several machines: what goes between them; else NULL */
     DtNcclLinks *links;
     const DtNccl *nccl;
 };
@@ -139,10 +141,11 @@ static bool unpack(DtComm *comm, const DtNcclLink *link, const Exchange *x)
 
 /* ---- open and close ---- */
 
+/* All ranks, of which those of this node have a mapping. */
 static bool meet(void *context)
 {
     DtComm *comm = context;
-    return dt_comm_shm.barrier(comm->shm, &comm->rank->world);
+    return comm->nodes ? dt_cluster_barrier(comm->nodes) : dt_comm_shm.barrier(comm->shm, &comm->rank->world);
 }
 
 /* What NCCL cannot add up is refused before anything runs. */
@@ -185,6 +188,8 @@ static DtStatus open_nccl(DtRank *rank, DtComm **ret_comm)
     if (dt_status_ok(&status))
         status = dt_comm_shm.open(rank, &comm->shm);
     if (dt_status_ok(&status))
+        status = dt_cluster_join(rank, &dt_comm_shm, comm->shm, &comm->nodes);
+    if (dt_status_ok(&status))
         status = dt_nccl_links_open(rank, area, meet, comm, spare, &comm->links);
     if (dt_status_ok(&status))
         status = make_sides(rank, comm->links);
@@ -198,6 +203,7 @@ static void close_nccl(DtComm *comm)
 {
     if (comm->links)
         dt_nccl_links_close(comm->links);
+    dt_cluster_leave(comm->nodes);
     if (comm->shm)
         dt_comm_shm.close(comm->shm);
 }
@@ -235,6 +241,8 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
     const int64_t e = dt_kinds_size(dtype);
     int type = 0, op = 0;
+    if (comm->nodes && dt_device_seen(comm->rank, from)) /* of all ranks, numbers in place (traffic.c) */
+        return wait(comm) && dt_cluster_sum(comm->nodes, (int64_t *)(void *)dt_device_seen(comm->rank, from), count);
     if (dt_device_seen(comm->rank, from))
         return wait(comm) && dt_comm_shm.all_reduce(comm->shm, group, to, from, count, dtype, reduce);
     if (!link || !dt_nccl_reduction(dtype, reduce, &type, &op))
@@ -405,17 +413,32 @@ static uint64_t channel_received(const DtComm *comm, uint32_t channel)
 
 static bool barrier(DtComm *comm, const DtRankGroup *group)
 {
+    if (comm->nodes && group->ranks == comm->rank->world.ranks)
+        return wait(comm) && meet(comm);
     return wait(comm) && dt_comm_shm.barrier(comm->shm, group);
 }
 
 static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
 {
-    return wait(comm) && dt_comm_shm.get(comm->shm, rank, arena, offset, bytes, ret_bytes);
+    return wait(comm) && (comm->nodes ? dt_cluster_get(comm->nodes, rank, arena, offset, bytes, ret_bytes)
+                                      : dt_comm_shm.get(comm->shm, rank, arena, offset, bytes, ret_bytes));
 }
 
-static bool serve(DtComm *comm, uint32_t asker) { return wait(comm) && dt_comm_shm.serve(comm->shm, asker); }
+static bool serve(DtComm *comm, uint32_t asker)
+{
+    return wait(comm) && (comm->nodes && !dt_cluster_is_here(comm->rank, asker) ? dt_cluster_serve(comm->nodes)
+                                                                              : dt_comm_shm.serve(comm->shm, asker));
+}
 
-static void release(DtComm *comm) { dt_comm_shm.release(comm->shm); }
+static void release(DtComm *comm)
+{
+    if (comm->nodes)
+        dt_cluster_release(comm->nodes);
+    else
+        dt_comm_shm.release(comm->shm);
+}
+
+static bool decide(DtComm *comm) { return !comm->nodes || dt_cluster_decide(comm->nodes); }
 
 const DtCommOps dt_comm_nccl = {
     .name = "nccl",
@@ -434,6 +457,7 @@ const DtCommOps dt_comm_nccl = {
     .get = get,
     .serve = serve,
     .release = release,
+    .decide = decide,
     .memory = memory,
     .starts = starts,
     .enter = enter,

@@ -141,7 +141,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->channels = dt_channel_open(rank, at + channels_at(plan));
     comm->fetch = dt_fetch_open(rank, at + fetch_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
-        const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->world;
+        const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->local; /* all ranks of one machine */
         Group *group = &comm->groups[g];
         char *area = at + area_bytes(plan, g) * known->number;
         *group = (Group){.ranks = known->ranks,

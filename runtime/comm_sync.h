@@ -5,12 +5,6 @@
 
 #include "runtime/runtime.h"
 
-/* A number that only grows, and who sleeps until it does. Alone in its cache line. */
-typedef struct DtSyncWord {
-    _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t sleepers;
-} DtSyncWord;
-
 /* How a wait ended. STOPPED: the abort word is set, or the rank waited for failed. LOST: that rank has ended
  * and will never come. LATE: the deadline has passed. */
 typedef enum DtSyncResult { DT_SYNC_OK, DT_SYNC_STOPPED, DT_SYNC_LOST, DT_SYNC_LATE } DtSyncResult;

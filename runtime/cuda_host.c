@@ -217,10 +217,8 @@ void dt_cuda_host_drop(DtCudaHost *host, char *lent) { find(&host->lends, lent)-
 
 bool dt_cuda_host_note(DtCudaHost *host, uint32_t cell, DtDeviceAt from, int64_t bytes)
 {
-    return dt_device_cuda_good(host->rank,
-                               host->driver->get(host->cells + (size_t)cell * CELL, from.at, (size_t)bytes, host->stream),
-                               "give bytes") &&
-           record(host, &host->noted[cell]);
+    const int error = host->driver->get(host->cells + (size_t)cell * CELL, from.at, (size_t)bytes, host->stream);
+    return dt_device_cuda_good(host->rank, error, "give bytes") && record(host, &host->noted[cell]);
 }
 
 bool dt_cuda_host_noted(DtCudaHost *host, uint32_t cell, void *to, int64_t bytes)

@@ -12,7 +12,7 @@
 
 typedef struct DtCudaHost DtCudaHost;
 
-/* stream: of all copies. lends: bytes that are lent at one time. Also set in *ret_host, and to be closed, if it fails. */
+/* stream: of all copies. lends: bytes that are lent at one time. *ret_host is to be closed if it fails, too. */
 DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream, int64_t lends,
                            DtCudaHost **ret_host);
 /* When nothing runs on the stream any more. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU of NVIDIA: arenas lie in its memory, instructions are begun on one stream in their order, and are done when
  * host code gets something, which waits for all before it. What it puts there, and scalars that are noted, go through
- * memory of the host that the GPU reaches (cuda_host.h), so the host is ahead of the GPU most of the time. Kernels are the plan's code for this GPU, products
- * are cuBLASLt's, attention may be cuDNN's. */
+ * memory of the host that the GPU reaches (cuda_host.h), so the host is ahead of the GPU most of the time. Kernels are
+ * the plan's code for this GPU, products are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
 #include "base/hash.h"
@@ -70,13 +70,15 @@ static DtStatus choose_device(DtDeviceState *state)
     int n = 0, error = d->device_count(&n);
     if (error == 0 && n == 0)
         return dt_status_fail(DT_EXIT_FAILED, "this machine has a driver and no GPU");
-    if (error == 0 && (uint32_t)n < rank->n_ranks && !rank->options->share_gpu)
+    if (error == 0 && (uint32_t)n < rank->local.size && !rank->options->share_gpu)
         return dt_status_fail(
             DT_EXIT_FAILED,
-            "the plan has %u ranks and this machine %d GPU%s; with --share-gpu ranks share them",
-            rank->n_ranks, n, n == 1 ? "" : "s");
+            rank->options->nodes > 1
+                ? "this node has %u ranks and %d GPU%s"
+                : "the plan has %u ranks and this machine %d GPU%s; with --share-gpu ranks share them",
+            rank->local.size, n, n == 1 ? "" : "s");
     if (error == 0)
-        error = d->device(&state->device, state->number = (int)(rank->rank % (uint32_t)n));
+        error = d->device(&state->device, state->number = (int)(rank->local.me % (uint32_t)n));
     if (error == 0)
         error = d->device_attribute(&state->major, DT_CUDA_CAPABILITY_MAJOR, state->device);
     if (error == 0)
@@ -341,7 +343,7 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
     int n = 1;
     char need[32], have[32];
     state->driver.device_count(&n);
-    const uint32_t sharing = (rank->n_ranks + (uint32_t)n - 1) / (uint32_t)n;
+    const uint32_t sharing = (rank->local.size + (uint32_t)n - 1) / (uint32_t)n;
     if (state->driver.memory_info(&left, &total) != 0 || (bytes <= left && bytes <= total / sharing))
         return DT_OK;
     const size_t most = left < total / sharing ? left : total / sharing;

@@ -36,7 +36,8 @@ DtGraphsWay dt_graphs_way(DtGraphs *graphs);
 /* Before an instruction of a run that is captured: whether it goes into a graph, which is begun if none is open; else
  * the open one is closed and started. False in ret_good: the rank has failed. */
 bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due, bool *ret_good);
-/* Behind an instruction of a run that is captured: its scalars are noted, between graphs. False: the rank has failed. */
+/* Behind an instruction of a run that is captured: its scalars are noted, between graphs. False: the rank has
+ * failed. */
 bool dt_graphs_note(DtRank *rank, DtGraphs *graphs, uint32_t inst);
 /* Closes and starts what is open. False: the rank has failed. */
 bool dt_graphs_close(DtRank *rank, DtGraphs *graphs);

@@ -12,6 +12,7 @@
 #include "runtime/graphs.h"
 #include "runtime/marks.h"
 #include "runtime/memory.h"
+#include "runtime/cluster.h"
 #include "runtime/rank.h"
 #include "runtime/reading.h"
 
@@ -138,6 +139,14 @@ static void place_in_mesh(DtRank *rank)
         rank->groups[g] = dt_rank_group(plan, rank->memory, rank->coord, &plan->groups[g]);
     rank->world = dt_rank_group(plan, rank->memory, rank->coord,
                                 &(DtPlanGroup){.mask = (1u << plan->n_mesh) - 1});
+    rank->local = rank->world;
+    if (dt_cluster_several(rank->options)) {
+        const uint32_t first = dt_cluster_first(rank->options, plan), n = dt_cluster_ranks(rank->options, plan);
+        uint32_t *ranks = DT_NEW_ARRAY(rank->memory, uint32_t, n);
+        for (uint32_t i = 0; i < n; i++)
+            ranks[i] = first + i;
+        rank->local = (DtRankGroup){.size = n, .me = rank->rank - first, .ranks = ranks};
+    }
     rank->blocks = dt_blocks_resolve(rank);
     rank->arg_base = DT_NEW_ARRAY(rank->memory, int64_t, plan->n_args + 1);
     for (uint32_t i = 0; i < plan->n_args; i++) {
@@ -154,6 +163,12 @@ static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan, con
                             const DtCommOps **ret_comm)
 {
     const bool is_gpu = device == &dt_device_cuda;
+    const bool is_through_memory = options->share_gpu || (options->comm && strcmp(options->comm, "shm") == 0);
+    if (dt_cluster_several(options) && (!is_gpu || is_through_memory))
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--nodes %lld: ranks of several machines talk by NCCL, so each needs a GPU of its own; "
+                              "those on processors or shared GPUs talk through memory of one machine",
+                              (long long)options->nodes);
     *ret_comm = is_gpu && !options->share_gpu && plan->meta->n_ranks > 1 ? &dt_comm_nccl : &dt_comm_shm;
     if (!options->comm)
         return DT_OK;

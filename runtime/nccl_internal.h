@@ -7,10 +7,6 @@
 
 enum { DT_NCCL_PENDING = 256 /* operations on their way at most; a rank waits for the oldest then */ };
 
-typedef struct DtNcclShared { /* in the mapping; behind it a GPU's number per rank, then the counts */
-    DtNcclId id;
-} DtNcclShared;
-
 /* An operation on its way. Events are made when first needed. */
 typedef struct DtNcclPending {
     DtCudaEvent *before, *after; /* on its stream */
@@ -29,8 +25,7 @@ struct DtNcclLinks {
     uint32_t n_queues;
     DtNcclLink *links; /* groups, all ranks, channels */
     uint32_t n_links;
-    DtNcclShared *shared;
-    _Atomic uint32_t *gpus, *arrived; /* arrived: [rank * n_links + link] */
+    _Atomic uint32_t *gpus, *arrived; /* in the mapping: by rank; [rank * n_links + link] */
     DtNcclPending *pending;           /* a ring */
     uint32_t first, n_pending, look;  /* look: number of the last one */
     uint64_t n_forgotten;             /* operations that have left the ring */

@@ -5,6 +5,7 @@
 #include "runtime/rank.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { KEEPS_ORDER = 22600 }; /* the first version that begins kernels in the order of calls */
 
@@ -15,7 +16,7 @@ static uint32_t n_links(const DtPlan *plan) { return plan->n_groups + 1 + plan->
 uint64_t dt_nccl_links_bytes(const DtPlan *plan)
 {
     const DtSyncWide words = (DtSyncWide)plan->meta->n_ranks * (n_links(plan) + 1);
-    return plan->n_launches ? dt_sync_area((sizeof(DtNcclShared) + words * sizeof(uint32_t) + 63) / 64 * 64) : 0;
+    return plan->n_launches ? dt_sync_area((words * sizeof(uint32_t) + 63) / 64 * 64) : 0;
 }
 
 static uint32_t n_named(const DtPlan *plan)
@@ -36,30 +37,34 @@ uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst)
 
 /* ---- all ranks ---- */
 
-/* Hands the id of rank 0 to all; also says who has which GPU. One machine: through the mapping. */
+/* Hands the id of rank 0 to all; also says who has which GPU. */
 static bool exchange_id(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtNcclId *ret_id)
 {
+    DtShared *shared = l->rank->shared;
+    _Static_assert(sizeof *ret_id == sizeof shared->nccl_id, "an id of NCCL");
     if (l->rank->rank == 0) {
-        const int error = l->nccl.new_id(&l->shared->id);
+        const int error = l->nccl.new_id(ret_id);
         if (error)
             return dt_rank_fail(l->rank, DT_EXIT_FAILED, "NCCL makes no id: %s: %.200s", l->nccl.error_string(error),
                                 l->nccl.last_error(NULL));
+        memcpy(shared->nccl_id, ret_id, sizeof shared->nccl_id);
     }
     atomic_store(&l->gpus[l->rank->rank], (uint32_t)l->work.device);
     if (!meet(context))
         return false;
-    *ret_id = l->shared->id;
+    memcpy(ret_id, shared->nccl_id, sizeof *ret_id);
     return true;
 }
 
 static bool check_gpus(DtNcclLinks *l)
 {
-    for (uint32_t a = 0; a < l->rank->n_ranks; a++)
-        for (uint32_t b = 0; b < a; b++)
-            if (l->gpus[a] == l->gpus[b])
+    const DtRankGroup *local = &l->rank->local;
+    for (uint32_t i = 0; i < local->size; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (l->gpus[local->ranks[i]] == l->gpus[local->ranks[k]])
                 return dt_rank_fail(l->rank, DT_EXIT_USAGE,
                                     "ranks %u and %u have one GPU, between which NCCL does not work: --comm shm does",
-                                    b, a);
+                                    local->ranks[k], local->ranks[i]);
     return true;
 }
 
@@ -162,8 +167,7 @@ DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context
     l->queues[0].stream = l->work.stream;
     l->pending = DT_NEW_ARRAY(rank->memory, DtNcclPending, DT_NCCL_PENDING);
     l->under = DT_NEW_ARRAY(rank->memory, uint64_t, rank->plan->meta->events + 1);
-    l->shared = (DtNcclShared *)(void *)area;
-    l->gpus = (_Atomic uint32_t *)(void *)(area + sizeof(DtNcclShared));
+    l->gpus = (_Atomic uint32_t *)(void *)area;
     l->arrived = l->gpus + rank->n_ranks;
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
     DtStatus status = dt_nccl_open(rank->memory, &l->nccl);

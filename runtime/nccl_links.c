@@ -10,6 +10,7 @@
  * holds it up, and whether the rank itself has come to it, which it tells the others in the mapping: `arrived`
  * counts, by rank and link, operations that it has come to. The member that has come to fewer is the one waited for. */
 #include "runtime/nccl_internal.h"
+#include "runtime/cluster.h"
 
 #include <time.h>
 
@@ -62,12 +63,12 @@ static _Atomic uint32_t *arrived_of(const DtNcclLinks *l, uint32_t rank, const D
     return &l->arrived[(size_t)rank * l->n_links + link->number];
 }
 
-/* The first member that has not come to the operation; UINT32_MAX: all have. */
+/* The first member of this node that has not come to the operation; UINT32_MAX: all have. */
 static uint32_t who_is_late(const DtNcclLinks *l, const DtNcclPending *p)
 {
     for (uint32_t m = 0; m < p->link->size; m++) {
         const uint32_t came = atomic_load_explicit(arrived_of(l, p->link->ranks[m], p->link), memory_order_relaxed);
-        if ((int32_t)(came - p->number) < 0)
+        if ((int32_t)(came - p->number) < 0 && dt_cluster_is_here(l->rank, p->link->ranks[m]))
             return p->link->ranks[m];
     }
     return UINT32_MAX;
@@ -179,8 +180,8 @@ static bool fail_late(DtNcclLinks *l, const DtNcclPending *p, uint32_t who)
     const char *kind = p->inst < plan->n_insts ? dt_kinds_inst(plan->insts[p->inst].kind) : "operation";
     if (who == UINT32_MAX)
         dt_rank_fail(l->rank, DT_EXIT_RETRY,
-                     "all ranks have come to this %s %s, which takes longer than --timeout allows", kind,
-                     name_of(l, p->link));
+                     "all ranks%s have come to this %s %s, which takes longer than --timeout allows",
+                     dt_cluster_several(l->rank->options) ? " of this node" : "", kind, name_of(l, p->link));
     else
         dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for rank %u (%s %s) longer than --timeout allows",
                      l->rank->rank, who, kind, name_of(l, p->link));

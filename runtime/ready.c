@@ -4,6 +4,7 @@
  * is said once, at once, and by nobody's name. Nothing is made or written here, and no library is opened; the ranks
  * look again, since files may change meanwhile. */
 #include "runtime/runtime.h"
+#include "runtime/cluster.h"
 
 #include "base/file.h"
 
@@ -90,7 +91,9 @@ DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const D
     if ((options->record || options->compare) && options->attention == DT_ATTENTION_CUDNN)
         return dt_status_fail(DT_EXIT_USAGE, "--attention cudnn and --%s exclude each other: bytes are compared with "
                               "those of the plan's own kernels", options->record ? "record" : "compare");
-    DtStatus status = check_names(options, plan);
+    DtStatus status = dt_cluster_check(options, plan);
+    if (dt_status_ok(&status))
+        status = check_names(options, plan);
     if (dt_status_ok(&status))
         status = check_question(options, plan);
     if (dt_status_ok(&status))

@@ -10,11 +10,12 @@
  *   comm_sync.c    waiting for other ranks in these
  *   comm_nccl.c    collectives and messages between GPUs; nccl_join.c: their groups, channels and queues; nccl_links.c:
  *                  waiting; nccl.c: the library
+ *   cluster.c      ranks of several machines; cluster_meet.c: their supervisors; socket.c: TCP
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions; graphs.c: what of them is in graphs; marks.c: which one a device is at
- *   device.c       memory of the device for host code; early.c: scalars as soon as they are there; reading.c: data before
- *                  they are needed
+ *   device.c       memory of the device for host code
+ *   early.c        scalars as soon as they are there; reading.c: data before they are needed
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
  *   device_cuda.c, cuda_*.c   a GPU; cuda_host.c: what goes there and comes from there; cuda_list.c: --gpus
@@ -87,6 +88,8 @@ typedef struct DtRunOptions {
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
+    int64_t nodes, node;  /* machines of the run, 0: one; this one's number */
+    const char *meet;     /* "host:port" where they meet */
     int64_t max_ranks;    /* of a plan that is started; 0: the default */
     double timeout;       /* seconds without progress of a rank; 0: none */
     const char *generate; /* prompt, or NULL */
@@ -152,6 +155,12 @@ typedef enum DtPhase {
     DT_PHASE_FAILED
 } DtPhase;
 
+/* A number that only grows, and who sleeps until it does. Alone in its cache line. */
+typedef struct DtSyncWord {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+} DtSyncWord;
+
 /* What one rank publishes, alone in its cache lines. Written by that rank only. */
 typedef struct DtSlot {
     _Alignas(128) _Atomic uint32_t phase; /* DtPhase */
@@ -180,11 +189,17 @@ typedef struct DtShared {
     uint64_t bytes;
     uint32_t n_ranks, attempt; /* attempt: 0, then 1.. after restarts */
     int32_t supervisor;        /* process that made the mapping and starts the ranks */
+    /* Several nodes: where rank 0 listens for the first ranks of the others, who say the token; -1: it is elsewhere. */
+    int32_t meet_fd;
+    uint32_t meet_port;
+    uint64_t meet_token;
+    DtSyncWord decided; /* steps of which ranks of this node know whether they are the last */
     /* Not 0: everybody stops; every wait looks at it. 1: by the supervisor, else 2 + the rank that
      * failed first. */
     _Alignas(64) _Atomic uint32_t abort;
     /* Asked to finish the step, save and end (Ctrl-C). */
     _Alignas(64) _Atomic uint32_t stop;
+    /* From here on equal on all nodes whenever all ranks have met (cluster.c). */
     _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
     _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
     _Atomic uint32_t has_saved; /* whether this run, in this attempt or before, has saved one */
@@ -193,6 +208,7 @@ typedef struct DtShared {
     _Atomic int64_t chosen_serial;
     char chosen[3200];
     char told[4096]; /* by one rank to all, part by part (choices.c) */
+    char nccl_id[128];
 } DtShared;
 
 /* Offsets in the mapping, all multiples of the page size from comm on. */
@@ -296,6 +312,8 @@ typedef struct DtCommOps {
     bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes);
     bool (*serve)(DtComm *comm, uint32_t asker);
     void (*release)(DtComm *comm); /* of all other ranks */
+    /* Before each step, by all ranks: shared->last_step is what rank 0 has there; NULL: it is. */
+    bool (*decide)(DtComm *comm);
     /* Bytes of the device that it needs; NULL: none. */
     uint64_t (*memory)(const DtRank *rank);
     /* Of a communicator that begins collectives and messages in queues of the device; NULL: it has none. starts:
@@ -398,6 +416,7 @@ struct DtRank {
     DtRankGroup *groups; /* per record of plan->groups */
     DtRankBlocks *blocks; /* per record of plan->blocks */
     DtRankGroup world;   /* all ranks; groups for barriers outside the plan */
+    DtRankGroup local;   /* those of this node: `world` itself if there is one */
     DtShared *shared;
     DtSlot *slot;
     const DtCommOps *comm_ops;

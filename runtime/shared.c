@@ -70,6 +70,7 @@ static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attemp
     shared->n_ranks = plan->meta->n_ranks;
     shared->attempt = attempt;
     shared->supervisor = (int32_t)getpid();
+    shared->meet_fd = -1;
     atomic_store(&shared->last_step, INT64_MAX);
     atomic_store(&shared->saved_step, -1);
     munmap(at, dt_shared_slots());

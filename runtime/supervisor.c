@@ -11,8 +11,10 @@
  *
  * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
  * the supervisor alone decides. */
+#include "base/hash.h"
 #include "base/hostcc.h"
 #include "runtime/marks.h"
+#include "runtime/cluster.h"
 #include "runtime/outputs.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
@@ -38,6 +40,8 @@ typedef struct Supervisor {
     int argc;
     char *const *argv;
     uint32_t n_ranks;
+    uint32_t first, n_local; /* ranks that it starts: all but where there are several nodes */
+    DtCluster *cluster;        /* the other ones; NULL: there are none */
     sigset_t signals; /* that are waited for, blocked otherwise */
     DtShared *shared; /* of this attempt */
     int fd;
@@ -168,6 +172,17 @@ static void say_at(const Supervisor *all, uint32_t rank, const char *what, bool 
 
 /* ---- failures ---- */
 
+static void tell_cluster(const Supervisor *all, uint32_t rank, const char *what, bool is_watched)
+{
+    DtText text = {0};
+    if (!all->cluster)
+        return;
+    dt_text_printf(&text, "%s\n  ", what);
+    add_place(&text, all, rank, is_watched);
+    dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, text.at);
+    dt_text_free(&text);
+}
+
 /* Only the first one counts. code: what it means for the exit code. */
 static void fail_at(Supervisor *all, uint32_t rank, int code, const char *what, bool is_watched)
 {
@@ -177,6 +192,7 @@ static void fail_at(Supervisor *all, uint32_t rank, int code, const char *what, 
     all->failed_ns = dt_now_ns();
     all->code = code;
     say_at(all, rank, what, is_watched);
+    tell_cluster(all, rank, what, is_watched);
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
 }
 
@@ -330,6 +346,8 @@ static void stop(Supervisor *all, int signal)
     all->stops++;
     if (all->stops == 1 && trains && !all->failed) {
         atomic_store(&all->shared->stop, 1);
+        if (all->cluster)
+            dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
         say("%s: the ranks finish their step%s; once more ends them at once",
             signal == SIGINT ? "Ctrl-C" : strsignal(signal),
             all->options->save || all->options->resume ? " and save" : "");
@@ -339,9 +357,29 @@ static void stop(Supervisor *all, int signal)
         all->failed = true; /* what ranks say from now on is no news */
         all->failed_ns = dt_now_ns();
         all->code = DT_EXIT_INTERRUPTED;
+        if (all->cluster)
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, DT_EXIT_INTERRUPTED, "ended by a signal");
     }
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
     kill_all(all);
+}
+
+/* What other nodes tell. */
+static void hear(Supervisor *all)
+{
+    DtClusterNote note;
+    while (all->cluster && (note = dt_cluster_hear(all->cluster)).news != DT_CLUSTER_NOTHING) {
+        if (note.news == DT_CLUSTER_STOP && all->options->node == 0) {
+            all->stops++;
+            atomic_store(&all->shared->stop, 1);
+        } else if (note.news == DT_CLUSTER_FAILED && !all->failed) {
+            all->failed = true;
+            all->failed_ns = dt_now_ns();
+            all->code = note.code;
+            say("node %u: %s", note.node, note.text);
+            dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+        }
+    }
 }
 
 /* Sleeps until a signal or the next look, and takes the signals that have come. */
@@ -374,6 +412,8 @@ static int spawn_with(const Supervisor *all, char **argv, pid_t *ret_pid)
     for (int i = 0; i < DT_OUTPUTS; i++)
         if (all->outputs.fds[i] >= 0)
             posix_spawn_file_actions_adddup2(&files, all->outputs.fds[i], all->outputs.fds[i]);
+    if (all->shared->meet_fd >= 0)
+        posix_spawn_file_actions_adddup2(&files, all->shared->meet_fd, all->shared->meet_fd);
     posix_spawnattr_setsigmask(&how, &blocked);
     posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
     int error = posix_spawn(ret_pid, "/proc/self/exe", &files, &how, argv, environ);
@@ -393,7 +433,7 @@ static DtStatus spawn_ranks(Supervisor *all)
     for (int i = 1; i < all->argc; i++)
         argv[i + 4] = all->argv[i];
     snprintf(shared, sizeof shared, "%d", all->fd);
-    for (uint32_t r = 0; r < all->n_ranks; r++) {
+    for (uint32_t r = all->first; r < all->first + all->n_local; r++) {
         snprintf(rank, sizeof rank, "%u", r);
         int error = spawn_with(all, argv, &all->pids[r]);
         if (error != 0) {
@@ -412,6 +452,7 @@ static void watch_ranks(Supervisor *all)
 {
     while (all->n_alive > 0) {
         take_signals(all);
+        hear(all);
         reap(all);
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
@@ -424,7 +465,7 @@ static void watch_ranks(Supervisor *all)
 /* A plan for a large cluster would bring this machine to its knees before the first step. */
 static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
 {
-    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), ranks = plan->meta->n_ranks;
+    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), ranks = dt_cluster_ranks(options, plan);
     int64_t most = options->max_ranks > 0 ? options->max_ranks
                    : processors * 8 > 64  ? processors * 8
                                           : 64;
@@ -460,9 +501,13 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
                    : dt_status_fail(DT_EXIT_RETRY, "no memory to watch %u ranks", all->n_ranks);
     if (dt_status_ok(&status))
         status = dt_shared_map(all->plan, all->fd, &all->shared);
+    if (dt_status_ok(&status) && all->cluster)
+        status = dt_cluster_start(all->cluster, all->shared);
     if (dt_status_ok(&status)) {
         atomic_store(&all->shared->has_saved, all->has_saved);
         status = spawn_ranks(all);
+        if (all->shared->meet_fd >= 0) /* rank 0's now */
+            close(all->shared->meet_fd);
         if (!dt_status_ok(&status)) {
             all->failed = true;
             kill_all(all);
@@ -505,6 +550,28 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     return true;
 }
 
+/* Whether the ranks live once more: of several nodes node 0 decides. */
+static bool goes_on(Supervisor *all, uint32_t attempt)
+{
+    const DtShared *shared = all->shared;
+    if (!all->cluster)
+        return wants_restart(all, attempt);
+    all->code = dt_cluster_collect(all->cluster, all->code);
+    DtClusterEnd end = {.code = all->code, .has_saved = shared && atomic_load(&shared->has_saved),
+                      .saved_step = shared ? atomic_load(&shared->saved_step) : -1};
+    end.again = all->options->node == 0 && wants_restart(all, attempt);
+    if (!dt_cluster_agree(all->cluster, &end)) {
+        if (!all->failed)
+            say("node 0 has gone before it said how the run ended");
+        all->code = all->code == DT_EXIT_OK ? DT_EXIT_RETRY : all->code;
+        return false;
+    }
+    all->code = end.code;
+    if (all->shared)
+        atomic_store(&all->shared->has_saved, end.has_saved);
+    return end.again;
+}
+
 /* A hang-up that is ignored (nohup) stays ignored; blocked, it would arrive all the same. */
 static void choose_signals(sigset_t *ret_signals)
 {
@@ -518,6 +585,45 @@ static void choose_signals(sigset_t *ret_signals)
         sigaddset(ret_signals, SIGHUP);
 }
 
+/* A signal that has come ends the wait for other nodes. */
+static bool is_signalled(void *context)
+{
+    const Supervisor *all = context;
+    sigset_t come;
+    return sigpending(&come) == 0 && ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
+                                      sigismember(&come, SIGTERM) ||
+                                      (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
+}
+
+/* Of all words but the plan's path, which is found elsewhere, and this node's number. */
+static uint64_t hash_words(const Supervisor *all)
+{
+    uint64_t hash = 0;
+    for (int i = 1; i < all->argc; i++) {
+        const char *word = all->argv[i];
+        if (strcmp(word, "--node") == 0)
+            i++;
+        else if (strncmp(word, "--node=", 7) != 0 && word != all->options->plan_path)
+            hash = dt_hash_text(word, hash + 1);
+    }
+    return hash;
+}
+
+static bool meet_cluster(Supervisor *all)
+{
+    if (!dt_cluster_several(all->options))
+        return true;
+    const DtStatus status = dt_cluster_meet(all->options, all->plan, hash_words(all), is_signalled, all, &all->cluster);
+    if (!dt_status_ok(&status)) {
+        const struct timespec none = {0};
+        while (sigtimedwait(&all->signals, NULL, &none) > 0) /* what ended the wait */
+            ;
+        say("%s", status.message);
+        all->code = status.code;
+    }
+    return dt_status_ok(&status);
+}
+
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv)
 {
     sigset_t before;
@@ -525,10 +631,13 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .plan = plan,
                       .argc = argc,
                       .argv = argv,
-                      .n_ranks = plan->meta->n_ranks};
+                      .n_ranks = plan->meta->n_ranks,
+                      .first = dt_cluster_first(options, plan),
+                      .n_local = dt_cluster_ranks(options, plan)};
     DtStatus status = check_machine(options, plan);
+    const DtRunOptions nothing = {0}; /* rank 0 alone writes */
     if (dt_status_ok(&status))
-        status = dt_outputs_hold(options, &all.outputs);
+        status = dt_outputs_hold(options->node == 0 ? options : &nothing, &all.outputs);
     if (!dt_status_ok(&status)) {
         say("%s", status.message);
         return status.code;
@@ -541,12 +650,13 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
     } else {
         choose_signals(&all.signals);
         sigprocmask(SIG_BLOCK, &all.signals, &before);
-        bool again = true;
+        bool again = meet_cluster(&all);
         for (uint32_t attempt = 0; again; attempt++) {
             run_attempt(&all, attempt);
-            again = wants_restart(&all, attempt);
+            again = goes_on(&all, attempt);
             end_attempt(&all);
         }
+        dt_cluster_part(all.cluster);
         sigprocmask(SIG_SETMASK, &before, NULL);
     }
     free(all.pids);

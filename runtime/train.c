@@ -390,6 +390,8 @@ static bool train(DtRun *run)
     for (rank->step = run->first_step; rank->step < rank->meta.steps; rank->step++) {
         DtStepReport report;
         decide_stop(run);
+        if (rank->comm_ops->decide && !rank->comm_ops->decide(rank->comm))
+            return false;
         if (!run_step(run, &report) || !after_step(run, &report))
             return false;
         if (rank->step >= atomic_load(&rank->shared->last_step)) {
@@ -558,6 +560,9 @@ static void add_command(DtText *text, const DtRunOptions *options, const char *f
         dt_text_printf(text, " --steps %lld", (long long)options->steps);
     if (options->gemm != DT_GEMM_DEFAULT)
         dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
+    if (options->nodes > 1)
+        dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes, (long long)options->node,
+                       options->meet);
     if (options->max_ranks > 0)
         dt_text_printf(text, " --max-ranks %lld", (long long)options->max_ranks);
     add_word(text, " --resume ", folder);

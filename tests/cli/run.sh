@@ -329,7 +329,7 @@ run "$root/examples/llama3_8b.dsl" --parallel d3 --report=json; exits 0; holds p
 total = re.search(r"memory of one rank of stage 1\n.*?  total +(\d+) B", open("details.txt").read(), re.S)[1]
 assert json.load(open("out"))["memory"]["stages"][1]["allocated"] == int(total)'
 run "$root/examples/llama3_8b.dsl" --parallel none --report; exits 4; prints 'for 1 h100-sxm'; lacks 'nodes'
-run "$root/examples/llama3_8b.dsl" --parallel d3 --no-kernels -o warned; exits 0; says 'warning[L0593]'
+run "$root/examples/llama3_8b.dsl" --parallel d3 --no-kernels --target=cpu -o warned; exits 0; says 'warning[L0593]'
 run program.dsl --parallel two --add 'zero 1 on data' --report=json; exits 0; prints '"report": 3'
 run program.dsl --parallel two --add 'zero'; exits 3
 run program.dsl --parallel two --add 'zero 1 on data; micro batch = 2'; exits 3; says 'this is not one line'

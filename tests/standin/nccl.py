@@ -133,4 +133,5 @@ def main():
     print("%d passed, 0 failed" % n)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -20,5 +20,5 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
-cluster hall { nodes = 2; gpus = 4; gpu = "h100-sxm"; intra = link(450GB/s, 2us); inter = link(50GB/s, 5us) }
+cluster hall { nodes = 2; gpus = 4; gpu = "cpu"; intra = link(450GB/s, 2us); inter = link(50GB/s, 5us) }
 parallel dp on hall { mesh data = 8; shard batch on data }

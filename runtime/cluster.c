@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks of several nodes as if they had one mapping. The first rank of each node, its *head*, is connected with rank 0,
+ * the head of node 0. A meeting of all:
+ *
+ *     ranks of a node meet | heads send rank 0 what their nodes published, and get what all have | they meet again
+ *
+ * What is published is the slots, each written on its own node, and the part of the header from last_step on, of which
+ * between two meetings one rank writes a part: rank 0 takes the bytes that changed on any node. */
+#include "runtime/cluster.h"
+
+#include "runtime/comm_sync.h"
+#include "runtime/device.h"
+#include "runtime/rank.h"
+#include "runtime/socket.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const uint64_t magic = 0x324b4e4152525444u; /* "DTRRANK2" */
+enum { PATIENCE_S = 120 };
+
+typedef struct Hello {
+    uint64_t magic, token;
+    uint32_t node, reserved;
+} Hello;
+
+typedef struct Ask { /* rank 0 wants bytes that a rank holds; bytes 0: no more, and how the save ended */
+    uint32_t rank, arena;
+    int64_t offset, bytes, save_code;
+} Ask;
+
+struct DtClusterLinks {
+    DtRank *rank;
+    const DtCommOps *local;
+    DtComm *comm;
+    uint32_t nodes, node, per_node;
+    bool is_head;
+    int *fds;          /* of rank 0, by node; of other heads [0] alone */
+    char *published;   /* the header's part as all had it last */
+    char *copy;        /* of such a part, and of all slots */
+    uint32_t decided;  /* steps */
+};
+
+/* ---- what is published ---- */
+
+static const size_t part_at = offsetof(DtShared, last_step),
+                    part_bytes = sizeof(DtShared) - offsetof(DtShared, last_step);
+
+static char *part_of(const DtClusterLinks *l) { return (char *)l->rank->shared + part_at; }
+
+static char *slots_of(const DtClusterLinks *l, uint32_t node)
+{
+    return (char *)dt_shared_slot(l->rank->plan, l->rank->shared, node * l->per_node);
+}
+
+static size_t slots_bytes(const DtClusterLinks *l) { return l->per_node * sizeof(DtSlot); }
+
+/* ---- connections ---- */
+
+static bool is_over(void *context) { return dt_rank_aborted(context); }
+
+static DtSocketWait wait_new(const DtClusterLinks *l)
+{
+    const double timeout = l->rank->options->timeout;
+    return (DtSocketWait){.is_over = is_over, .context = l->rank,
+                          .until_ns = timeout > 0 && timeout < 1e9 ? dt_now_ns() + (uint64_t)((timeout + 2) * 1e9) : 0};
+}
+
+/* Makes of how a transfer ended a failure of the rank; true: it ended well. */
+static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
+{
+    const int error = errno;
+    switch (result) {
+    case DT_SOCKET_OK: return true;
+    case DT_SOCKET_OVER: return false;
+    case DT_SOCKET_LATE:
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for node %u longer than --timeout allows",
+                            l->rank->rank, node);
+    default:
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "the connection to node %u is gone%s%s", node, error ? ": " : "",
+                            error ? strerror(error) : "");
+    }
+}
+
+static bool transfer(DtClusterLinks *l, uint32_t node, bool sends, void *bytes, size_t n)
+{
+    DtSlot *slot = l->rank->slot;
+    const DtSocketWait wait = wait_new(l);
+    atomic_store_explicit(&slot->waiting, 1, memory_order_relaxed); /* for a rank elsewhere */
+    const DtSocketResult result = sends ? dt_socket_send(l->fds[node], bytes, n, &wait)
+                                        : dt_socket_recv(l->fds[node], bytes, n, &wait);
+    atomic_store_explicit(&slot->waiting, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&slot->progress, 1, memory_order_relaxed);
+    return report(l, result, node);
+}
+
+static bool give(DtClusterLinks *l, uint32_t node, const void *bytes, size_t n)
+{
+    return transfer(l, node, true, (void *)(uintptr_t)bytes, n);
+}
+
+static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n) { return transfer(l, node, false, bytes, n); }
+
+/* Of rank 0: who comes says the token; others are sent away. */
+static bool accept_heads(DtClusterLinks *l)
+{
+    const DtShared *shared = l->rank->shared;
+    const uint64_t until = dt_now_ns() + PATIENCE_S * 1000000000ull;
+    const DtSocketWait briefly = {is_over, l->rank, 0};
+    for (uint32_t missing = l->nodes - 1; missing > 0;) {
+        Hello hello;
+        const int fd = dt_socket_accept(shared->meet_fd);
+        if (fd < 0) {
+            if (dt_rank_aborted(l->rank))
+                return false;
+            if (dt_now_ns() > until)
+                return dt_rank_fail(l->rank, DT_EXIT_RETRY, "%u of %u nodes have not come within %d s", missing,
+                                    l->nodes - 1, PATIENCE_S);
+            usleep(2000);
+            continue;
+        }
+        DtSocketWait wait = briefly;
+        wait.until_ns = dt_now_ns() + 2000000000u;
+        const bool good = dt_socket_recv(fd, &hello, sizeof hello, &wait) == DT_SOCKET_OK && hello.magic == magic &&
+                          hello.token == shared->meet_token && hello.node > 0 && hello.node < l->nodes &&
+                          l->fds[hello.node] < 0;
+        if (good)
+            l->fds[hello.node] = fd;
+        else
+            close(fd);
+        missing -= good;
+    }
+    return true;
+}
+
+static bool connect_head(DtClusterLinks *l)
+{
+    const DtShared *shared = l->rank->shared;
+    const DtSocketWait wait = {is_over, l->rank, dt_now_ns() + PATIENCE_S * 1000000000ull};
+    const Hello hello = {.magic = magic, .token = shared->meet_token, .node = l->node};
+    DtMeet meet;
+    const DtStatus status = dt_socket_parse(l->rank->options->meet, &meet);
+    if (!dt_status_ok(&status))
+        return dt_rank_fail_status(l->rank, &status);
+    meet.port = (uint16_t)shared->meet_port;
+    const DtSocketResult result = dt_socket_connect(&meet, &wait, &l->fds[0]);
+    if (result == DT_SOCKET_LATE)
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "cannot connect to rank 0 at %.200s, port %u: %s", meet.host,
+                            meet.port, strerror(errno));
+    return report(l, result, 0) && give(l, 0, &hello, sizeof hello);
+}
+
+/* One for each node, beside those that libraries need. */
+static void raise_limit(uint32_t nodes)
+{
+    struct rlimit limit;
+    if (nodes > 256 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtClusterLinks **ret_links)
+{
+    *ret_links = NULL;
+    if (!dt_cluster_several(rank->options))
+        return DT_OK;
+    DtClusterLinks *l = DT_NEW(rank->memory, DtClusterLinks);
+    *l = (DtClusterLinks){.rank = rank, .local = local, .comm = comm, .nodes = (uint32_t)rank->options->nodes,
+                       .node = (uint32_t)rank->options->node,
+                       .per_node = dt_cluster_ranks(rank->options, rank->plan)};
+    l->is_head = rank->local.me == 0;
+    l->fds = DT_NEW_ARRAY(rank->memory, int, l->nodes);
+    for (uint32_t i = 0; i < l->nodes; i++)
+        l->fds[i] = -1;
+    l->published = dt_arena_alloc(rank->memory, part_bytes);
+    memcpy(l->published, part_of(l), part_bytes);
+    l->copy = l->is_head ? dt_arena_alloc(rank->memory, part_bytes + l->nodes * slots_bytes(l)) : NULL;
+    *ret_links = l;
+    raise_limit(l->nodes);
+    if (!l->is_head || (l->node == 0 ? accept_heads(l) : connect_head(l)))
+        return DT_OK;
+    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed") : rank->failure;
+}
+
+void dt_cluster_leave(DtClusterLinks *l)
+{
+    for (uint32_t i = 0; l && i < l->nodes; i++)
+        if (l->fds[i] >= 0)
+            close(l->fds[i]);
+}
+
+/* ---- meetings ---- */
+
+static bool meet_here(DtClusterLinks *l) { return l->local->barrier(l->comm, &l->rank->local); }
+
+/* Bytes that are not what all had: one node has changed them. */
+static void merge(DtClusterLinks *l, const char *theirs)
+{
+    char *mine = part_of(l);
+    for (size_t i = 0; i < part_bytes; i++)
+        if (theirs[i] != l->published[i])
+            mine[i] = theirs[i];
+}
+
+static bool exchange_as_first(DtClusterLinks *l)
+{
+    for (uint32_t i = 1; i < l->nodes; i++) {
+        if (!take(l, i, l->copy, part_bytes) || !take(l, i, slots_of(l, i), slots_bytes(l)))
+            return false;
+        merge(l, l->copy);
+    }
+    for (uint32_t i = 1; i < l->nodes; i++)
+        if (!give(l, i, part_of(l), part_bytes) || !give(l, i, slots_of(l, 0), l->nodes * slots_bytes(l)))
+            return false;
+    return true;
+}
+
+static bool exchange_with_first(DtClusterLinks *l)
+{
+    char *slots = l->copy + part_bytes;
+    if (!give(l, 0, part_of(l), part_bytes) || !give(l, 0, slots_of(l, l->node), slots_bytes(l)) ||
+        !take(l, 0, l->copy, part_bytes) || !take(l, 0, slots, l->nodes * slots_bytes(l)))
+        return false;
+    memcpy(part_of(l), l->copy, part_bytes);
+    for (uint32_t i = 0; i < l->nodes; i++)
+        if (i != l->node)
+            memcpy(slots_of(l, i), slots + i * slots_bytes(l), slots_bytes(l));
+    return true;
+}
+
+bool dt_cluster_barrier(DtClusterLinks *l)
+{
+    if (!meet_here(l))
+        return false;
+    if (l->is_head && !(l->node == 0 ? exchange_as_first(l) : exchange_with_first(l)))
+        return false;
+    if (l->is_head)
+        memcpy(l->published, part_of(l), part_bytes);
+    return meet_here(l);
+}
+
+static uint32_t head_of(const void *context)
+{
+    const DtClusterLinks *l = context;
+    return l->node * l->per_node;
+}
+
+bool dt_cluster_decide(DtClusterLinks *l)
+{
+    DtShared *shared = l->rank->shared;
+    int64_t last = atomic_load(&shared->last_step);
+    l->decided++;
+    if (l->node == 0) {
+        for (uint32_t i = 1; l->rank->rank == 0 && i < l->nodes; i++)
+            if (!give(l, i, &last, sizeof last))
+                return false;
+        return true;
+    }
+    if (l->is_head) {
+        if (!take(l, 0, &last, sizeof last))
+            return false;
+        atomic_store(&shared->last_step, last);
+        dt_sync_raise(&shared->decided);
+        return true;
+    }
+    DtSyncWait wait = dt_sync_new(l->rank, head_of, l);
+    const DtSyncResult result = dt_sync_wait(&wait, &shared->decided, l->decided - 1);
+    return dt_sync_report(l->rank, result, &wait, "");
+}
+
+/* ---- sums ---- */
+
+static bool sum_here(DtClusterLinks *l, int64_t *numbers, int64_t n)
+{
+    const DtPlaceAt place = dt_device_of_host(numbers, n * (int64_t)sizeof *numbers);
+    return l->local->all_reduce(l->comm, &l->rank->local, place, place, n, DT_PLAN_I64, DT_PLAN_SUM);
+}
+
+static bool sum_as_first(DtClusterLinks *l, int64_t *numbers, int64_t n)
+{
+    const size_t bytes = (size_t)n * sizeof *numbers;
+    int64_t *theirs = DT_NEW_ARRAY(l->rank->memory, int64_t, (size_t)n);
+    for (uint32_t i = 1; i < l->nodes; i++) {
+        if (!take(l, i, theirs, bytes))
+            return false;
+        for (int64_t k = 0; k < n; k++)
+            numbers[k] += theirs[k];
+    }
+    for (uint32_t i = 1; i < l->nodes; i++)
+        if (!give(l, i, numbers, bytes))
+            return false;
+    return true;
+}
+
+/* Over the node, over nodes, and then the heads' numbers are those of their nodes. */
+bool dt_cluster_sum(DtClusterLinks *l, int64_t *numbers, int64_t n)
+{
+    const size_t bytes = (size_t)n * sizeof *numbers;
+    if (!sum_here(l, numbers, n))
+        return false;
+    if (!l->is_head)
+        memset(numbers, 0, bytes);
+    else if (l->node == 0 ? !sum_as_first(l, numbers, n) : !give(l, 0, numbers, bytes) || !take(l, 0, numbers, bytes))
+        return false;
+    return sum_here(l, numbers, n);
+}
+
+/* ---- what others hold ---- */
+
+bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
+{
+    const Ask ask = {.rank = rank, .arena = arena, .offset = offset, .bytes = bytes};
+    if (dt_cluster_is_here(l->rank, rank) || bytes == 0)
+        return l->local->get(l->comm, rank, arena, offset, bytes, ret_bytes);
+    const uint32_t node = rank / l->per_node;
+    return give(l, node, &ask, sizeof ask) && take(l, node, ret_bytes, (size_t)bytes);
+}
+
+/* Rank 0 asks for what the plan's reader has bounded; the same is true of every node's plan. */
+static bool is_bounded(const DtClusterLinks *l, const Ask *ask)
+{
+    const DtPlan *plan = l->rank->plan;
+    if (!dt_cluster_is_here(l->rank, ask->rank) || ask->arena >= plan->n_arenas)
+        return false;
+    const int64_t room = dt_plan_arena_bytes(plan, ask->arena, dt_rank_stage(plan, ask->rank));
+    return ask->offset >= 0 && ask->bytes > 0 && ask->bytes <= room && ask->offset <= room - ask->bytes;
+}
+
+static bool answer(DtClusterLinks *l, const Ask *ask)
+{
+    enum { PIECE = 1 << 20 };
+    DtArena *memory = dt_arena_new();
+    char *piece = dt_arena_alloc(memory, PIECE);
+    bool good = is_bounded(l, ask) ||
+                dt_rank_fail(l->rank, DT_EXIT_FAILED, "rank 0 asks for what no rank of node %u holds", l->node);
+    for (int64_t done = 0; good && done < ask->bytes; done += PIECE) {
+        const int64_t n = ask->bytes - done < PIECE ? ask->bytes - done : PIECE;
+        good = l->local->get(l->comm, ask->rank, ask->arena, ask->offset + done, n, piece) &&
+               give(l, 0, piece, (size_t)n);
+    }
+    dt_arena_free(memory);
+    return good;
+}
+
+bool dt_cluster_serve(DtClusterLinks *l)
+{
+    Ask ask;
+    if (!l->is_head)
+        return l->local->serve(l->comm, l->node * l->per_node);
+    for (;;) {
+        if (!take(l, 0, &ask, sizeof ask))
+            return false;
+        if (ask.bytes == 0) {
+            atomic_store(&l->rank->shared->save_code, (int32_t)ask.save_code);
+            break;
+        }
+        if (!answer(l, &ask))
+            return false;
+    }
+    l->local->release(l->comm);
+    return true;
+}
+
+bool dt_cluster_release(DtClusterLinks *l)
+{
+    const Ask none = {.save_code = atomic_load(&l->rank->shared->save_code)};
+    l->local->release(l->comm);
+    for (uint32_t i = 1; i < l->nodes; i++)
+        if (!give(l, i, &none, sizeof none))
+            return false;
+    return true;
+}

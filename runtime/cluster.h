@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run over several machines (--nodes, --node, --meet). Each has a supervisor, which starts its share of the ranks:
+ * node i of n those from i ranks / n on. What ranks compute goes from GPU to GPU by NCCL; all else goes on as on one
+ * machine, through the mapping of a node's ranks, of which the nodes have copies:
+ *
+ *   cluster_meet.c   supervisors: meet before ranks start, and tell each other of failures, Ctrl-C and the end
+ *   cluster.c        ranks: the first one of each node is connected with rank 0. When all ranks meet, they exchange
+ *                    what they have published in header and slots, so what a rank writes there before a meeting is
+ *                    seen by all behind it; and rank 0 reads what ranks of other nodes hold, to save it
+ *
+ * The network is trusted, as NCCL trusts it: what comes is checked for being of this run, and for its size. */
+#ifndef DT_RUNTIME_CLUSTER_H
+#define DT_RUNTIME_CLUSTER_H
+
+#include "runtime/runtime.h"
+
+static inline bool dt_cluster_several(const DtRunOptions *options) { return options->nodes > 1; }
+/* Ranks of a node, and the first of this one's. */
+uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan);
+uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan);
+bool dt_cluster_is_here(const DtRank *rank, uint32_t other);
+
+/* Options that contradict each other or the plan, before anything starts. */
+DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan);
+
+/* ---- supervisors ---- */
+
+typedef struct DtCluster DtCluster;
+typedef enum DtClusterNews { DT_CLUSTER_NOTHING, DT_CLUSTER_FAILED, DT_CLUSTER_STOP } DtClusterNews;
+typedef struct DtClusterNote { /* FAILED: with exit code, and what was said there */
+    DtClusterNews news;
+    uint32_t node;
+    int32_t code;
+    char text[1000];
+} DtClusterNote;
+
+/* Waits for all nodes; words: a hash of what they were started with, but for --node; is_over: as in socket.h. Errors:
+ * another plan, other words, a node that is there twice, an address that is none. */
+DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words, bool (*is_over)(void *context), void *context,
+                       DtCluster **ret_nodes);
+void dt_cluster_part(DtCluster *nodes);
+/* Before ranks start: where they meet, in the header of the mapping. Closed on exec unless cleared: shared->meet_fd. */
+DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
+/* To all other nodes. */
+void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);
+/* What another node has told, or that it has gone, without waiting; DT_CLUSTER_NOTHING: no news. */
+DtClusterNote dt_cluster_hear(DtCluster *nodes);
+/* When the ranks of this node have ended with the exit code: that of all nodes, once all have, as node 0 knows it;
+ * elsewhere the same code. */
+int dt_cluster_collect(DtCluster *nodes, int code);
+/* Then node 0 says how it goes on, and the others do so. False: node 0 has gone. */
+typedef struct DtClusterEnd {
+    int code;
+    bool has_saved, again; /* again: ranks are started once more */
+    int64_t saved_step;
+} DtClusterEnd;
+bool dt_cluster_agree(DtCluster *nodes, DtClusterEnd *end);
+
+/* ---- ranks ---- */
+
+typedef struct DtClusterLinks DtClusterLinks;
+/* local: the meeting of this node's ranks, and what they serve each other. NULL in *ret_links on a single node. */
+DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtClusterLinks **ret_links);
+void dt_cluster_leave(DtClusterLinks *links);
+/* All ranks meet: what was published is everywhere. False after a failure, or when the run is to stop. */
+bool dt_cluster_barrier(DtClusterLinks *links);
+/* Sums of 64-bit numbers over all ranks. */
+bool dt_cluster_sum(DtClusterLinks *links, int64_t *numbers, int64_t n);
+/* As get, serve and release of a communicator. */
+bool dt_cluster_get(DtClusterLinks *links, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
+                    void *ret_bytes);
+bool dt_cluster_serve(DtClusterLinks *links);
+bool dt_cluster_release(DtClusterLinks *links);
+/* Before each step: shared->last_step of rank 0 is that of all. */
+bool dt_cluster_decide(DtClusterLinks *links);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The supervisors of a run's nodes. Node 0 listens where --meet says; the others connect and stay connected, so a node
+ * that ends is noticed by its connection. All messages have one size. */
+#include "runtime/cluster.h"
+#include "runtime/socket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* beside DtClusterNews */
+static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
+                      say_after_ns = 5000000000u, end_patience_ns = 60000000000u;
+
+typedef struct Message {
+    uint64_t magic, digest, words, token;
+    uint32_t kind, node, nodes, port;
+    int64_t saved_step;
+    int32_t code, has_saved;
+    char text[1000];
+} Message;
+
+struct DtCluster {
+    const DtRunOptions *options;
+    uint64_t digest, words;
+    int listener;      /* of node 0 */
+    int *fds;          /* by node; of others only that of node 0; -1: none, or it has gone */
+    bool *has_ended;   /* its ranks, of this attempt */
+    int code;          /* of the first that did not end well */
+    uint32_t nodes, node;
+    bool (*is_over)(void *context);
+    void *context;
+};
+
+/* ---- options ---- */
+
+uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan)
+{
+    return options->nodes > 1 ? plan->meta->n_ranks / (uint32_t)options->nodes : plan->meta->n_ranks;
+}
+
+uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan)
+{
+    return options->nodes > 1 ? dt_cluster_ranks(options, plan) * (uint32_t)options->node : 0;
+}
+
+bool dt_cluster_is_here(const DtRank *rank, uint32_t other)
+{
+    const uint32_t first = dt_cluster_first(rank->options, rank->plan);
+    return other >= first && other - first < dt_cluster_ranks(rank->options, rank->plan);
+}
+
+DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
+{
+    const long long nodes = options->nodes, ranks = plan->meta->n_ranks;
+    DtMeet meet;
+    if (nodes <= 1 && (options->node > 0 || options->meet))
+        return dt_status_fail(DT_EXIT_USAGE, "--node and --meet are of a run over several machines: how many is "
+                              "said by --nodes");
+    if (nodes <= 1)
+        return DT_OK;
+    if (options->node < 0 || options->node >= nodes)
+        return dt_status_fail(DT_EXIT_USAGE, "--nodes %lld needs --node I on each machine, from 0 to %lld", nodes,
+                              nodes - 1);
+    if (!options->meet)
+        return dt_status_fail(DT_EXIT_USAGE, "--nodes %lld needs --meet HOST:PORT, the same on each machine: node 0's "
+                              "address and a free port there", nodes);
+    if (ranks % nodes)
+        return dt_status_fail(DT_EXIT_USAGE, "the plan has %lld ranks, which are not the same number on each of %lld "
+                              "nodes", ranks, nodes);
+    if (options->generate && plan->n_channels)
+        return dt_status_fail(DT_EXIT_USAGE, "--generate with a pipeline needs all stages on one machine: compile the "
+                              "model without a pipeline to generate text");
+    return dt_socket_parse(options->meet, &meet);
+}
+
+/* ---- messages ---- */
+
+static Message message(const DtCluster *n, uint32_t kind)
+{
+    return (Message){.magic = magic, .digest = n->digest, .words = n->words, .kind = kind, .node = n->node, .nodes = n->nodes};
+}
+
+static bool send_to(DtCluster *n, uint32_t node, const Message *m)
+{
+    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + end_patience_ns};
+    return n->fds[node] >= 0 && dt_socket_send(n->fds[node], m, sizeof *m, &wait) == DT_SOCKET_OK;
+}
+
+static void lose(DtCluster *n, uint32_t node)
+{
+    close(n->fds[node]);
+    n->fds[node] = -1;
+}
+
+static DtSocketResult receive(DtCluster *n, uint32_t node, uint64_t until_ns, Message *m)
+{
+    const DtSocketWait wait = {n->is_over, n->context, until_ns};
+    const DtSocketResult result = dt_socket_recv(n->fds[node], m, sizeof *m, &wait);
+    m->text[sizeof m->text - 1] = '\0';
+    if (result == DT_SOCKET_OK && m->magic != magic) {
+        errno = EPROTO;
+        return DT_SOCKET_CLOSED;
+    }
+    return result;
+}
+
+/* ---- meeting ---- */
+
+static void refuse(int fd, const DtCluster *n, const char *why)
+{
+    Message m = message(n, REFUSED);
+    const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
+    snprintf(m.text, sizeof m.text, "%s", why);
+    dt_socket_send(fd, &m, sizeof m, &wait);
+    close(fd);
+}
+
+/* Somebody has come: a node of this run, or nobody that it knows. */
+static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
+{
+    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 2000000000u};
+    Message m;
+    if (dt_socket_recv(fd, &m, sizeof m, &wait) != DT_SOCKET_OK || m.magic != magic || m.kind != HELLO) {
+        close(fd);
+        return;
+    }
+    if (m.digest != n->digest)
+        refuse(fd, n, "node 0 runs another plan: all nodes need the same file");
+    else if (m.nodes != n->nodes || m.words != n->words)
+        refuse(fd, n, "node 0 was started with other options: all nodes need the same ones, but for --node");
+    else if (m.node == 0 || m.node >= n->nodes || n->fds[m.node] >= 0)
+        refuse(fd, n, "there is a node with that number already: --node is another one on each machine");
+    else {
+        n->fds[m.node] = fd;
+        --*ret_missing;
+    }
+}
+
+static void say_who_is_missing(const DtCluster *n)
+{
+    DtText who = {0};
+    for (uint32_t i = 1; i < n->nodes; i++)
+        if (n->fds[i] < 0)
+            dt_text_printf(&who, "%s%u", who.len ? ", " : "", i);
+    DtText line = {0};
+    dt_text_printf(&line, "dtrun: waits for node %s of %u, which are to be started with --meet %.200s, too", who.at,
+                   n->nodes, n->options->meet);
+    dt_text_say(stderr, line.at);
+    dt_text_free(&line);
+    dt_text_free(&who);
+}
+
+static DtStatus gather(DtCluster *n, uint16_t port)
+{
+    uint16_t got;
+    uint32_t missing = n->nodes - 1;
+    DtStatus status = dt_socket_listen(port, &n->listener, &got);
+    bool is_said = false;
+    const uint64_t began = dt_now_ns();
+    while (dt_status_ok(&status) && missing > 0) {
+        const int fd = dt_socket_accept(n->listener);
+        if (fd >= 0) {
+            welcome(n, fd, &missing);
+            continue;
+        }
+        if (n->is_over(n->context))
+            return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for the other nodes");
+        if (!is_said && dt_now_ns() - began > say_after_ns) {
+            say_who_is_missing(n);
+            is_said = true;
+        }
+        usleep(20000);
+    }
+    return status;
+}
+
+static DtStatus go_there(DtCluster *n, const DtMeet *meet)
+{
+    DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + say_after_ns};
+    DtSocketResult result = dt_socket_connect(meet, &wait, &n->fds[0]);
+    if (result == DT_SOCKET_LATE) {
+        DtText line = {0};
+        dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet, strerror(errno));
+        dt_text_say(stderr, line.at);
+        dt_text_free(&line);
+        wait.until_ns = 0;
+        result = dt_socket_connect(meet, &wait, &n->fds[0]);
+    }
+    const Message hello = message(n, HELLO);
+    if (result == DT_SOCKET_OK && send_to(n, 0, &hello))
+        return DT_OK;
+    return result == DT_SOCKET_OVER ? dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for node 0")
+                                    : dt_status_fail(DT_EXIT_RETRY, "node 0 at %.200s has gone", n->options->meet);
+}
+
+DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words, bool (*is_over)(void *context), void *context,
+                       DtCluster **ret_nodes)
+{
+    DtCluster *n = calloc(1, sizeof *n);
+    DtMeet meet;
+    *ret_nodes = n;
+    if (n)
+        *n = (DtCluster){.options = options, .digest = plan->digest, .words = words, .listener = -1, .nodes = (uint32_t)options->nodes,
+                       .node = (uint32_t)options->node, .is_over = is_over, .context = context};
+    if (n) {
+        n->fds = calloc(n->nodes, sizeof *n->fds);
+        n->has_ended = calloc(n->nodes, sizeof *n->has_ended);
+    }
+    if (!n || !n->fds || !n->has_ended)
+        return dt_status_fail(DT_EXIT_RETRY, "no memory for %lld nodes", (long long)options->nodes);
+    for (uint32_t i = 0; i < n->nodes; i++)
+        n->fds[i] = -1;
+    const DtStatus status = dt_socket_parse(options->meet, &meet);
+    if (!dt_status_ok(&status))
+        return status;
+    return n->node == 0 ? gather(n, meet.port) : go_there(n, &meet);
+}
+
+void dt_cluster_part(DtCluster *n)
+{
+    if (!n)
+        return;
+    for (uint32_t i = 0; n->fds && i < n->nodes; i++)
+        if (n->fds[i] >= 0)
+            close(n->fds[i]);
+    if (n->listener >= 0)
+        close(n->listener);
+    free(n->fds);
+    free(n->has_ended);
+    free(n);
+}
+
+/* ---- an attempt ---- */
+
+static DtStatus start_all(DtCluster *n, DtShared *shared)
+{
+    Message m = message(n, START);
+    uint16_t port;
+    int fd;
+    const DtStatus status = dt_socket_listen(0, &fd, &port);
+    if (!dt_status_ok(&status))
+        return status;
+    if (getrandom(&m.token, sizeof m.token, 0) != (ssize_t)sizeof m.token)
+        return dt_status_fail(DT_EXIT_RETRY, "no random number for the nodes: %s", strerror(errno));
+    m.port = port;
+    shared->meet_fd = fd;
+    shared->meet_port = port;
+    shared->meet_token = m.token;
+    for (uint32_t i = 1; i < n->nodes; i++)
+        if (!send_to(n, i, &m))
+            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started", i);
+    return DT_OK;
+}
+
+DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
+{
+    Message m;
+    shared->meet_fd = -1;
+    n->code = DT_EXIT_OK;
+    for (uint32_t i = 0; i < n->nodes; i++)
+        n->has_ended[i] = false;
+    if (n->node == 0)
+        return start_all(n, shared);
+    const DtSocketResult result = receive(n, 0, 0, &m);
+    if (result == DT_SOCKET_OVER)
+        return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for the other nodes");
+    if (result != DT_SOCKET_OK)
+        return dt_status_fail(DT_EXIT_RETRY, "node 0 has gone before the ranks were started");
+    if (m.kind == REFUSED)
+        return dt_status_fail(DT_EXIT_USAGE, "%.400s", m.text);
+    if (m.kind != START || m.port == 0 || m.port > 65535)
+        return dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than to start");
+    shared->meet_port = m.port;
+    shared->meet_token = m.token;
+    return DT_OK;
+}
+
+static void pass_on(DtCluster *n, const Message *m, uint32_t from)
+{
+    for (uint32_t i = 0; i < n->nodes; i++)
+        if (i != from && n->fds[i] >= 0)
+            send_to(n, i, m);
+}
+
+void dt_cluster_tell(DtCluster *n, DtClusterNews news, int32_t code, const char *text)
+{
+    Message m = message(n, news);
+    m.code = code;
+    snprintf(m.text, sizeof m.text, "%s", text);
+    pass_on(n, &m, n->node);
+}
+
+static DtClusterNote gone(DtCluster *n, uint32_t node)
+{
+    DtClusterNote note = {.news = DT_CLUSTER_FAILED, .node = node, .code = DT_EXIT_RETRY};
+    snprintf(note.text, sizeof note.text, "node %u has gone: its dtrun has ended, or the network to it", node);
+    lose(n, node);
+    return note;
+}
+
+static void note_end(DtCluster *n, uint32_t node, const Message *m)
+{
+    n->has_ended[node] = true;
+    if (n->code == DT_EXIT_OK)
+        n->code = m->code;
+}
+
+DtClusterNote dt_cluster_hear(DtCluster *n)
+{
+    for (uint32_t i = 0; i < n->nodes; i++) {
+        Message m;
+        if (n->fds[i] < 0 || !dt_socket_has(n->fds[i]))
+            continue;
+        if (receive(n, i, dt_now_ns() + say_after_ns, &m) != DT_SOCKET_OK)
+            return gone(n, i);
+        if (m.kind == ENDED)
+            note_end(n, i, &m);
+        if (m.kind != DT_CLUSTER_FAILED && m.kind != DT_CLUSTER_STOP)
+            continue;
+        if (n->node == 0)
+            pass_on(n, &m, i);
+        DtClusterNote note = {.news = (DtClusterNews)m.kind, .node = m.node, .code = m.code};
+        snprintf(note.text, sizeof note.text, "%s", m.text);
+        return note;
+    }
+    return (DtClusterNote){.news = DT_CLUSTER_NOTHING};
+}
+
+/* ---- the end of an attempt ---- */
+
+/* Whatever is told of another node meanwhile is no news any more. */
+static void await_end(DtCluster *n, uint32_t node, uint64_t until_ns)
+{
+    Message m;
+    while (n->fds[node] >= 0 && !n->has_ended[node]) {
+        const DtSocketResult result = receive(n, node, until_ns, &m);
+        if (result != DT_SOCKET_OK) {
+            lose(n, node);
+            n->code = n->code == DT_EXIT_OK ? DT_EXIT_RETRY : n->code;
+        } else if (m.kind == ENDED)
+            note_end(n, node, &m);
+    }
+}
+
+int dt_cluster_collect(DtCluster *n, int code)
+{
+    Message m = message(n, ENDED);
+    m.code = code;
+    if (n->node != 0) {
+        send_to(n, 0, &m);
+        return code;
+    }
+    const uint64_t until = dt_now_ns() + end_patience_ns;
+    for (uint32_t i = 1; i < n->nodes; i++)
+        await_end(n, i, until);
+    return code == DT_EXIT_OK ? n->code : code;
+}
+
+bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
+{
+    Message m = message(n, RESULT);
+    m.code = end->code;
+    m.has_saved = end->has_saved | (end->again ? 2 : 0);
+    m.saved_step = end->saved_step;
+    if (n->node == 0) {
+        pass_on(n, &m, 0);
+        return true;
+    }
+    do {
+        if (n->fds[0] < 0 || receive(n, 0, dt_now_ns() + 2 * end_patience_ns, &m) != DT_SOCKET_OK)
+            return false;
+    } while (m.kind != RESULT);
+    *end = (DtClusterEnd){.code = m.code, .has_saved = m.has_saved & 1, .again = m.has_saved >> 1 & 1,
+                        .saved_step = m.saved_step};
+    return true;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/socket.h"
+
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 100, QUEUE = 1024 };
+
+DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet)
+{
+    const char *colon = strrchr(text, ':');
+    const size_t len = colon ? (size_t)(colon - text) : 0;
+    const bool is_bracketed = len > 2 && text[0] == '[' && text[len - 1] == ']';
+    char *end = NULL;
+    const unsigned long port = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
+    if (len == 0 || len >= sizeof ret_meet->host || port == 0 || port > 65535 || *end != '\0' ||
+        (!is_bracketed && memchr(text, ':', len)))
+        return dt_status_fail(DT_EXIT_USAGE, "`%.100s` is no place where machines can meet; one is HOST:PORT, as in "
+                              "node0:29500 or [fe80::1]:29500", text);
+    memset(ret_meet, 0, sizeof *ret_meet);
+    memcpy(ret_meet->host, text + is_bracketed, len - 2 * is_bracketed);
+    ret_meet->port = (uint16_t)port;
+    return DT_OK;
+}
+
+/* ---- begin ---- */
+
+/* Small messages go at once. */
+static int prepare(int fd)
+{
+    const int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    return fd;
+}
+
+static int listen_on(int family, uint16_t port)
+{
+    const int one = 1, zero = 0, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
+    const bool is_six = family == AF_INET6;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (is_six) /* the other kind of addresses, too */
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(fd, is_six ? (void *)&six : (void *)&four, is_six ? sizeof six : sizeof four) == 0 &&
+        listen(fd, QUEUE) == 0)
+        return fd;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+DtStatus dt_socket_listen(uint16_t port, int *ret_fd, uint16_t *ret_port)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    int fd = listen_on(AF_INET6, port);
+    if (fd < 0 && errno != EADDRINUSE)
+        fd = listen_on(AF_INET, port);
+    if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &len) != 0)
+        return dt_status_fail(DT_EXIT_FAILED, "cannot listen on port %u for the other machines: %s", port,
+                              strerror(errno));
+    *ret_fd = fd;
+    *ret_port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                               : ((struct sockaddr_in *)&at)->sin_port);
+    return DT_OK;
+}
+
+int dt_socket_accept(int listener)
+{
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    return fd < 0 ? -1 : prepare(fd);
+}
+
+/* ---- waiting ---- */
+
+/* Until the socket is ready for `events`, or a while has passed. */
+static DtSocketResult wait_for(int fd, short events, const DtSocketWait *wait)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = events};
+    if (poll(&poll_fd, 1, LOOK_MS) > 0)
+        return DT_SOCKET_OK;
+    if (wait->is_over && wait->is_over(wait->context))
+        return DT_SOCKET_OVER;
+    errno = ETIMEDOUT;
+    return wait->until_ns && dt_now_ns() > wait->until_ns ? DT_SOCKET_LATE : DT_SOCKET_OK;
+}
+
+/* One attempt at one address; -1: errno says why not. */
+static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
+{
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = fd < 0 || (connect(fd, at->ai_addr, at->ai_addrlen) != 0 && errno != EINPROGRESS) ? errno : 0;
+    socklen_t len = sizeof error;
+    const uint64_t patience = dt_now_ns() + 3000000000u;
+    const DtSocketWait briefly = {wait->is_over, wait->context,
+                                  wait->until_ns && wait->until_ns < patience ? wait->until_ns : patience};
+    DtSocketResult result = DT_SOCKET_OK;
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    while (!error && result == DT_SOCKET_OK && poll(&ready, 1, 0) == 0)
+        result = wait_for(fd, POLLOUT, &briefly);
+    if (!error && result != DT_SOCKET_OK)
+        error = ETIMEDOUT;
+    if (!error)
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (!error)
+        return prepare(fd);
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return -1;
+}
+
+static int try_all(const DtMeet *meet, const DtSocketWait *wait)
+{
+    char port[8];
+    struct addrinfo *found = NULL;
+    int fd = -1, error = EHOSTUNREACH;
+    snprintf(port, sizeof port, "%u", meet->port);
+    if (getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &found) != 0)
+        found = NULL;
+    for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
+        fd = try_address(at, wait);
+        error = errno;
+    }
+    if (found)
+        freeaddrinfo(found);
+    errno = error;
+    return fd;
+}
+
+DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd)
+{
+    while ((*ret_fd = try_all(meet, wait)) < 0) {
+        const int error = errno;
+        if (wait->is_over && wait->is_over(wait->context))
+            return DT_SOCKET_OVER;
+        if (wait->until_ns && dt_now_ns() > wait->until_ns) {
+            errno = error;
+            return DT_SOCKET_LATE;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
+    }
+    return DT_SOCKET_OK;
+}
+
+/* ---- bytes ---- */
+
+/* What a call that moved n bytes, or -1, means. */
+static bool is_broken(ssize_t n) { return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR; }
+
+DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        const ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
+        if (is_broken(sent))
+            return DT_SOCKET_CLOSED;
+        if (sent > 0) {
+            at += sent;
+            n -= (size_t)sent;
+            continue;
+        }
+        const DtSocketResult result = wait_for(fd, POLLOUT, wait);
+        if (result != DT_SOCKET_OK)
+            return result;
+    }
+    return DT_SOCKET_OK;
+}
+
+DtSocketResult dt_socket_recv(int fd, void *bytes, size_t n, const DtSocketWait *wait)
+{
+    char *at = bytes;
+    while (n > 0) {
+        const ssize_t got = recv(fd, at, n, 0);
+        if (got == 0)
+            errno = 0;
+        if (got == 0 || is_broken(got))
+            return DT_SOCKET_CLOSED;
+        if (got > 0) {
+            at += got;
+            n -= (size_t)got;
+            continue;
+        }
+        const DtSocketResult result = wait_for(fd, POLLIN, wait);
+        if (result != DT_SOCKET_OK)
+            return result;
+    }
+    return DT_SOCKET_OK;
+}
+
+bool dt_socket_has(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return poll(&poll_fd, 1, 0) > 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between the machines of a run, over TCP. Nothing blocks for longer than a tenth of a second without asking
+ * whether it should still wait. */
+#ifndef DT_RUNTIME_SOCKET_H
+#define DT_RUNTIME_SOCKET_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A place where machines meet: "host:port", "10.0.0.1:29500", "[fe80::1]:29500". */
+typedef struct DtMeet {
+    char host[256];
+    uint16_t port;
+} DtMeet;
+DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet);
+
+/* How long, and until what. */
+typedef struct DtSocketWait {
+    bool (*is_over)(void *context); /* asked while one waits; NULL: never */
+    void *context;
+    uint64_t until_ns; /* of dt_now_ns(); 0: for ever */
+} DtSocketWait;
+
+typedef enum DtSocketResult {
+    DT_SOCKET_OK,
+    DT_SOCKET_CLOSED, /* by the other side, or the network: errno, 0 if it was an orderly end */
+    DT_SOCKET_OVER,   /* is_over said so */
+    DT_SOCKET_LATE
+} DtSocketResult;
+
+/* On all addresses of this machine; port 0: any that is free, *ret_port is it. */
+DtStatus dt_socket_listen(uint16_t port, int *ret_fd, uint16_t *ret_port);
+/* The next one who has come, or -1: nobody yet. */
+int dt_socket_accept(int listener);
+/* Again and again until somebody listens there. errno: why not, if it is not OK. */
+DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd);
+
+/* All of the bytes. */
+DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait);
+DtSocketResult dt_socket_recv(int fd, void *bytes, size_t n, const DtSocketWait *wait);
+/* Whether something can be received, or the other side has gone, without waiting. */
+bool dt_socket_has(int fd);
+
+#endif

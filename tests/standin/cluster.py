@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run over several machines, all of them this one, on stand-ins of CUDA's libraries:  cluster.py DTC DTRUN [KIND]
+
+Layouts whose ranks are cut over two or four nodes have the losses, checkpoints and counts of the same ranks on one, also when they go
+on from a checkpoint. `failures`: a rank or a whole node ends, Ctrl-C on either node, a restart, another plan or number, a node that
+does not come, and strangers at the port where the nodes meet."""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from nccl import ONE_BY_ONE, compile_plan
+from training import ROOT, bytes_of, numbers
+
+sys.path.insert(0, os.path.join(ROOT, "tests/runtime"))
+from layouts import PROGRAM  # noqa: E402
+
+STEPS = 4
+LAYOUTS = {  # ranks, nodes, layout
+    "data": (4, 2, "mesh data = 4; shard batch on data; zero 2 on data"),
+    "tensor": (4, 2, "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; zero 1 on data"),
+    "across": (4, 2, "mesh tensor = 2, data = 2; shard batch on data; shard heads, ffn on tensor"),
+    "pipes": (4, 4, 'mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = "1f1b"); micro batch = 4; '
+                    "zero 1 on data"),
+}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, number=None):
+    """One dtrun for each node, or only for one of them."""
+    port = port or free_port()
+    started = []
+    for i in range(nodes) if node is None else [node]:
+        env = dict(os.environ, DT_STANDIN="gpus=%d host=%d %s" % (ranks // nodes, i, (standin or {}).get(i, "")))
+        started.append(subprocess.Popen([dtrun, plan, "--nodes", str(number or nodes), "--node", str(i), "--meet", "localhost:%d" % port,
+                                         *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
+    return started
+
+
+def end(started, wants, said=None):
+    outputs = [process.communicate(timeout=240)[0] for process in started]
+    codes = [process.returncode for process in started]
+    assert codes == wants, "exit codes %s instead of %s\n%s" % (codes, wants, "\n".join(outputs))
+    for output, wanted in zip(outputs, said or []):
+        assert re.search(wanted, output), "said %s instead of %s" % (output, wanted)
+    return outputs
+
+
+def options(name, steps):
+    return ["--quiet", "--overwrite", "--steps", str(steps), "--log", name + ".log", "--save", name]
+
+
+def saved(name, steps):
+    folder = os.path.join(name, "step-%08d" % steps)
+    return [bytes_of(os.path.join(folder, file)) for file in ("model.safetensors", "optimizer.safetensors")]
+
+
+def check(dtc, dtrun, name, ranks, nodes, layout):
+    plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, name, layout), name)
+    env = dict(os.environ, DT_STANDIN="gpus=%d" % ranks)
+    subprocess.run([dtrun, plan, *options("one", STEPS)], env=env, check=True)
+    end(begin(dtrun, plan, nodes, ranks, options("all", STEPS)), [0] * nodes)
+    assert numbers("all.log") == numbers("one.log") and len(numbers("one.log")) == STEPS, (numbers("all.log"), numbers("one.log"))
+    assert saved("all", STEPS) == saved("one", STEPS), name + ": checkpoints differ"
+    end(begin(dtrun, plan, nodes, ranks, options("half", 2)), [0] * nodes)
+    end(begin(dtrun, plan, nodes, ranks, ["--quiet", "--steps", str(STEPS), "--resume", "half"]), [0] * nodes)
+    assert saved("half", STEPS) == saved("one", STEPS), name + ": going on differs"
+    print("ok", name, flush=True)
+
+
+def wait_for(path, steps):
+    for _ in range(2000):
+        if os.path.exists(path):
+            with open(path) as file:
+                if len(re.findall(r'"event": *"step"', file.read())) >= steps:
+                    return
+        time.sleep(0.05)
+    sys.exit("%s never had %d steps" % (path, steps))
+
+
+def check_stop(dtrun, plan, node, which):
+    """Ctrl-C on any node: all finish the step and save it."""
+    name = "stopped%d" % node
+    started = begin(dtrun, plan, 2, 4, options(name, 100000))
+    wait_for(name + ".log", 3)
+    started[node].send_signal(which)
+    end(started, [130, 130])
+    steps = len(numbers(name + ".log"))
+    assert 3 <= steps < 100000 and len(saved(name, steps)) == 2
+    print("ok", which.name, "on node", node, flush=True)
+
+
+def check_failures(dtc, dtrun):
+    ranks, nodes, layout = LAYOUTS["data"]
+    plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, "data", layout), "data")
+    other = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, "other", "mesh data = 4; shard batch on data"), "other")
+    for node in (0, 1):
+        check_stop(dtrun, plan, node, signal.SIGINT)
+    end(begin(dtrun, plan, 2, 4, options("dead", STEPS), standin={1: "only=1 die=60"}), [75, 75],
+        [r"node 1: rank 3 was ended by signal 9 \(Killed\).*\n +(in step|before its)", r"rank 3 was ended by signal 9"])
+    print("ok a rank ends", flush=True)
+    end(begin(dtrun, plan, 2, 4, options("faulty", STEPS), standin={0: "only=0 fault=60"}), [1, 1],
+        [r"rank 0 failed: the GPU failed", r"node 0: rank 0 failed: the GPU failed .*\n.*instruction \d+ \(kernel"])
+    print("ok a GPU fails", flush=True)
+
+    started = begin(dtrun, plan, 2, 4, options("gone", 100000))
+    wait_for("gone.log", 2)
+    started[1].kill()
+    end(started, [75, -9], [r"node 1: node 1 has gone: its dtrun has ended, or the network to it"])
+    print("ok a node ends", flush=True)
+
+    started = begin(dtrun, plan, 2, 4, [*options("again", 10), "--set", "save.every=2", "--restarts", "2"])
+    wait_for("again.log", 5)
+    killed = subprocess.run(["pgrep", "-P", str(started[1].pid)], capture_output=True, text=True).stdout.split()
+    os.kill(int(killed[0]), signal.SIGKILL)
+    outputs = end(started, [0, 0], [r"node 1: rank [23] was ended by signal 9(.|\n)*starting again \(1 of 2\) from the checkpoint after \d+ steps"])
+    assert len(saved("again", 10)) == 2, outputs
+    print("ok a restart", flush=True)
+    check_meeting(dtrun, plan, other)
+    return 7
+
+
+def check_meeting(dtrun, plan, other):
+    port = free_port()
+    first = begin(dtrun, plan, 2, 4, options("met", STEPS), port, 0)
+    end(begin(dtrun, other, 2, 4, ["--quiet"], port, 1), [2], ["node 0 runs another plan: all nodes need the same file"])
+    end(begin(dtrun, plan, 4, 4, options("met", STEPS), port, 1), [2], ["node 0 was started with other options"])
+    end(begin(dtrun, plan, 2, 4, options("met", STEPS)[:-2], port, 1), [2], ["all nodes need the same ones, but for --node"])
+    for _ in range(20):  # strangers
+        with socket.create_connection(("127.0.0.1", port)) as s:
+            s.sendall(bytes(random.randrange(256) for _ in range(random.randrange(2000))))
+    second = begin(dtrun, os.path.abspath(plan), 2, 4, options("met", STEPS), port, 1)
+    end(first + second, [0, 0])
+    waiting = begin(dtrun, plan, 2, 4, options("alone", STEPS), node=0)
+    time.sleep(6)
+    waiting[0].send_signal(signal.SIGINT)
+    end(waiting, [130], [r"waits for node 1 of 2, which are to be started with --meet localhost:\d+(.|\n)*stopped while it waited"])
+    waiting = begin(dtrun, plan, 2, 4, ["--quiet"], node=1)
+    time.sleep(6)
+    waiting[0].send_signal(signal.SIGTERM)
+    end(waiting, [130], [r"waits for node 0 at localhost:\d+ \(Connection refused\)(.|\n)*stopped while it waited"])
+    for arguments, wanted in (
+            (["--nodes", "2", "--node", "0"], "--nodes 2 needs --meet HOST:PORT"),
+            (["--nodes", "2", "--node", "2", "--meet", "a:1"], "needs --node I on each machine, from 0 to 1"),
+            (["--nodes", "3", "--node", "0", "--meet", "a:1"], "the plan has 4 ranks, which are not the same number on each of 3 nodes"),
+            (["--node", "1"], "--node and --meet are of a run over several machines"),
+            (["--nodes", "2", "--node", "0", "--meet", "a"], "`a` is no place where machines can meet"),
+            (["--nodes", "2", "--node", "0", "--meet", "a:99999"], "no place where machines can meet"),
+            (["--nodes", "2", "--node", "0", "--meet", "a:1", "--comm", "shm"], "ranks of several machines talk by NCCL")):
+        done = subprocess.run([dtrun, plan, "--quiet", *arguments], capture_output=True, text=True)
+        assert done.returncode == 2 and wanted in done.stderr, (arguments, done)
+    print("ok meeting", flush=True)
+
+
+def main():
+    dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
+    kinds = sys.argv[3:] or ["layouts", "failures"]  # `few`: two of the layouts
+    n = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["XDG_CACHE_HOME"] = folder
+        for name in LAYOUTS if "layouts" in kinds else ("data", "pipes") if "few" in kinds else ():
+            check(dtc, dtrun, name, *LAYOUTS[name])
+            n += 1
+        if "failures" in kinds:
+            n += check_failures(dtc, dtrun)
+    print("%d passed, 0 failed" % n)
+
+
+if __name__ == "__main__":
+    main()

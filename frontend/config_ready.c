@@ -34,8 +34,8 @@ static int64_t mesh_ranks(const DtProgram *program)
     return n;
 }
 
-/* The target is the processor, if nobody says otherwise, and its ranks are processes of one machine. The plan is made all
- * the same: its reports are about the cluster, and any machine with the memory can run it. */
+/* A processor's ranks are processes of one machine. The plan is made all the same: its reports are about the cluster,
+ * and any machine with the memory can run it. */
 static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus)
 {
     const DtClusterConfig *cluster = program->cluster;

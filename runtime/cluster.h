@@ -36,8 +36,8 @@ typedef struct DtClusterNote { /* FAILED: with exit code, and what was said ther
 
 /* Waits for all nodes; words: a hash of what they were started with, but for --node; is_over: as in socket.h. Errors:
  * another plan, other words, a node that is there twice, an address that is none. */
-DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words, bool (*is_over)(void *context), void *context,
-                       DtCluster **ret_nodes);
+DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                         bool (*is_over)(void *context), void *context, DtCluster **ret_cluster);
 void dt_cluster_part(DtCluster *nodes);
 /* Before ranks start: where they meet, in the header of the mapping. Closed on exec unless cleared: shared->meet_fd. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);

@@ -80,7 +80,8 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
 
 static Message message(const DtCluster *n, uint32_t kind)
 {
-    return (Message){.magic = magic, .digest = n->digest, .words = n->words, .kind = kind, .node = n->node, .nodes = n->nodes};
+    return (Message){.magic = magic, .digest = n->digest, .words = n->words,
+                     .kind = kind, .node = n->node, .nodes = n->nodes};
 }
 
 static bool send_to(DtCluster *n, uint32_t node, const Message *m)
@@ -196,14 +197,15 @@ static DtStatus go_there(DtCluster *n, const DtMeet *meet)
                                     : dt_status_fail(DT_EXIT_RETRY, "node 0 at %.200s has gone", n->options->meet);
 }
 
-DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words, bool (*is_over)(void *context), void *context,
-                       DtCluster **ret_nodes)
+DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                         bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
 {
     DtCluster *n = calloc(1, sizeof *n);
     DtMeet meet;
-    *ret_nodes = n;
+    *ret_cluster = n;
     if (n)
-        *n = (DtCluster){.options = options, .digest = plan->digest, .words = words, .listener = -1, .nodes = (uint32_t)options->nodes,
+        *n = (DtCluster){.options = options, .digest = plan->digest, .words = words, .listener = -1,
+                         .nodes = (uint32_t)options->nodes,
                        .node = (uint32_t)options->node, .is_over = is_over, .context = context};
     if (n) {
         n->fds = calloc(n->nodes, sizeof *n->fds);

@@ -78,6 +78,7 @@ static bool make_rank(Ranks *all, uint32_t r)
     rank->world =
         dt_rank_group(&all->plan, rank->memory, rank->coord,
                       &(DtPlanGroup){.mask = (1u << all->plan.n_mesh) - 1});
+    rank->local = rank->world;
     atomic_store(&rank->slot->waits_for, UINT32_MAX);
     DtStatus status = rank->comm_ops->open(rank, &rank->comm);
     return dt_status_ok(&status);

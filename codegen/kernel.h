@@ -156,7 +156,7 @@ typedef struct DtKernel {
     uint32_t n_target;
     DtKAttend *attend;               /* ATTEND */
     const struct DtPlanSdpa *sdpa;   /* what it is to a library (DtTargetRow.library), or NULL */
-    double flops, bytes, special_flops; /* kernel_price.c; special: what else takes time, in exponentials */
+    double flops, bytes, special_flops; /* kernel_price.c, which has the unit of `special`: what else takes time */
 } DtKernel;
 
 /* One result of the kernel: where the value is to be written. */

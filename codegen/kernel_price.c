@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a kernel does, for prices (cost/): bytes that it reads and writes, each element of a buffer once; arithmetic
- * operations; and what else takes a processor time, in exponentials.
+ * operations; and what else takes a processor time, in units of 35 instructions of a lane.
  *
  * How often something is done is read off the loop nest. A node is evaluated once for each index of the axes that are
  * not inside of its own ones: a cosine of position and frequency is taken again for each sample and head around them,
@@ -16,9 +16,10 @@ enum { WIDTH = 8, /* lanes of an instruction */
        ROW = 4,   /* instructions around a loop over a row */
        WIDE = 64, NARROW = 16, LONG = 128 }; /* lanes of a reduction along a row of LONG elements or more, or fewer */
 
-/* In the time of the prelude's exponential, in vectors of 256 bits. */
-static const struct { DtOpKind kind; double exponentials; } dear_ops[] = {
-    {DT_OP_EXP, 1}, {DT_OP_LOG, 1},   {DT_OP_TANH, 2},   {DT_OP_ERF, 2.2},   {DT_OP_SIN, 1.4}, {DT_OP_COS, 1.4},
+/* As measured in vectors of 256 bits. */
+static const struct { DtOpKind kind; double units; } dear_ops[] = {
+    {DT_OP_EXP, 0.53}, {DT_OP_LOG, 0.93}, {DT_OP_TANH, 0.7}, {DT_OP_ERF, 1},
+    {DT_OP_SIN, 1.4}, {DT_OP_COS, 1.4},
     {DT_OP_POW, 8}, {DT_OP_DIV, 0.15}, {DT_OP_SQRT, 0.25}, {DT_OP_RSQRT, 0.4}, {DT_OP_MOD, 0.5}, {DT_OP_FLOORDIV, 0.5}};
 static const double integer_division = 4; /* one by one */
 static const double draw_of_four = 3, draw_alone = 11; /* ten rounds of Philox, for four numbers or for one */
@@ -35,7 +36,7 @@ static double dear(const DtKernel *k, const DtKNode *node)
         return integer_division;
     for (size_t i = 0; node->kind == DT_KNODE_MAP && i < DT_COUNT(dear_ops); i++)
         if (dear_ops[i].kind == node->map)
-            return dear_ops[i].exponentials;
+            return dear_ops[i].units;
     return 0;
 }
 

@@ -145,7 +145,7 @@ double dt_cost_product_copies(DtCostProduct op);
 typedef struct DtCostKernel {
     double bytes;   /* read and written, each tensor once */
     double flops;   /* 0: not known, counts for nothing */
-    double special; /* exponentials, and what else takes time, counted in these: codegen/kernel_price.c */
+    double special; /* exponentials, and what else takes time, in a unit of codegen/kernel_price.c */
     double kernels; /* how many kernels run one after the other; 0: one */
     double ops;         /* elementwise operations in it, which a stack that is eager runs one by one; 0: one */
     double eager_bytes; /* what those read and write then; 0: twice the bytes, if there are several */

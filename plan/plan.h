@@ -156,7 +156,7 @@ typedef struct DtPlanCode {
 typedef struct DtPlanKernel {
     DtPlanStr symbol, name; /* "k12", "layernorm.fwd" */
     uint32_t code, n_pointers, n_integers, span;
-    double flops, bytes, special; /* special: what takes time beside operations, in exponentials */
+    double flops, bytes, special; /* special: what takes time beside operations (codegen/kernel_price.c) */
 } DtPlanKernel;
 
 /* LNCH: how a GPU starts the kernel of KERN's record of that number; none for kernels of processors. A unit has a

@@ -629,7 +629,7 @@ void dt_attend_print(DtPrint *c, const DtAttendTile *tile)
         a->role = &tile->roles[i];
         open_braces(c, dt_arena_printf(c->arena, "if (block >= %lld && block < %lld)", (long long)first,
                                        (long long)(first + a->role->blocks)));
-        line(c, "int b = block - %lld;", (long long)first);
+        line(c, "int64_t b = block - %lld;", (long long)first);
         print_role(a);
         dt_print_close(c, 1);
         first += a->role->blocks;

@@ -155,7 +155,8 @@ DT_INLINE void dt_matrices_turned(uint32_t *to, uint32_t row)
         const int l = DT_THREAD % 32;                                                                                 \
         const uint32_t own = dt_shared_address(a + l % 16 * lda + l / 16 * 8);                                        \
         const uint32_t other = dt_shared_address(b + (l / 16 * 8 + l % 8) * ldb + l / 8 % 2 * 8);                     \
-        DT_UNROLL for (int k = 0; k < depth; k += 16) {                                                               \
+        /* four at a time: what more of them load beforehand fills registers */                                       \
+        _Pragma("unroll 4") for (int k = 0; k < depth; k += 16) {                                                     \
             uint32_t x[4], y[4];                                                                                      \
             dt_matrices(x, own + 2 * k);                                                                              \
             DT_UNROLL for (int c = 0; c < n; c += 2) {                                                                \

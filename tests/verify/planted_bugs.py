@@ -485,6 +485,21 @@ BUGS = [
     ("what is started is read before it is done", "passes/lower/order_start.c",
      "return op && s->done[value->id] ? s->done[value->id] : value;", "return value;", ["tensor", "ring form"],
      "abort"),
+    ("a message is started before its slot is free", "passes/lower/order_messages.c",
+     "end->next - end->depth + 1; /*", "end->next - end->depth; /*", ["pipeline", "tied", "late pipe"], "plan"),
+    ("a stage writes what is still on its way", "passes/lower/order_messages.c",
+     "if (end->sends && !is_over(", "if (end->sends && false && !is_over(", ["pipeline", "tied", "late pipe"], "plan"),
+    ("the first stage starts two messages in the other order", "passes/lower/order_messages.c",
+     "    if (run->direct)\n        run->stages = stages;", "    for (uint32_t i = 0, l = 0; run->direct && l < 3; l++) {\n"
+     "        DtActions *list = l == 0 ? &stages[0].prologue : l == 1 ? &stages[0].period : &stages[0].epilogue;\n"
+     "        for (i = 0; i + 1 < list->n; i++)\n"
+     "            if (list->at[i].kind > DT_ACTION_W && list->at[i].kind < DT_ACTION_DONE_SEND &&\n"
+     "                list->at[i + 1].kind > DT_ACTION_W && list->at[i + 1].kind < DT_ACTION_DONE_SEND &&\n"
+     "                list->at[i].unit != list->at[i + 1].unit) {\n"
+     "                const DtAction first = list->at[i];\n"
+     "                list->at[i] = list->at[i + 1], list->at[i + 1] = first;\n                l = 3;\n"
+     "                break;\n            }\n    }\n"
+     "    if (run->direct)\n        run->stages = stages;", ["pipeline", "tied", "late pipe"], "plan"),
     ("a start's result lies where others write before it is done", "codegen/exchange.c",
      "        dt_place_touch(e, started.to);\n        dt_place_touch(e, started.from);\n", "",
      ["two levels", "zero 3", "halo"], "plan"),

@@ -5,6 +5,9 @@
  *                       its C text (which other tests compare with the interpreter), for plain numbers, edges,
  *                       infinities, NaN; threads run in one of three orders, `all`: in each
  *   cuda planted        a fault in the text is noticed: another order of lanes, rows that are none, a warp that parts
+ *   cuda address        no kernel of some programs, attention included, touches what is not its own: the shim's run of
+ *                       them under the address sanitizer
+ *   cuda strays         which notices planted faults: behind a row, a block's memory, a workspace, a tile
  *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for each machine, `all`:
  *                       of all; attention with long heads for sm_90a; skipped where there is no NVRTC */
 #include "codegen/codegen.h"
@@ -67,7 +70,8 @@ static const Case long_heads[] = {
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Cases with maps and short rows, with tables, in pieces, with long rows. */
-enum { POINTS = 0, TABLES = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2 };
+enum { SHIM_SHARED = 232448 }; /* of shim.c */
+enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2 };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -104,6 +108,15 @@ static const Fault faults[] = {
     {"pieces of points are added to each other", "(piece * ", "(piece % 3 * ", PIECES},
     {"a list is read before it is written", "dt_block();\n            const int all", "const int all", TABLES},
     {"the last place of a block is another's", "own < high - low", "own < high - low - 1", TABLES},
+};
+
+/* What an address sanitizer must notice: behind a row, a block's memory, a workspace. */
+static const Fault strays[] = {
+    {"rows are written beyond their end", "if (l < left) ((type *)p)[l]", "if (l <= left) ((type *)p)[l]", POINTS},
+    {"a row that the block holds is longer than its memory", "dt_give(h14 + j", "dt_give(h14 + 8 + j", ROWS},
+    {"a piece more than the workspace has", "for (long i = 0; i < bytes; i++)", "for (long i = 0; i <= bytes; i++)",
+     PIECES},
+    {"a tile of keys beyond the last one", "const int is = r < left", "const int is = r <= left", ATTENTION},
 };
 
 static uint32_t passed, failed, skipped;
@@ -259,6 +272,87 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
     dt_arena_free(arena);
 }
 
+/* ---- the address sanitizer ---- */
+
+/* Bytes of a block's memory. On a processor attention has tiles there that a device has in registers. */
+static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
+{
+    char head[64];
+    uint32_t k = 0;
+    snprintf(head, sizeof head, "\nDT_KERNEL(%.40s,", symbol);
+    const char *from = strstr(text, head), *end = from ? strstr(from, "\n}\n") : NULL;
+    const char *shared = from ? strstr(from, "DT_SHARED") : NULL;
+    if (sscanf(symbol, "dt_k%u", &k) != 1 || k >= b->launches.n)
+        abort();
+    return shared && shared < end ? SHIM_SHARED : (int)b->launches.at[k].shared;
+}
+
+/* What shim_run.c includes. */
+static const char *calls_text(DtArena *arena, const DtPlanBuilder *b, const char *text)
+{
+    DtHostCall *calls;
+    uint32_t n;
+    DtText out = {0};
+    find_calls(arena, b, &calls, &n);
+    dt_text_add(&out, "#define ALL_CALLS \\\n");
+    for (uint32_t i = 0; i < n; i++) {
+        dt_text_printf(&out, "    CALL(%s, %d, (", calls[i].symbol, room_of(b, text, calls[i].symbol));
+        for (uint32_t k = 0; k < calls[i].n_pointers; k++)
+            dt_text_printf(&out, "%lld, ", (long long)calls[i].pointers[k].bytes);
+        dt_text_add(&out, "-1), (");
+        for (uint32_t k = 0; k < calls[i].n_integers; k++)
+            dt_text_printf(&out, "%lld, ", (long long)calls[i].integers[0][k]);
+        dt_text_add(&out, "0)) \\\n");
+    }
+    dt_text_add(&out, "\n");
+    const char *kept = dt_arena_strndup(arena, out.at, out.len);
+    dt_text_free(&out);
+    return kept;
+}
+
+/* Whether the file has the text. */
+static bool says(const char *path, const char *text)
+{
+    char lines[1 << 14];
+    FILE *file = fopen(path, "r");
+    lines[file ? fread(lines, 1, sizeof lines - 1, file) : 0] = 0;
+    if (file)
+        fclose(file);
+    return strstr(lines, text);
+}
+
+static void sanitize(const Case *of, const char *folder, const Fault *fault)
+{
+    DtArena *arena = dt_arena_new();
+    DtText cuda = {0};
+    const char *cc = getenv("CC"), *said = dt_arena_printf(arena, "%s/said", folder);
+    const DtPlanBuilder *device = print(arena, of, "sm_90a", false, &cuda);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
+                                       dt_cuda_draws, dt_cuda_attend, cuda.at);
+    write_text(arena, folder, "calls.h", calls_text(arena, device, cuda.at));
+    if (fault)
+        text = planted(arena, text, fault);
+    bool good = text != NULL;
+    if (good) {
+        write_text(arena, folder, "cuda.c", text);
+        good = system(dt_arena_printf(arena, "%s -std=gnu11 -w -O1 -fsanitize=address -fno-math-errno "
+                                      "-fno-trapping-math -ffp-contract=off -DCALLS='\"%s/calls.h\"' -o %s/run "
+                                      "%s/cuda.c tests/codegen/shim.c tests/codegen/shim_run.c -lm", cc ? cc : "cc",
+                                      folder, folder, folder)) == 0;
+    }
+    const bool ran = good && system(dt_arena_printf(arena, "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 %s/run >%s "
+                                                    "2>&1", folder, said)) == 0;
+    const bool noticed = good && says(said, "ERROR: AddressSanitizer");
+    if (fault)
+        say(good && noticed && !ran, of, fault->of);
+    else
+        say(ran && says(said, " calls\n"), of, "no access outside of what a kernel has");
+    if (good && !fault && !ran && system(dt_arena_printf(arena, "head -12 %s", said)) != 0)
+        failed++;
+    dt_text_free(&cuda);
+    dt_arena_free(arena);
+}
+
 /* ---- NVRTC ---- */
 
 static void compile(const Case *of, const char *machine)
@@ -310,6 +404,32 @@ static void with_shim(bool all, bool faulty)
     failed += system(command) != 0;
 }
 
+static bool has_sanitizer(const char *folder)
+{
+    char command[300];
+    const char *cc = getenv("CC");
+    snprintf(command, sizeof command,
+             "echo 'int main(void) { return 0; }' | %.99s -x c -fsanitize=address -o %s/run - >/dev/null 2>&1 && "
+             "%s/run",
+             cc ? cc : "cc", folder, folder);
+    return system(command) == 0;
+}
+
+static void with_sanitizer(bool faulty)
+{
+    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS, ROWS + 1};
+    char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];
+    if (!mkdtemp(folder))
+        abort();
+    skipped = !has_sanitizer(folder);
+    for (uint32_t i = 0; i < DT_COUNT(some) && !skipped && !faulty; i++)
+        sanitize(&cases[some[i]], folder, NULL);
+    for (uint32_t i = 0; i < DT_COUNT(strays) && !skipped && faulty; i++)
+        sanitize(&cases[strays[i].seen_in], folder, &strays[i]);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    failed += system(command) != 0;
+}
+
 static void with_nvrtc(bool all)
 {
     if (!has_nvrtc()) {
@@ -333,6 +453,8 @@ int main(int argc, char **argv)
         return 2;
     if (strcmp(argv[1], "nvrtc") == 0)
         with_nvrtc(all);
+    else if (strcmp(argv[1], "address") == 0 || strcmp(argv[1], "strays") == 0)
+        with_sanitizer(strcmp(argv[1], "strays") == 0);
     else
         with_shim(all, strcmp(argv[1], "planted") == 0);
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);

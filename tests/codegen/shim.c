@@ -2,12 +2,20 @@
 /* Blocks of a CUDA kernel on a processor: each thread is a fiber, which runs until its warp exchanges values or waits
  * for each other; then others do, in the order DT_SHIM_ORDER: 0 ascending, 1 descending, 2 by chance. What no order may
  * depend on, and a kernel does, comes out differently. Threads of a warp that do not meet at one line are an error.
- * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). */
+ * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). The address sanitizer is told which
+ * stack is in use, and that memory of a block ends behind the dt_shim_room bytes that a launch has. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+
+#ifdef __SANITIZE_ADDRESS__
+void __sanitizer_start_switch_fiber(void **save, const void *stack, size_t size);
+void __sanitizer_finish_switch_fiber(void *saved, const void **stack, size_t *size);
+void __asan_poison_memory_region(const void *at, size_t size);
+void __asan_unpoison_memory_region(const void *at, size_t size);
+#endif
 
 #ifndef DT_SHIM_ORDER
 #define DT_SHIM_ORDER 0
@@ -15,7 +23,7 @@
 
 typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const *, const long *); } dt_shim_kernel;
 
-int dt_shim_block, dt_shim_blocks, dt_shim_thread;
+int dt_shim_block, dt_shim_blocks, dt_shim_thread, dt_shim_room;
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
 void dt_shim_warp(int line);
 void dt_shim_block_wait(int line);
@@ -43,12 +51,63 @@ static char *const *pointers;
 static const long *integers;
 static uint32_t chance = 12345;
 
+/* ---- from fiber to fiber ---- */
+
+#ifdef __SANITIZE_ADDRESS__
+static const void *home_stack;
+static size_t home_size;
+static void leave(void **ret_saved, const void *stack, size_t size)
+{
+    __sanitizer_start_switch_fiber(ret_saved, stack, size);
+}
+static void arrive(void *saved, const void **ret_stack, size_t *ret_size)
+{
+    __sanitizer_finish_switch_fiber(saved, ret_stack, ret_size);
+}
+static void limit_room(void)
+{
+    __asan_unpoison_memory_region(dt_shim_shared, SHARED);
+    memset(dt_shim_shared, 0xff, SHARED); /* NaN */
+    __asan_poison_memory_region(dt_shim_shared + dt_shim_room, (size_t)(SHARED - dt_shim_room));
+}
+#else
+static const void *const home_stack;
+static const size_t home_size;
+static void leave(void **ret_saved, const void *stack, size_t size) { (void)ret_saved, (void)stack, (void)size; }
+static void arrive(void *saved, const void **ret_stack, size_t *ret_size)
+{
+    (void)saved, (void)ret_stack, (void)ret_size;
+}
+static void limit_room(void) { memset(dt_shim_shared, 0xff, sizeof dt_shim_shared); /* NaN */ }
+#endif
+
+static void to_home(int me)
+{
+    void *saved = NULL;
+    leave(fibers[me].state == DONE ? NULL : &saved, home_stack, home_size);
+    swapcontext(&fibers[me].context, &home);
+    arrive(saved, NULL, NULL);
+}
+
+static void to_fiber(int it)
+{
+    void *saved = NULL;
+    leave(&saved, stacks + (size_t)it * STACK, STACK);
+    swapcontext(&home, &fibers[it].context);
+    arrive(saved, NULL, NULL);
+}
+
 static void run(void)
 {
+#ifdef __SANITIZE_ADDRESS__
+    arrive(NULL, &home_stack, &home_size);
+#endif
     running->thread(pointers, integers);
     fibers[dt_shim_thread].state = DONE;
-    swapcontext(&fibers[dt_shim_thread].context, &home);
+    to_home(dt_shim_thread);
 }
+
+/* ---- what threads call ---- */
 
 static float wait_for_warp(float x, int from, int line)
 {
@@ -57,7 +116,7 @@ static float wait_for_warp(float x, int from, int line)
     fibers[me].line = line;
     fibers[me].from = from;
     fibers[me].gives = x;
-    swapcontext(&fibers[me].context, &home);
+    to_home(me);
     return fibers[fibers[me].from].gives;
 }
 
@@ -69,7 +128,7 @@ void dt_shim_block_wait(int line)
     const int me = dt_shim_thread;
     fibers[me].state = STANDS;
     fibers[me].line = line;
-    swapcontext(&fibers[me].context, &home);
+    to_home(me);
 }
 
 /* All have given their x when they go on, and none gives another before all have taken what it came to. */
@@ -162,7 +221,7 @@ static int next_of(int n, int last)
 
 static void run_block(int n)
 {
-    memset(dt_shim_shared, 0xff, sizeof dt_shim_shared); /* NaN */
+    limit_room();
     for (int i = 0; i < n; i++) {
         fibers[i].state = READY;
         getcontext(&fibers[i].context);
@@ -173,7 +232,7 @@ static void run_block(int n)
     }
     for (int at = -1; (at = next_of(n, at)) >= 0;) {
         dt_shim_thread = at;
-        swapcontext(&home, &fibers[at].context);
+        to_fiber(at);
         if (fibers[at].state == WAITS)
             let_go(at / WARP * WARP);
         else

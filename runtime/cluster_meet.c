@@ -12,7 +12,7 @@
 
 enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* beside DtClusterNews */
 static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
-                      say_after_ns = 5000000000u, end_patience_ns = 60000000000u;
+                      say_after_ns = 5000000000u, send_patience_ns = 60000000000u;
 
 typedef struct Message {
     uint64_t magic, digest, words, token;
@@ -56,10 +56,10 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
 {
     const long long nodes = options->nodes, ranks = plan->meta->n_ranks;
     DtMeet meet;
-    if (nodes <= 1 && (options->node > 0 || options->meet))
+    if (nodes == 0 && (options->node > 0 || options->meet))
         return dt_status_fail(DT_EXIT_USAGE, "--node and --meet are of a run over several machines: how many is "
                               "said by --nodes");
-    if (nodes <= 1)
+    if (nodes <= 1 && options->node == 0)
         return DT_OK;
     if (options->node < 0 || options->node >= nodes)
         return dt_status_fail(DT_EXIT_USAGE, "--nodes %lld needs --node I on each machine, from 0 to %lld", nodes,
@@ -86,7 +86,7 @@ static Message message(const DtCluster *n, uint32_t kind)
 
 static bool send_to(DtCluster *n, uint32_t node, const Message *m)
 {
-    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + end_patience_ns};
+    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + send_patience_ns};
     return n->fds[node] >= 0 && dt_socket_send(n->fds[node], m, sizeof *m, &wait) == DT_SOCKET_OK;
 }
 
@@ -334,11 +334,11 @@ DtClusterNote dt_cluster_hear(DtCluster *n)
 /* ---- the end of an attempt ---- */
 
 /* Whatever is told of another node meanwhile is no news any more. */
-static void await_end(DtCluster *n, uint32_t node, uint64_t until_ns)
+static void await_end(DtCluster *n, uint32_t node)
 {
     Message m;
     while (n->fds[node] >= 0 && !n->has_ended[node]) {
-        const DtSocketResult result = receive(n, node, until_ns, &m);
+        const DtSocketResult result = receive(n, node, 0, &m);
         if (result != DT_SOCKET_OK) {
             lose(n, node);
             n->code = n->code == DT_EXIT_OK ? DT_EXIT_RETRY : n->code;
@@ -355,9 +355,8 @@ int dt_cluster_collect(DtCluster *n, int code)
         send_to(n, 0, &m);
         return code;
     }
-    const uint64_t until = dt_now_ns() + end_patience_ns;
     for (uint32_t i = 1; i < n->nodes; i++)
-        await_end(n, i, until);
+        await_end(n, i);
     return code == DT_EXIT_OK ? n->code : code;
 }
 
@@ -372,7 +371,7 @@ bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
         return true;
     }
     do {
-        if (n->fds[0] < 0 || receive(n, 0, dt_now_ns() + 2 * end_patience_ns, &m) != DT_SOCKET_OK)
+        if (n->fds[0] < 0 || receive(n, 0, 0, &m) != DT_SOCKET_OK)
             return false;
     } while (m.kind != RESULT);
     *end = (DtClusterEnd){.code = m.code, .has_saved = m.has_saved & 1, .again = m.has_saved >> 1 & 1,

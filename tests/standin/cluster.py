@@ -154,6 +154,7 @@ def check_meeting(dtrun, plan, other):
             (["--nodes", "2", "--node", "0"], "--nodes 2 needs --meet HOST:PORT"),
             (["--nodes", "2", "--node", "2", "--meet", "a:1"], "needs --node I on each machine, from 0 to 1"),
             (["--nodes", "3", "--node", "0", "--meet", "a:1"], "the plan has 4 ranks, which are not the same number on each of 3 nodes"),
+            (["--nodes", "1", "--node", "1", "--meet", "a:1"], "needs --node I on each machine, from 0 to 0"),
             (["--node", "1"], "--node and --meet are of a run over several machines"),
             (["--nodes", "2", "--node", "0", "--meet", "a"], "`a` is no place where machines can meet"),
             (["--nodes", "2", "--node", "0", "--meet", "a:99999"], "no place where machines can meet"),

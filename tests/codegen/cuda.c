@@ -335,9 +335,9 @@ static void sanitize(const Case *of, const char *folder, const Fault *fault)
     bool good = text != NULL;
     if (good) {
         write_text(arena, folder, "cuda.c", text);
-        good = system(dt_arena_printf(arena, "%s -std=gnu11 -w -O1 -fsanitize=address -fno-math-errno "
-                                      "-fno-trapping-math -ffp-contract=off -DCALLS='\"%s/calls.h\"' -o %s/run "
-                                      "%s/cuda.c tests/codegen/shim.c tests/codegen/shim_run.c -lm", cc ? cc : "cc",
+        good = system(dt_arena_printf(arena, "%s -std=gnu11 -w -O1 -fsanitize=address -DDT_STEP_BY_VALUE "
+                                      "-fno-math-errno -fno-trapping-math -ffp-contract=off -DCALLS='\"%s/calls.h\"' "
+                                      "-o %s/run %s/cuda.c tests/codegen/shim.c tests/codegen/shim_run.c -lm", cc ? cc : "cc",
                                       folder, folder, folder)) == 0;
     }
     const bool ran = good && system(dt_arena_printf(arena, "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 %s/run >%s "
@@ -417,7 +417,7 @@ static bool has_sanitizer(const char *folder)
 
 static void with_sanitizer(bool faulty)
 {
-    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS};
+    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS, ROWS + 1};
     char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];
     if (!mkdtemp(folder))
         abort();

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static const uint64_t magic = 0x324b4e4152525444u; /* "DTRRANK2" */
@@ -69,6 +68,15 @@ static DtSocketWait wait_new(const DtClusterLinks *l)
                           .until_ns = timeout > 0 && timeout < 1e9 ? dt_now_ns() + (uint64_t)((timeout + 2) * 1e9) : 0};
 }
 
+/* Where a rank fails its connections end before it is told: there is time to hear whose failure it is. */
+static bool is_others_failure(const DtClusterLinks *l)
+{
+    const uint64_t until = dt_now_ns() + 3000000000u;
+    while (!dt_rank_aborted(l->rank) && dt_now_ns() < until)
+        usleep(10000);
+    return dt_rank_aborted(l->rank);
+}
+
 /* Makes of how a transfer ended a failure of the rank; true: it ended well. */
 static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
 {
@@ -80,6 +88,8 @@ static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
         return dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for node %u longer than --timeout allows",
                             l->rank->rank, node);
     default:
+        if (is_others_failure(l))
+            return false;
         return dt_rank_fail(l->rank, DT_EXIT_RETRY, "the connection to node %u is gone%s%s", node, error ? ": " : "",
                             error ? strerror(error) : "");
     }
@@ -123,7 +133,7 @@ static bool accept_heads(DtClusterLinks *l)
             continue;
         }
         DtSocketWait wait = briefly;
-        wait.until_ns = dt_now_ns() + 2000000000u;
+        wait.until_ns = dt_now_ns() + 1000000000u;
         const bool good = dt_socket_recv(fd, &hello, sizeof hello, &wait) == DT_SOCKET_OK && hello.magic == magic &&
                           hello.token == shared->meet_token && hello.node > 0 && hello.node < l->nodes &&
                           l->fds[hello.node] < 0;
@@ -133,6 +143,7 @@ static bool accept_heads(DtClusterLinks *l)
             close(fd);
         missing -= good;
     }
+    close(shared->meet_fd);
     return true;
 }
 
@@ -149,18 +160,8 @@ static bool connect_head(DtClusterLinks *l)
     const DtSocketResult result = dt_socket_connect(&meet, &wait, &l->fds[0]);
     if (result == DT_SOCKET_LATE)
         return dt_rank_fail(l->rank, DT_EXIT_RETRY, "cannot connect to rank 0 at %.200s, port %u: %s", meet.host,
-                            meet.port, strerror(errno));
+                            meet.port, dt_socket_why());
     return report(l, result, 0) && give(l, 0, &hello, sizeof hello);
-}
-
-/* One for each node, beside those that libraries need. */
-static void raise_limit(uint32_t nodes)
-{
-    struct rlimit limit;
-    if (nodes > 256 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtClusterLinks **ret_links)
@@ -180,7 +181,7 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtC
     memcpy(l->published, part_of(l), part_bytes);
     l->copy = l->is_head ? dt_arena_alloc(rank->memory, part_bytes + l->nodes * slots_bytes(l)) : NULL;
     *ret_links = l;
-    raise_limit(l->nodes);
+    dt_socket_make_room(l->nodes);
     if (!l->is_head || (l->node == 0 ? accept_heads(l) : connect_head(l)))
         return DT_OK;
     return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed") : rank->failure;
@@ -247,6 +248,14 @@ static uint32_t head_of(const void *context)
 {
     const DtClusterLinks *l = context;
     return l->node * l->per_node;
+}
+
+bool dt_cluster_is_decided(void *links)
+{
+    const DtClusterLinks *l = links;
+    if (l->node == 0)
+        return true;
+    return l->is_head ? dt_socket_has(l->fds[0]) : atomic_load(&l->rank->shared->decided.value) != l->decided;
 }
 
 bool dt_cluster_decide(DtClusterLinks *l)

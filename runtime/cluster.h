@@ -39,7 +39,7 @@ typedef struct DtClusterNote { /* FAILED: with exit code, and what was said ther
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                          bool (*is_over)(void *context), void *context, DtCluster **ret_cluster);
 void dt_cluster_part(DtCluster *nodes);
-/* Before ranks start: where they meet, in the header of the mapping. Closed on exec unless cleared: shared->meet_fd. */
+/* Before ranks start: where they meet, in the header of the mapping. shared->meet_fd is for rank 0; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
 /* To all other nodes. */
 void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);
@@ -52,9 +52,11 @@ int dt_cluster_collect(DtCluster *nodes, int code);
 typedef struct DtClusterEnd {
     int code;
     bool has_saved, again; /* again: ranks are started once more */
-    int64_t saved_step;
 } DtClusterEnd;
 bool dt_cluster_agree(DtCluster *nodes, DtClusterEnd *end);
+/* Whether the nodes are still connected, and whether Ctrl-C was pressed on another one. */
+bool dt_cluster_is_whole(const DtCluster *nodes);
+bool dt_cluster_was_stopped(const DtCluster *nodes);
 
 /* ---- ranks ---- */
 
@@ -71,7 +73,8 @@ bool dt_cluster_get(DtClusterLinks *links, uint32_t rank, uint32_t arena, int64_
                     void *ret_bytes);
 bool dt_cluster_serve(DtClusterLinks *links);
 bool dt_cluster_release(DtClusterLinks *links);
-/* Before each step: shared->last_step of rank 0 is that of all. */
+/* Before each step: shared->last_step of rank 0 is that of all; and whether that would have to wait. */
 bool dt_cluster_decide(DtClusterLinks *links);
+bool dt_cluster_is_decided(void *links);
 
 #endif

@@ -17,8 +17,8 @@ static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
 typedef struct Message {
     uint64_t magic, digest, words, token;
     uint32_t kind, node, nodes, port;
-    int64_t saved_step;
-    int32_t code, has_saved;
+    int32_t code;
+    uint32_t has_saved, again;
     char text[1000];
 } Message;
 
@@ -28,6 +28,7 @@ struct DtCluster {
     int listener;      /* of node 0 */
     int *fds;          /* by node; of others only that of node 0; -1: none, or it has gone */
     bool *has_ended;   /* its ranks, of this attempt */
+    bool was_stopped;  /* somebody pressed Ctrl-C on another node */
     int code;          /* of the first that did not end well */
     uint32_t nodes, node;
     bool (*is_over)(void *context);
@@ -122,7 +123,7 @@ static void refuse(int fd, const DtCluster *n, const char *why)
 /* Somebody has come: a node of this run, or nobody that it knows. */
 static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
 {
-    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 2000000000u};
+    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
     Message m;
     if (dt_socket_recv(fd, &m, sizeof m, &wait) != DT_SOCKET_OK || m.magic != magic || m.kind != HELLO) {
         close(fd);
@@ -154,6 +155,16 @@ static void say_who_is_missing(const DtCluster *n)
     dt_text_free(&who);
 }
 
+/* Nodes that went again before all were there: others may come in their place. */
+static void forget_gone(DtCluster *n, uint32_t *ret_missing)
+{
+    for (uint32_t i = 1; i < n->nodes; i++)
+        if (n->fds[i] >= 0 && dt_socket_has_gone(n->fds[i])) {
+            lose(n, i);
+            ++*ret_missing;
+        }
+}
+
 static DtStatus gather(DtCluster *n, uint16_t port)
 {
     uint16_t got;
@@ -163,6 +174,7 @@ static DtStatus gather(DtCluster *n, uint16_t port)
     const uint64_t began = dt_now_ns();
     while (dt_status_ok(&status) && missing > 0) {
         const int fd = dt_socket_accept(n->listener);
+        forget_gone(n, &missing);
         if (fd >= 0) {
             welcome(n, fd, &missing);
             continue;
@@ -175,6 +187,9 @@ static DtStatus gather(DtCluster *n, uint16_t port)
         }
         usleep(20000);
     }
+    if (n->listener >= 0) /* whoever comes later is told so */
+        close(n->listener);
+    n->listener = -1;
     return status;
 }
 
@@ -184,7 +199,7 @@ static DtStatus go_there(DtCluster *n, const DtMeet *meet)
     DtSocketResult result = dt_socket_connect(meet, &wait, &n->fds[0]);
     if (result == DT_SOCKET_LATE) {
         DtText line = {0};
-        dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet, strerror(errno));
+        dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet, dt_socket_why());
         dt_text_say(stderr, line.at);
         dt_text_free(&line);
         wait.until_ns = 0;
@@ -218,6 +233,7 @@ DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64
     const DtStatus status = dt_socket_parse(options->meet, &meet);
     if (!dt_status_ok(&status))
         return status;
+    dt_socket_make_room(n->nodes);
     return n->node == 0 ? gather(n, meet.port) : go_there(n, &meet);
 }
 
@@ -242,6 +258,9 @@ static DtStatus start_all(DtCluster *n, DtShared *shared)
     Message m = message(n, START);
     uint16_t port;
     int fd;
+    for (uint32_t i = 1; i < n->nodes; i++)
+        if (n->fds[i] < 0 || dt_socket_has_gone(n->fds[i]))
+            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started", i);
     const DtStatus status = dt_socket_listen(0, &fd, &port);
     if (!dt_status_ok(&status))
         return status;
@@ -266,13 +285,19 @@ DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
         n->has_ended[i] = false;
     if (n->node == 0)
         return start_all(n, shared);
-    const DtSocketResult result = receive(n, 0, 0, &m);
+    DtSocketResult result = receive(n, 0, dt_now_ns() + say_after_ns, &m);
+    if (result == DT_SOCKET_LATE) {
+        dt_text_say(stderr, "dtrun: waits until all nodes are there");
+        result = receive(n, 0, 0, &m);
+    }
     if (result == DT_SOCKET_OVER)
         return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for the other nodes");
     if (result != DT_SOCKET_OK)
         return dt_status_fail(DT_EXIT_RETRY, "node 0 has gone before the ranks were started");
     if (m.kind == REFUSED)
         return dt_status_fail(DT_EXIT_USAGE, "%.400s", m.text);
+    if (m.kind == DT_CLUSTER_FAILED)
+        return dt_status_fail(m.code, "node %u: %.400s", m.node, m.text);
     if (m.kind != START || m.port == 0 || m.port > 65535)
         return dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than to start");
     shared->meet_port = m.port;
@@ -295,12 +320,34 @@ void dt_cluster_tell(DtCluster *n, DtClusterNews news, int32_t code, const char 
     pass_on(n, &m, n->node);
 }
 
+static DtClusterNote note_of(const Message *m)
+{
+    DtClusterNote note = {.news = (DtClusterNews)m->kind, .node = m->node, .code = m->code};
+    snprintf(note.text, sizeof note.text, "%s", m->text);
+    return note;
+}
+
+/* A failure of a node that did not tell it itself, as if it had. */
+static DtClusterNote fail_node(DtCluster *n, uint32_t node, int code, const char *what)
+{
+    Message m = message(n, DT_CLUSTER_FAILED);
+    m.node = node;
+    m.code = code;
+    snprintf(m.text, sizeof m.text, "%s", what);
+    if (n->node == 0)
+        pass_on(n, &m, node);
+    return note_of(&m);
+}
+
 static DtClusterNote gone(DtCluster *n, uint32_t node)
 {
-    DtClusterNote note = {.news = DT_CLUSTER_FAILED, .node = node, .code = DT_EXIT_RETRY};
-    snprintf(note.text, sizeof note.text, "node %u has gone: its dtrun has ended, or the network to it", node);
     lose(n, node);
-    return note;
+    return fail_node(n, node, DT_EXIT_RETRY, "it has gone: its dtrun has ended, or the network to it");
+}
+
+static bool is_failure(int code)
+{
+    return code != DT_EXIT_OK && code != DT_EXIT_INTERRUPTED && code != DT_EXIT_IO;
 }
 
 static void note_end(DtCluster *n, uint32_t node, const Message *m)
@@ -320,32 +367,48 @@ DtClusterNote dt_cluster_hear(DtCluster *n)
             return gone(n, i);
         if (m.kind == ENDED)
             note_end(n, i, &m);
+        if (m.kind == ENDED && is_failure(m.code)) /* which it told before, if it could */
+            return fail_node(n, i, m.code, "its ranks have failed, as it says itself");
         if (m.kind != DT_CLUSTER_FAILED && m.kind != DT_CLUSTER_STOP)
             continue;
         if (n->node == 0)
             pass_on(n, &m, i);
-        DtClusterNote note = {.news = (DtClusterNews)m.kind, .node = m.node, .code = m.code};
-        snprintf(note.text, sizeof note.text, "%s", m.text);
-        return note;
+        return note_of(&m);
     }
     return (DtClusterNote){.news = DT_CLUSTER_NOTHING};
 }
 
 /* ---- the end of an attempt ---- */
 
-/* Whatever is told of another node meanwhile is no news any more. */
-static void await_end(DtCluster *n, uint32_t node)
+/* False: a signal has come. */
+static bool await_end(DtCluster *n, uint32_t node)
 {
     Message m;
     while (n->fds[node] >= 0 && !n->has_ended[node]) {
         const DtSocketResult result = receive(n, node, 0, &m);
+        if (result == DT_SOCKET_OVER)
+            return false;
         if (result != DT_SOCKET_OK) {
-            lose(n, node);
+            gone(n, node);
             n->code = n->code == DT_EXIT_OK ? DT_EXIT_RETRY : n->code;
         } else if (m.kind == ENDED)
             note_end(n, node, &m);
+        else if (m.kind == DT_CLUSTER_FAILED)
+            pass_on(n, &m, node);
+        n->was_stopped = n->was_stopped || (result == DT_SOCKET_OK && m.kind == DT_CLUSTER_STOP);
     }
+    return true;
 }
+
+bool dt_cluster_is_whole(const DtCluster *n)
+{
+    for (uint32_t i = 0; i < n->nodes; i++)
+        if (i != n->node && n->fds[i] < 0 && (n->node == 0 || i == 0))
+            return false;
+    return true;
+}
+
+bool dt_cluster_was_stopped(const DtCluster *n) { return n->was_stopped; }
 
 int dt_cluster_collect(DtCluster *n, int code)
 {
@@ -356,7 +419,8 @@ int dt_cluster_collect(DtCluster *n, int code)
         return code;
     }
     for (uint32_t i = 1; i < n->nodes; i++)
-        await_end(n, i);
+        if (!await_end(n, i))
+            return code == DT_EXIT_OK ? DT_EXIT_INTERRUPTED : code;
     return code == DT_EXIT_OK ? n->code : code;
 }
 
@@ -364,8 +428,8 @@ bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
 {
     Message m = message(n, RESULT);
     m.code = end->code;
-    m.has_saved = end->has_saved | (end->again ? 2 : 0);
-    m.saved_step = end->saved_step;
+    m.has_saved = end->has_saved;
+    m.again = end->again;
     if (n->node == 0) {
         pass_on(n, &m, 0);
         return true;
@@ -374,7 +438,6 @@ bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
         if (n->fds[0] < 0 || receive(n, 0, 0, &m) != DT_SOCKET_OK)
             return false;
     } while (m.kind != RESULT);
-    *end = (DtClusterEnd){.code = m.code, .has_saved = m.has_saved & 1, .again = m.has_saved >> 1 & 1,
-                        .saved_step = m.saved_step};
+    *end = (DtClusterEnd){.code = m.code, .has_saved = m.has_saved != 0, .again = m.again != 0};
     return true;
 }

@@ -241,7 +241,11 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
     const int64_t e = dt_kinds_size(dtype);
     int type = 0, op = 0;
-    if (comm->nodes && dt_device_seen(comm->rank, from)) /* of all ranks, numbers in place (traffic.c) */
+    const bool is_known = group->ranks == comm->rank->world.ranks && dtype == DT_PLAN_I64 && reduce == DT_PLAN_SUM &&
+                          to.at.at == from.at.at; /* traffic.c */
+    if (comm->nodes && dt_device_seen(comm->rank, from) && !is_known)
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "numbers of the host are added up over machines in one way");
+    if (comm->nodes && dt_device_seen(comm->rank, from))
         return wait(comm) && dt_cluster_sum(comm->nodes, (int64_t *)(void *)dt_device_seen(comm->rank, from), count);
     if (dt_device_seen(comm->rank, from))
         return wait(comm) && dt_comm_shm.all_reduce(comm->shm, group, to, from, count, dtype, reduce);
@@ -438,7 +442,12 @@ static void release(DtComm *comm)
         dt_comm_shm.release(comm->shm);
 }
 
-static bool decide(DtComm *comm) { return !comm->nodes || dt_cluster_decide(comm->nodes); }
+/* Rank 0 may be far behind: meanwhile what this rank has begun is looked after. */
+static bool decide(DtComm *comm)
+{
+    return !comm->nodes ||
+           (dt_nccl_links_until(comm->links, dt_cluster_is_decided, comm->nodes) && dt_cluster_decide(comm->nodes));
+}
 
 const DtCommOps dt_comm_nccl = {
     .name = "nccl",

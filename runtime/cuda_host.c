@@ -164,8 +164,10 @@ DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStrea
     *host = (DtCudaHost){.rank = rank, .driver = driver, .stream = stream};
     *ret_host = host;
     DtStatus status = ring_open(host, &host->puts, PUT_ROOM);
-    if (dt_status_ok(&status)) /* one that is copied, and the next one */
-        status = ring_open(host, &host->lends, lends < lend_most / 2 ? 2 * lends : lend_most);
+    /* What is copied, and the next of it. Without it data go through `puts`, and the GPU may wait for them. */
+    const DtStatus lending = ring_open(host, &host->lends, lends < lend_most / 2 ? 2 * lends : lend_most);
+    if (!dt_status_ok(&lending) && rank->rank == 0)
+        dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: note: data are not read ahead: %s", lending.message));
     const int error = dt_status_ok(&status) ? driver->host_alloc(&cells, (size_t)DT_DEVICE_CELLS * CELL, 0) : 0;
     host->cells = cells;
     return error == 0 ? status

@@ -78,21 +78,27 @@ static int64_t lent_by(const DtPlan *plan, const DtPlanInst *inst)
     return bytes;
 }
 
-int64_t dt_device_lends(const DtRank *rank)
+static int64_t most_lent(const DtRank *rank, bool reads, bool exchanges)
 {
     const DtPlan *plan = rank->plan;
     int64_t most = 0;
     for (uint32_t i = 0; i < plan->n_insts && !rank->device_ops->is_host; i++) {
-        const int64_t bytes = lent_by(plan, &plan->insts[i]);
+        const bool counts = plan->insts[i].kind == DT_INST_READ ? reads : exchanges;
+        const int64_t bytes = counts ? lent_by(plan, &plan->insts[i]) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
+int64_t dt_device_reads(const DtRank *rank) { return most_lent(rank, true, false); }
+
+/* Exchanges go through it unless ranks' devices make them among themselves. */
 DtLending *dt_device_lending_new(DtRank *rank)
 {
     DtLending *lending = DT_NEW(rank->memory, DtLending);
-    lending->room = dt_device_lends(rank);
+    lending->room = most_lent(rank, !rank->device_ops->lend, !rank->comm_ops->enter);
+    if (lending->room)
+        lending->at = dt_arena_alloc(rank->memory, (size_t)lending->room);
     return lending;
 }
 
@@ -104,21 +110,15 @@ bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent)
     return ret_lent->at != NULL;
 }
 
-DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place)
+static DtLent lend_copy(const DtRank *rank, DtPlaceAt place)
 {
     DtLent lent = {.at = dt_device_seen(rank, place), .place = place};
     DtLending *lending = rank->lending;
     const int64_t wanted = (place.bytes + DT_PLAN_ALIGN) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
     if (lent.at)
         return lent;
-    if (dt_device_lend_ahead(rank, place.bytes, &lent)) {
-        lent.place = place;
-        return lent;
-    }
-    lent = (DtLent){.place = place, .is_copy = true};
+    lent.is_copy = true;
     if (lending && wanted <= lending->room - lending->used) {
-        if (!lending->at)
-            lending->at = dt_arena_alloc(rank->memory, (size_t)lending->room);
         lent.at = lending->at + lending->used;
         lending->used += wanted;
         lending->n++;
@@ -129,9 +129,18 @@ DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place)
     return lent;
 }
 
+DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place)
+{
+    DtLent lent;
+    if (dt_device_seen(rank, place) || !dt_device_lend_ahead(rank, place.bytes, &lent))
+        return lend_copy(rank, place);
+    lent.place = place;
+    return lent;
+}
+
 DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place)
 {
-    DtLent lent = dt_device_lend_new(rank, place);
+    DtLent lent = lend_copy(rank, place);
     if (lent.is_copy)
         dt_device_get(rank, lent.at, place, place.bytes);
     return lent;

@@ -42,9 +42,9 @@ void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
  * False: there is no such memory, or none is free. */
 bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent);
 
-/* Bytes of the copies of any one instruction of the plan, at most; none for a device that is the host. */
-int64_t dt_device_lends(const DtRank *rank);
-/* Memory for them, made when a rank is loaded. */
+/* Bytes that any one instruction of the plan reads from files, at most; none for a device that is the host. */
+int64_t dt_device_reads(const DtRank *rank);
+/* Memory for copies that the device does not make by itself, when a rank is loaded. */
 DtLending *dt_device_lending_new(DtRank *rank);
 
 #endif

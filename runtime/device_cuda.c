@@ -294,9 +294,8 @@ static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointer
 
 static DtDeviceAt put_step(DtDeviceState *state, int64_t number)
 {
-    if (number != state->step)
-        dt_cuda_host_put(state->host, state->step_at, &number, sizeof number);
-    state->step = number;
+    if (number != state->step && dt_cuda_host_put(state->host, state->step_at, &number, sizeof number))
+        state->step = number;
     return state->step_at;
 }
 
@@ -646,7 +645,7 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
                                        &state->products);
     rank->gemm_library = "cublaslt";
     if (dt_status_ok(&status))
-        status = dt_cuda_host_open(rank, &state->driver, state->stream, dt_device_lends(rank), &state->host);
+        status = dt_cuda_host_open(rank, &state->driver, state->stream, dt_device_reads(rank), &state->host);
     if (dt_status_ok(&status))
         map_marks(state);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions READ. Where the device copies from memory of the host by itself, what the next run of an entry reads
- * first is read while the device still does this one. */
+ * first is read while the device still does this one. Of several losses the data of one may hold that memory until its
+ * next turn; others are read when they are needed then. */
 #ifndef DT_RUNTIME_READING_H
 #define DT_RUNTIME_READING_H
 

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,9 +40,13 @@ DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet)
 /* Small messages go at once. */
 static int prepare(int fd)
 {
-    const int one = 1;
+    const int one = 1, idle_s = 10, between_s = 5, times = 6, unsent_ms = 60000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unsent_ms, sizeof unsent_ms);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return fd;
 }
@@ -127,34 +132,36 @@ static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
     return -1;
 }
 
+static const char *why = "";
+
+const char *dt_socket_why(void) { return why; }
+
 static int try_all(const DtMeet *meet, const DtSocketWait *wait)
 {
     char port[8];
     struct addrinfo *found = NULL;
-    int fd = -1, error = EHOSTUNREACH;
+    int fd = -1;
     snprintf(port, sizeof port, "%u", meet->port);
-    if (getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &found) != 0)
-        found = NULL;
+    const int error = getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &found);
+    if (error) {
+        why = gai_strerror(error);
+        return -1;
+    }
     for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
         fd = try_address(at, wait);
-        error = errno;
+        why = fd < 0 ? strerror(errno) : "";
     }
-    if (found)
-        freeaddrinfo(found);
-    errno = error;
+    freeaddrinfo(found);
     return fd;
 }
 
 DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd)
 {
     while ((*ret_fd = try_all(meet, wait)) < 0) {
-        const int error = errno;
         if (wait->is_over && wait->is_over(wait->context))
             return DT_SOCKET_OVER;
-        if (wait->until_ns && dt_now_ns() > wait->until_ns) {
-            errno = error;
+        if (wait->until_ns && dt_now_ns() > wait->until_ns)
             return DT_SOCKET_LATE;
-        }
         nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
     }
     return DT_SOCKET_OK;
@@ -209,4 +216,19 @@ bool dt_socket_has(int fd)
 {
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
     return poll(&poll_fd, 1, 0) > 0;
+}
+
+bool dt_socket_has_gone(int fd)
+{
+    char byte;
+    return dt_socket_has(fd) && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+}
+
+void dt_socket_make_room(uint32_t n)
+{
+    struct rlimit limit;
+    if (n > 256 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }

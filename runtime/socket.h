@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between the machines of a run, over TCP. Nothing blocks for longer than a tenth of a second without asking
- * whether it should still wait. */
+/* Messages between the machines of a run, over TCP. Nothing but the look-up of a name blocks for longer than a tenth of
+ * a second without asking whether it should still wait. A machine that vanishes is noticed within a minute. */
 #ifndef DT_RUNTIME_SOCKET_H
 #define DT_RUNTIME_SOCKET_H
 
@@ -35,13 +35,18 @@ typedef enum DtSocketResult {
 DtStatus dt_socket_listen(uint16_t port, int *ret_fd, uint16_t *ret_port);
 /* The next one who has come, or -1: nobody yet. */
 int dt_socket_accept(int listener);
-/* Again and again until somebody listens there. errno: why not, if it is not OK. */
+/* Again and again until somebody listens there. */
 DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd);
 
 /* All of the bytes. */
 DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait);
 DtSocketResult dt_socket_recv(int fd, void *bytes, size_t n, const DtSocketWait *wait);
-/* Whether something can be received, or the other side has gone, without waiting. */
+/* Whether something can be received, or the other side has gone, without waiting; and whether it has gone. */
 bool dt_socket_has(int fd);
+bool dt_socket_has_gone(int fd);
+/* Why the last attempt to connect failed. */
+const char *dt_socket_why(void);
+/* So that the process can have so many of them, if it may. */
+void dt_socket_make_room(uint32_t n);
 
 #endif

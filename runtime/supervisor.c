@@ -42,6 +42,7 @@ typedef struct Supervisor {
     uint32_t n_ranks;
     uint32_t first, n_local; /* ranks that it starts: all but where there are several nodes */
     DtCluster *cluster;        /* the other ones; NULL: there are none */
+    bool is_apart;             /* they did not start together: nothing is to be agreed upon */
     sigset_t signals; /* that are waited for, blocked otherwise */
     DtShared *shared; /* of this attempt */
     int fd;
@@ -344,10 +345,10 @@ static void stop(Supervisor *all, int signal)
 {
     bool trains = !all->options->eval && !all->options->generate;
     all->stops++;
+    if (all->cluster)
+        dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
     if (all->stops == 1 && trains && !all->failed) {
         atomic_store(&all->shared->stop, 1);
-        if (all->cluster)
-            dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
         say("%s: the ranks finish their step%s; once more ends them at once",
             signal == SIGINT ? "Ctrl-C" : strsignal(signal),
             all->options->save || all->options->resume ? " and save" : "");
@@ -399,7 +400,7 @@ static void take_signals(Supervisor *all)
 
 /* Every child gets the mapping, the locks of what the run writes to, default signal actions, and the signals of a
  * terminal blocked. */
-static int spawn_with(const Supervisor *all, char **argv, pid_t *ret_pid)
+static int spawn_with(const Supervisor *all, char **argv, bool is_first, pid_t *ret_pid)
 {
     extern char **environ;
     posix_spawn_file_actions_t files;
@@ -412,7 +413,7 @@ static int spawn_with(const Supervisor *all, char **argv, pid_t *ret_pid)
     for (int i = 0; i < DT_OUTPUTS; i++)
         if (all->outputs.fds[i] >= 0)
             posix_spawn_file_actions_adddup2(&files, all->outputs.fds[i], all->outputs.fds[i]);
-    if (all->shared->meet_fd >= 0)
+    if (is_first && all->shared->meet_fd >= 0)
         posix_spawn_file_actions_adddup2(&files, all->shared->meet_fd, all->shared->meet_fd);
     posix_spawnattr_setsigmask(&how, &blocked);
     posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
@@ -435,7 +436,7 @@ static DtStatus spawn_ranks(Supervisor *all)
     snprintf(shared, sizeof shared, "%d", all->fd);
     for (uint32_t r = all->first; r < all->first + all->n_local; r++) {
         snprintf(rank, sizeof rank, "%u", r);
-        int error = spawn_with(all, argv, &all->pids[r]);
+        int error = spawn_with(all, argv, r == 0, &all->pids[r]);
         if (error != 0) {
             all->pids[r] = 0;
             free(argv);
@@ -452,8 +453,8 @@ static void watch_ranks(Supervisor *all)
 {
     while (all->n_alive > 0) {
         take_signals(all);
+        reap(all); /* what is this node's own failure is not heard as another one's */
         hear(all);
-        reap(all);
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
                 kill_all(all);
@@ -495,19 +496,19 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
     all->failed = false;
     all->code = DT_EXIT_OK;
     all->fd = -1;
-    all->watch = dt_watch_new(all->n_ranks, all->options->timeout);
+    all->watch = dt_watch_new(all->n_ranks, all->options->timeout, all->cluster != NULL);
     DtStatus status =
         all->watch ? dt_shared_create(all->plan, attempt, &all->fd)
                    : dt_status_fail(DT_EXIT_RETRY, "no memory to watch %u ranks", all->n_ranks);
     if (dt_status_ok(&status))
         status = dt_shared_map(all->plan, all->fd, &all->shared);
-    if (dt_status_ok(&status) && all->cluster)
+    if (dt_status_ok(&status) && all->cluster) {
         status = dt_cluster_start(all->cluster, all->shared);
+        all->is_apart = !dt_status_ok(&status);
+    }
     if (dt_status_ok(&status)) {
         atomic_store(&all->shared->has_saved, all->has_saved);
         status = spawn_ranks(all);
-        if (all->shared->meet_fd >= 0) /* rank 0's now */
-            close(all->shared->meet_fd);
         if (!dt_status_ok(&status)) {
             all->failed = true;
             kill_all(all);
@@ -519,12 +520,16 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
     if (!dt_status_ok(&status)) {
         say("%s", status.message);
         all->code = status.code;
+        if (all->cluster)
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, status.code, status.message);
     }
     dt_watch_free(all->watch);
 }
 
 static void end_attempt(Supervisor *all)
 {
+    if (all->shared && all->shared->meet_fd >= 0)
+        close(all->shared->meet_fd);
     if (all->shared) {
         all->has_saved = atomic_load(&all->shared->has_saved) != 0;
         dt_shared_unmap(all->plan, all->shared);
@@ -550,20 +555,32 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     return true;
 }
 
+/* A signal that has come ends the wait for other nodes. */
+static bool is_signalled(void *context)
+{
+    const Supervisor *all = context;
+    sigset_t come;
+    return sigpending(&come) == 0 && ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
+                                      sigismember(&come, SIGTERM) ||
+                                      (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
+}
+
 /* Whether the ranks live once more: of several nodes node 0 decides. */
 static bool goes_on(Supervisor *all, uint32_t attempt)
 {
     const DtShared *shared = all->shared;
     if (!all->cluster)
         return wants_restart(all, attempt);
+    if (all->is_apart)
+        return false;
     all->code = dt_cluster_collect(all->cluster, all->code);
-    DtClusterEnd end = {.code = all->code, .has_saved = shared && atomic_load(&shared->has_saved),
-                      .saved_step = shared ? atomic_load(&shared->saved_step) : -1};
-    end.again = all->options->node == 0 && wants_restart(all, attempt);
+    all->stops += dt_cluster_was_stopped(all->cluster) + is_signalled(all);
+    DtClusterEnd end = {.code = all->code, .has_saved = shared && atomic_load(&shared->has_saved)};
+    end.again = all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all, attempt);
     if (!dt_cluster_agree(all->cluster, &end)) {
-        if (!all->failed)
+        if (!all->failed && !is_signalled(all))
             say("node 0 has gone before it said how the run ended");
-        all->code = all->code == DT_EXIT_OK ? DT_EXIT_RETRY : all->code;
+        all->code = all->code != DT_EXIT_OK ? all->code : is_signalled(all) ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
         return false;
     }
     all->code = end.code;
@@ -583,16 +600,6 @@ static void choose_signals(sigset_t *ret_signals)
     sigaddset(ret_signals, SIGCHLD);
     if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
         sigaddset(ret_signals, SIGHUP);
-}
-
-/* A signal that has come ends the wait for other nodes. */
-static bool is_signalled(void *context)
-{
-    const Supervisor *all = context;
-    sigset_t come;
-    return sigpending(&come) == 0 && ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
-                                      sigismember(&come, SIGTERM) ||
-                                      (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
 }
 
 /* Of all words but the plan's path, which is found elsewhere, and this node's number. */
@@ -615,13 +622,18 @@ static bool meet_cluster(Supervisor *all)
         return true;
     const DtStatus status = dt_cluster_meet(all->options, all->plan, hash_words(all), is_signalled, all, &all->cluster);
     if (!dt_status_ok(&status)) {
-        const struct timespec none = {0};
-        while (sigtimedwait(&all->signals, NULL, &none) > 0) /* what ended the wait */
-            ;
         say("%s", status.message);
         all->code = status.code;
     }
     return dt_status_ok(&status);
+}
+
+/* Signals that ended a wait for other nodes do not end this process, too. */
+static void drop_signals(const Supervisor *all)
+{
+    const struct timespec none = {0};
+    while (sigtimedwait(&all->signals, NULL, &none) > 0)
+        ;
 }
 
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv)
@@ -657,6 +669,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
             end_attempt(&all);
         }
         dt_cluster_part(all.cluster);
+        if (all.cluster)
+            drop_signals(&all);
         sigprocmask(SIG_SETMASK, &before, NULL);
     }
     free(all.pids);

@@ -30,15 +30,17 @@ typedef struct Seen {
 
 struct DtWatch {
     uint32_t n_ranks;
+    bool has_others; /* ranks elsewhere may wait for any of these */
     uint64_t timeout_ns, last_ns;
     Seen seen[];
 };
 
-DtWatch *dt_watch_new(uint32_t n_ranks, double timeout)
+DtWatch *dt_watch_new(uint32_t n_ranks, double timeout, bool has_others)
 {
     DtWatch *watch = calloc(1, sizeof *watch + n_ranks * sizeof(Seen));
     if (watch) {
         watch->n_ranks = n_ranks;
+        watch->has_others = has_others;
         watch->timeout_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)(timeout * 1e9) : 0;
     }
     return watch;
@@ -128,6 +130,8 @@ static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, u
         kind = judge_idle(watch, rank);
     else if (waiter != UINT32_MAX && seen->idle_ns < COMPUTES_NS && is_slow(seen, now_ns))
         kind = DT_WATCH_SLOW;
+    else if (watch->has_others && is_stopped(&seen->last) && seen->still_ns >= QUIET_NS && seen->idle_ns >= QUIET_NS)
+        kind = DT_WATCH_STOPPED;
     bool innocent = seen->last.waiting && !is_stopped(&seen->last);
     if (kind < DT_WATCH_STOPPED && watch->timeout_ns > 0 && seen->still_ns >= watch->timeout_ns &&
         !innocent)

@@ -40,8 +40,9 @@ typedef struct DtWatchEvent {
 
 typedef struct DtWatch DtWatch;
 
-/* timeout: seconds without progress that end the run; 0: none. NULL if there is no memory. */
-DtWatch *dt_watch_new(uint32_t n_ranks, double timeout);
+/* timeout: seconds without progress that end the run; 0: none. has_others: ranks on other machines may wait for any of
+ * these, so one that is stopped is named whoever waits for it here. NULL if there is no memory. */
+DtWatch *dt_watch_new(uint32_t n_ranks, double timeout, bool has_others);
 void dt_watch_free(DtWatch *watch);
 
 /* Takes n_ranks samples of the moment now_ns (dt_now_ns) and names at most one rank. The same standstill of

@@ -14,7 +14,7 @@ static uint64_t now_ns;
 
 static void setup(void)
 {
-    watch = dt_watch_new(N, 0);
+    watch = dt_watch_new(N, 0, false);
     now_ns = 1000000000u;
     for (int r = 0; r < N; r++)
         ranks[r] = (DtWatchSample){.alive = true,
@@ -53,7 +53,7 @@ static DtWatchEvent play(double seconds)
 Test(watch, a_device_that_goes_on_is_progress)
 {
     dt_watch_free(watch);
-    watch = dt_watch_new(N, 2);
+    watch = dt_watch_new(N, 2, false);
     for (int i = 0; i < 10; i++) {
         ranks[0].mark++;
         for (int r = 1; r < N; r++)
@@ -65,6 +65,19 @@ Test(watch, a_device_that_goes_on_is_progress)
     DtWatchEvent event = play(2);
     cr_expect_eq(event.kind, DT_WATCH_TIMEOUT);
     cr_expect_eq(event.rank, 0);
+}
+
+/* On another machine. */
+Test(watch, a_stopped_rank_is_named_where_others_may_wait)
+{
+    ranks[1].state = 'T';
+    cr_expect_eq(play(6).kind, DT_WATCH_NOTHING);
+    dt_watch_free(watch);
+    watch = dt_watch_new(N, 0, true);
+    DtWatchEvent event = play(6);
+    cr_expect_eq(event.kind, DT_WATCH_STOPPED);
+    cr_expect_eq(event.rank, 1);
+    cr_expect_eq(event.waiter, UINT32_MAX);
 }
 
 Test(watch, an_idle_rank_that_others_wait_for_is_named_within_five_seconds)
@@ -193,7 +206,7 @@ Test(watch, a_rank_at_a_disk_is_named_but_may_go_on)
 Test(watch, timeout_ends_what_computes_and_spares_who_waits)
 {
     dt_watch_free(watch);
-    watch = dt_watch_new(N, 20);
+    watch = dt_watch_new(N, 20, false);
     wait_for(1, 0);
     wait_for(2, 0);
     ranks[0].state = 'R';

@@ -8,6 +8,7 @@ does not come, and strangers at the port where the nodes meet."""
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -37,15 +38,24 @@ def free_port():
         return s.getsockname()[1]
 
 
-def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, number=None):
+def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, small_files=None):
     """One dtrun for each node, or only for one of them."""
     port = port or free_port()
     started = []
     for i in range(nodes) if node is None else [node]:
         env = dict(os.environ, DT_STANDIN="gpus=%d host=%d %s" % (ranks // nodes, i, (standin or {}).get(i, "")))
-        started.append(subprocess.Popen([dtrun, plan, "--nodes", str(number or nodes), "--node", str(i), "--meet", "localhost:%d" % port,
-                                         *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
+        started.append(subprocess.Popen([dtrun, plan, "--nodes", str(nodes), "--node", str(i), "--meet", "localhost:%d" % port,
+                                         *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                                        preexec_fn=limit_files if i == small_files else None))
     return started
+
+
+def limit_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def ranks_of(process):
+    return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()]
 
 
 def end(started, wants, said=None):
@@ -117,18 +127,48 @@ def check_failures(dtc, dtrun):
     started = begin(dtrun, plan, 2, 4, options("gone", 100000))
     wait_for("gone.log", 2)
     started[1].kill()
-    end(started, [75, -9], [r"node 1: node 1 has gone: its dtrun has ended, or the network to it"])
+    end(started, [75, -9], [r"node 1: it has gone: its dtrun has ended, or the network to it"])
     print("ok a node ends", flush=True)
 
     started = begin(dtrun, plan, 2, 4, [*options("again", 10), "--set", "save.every=2", "--restarts", "2"])
     wait_for("again.log", 5)
-    killed = subprocess.run(["pgrep", "-P", str(started[1].pid)], capture_output=True, text=True).stdout.split()
-    os.kill(int(killed[0]), signal.SIGKILL)
+    os.kill(ranks_of(started[1])[0], signal.SIGKILL)
     outputs = end(started, [0, 0], [r"node 1: rank [23] was ended by signal 9(.|\n)*starting again \(1 of 2\) from the checkpoint after \d+ steps"])
     assert len(saved("again", 10)) == 2, outputs
     print("ok a restart", flush=True)
+    started = begin(dtrun, plan, 2, 4, [*options("stopping", 100000), "--restarts", "2"])
+    wait_for("stopping.log", 2)
+    os.kill(ranks_of(started[1])[1], signal.SIGKILL)
+    time.sleep(0.5)
+    started[1].send_signal(signal.SIGINT)
+    outputs = end(started, [75, 75])
+    assert "starting again" not in outputs[0] + outputs[1], outputs
+    print("ok Ctrl-C after a failure", flush=True)
+
+    end(begin(dtrun, plan, 2, 4, options("small", STEPS), small_files=1), [4, 4],
+        [r"node 1: cannot create \d+ bytes of shared memory", r"cannot create \d+ bytes of shared memory"])
+    print("ok a node that cannot start", flush=True)
+    check_four(dtc, dtrun)
     check_meeting(dtrun, plan, other)
-    return 7
+    return 11
+
+
+def check_four(dtc, dtrun):
+    ranks, nodes, layout = LAYOUTS["pipes"]
+    plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, "pipes", layout), "pipes")
+    started = begin(dtrun, plan, 4, 4, options("four", 100000))
+    wait_for("four.log", 2)
+    began = time.time()
+    started[2].kill()
+    gone = "node 2: it has gone"
+    end(started, [75, 75, -9, 75], [gone, gone, "", gone])
+    assert time.time() - began < 30
+    print("ok one of four nodes ends", flush=True)
+    started = begin(dtrun, plan, 4, 4, options("quiet", 100000))
+    wait_for("quiet.log", 2)
+    os.kill(ranks_of(started[1])[0], signal.SIGSTOP)
+    end(started, [75, 75, 75, 75], ["node 1: rank 1 is stopped", "rank 1 is stopped and has made no progress"])
+    print("ok a rank of one of four nodes is stopped", flush=True)
 
 
 def check_meeting(dtrun, plan, other):

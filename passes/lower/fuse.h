@@ -34,7 +34,8 @@ typedef struct DtFuseCopied {
     uint32_t first;
 } DtFuseCopied;
 uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_copied);
-/* Whether all copies are in the groups of their sums; group: by position. All as it was. */
+/* Whether all copies are in the groups of their sums, and what they are copies of is not written; group: by position.
+ * All as it was. */
 bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n, const uint32_t *group);
 void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);
 

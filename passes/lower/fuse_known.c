@@ -9,8 +9,10 @@
  * though it could be added up beside the loss; and the small maps that it is made of (keep) are copied for it where the
  * loss reads them, too, since those are a part of the loss's kernel.
  *
- * A copy is never written: should it not share the kernel of its sum, which it can where it is no smaller and no larger
- * than what is added up, there is none.
+ * A copy is never written, nor is what it is a copy of: a kernel computes again for itself only what is in no other
+ * one's memory. Should the copy not share the kernel of its sum, which it can where it is no smaller and no larger than
+ * what is added up, or should others read the value that it is a copy of (a piece of a pipeline keeps it for the
+ * gradients of weights), there is none.
  *
  * requires     that ops have their numbers of the text that plans are proved against (DtValue.final), as copies do
  * establishes  such a sum depends on nothing that a kernel behind a product makes */
@@ -149,6 +151,19 @@ uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_c
     return n;
 }
 
+/* Whether all that read the value of the op at the position are in its kernel. */
+static bool stays_inside(const DtFunc *func, uint32_t position, const uint32_t *group)
+{
+    const DtValue *value = func->ops.at[position]->out[0];
+    bool does = true;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        does = does && func->results.at[i] != value;
+    for (uint32_t i = 0; i < func->ops.n && does; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
+            does = does && (func->ops.at[i]->in[j] != value || group[i] == group[position]);
+    return does;
+}
+
 bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n, const uint32_t *group)
 {
     bool does = true;
@@ -156,8 +171,13 @@ bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32
         uint32_t at = copied[i].first;
         while (func->ops.at[at] != copied[i].sum)
             at++;
-        for (uint32_t k = copied[i].first; k < at; k++)
+        for (uint32_t k = copied[i].first; k < at; k++) {
+            const uint32_t number = func->ops.at[k]->out[0]->final;
             does = does && group[k] == group[at];
+            for (uint32_t o = 0; o < func->ops.n && does; o++)
+                does = func->ops.at[o]->n_out == 0 || func->ops.at[o]->out[0]->final != number ||
+                       stays_inside(func, o, group);
+        }
     }
     return does;
 }

@@ -58,7 +58,7 @@ holds test -z "$(find small -name '*.*')"
 # ---- signals ----
 begin() { # a folder: until it has children
     rm -f plan
-    XDG_CACHE_HOME=$work/$1 "$dtc" gpt2.dsl --target=sm_90a --data=synthetic -o plan >out 2>err &
+    XDG_CACHE_HOME=$work/$1 env --default-signal "$dtc" gpt2.dsl --target=sm_90a --data=synthetic -o plan >out 2>err & # under nohup, too
     pid=$!
     children=
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do

@@ -332,10 +332,13 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
+/* Of a number that very many values share, calls of one function, it is not asked which: that takes the square of the
+ * time. */
 static bool has_number(const CertState *state, const CertNode *node, uint32_t number)
 {
+    enum { MOST = 64 };
     const CertMeaning *m = dt_certstep_numbered(state, number);
-    while (m && m->node != node)
+    for (uint32_t i = 0; m && m->node != node && i < MOST; i++)
         m = m->next;
     return m != NULL;
 }

@@ -191,14 +191,19 @@ Test(report, json)
 /* A kernel for two targets, of which one spills; other kernels for the first alone. */
 Test(report, registers_by_target)
 {
-    static const char names[] = "\0sm_80\0sm_90a\0gelu";
-    static const DtPlanMeta gpu = {.source = 14, .target = 1, .n_ranks = 1, .n_micro = 1};
-    static const DtPlanKernel two[] = {{.name = 14}, {.name = 14, .span = 1}};
-    static const DtPlanLaunch launches[2] = {{.blocks = 1, .threads = 32}, {.blocks = 1, .threads = 32}};
-    static const DtPlanCode codes[] = {{.target = 1}, {.target = 7}};
-    static const DtPlanRegisters registers[] = {{0, 0, 40, 0}, {0, 1, 44, 0}, {1, 0, 255, 8}};
+    static const char more[] = "sm_80\0sm_90a\0gelu"; /* behind the names of the sample */
+    char names[1024];
     DtPlan plan = sample();
-    plan.meta = &gpu, plan.strings = names, plan.n_strings = sizeof names;
+    const DtPlanStr at = plan.n_strings;
+    cr_assert(at + sizeof more <= sizeof names);
+    memcpy(names, plan.strings, at);
+    memcpy(names + at, more, sizeof more);
+    const DtPlanMeta gpu = {.source = at + 13, .target = at, .n_ranks = 1, .n_micro = 1};
+    const DtPlanKernel two[] = {{.name = at + 13}, {.name = at + 13, .span = 1}};
+    static const DtPlanLaunch launches[2] = {{.blocks = 1, .threads = 32}, {.blocks = 1, .threads = 32}};
+    const DtPlanCode codes[] = {{.target = at}, {.target = at + 6}};
+    static const DtPlanRegisters registers[] = {{0, 0, 40, 0}, {0, 1, 44, 0}, {1, 0, 255, 8}};
+    plan.meta = &gpu, plan.strings = names, plan.n_strings = at + sizeof more;
     plan.kernels = two, plan.n_kernels = 2, plan.launches = launches, plan.n_launches = 2;
     plan.codes = codes, plan.n_codes = 2, plan.registers = registers, plan.n_registers = 3;
     DtReportCode code;

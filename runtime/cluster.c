@@ -171,8 +171,8 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtC
         return DT_OK;
     DtClusterLinks *l = DT_NEW(rank->memory, DtClusterLinks);
     *l = (DtClusterLinks){.rank = rank, .local = local, .comm = comm, .nodes = (uint32_t)rank->options->nodes,
-                       .node = (uint32_t)rank->options->node,
-                       .per_node = dt_cluster_ranks(rank->options, rank->plan)};
+                          .node = (uint32_t)rank->options->node,
+                          .per_node = dt_cluster_ranks(rank->options, rank->plan)};
     l->is_head = rank->local.me == 0;
     l->fds = DT_NEW_ARRAY(rank->memory, int, l->nodes);
     for (uint32_t i = 0; i < l->nodes; i++)

@@ -220,8 +220,8 @@ DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64
     *ret_cluster = n;
     if (n)
         *n = (DtCluster){.options = options, .digest = plan->digest, .words = words, .listener = -1,
-                         .nodes = (uint32_t)options->nodes,
-                       .node = (uint32_t)options->node, .is_over = is_over, .context = context};
+                         .nodes = (uint32_t)options->nodes, .node = (uint32_t)options->node,
+                         .is_over = is_over, .context = context};
     if (n) {
         n->fds = calloc(n->nodes, sizeof *n->fds);
         n->has_ended = calloc(n->nodes, sizeof *n->has_ended);

@@ -10,9 +10,9 @@
  * Numbers of the host, which are few, barriers, what rank 0 saves, and messages of channels that need slots go
  * through the mapping, by `shm`, once the GPU is done with what was begun before. */
 #include "runtime/blocks.h"
+#include "runtime/cluster.h"
 #include "runtime/device.h"
 #include "runtime/nccl_links.h"
-#include "runtime/cluster.h"
 
 struct DtComm {
     DtRank *rank;

@@ -271,11 +271,13 @@ typedef struct DtPlaceAt {
     int64_t offset, bytes;
 } DtPlaceAt;
 
+/* Whether what is waited for is done. */
+typedef bool DtIsDone(void *context);
+
 /* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
  * Members of a group call in the same order. Reductions of shm add in member order: the same bits on
  * every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort word;
  * it sets slot->waiting meanwhile. */
-typedef bool DtIsDone(void *context);
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);

@@ -335,9 +335,10 @@ static void sanitize(const Case *of, const char *folder, const Fault *fault)
     bool good = text != NULL;
     if (good) {
         write_text(arena, folder, "cuda.c", text);
-        good = system(dt_arena_printf(arena, "%s -std=gnu11 -w -O1 -fsanitize=address -DDT_STEP_BY_VALUE "
-                                      "-fno-math-errno -fno-trapping-math -ffp-contract=off -DCALLS='\"%s/calls.h\"' "
-                                      "-o %s/run %s/cuda.c tests/codegen/shim.c tests/codegen/shim_run.c -lm",
+        good = system(dt_arena_printf(arena, "%s -std=gnu11 -w -O1 -fsanitize=address -DDT_SHIM_ADDRESS "
+                                      "-DDT_STEP_BY_VALUE -fno-math-errno -fno-trapping-math -ffp-contract=off "
+                                      "-DCALLS='\"%s/calls.h\"' -o %s/run %s/cuda.c tests/codegen/shim.c "
+                                      "tests/codegen/shim_run.c -lm",
                                       cc ? cc : "cc", folder, folder, folder)) == 0;
     }
     const bool ran = good && system(dt_arena_printf(arena, "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 %s/run >%s "

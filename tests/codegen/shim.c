@@ -2,15 +2,16 @@
 /* Blocks of a CUDA kernel on a processor: each thread is a fiber, which runs until its warp exchanges values or waits
  * for each other; then others do, in the order DT_SHIM_ORDER: 0 ascending, 1 descending, 2 by chance. What no order may
  * depend on, and a kernel does, comes out differently. Threads of a warp that do not meet at one line are an error.
- * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). The address sanitizer is told which
- * stack is in use, and that memory of a block ends behind the dt_shim_room bytes that a launch has. */
+ * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). With DT_SHIM_ADDRESS the address
+ * sanitizer is told which stack is in use, and that memory of a block ends behind the dt_shim_room bytes that a launch
+ * has (compilers name that sanitizer in different ways). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef DT_SHIM_ADDRESS
 void __sanitizer_start_switch_fiber(void **save, const void *stack, size_t size);
 void __sanitizer_finish_switch_fiber(void *saved, const void **stack, size_t *size);
 void __asan_poison_memory_region(const void *at, size_t size);
@@ -53,7 +54,7 @@ static uint32_t chance = 12345;
 
 /* ---- from fiber to fiber ---- */
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef DT_SHIM_ADDRESS
 static const void *home_stack;
 static size_t home_size;
 static void leave(void **ret_saved, const void *stack, size_t size)
@@ -99,7 +100,7 @@ static void to_fiber(int it)
 
 static void run(void)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef DT_SHIM_ADDRESS
     arrive(NULL, &home_stack, &home_size);
 #endif
     running->thread(pointers, integers);

@@ -10,13 +10,23 @@
 
 /* ---- how many devices ---- */
 
+typedef struct Size {
+    int64_t devices;
+    DtSearch search;
+} Size;
+
 typedef struct Sizes {
-    DtSearch best;
-    int64_t devices;     /* of the best; 0: there is none */
-    DtSearch last;       /* of the last number that was tried */
-    uint32_t n;
+    DT_VEC(Size) tried;
     DtText table;
 } Sizes;
+
+typedef struct DtAutoChoice {
+    DtAuto a;
+    const DtProgram *program;
+    Sizes sizes;
+    uint32_t n_sets; /* of the command line */
+    double took;     /* seconds of the search */
+} DtAutoChoice;
 
 static double cost_of(const DtProgram *program, const DtSearch *search, int64_t devices)
 {
@@ -38,18 +48,36 @@ static void add_row(const DtAuto *a, const DtSearch *search, int64_t devices, Dt
         dt_text_add(table, "no layout will do\n");
 }
 
-static void search_size(DtAuto *a, const DtProgram *program, const DtSearchHost *host, int64_t devices, Sizes *sizes)
+static void search_size(DtAuto *a, const DtSearchHost *host, int64_t devices, Sizes *sizes)
 {
-    DtSearch *search = &sizes->last;
+    Size size = {.devices = devices};
     a->space.devices = devices;
-    dt_search_run(a->arena, &a->space, &a->model, host, search);
-    add_row(a, search, devices, &sizes->table);
-    sizes->n++;
-    if (search->best.seconds > 0 && (!sizes->devices || cost_of(program, search, devices) <
-                                                            cost_of(program, &sizes->best, sizes->devices))) {
-        sizes->best = *search;
-        sizes->devices = devices;
+    dt_search_run(a->arena, &a->space, &a->model, host, &size.search);
+    add_row(a, &size.search, devices, &sizes->table);
+    DT_PUSH(a->arena, sizes->tried, size);
+}
+
+/* NULL: nothing will do. */
+static Size *best_of(const DtProgram *program, const Sizes *sizes)
+{
+    Size *best = NULL;
+    for (uint32_t i = 0; i < sizes->tried.n; i++) {
+        Size *size = &sizes->tried.at[i];
+        if (size->search.best.seconds > 0 && (!best || cost_of(program, &size->search, size->devices) <
+                                                           cost_of(program, &best->search, best->devices)))
+            best = size;
     }
+    return best;
+}
+
+/* Layouts that will do, as far as is known. */
+static uint32_t count(const Sizes *sizes)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < sizes->tried.n; i++)
+        for (uint32_t t = 0; t < sizes->tried.at[i].search.trials.n; t++)
+            n += !sizes->tried.at[i].search.trials.at[t].why;
+    return n;
 }
 
 /* Those of the cluster, or between least and most: one, two, four ... nodes. */
@@ -57,10 +85,10 @@ static void search_sizes(DtAuto *a, const DtProgram *program, const DtSearchHost
 {
     const int64_t *gpus = program->parallel->auto_gpus, node = a->space.node;
     if (!gpus[0])
-        search_size(a, program, host, a->space.devices, sizes);
+        search_size(a, host, a->space.devices, sizes);
     for (int64_t n = node; gpus[0] && n <= gpus[1]; n *= 2)
         if (n >= gpus[0])
-            search_size(a, program, host, n, sizes);
+            search_size(a, host, n, sizes);
 }
 
 /* ---- all ---- */
@@ -90,30 +118,34 @@ static bool check_sizes(DtCli *cli, const DtProgram *program)
 
 static int refuse(const DtAuto *a, const DtProgram *program, const Sizes *sizes)
 {
-    if (sizes->n > 1 && !a->cli->json)
+    if (sizes->tried.n > 1 && !a->cli->json)
         fputs(sizes->table.at, stderr);
-    return dt_auto_refuse(a, program, &sizes->last);
+    return dt_auto_refuse(a, program, &sizes->tried.at[sizes->tried.n - 1].search);
 }
 
-static void take(DtAuto *a, const DtProgram *program, const Sizes *sizes, double took)
+static void take(DtAutoChoice *choice, const Size *size)
 {
+    DtAuto *a = &choice->a;
     DtCli *cli = a->cli;
     DtText text = {0};
-    a->space.devices = sizes->devices;
-    dt_layout_print(&a->space, &sizes->best.best.layout, &text);
+    cli->others = count(&choice->sizes) - 1;
+    cli->sets.n = choice->n_sets;
+    a->space.devices = size->devices;
+    dt_layout_print(&a->space, &size->search.best.layout, &text);
     cli->block = dt_arena_strndup(cli->arena, text.at, text.len);
     dt_text_free(&text);
-    if (program->parallel->auto_gpus[0]) {
-        const char *nodes = dt_arena_printf(cli->arena, "%lld", (long long)(sizes->devices / a->space.node));
+    if (choice->program->parallel->auto_gpus[0]) {
+        const char *nodes = dt_arena_printf(cli->arena, "%lld", (long long)(size->devices / a->space.node));
         const char *key = dt_arena_printf(cli->arena, "%s.nodes", a->space.cluster);
         DT_PUSH(cli->arena, cli->sets, ((DtOption){key, nodes}));
         if (!cli->json) {
-            fputs(sizes->table.at, stderr);
+            fputs(dt_cli_text(&choice->sizes.table), stderr);
+            dt_text_free(&choice->sizes.table); /* said once */
             fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n", a->space.cluster, nodes,
                     key, nodes);
         }
     }
-    dt_auto_say(a, &sizes->best, took);
+    dt_auto_say(a, &size->search, choice->took);
 }
 
 /* The block's text in one line. */
@@ -144,7 +176,7 @@ bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAut
     DtCli open = *cli; /* the same command, with a block that leaves all open */
     DtAuto a;
     const DtSearchHost host = {.context = &a, .card = dt_auto_card, .simulate = dt_auto_simulate};
-    Sizes sizes = {.n = 0};
+    Sizes sizes = {.table = {0}};
     *ret_would = (DtAutoWould){.line = NULL};
     open.diags = dt_diag_new(cli->arena);
     open.lines.n = 0;
@@ -157,45 +189,69 @@ bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAut
     const bool good = dt_auto_begin(&open, whole, path, &a);
     if (good) {
         open.target = cli->target ? cli->target : dt_fit_target(cli->arena, whole);
-        search_size(&a, whole, &host, a.space.devices, &sizes);
+        search_size(&a, &host, a.space.devices, &sizes);
     }
     if (good)
         *ret_would = (DtAutoWould){.state = a.space.parameters * a.space.parameter_bytes, .devices = a.space.devices,
                                    .least = dt_auto_least(&a)};
-    if (sizes.devices) {
-        ret_would->line = in_one_line(&a, &sizes.best.best.layout, cli->arena);
-        ret_would->seconds = sizes.best.best.seconds;
+    const Size *best = good ? best_of(whole, &sizes) : NULL;
+    if (best) {
+        ret_would->line = in_one_line(&a, &best->search.best.layout, cli->arena);
+        ret_would->seconds = best->search.best.seconds;
     }
     dt_text_free(&sizes.table);
     dt_arena_free(a.arena);
     return good;
 }
 
-int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path)
+int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path, DtAutoChoice **ret_choice)
 {
-    DtAuto a;
-    const DtSearchHost host = {.context = &a, .card = dt_auto_card, .simulate = dt_auto_simulate};
+    DtAutoChoice *choice = DT_NEW(cli->arena, DtAutoChoice);
+    const DtSearchHost host = {.context = &choice->a, .card = dt_auto_card, .simulate = dt_auto_simulate};
     const char *target = cli->target;
     struct timespec begin, end;
-    Sizes sizes = {.n = 0};
-    int code = DT_EXIT_OK;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     if (!check_sizes(cli, program))
         return dt_cli_report(cli);
-    if (!dt_auto_begin(cli, program, path, &a)) {
-        dt_arena_free(a.arena);
+    *choice = (DtAutoChoice){.program = program, .n_sets = cli->sets.n};
+    *ret_choice = choice;
+    if (!dt_auto_begin(cli, program, path, &choice->a))
         return dt_cli_report(cli);
-    }
     if (!cli->target)
         cli->target = dt_fit_target(cli->arena, program);
-    search_sizes(&a, program, &host, &sizes);
+    search_sizes(&choice->a, program, &host, &choice->sizes);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (sizes.devices)
-        take(&a, program, &sizes, (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
+    choice->took = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    const Size *best = best_of(program, &choice->sizes);
+    int code = DT_EXIT_OK;
+    if (best)
+        take(choice, best);
     else
-        code = refuse(&a, program, &sizes);
+        code = refuse(&choice->a, program, &choice->sizes);
     cli->target = target;
-    dt_text_free(&sizes.table);
-    dt_arena_free(a.arena);
     return code;
+}
+
+bool dt_cli_auto_next(DtCli *cli, DtAutoChoice *choice)
+{
+    Size *size = best_of(choice->program, &choice->sizes);
+    DtAuto *a = &choice->a;
+    a->space.devices = size->devices;
+    if (!cli->json)
+        fprintf(stderr, "auto: refused: %s: %s\n", dt_layout_say(a->arena, &a->space, &size->search.best.layout),
+                cli->refused);
+    dt_search_refuse(&a->space, &size->search, cli->json ? cli->refused : "its plan was refused, as is said above");
+    cli->refused = NULL;
+    size = best_of(choice->program, &choice->sizes);
+    if (size)
+        take(choice, size);
+    return size;
+}
+
+void dt_cli_auto_end(DtAutoChoice *choice)
+{
+    if (!choice)
+        return;
+    dt_text_free(&choice->sizes.table);
+    dt_arena_free(choice->a.arena);
 }

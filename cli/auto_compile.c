@@ -53,7 +53,7 @@ static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layo
 
 static const char *make_card(const DtAuto *a, const DtLayout *layout, DtCard *ret_card)
 {
-    DtArena *arena = dt_arena_child(a->arena);
+    DtArena *arena = dt_arena_child(a->cli->arena);
     int64_t ranks = 1, node = a->space.node;
     DtPlan plan;
     Image image;
@@ -108,7 +108,7 @@ _Static_assert((int)DT_TIMES <= (int)DT_SEARCH_SPENT, "a trial says where all of
 const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial)
 {
     DtAuto *a = context;
-    DtArena *arena = dt_arena_child(a->arena);
+    DtArena *arena = dt_arena_child(a->cli->arena);
     const DtSimulateOptions options = {.objective = UINT32_MAX};
     DtSimulation sim;
     DtMemory memory;
@@ -173,7 +173,7 @@ static double seconds_with(DtArena *arena, const DtPlan *plan, const DtCostModel
 
 void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between)
 {
-    DtArena *arena = dt_arena_child(a->arena);
+    DtArena *arena = dt_arena_child(a->cli->arena);
     DtCostModel inside = a->model, between = a->model;
     DtPlan plan;
     *ret_inside = *ret_between = 0;

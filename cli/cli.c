@@ -72,6 +72,21 @@ int dt_cli_fail(int code, const char *format, ...)
     return code;
 }
 
+int dt_cli_refuse(DtCli *cli, int code, const char *format, ...)
+{
+    DtText text = {0};
+    va_list args;
+    va_start(args, format);
+    dt_text_vprintf(&text, format, args);
+    va_end(args);
+    if (cli->others && (code == DT_EXIT_FAILED || code == DT_EXIT_DIAGNOSTICS || code == DT_EXIT_DOES_NOT_FIT))
+        cli->refused = dt_arena_strndup(cli->arena, text.at, text.len);
+    else
+        dt_cli_fail(code, "%s", text.at);
+    dt_text_free(&text);
+    return code;
+}
+
 int dt_cli_print(const DtText *text)
 {
     bool ok = !text->len || fwrite(text->at, 1, text->len, stdout) == text->len;

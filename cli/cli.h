@@ -48,6 +48,8 @@ typedef struct DtCli {
     DtDiags *diags;
     DtAst *ast;
     DtText timing; /* lines of --time-passes */
+    uint32_t others; /* layouts of `auto` that are taken if this one is refused */
+    const char *refused; /* why it was, if there are others: by a proof, a limit, for memory; else NULL */
     const struct DtPlan *against; /* of dtc verify --program: the new plan is compared with it, and not written */
 } DtCli;
 
@@ -76,6 +78,8 @@ uint32_t dt_cli_epilogues(const DtCli *cli);
 
 /* One line on stderr, "dtc: ..."; returns code. */
 int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same of a layout: if `auto` has others, the line is kept in cli->refused instead. */
+int dt_cli_refuse(DtCli *cli, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* What was added to it, "" if nothing was. */
 const char *dt_cli_text(const DtText *text);
@@ -139,7 +143,12 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
 
 /* auto.c: chooses the layout that the block leaves open, says what it chose on stderr, and makes cli->block its text.
  * Not DT_EXIT_OK after a message. */
-int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path);
+struct DtAutoChoice; /* what was chosen from */
+int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path, struct DtAutoChoice **ret_choice);
+/* The layout is refused (cli->refused): takes the next one in the same way. False: there is none. */
+bool dt_cli_auto_next(DtCli *cli, struct DtAutoChoice *choice);
+/* choice NULL: there was none. */
+void dt_cli_auto_end(struct DtAutoChoice *choice);
 
 /* variant.c: how the program is lowered, as the command line says. */
 DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path);

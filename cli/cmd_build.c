@@ -81,13 +81,13 @@ static bool wants_passes(const DtCli *cli, const DtProgram *program)
 }
 
 /* The program, with the layout that it leaves open chosen if one is needed; NULL after a message. */
-static DtProgram *complete(DtCli *cli, const char *path, int *ret_code)
+static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **ret_choice, int *ret_code)
 {
     DtProgram *program = lower(cli, path);
     *ret_code = program ? DT_EXIT_OK : dt_cli_report(cli);
     if (program && program->parallel && program->parallel->is_auto && !cli->check && wants_passes(cli, program)) {
         DtCliClock clock = dt_cli_clock(cli);
-        *ret_code = dt_cli_auto(cli, program, path);
+        *ret_code = dt_cli_auto(cli, program, path, ret_choice);
         dt_cli_lap(cli, &clock, "auto");
         cli->diags = dt_diag_new(cli->arena); /* what was said of the block is said of its text */
         program = *ret_code == DT_EXIT_OK ? lower(cli, path) : NULL;
@@ -97,10 +97,22 @@ static DtProgram *complete(DtCli *cli, const char *path, int *ret_code)
     return program;
 }
 
-static int build(DtCli *cli, const char *path)
+/* With the layout that `auto` takes next as long as one is refused. ret_program: the one that counts. */
+static int compile(DtCli *cli, const char *path, struct DtAutoChoice *choice, DtProgram **ret_program)
+{
+    int code = dt_cli_compile(cli, *ret_program, path);
+    while (cli->refused && dt_cli_auto_next(cli, choice)) {
+        cli->diags = dt_diag_new(cli->arena);
+        *ret_program = lower(cli, path);
+        code = dt_cli_compile(cli, *ret_program, path);
+    }
+    return code;
+}
+
+static int build_from(DtCli *cli, const char *path, struct DtAutoChoice **ret_choice)
 {
     int code;
-    DtProgram *program = complete(cli, path, &code);
+    DtProgram *program = complete(cli, path, ret_choice, &code);
     if (!program)
         return code;
     if (cli->verify && program->module->entries.n == 0)
@@ -108,13 +120,21 @@ static int build(DtCli *cli, const char *path)
     if (code == DT_EXIT_OK && (cli->params || cli->emit == DT_EMIT_IR))
         code = print_program(cli, program);
     if (code == DT_EXIT_OK && wants_passes(cli, program))
-        code = dt_cli_compile(cli, program, path);
+        code = compile(cli, path, *ret_choice, &program);
     DtLowerOptions options = dt_cli_lowering(cli, path);
     if (code == DT_EXIT_OK && cli->verify)
         code = dt_cli_verify(cli, &options);
     dt_diag_check_allowed(cli->diags, program->module->entries.n > 0 && !dt_diag_errors(cli->diags));
     int reported = dt_cli_report(cli);
     return code != DT_EXIT_OK ? code : reported;
+}
+
+static int build(DtCli *cli, const char *path)
+{
+    struct DtAutoChoice *choice = NULL;
+    const int code = build_from(cli, path, &choice);
+    dt_cli_auto_end(choice);
+    return code;
 }
 
 int dt_cli_build(DtCli *cli, const char *path)

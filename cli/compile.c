@@ -173,7 +173,7 @@ static int certify(DtCli *cli, Proof *proof)
                                    "`%s` does not compute in parts what it returns: look at its `stream`, `merge`, "
                                    "`finish` and `gradient`",
                                    proof->ring);
-        code = dt_cli_fail(DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_position(cli, why));
+        code = dt_cli_refuse(cli, DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_position(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
         dt_cli_say_proved(&proof->counts, &text);
@@ -348,7 +348,7 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
 
 /* Proves that the plan does what the final program says: whatever code generation did. It reads the texts that the plan
  * has, which are those of the other proof. */
-static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof)
+static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
 {
     DtText said = {0};
     DtArena *arena = dt_arena_child(cli->arena);
@@ -362,8 +362,8 @@ static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof
         good = false;
     }
     if (!good) {
-        code = dt_cli_fail(DT_EXIT_FAILED,
-                           "internal error: the plan is not proved to do what the program says: %s", said.at);
+        code = dt_cli_refuse(cli, DT_EXIT_FAILED,
+                             "internal error: the plan is not proved to do what the program says: %s", said.at);
     } else if (cli->verify) {
         dt_text_printf(&said, "proved: the plan's %u instructions are the layout's ops\n", plan->n_insts);
         code = dt_cli_print(&said);
@@ -417,15 +417,15 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
     dt_write_bytes(builder, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     if (!dt_status_ok(&status))
-        return dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan fails its checks: %s",
-                           status.message);
+        return dt_cli_refuse(cli, DT_EXIT_FAILED, "internal error: the plan fails its checks: %s",
+                             status.message);
     code = certify_plan(cli, &plan, proof);
     if (code != DT_EXIT_OK)
         return code;
     if (cli->against)
         return dt_cli_compare(cli, &plan);
     const bool fits = dt_fit_check(cli, program, path, &plan);
-    if (!fits && !cli->report && !cli->emit) /* these show what does not fit */
+    if (!fits && (cli->others || (!cli->report && !cli->emit))) /* these show what does not fit, if nothing does */
         return DT_EXIT_DOES_NOT_FIT;
     if (cli->emit == DT_EMIT_LAYOUT)
         dt_text_add(&text, cli->block);
@@ -519,7 +519,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     clock = dt_cli_clock(cli);
     if (code == DT_EXIT_OK)
         code = dt_status_ok(&status) ? write_results(cli, program, path, builder, &c_text, proof)
-                                     : dt_cli_fail(status.code, "%s%s", status.message, other_target(cli));
+                                     : dt_cli_refuse(cli, status.code, "%s%s", status.message, other_target(cli));
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
     dt_text_free(&facts);
@@ -566,5 +566,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (code == DT_EXIT_OK && draws && !makes_plan)
         code = dt_cli_picture(cli, program->module, NULL, NULL);
     free_proof(&proof);
+    if (cli->others && !cli->refused && code != DT_EXIT_OK && dt_diag_errors(cli->diags))
+        cli->refused = dt_diag_first(cli->diags).message;
     return code;
 }

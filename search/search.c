@@ -37,9 +37,9 @@ typedef struct Searcher {
 } Searcher;
 
 /* What is to be least. */
-static double cost_of(const Searcher *x, double seconds, double bytes)
+static double cost_of(const DtSpace *space, double seconds, double bytes)
 {
-    return x->space->wants_memory ? bytes : seconds;
+    return space->wants_memory ? bytes : seconds;
 }
 
 /* ---- classes ---- */
@@ -73,7 +73,7 @@ static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *car
         return;
     }
     s->n_fit++;
-    x->best = fmin(x->best, cost_of(x, c.estimate.seconds, c.estimate.bytes));
+    x->best = fmin(x->best, cost_of(x->space, c.estimate.seconds, c.estimate.bytes));
     DT_PUSH(x->arena, x->candidates, c);
 }
 
@@ -269,7 +269,7 @@ static bool is_useless(const double *best, int steps)
 static bool is_hindered(const Searcher *x, uint32_t from)
 {
     for (uint32_t i = from; i < x->larger.n; i++)
-        if (cost_of(x, x->larger.at[i].estimate.seconds, x->larger.at[i].estimate.bytes) < x->best)
+        if (cost_of(x->space, x->larger.at[i].estimate.seconds, x->larger.at[i].estimate.bytes) < x->best)
             return true;
     return false;
 }
@@ -309,9 +309,9 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
 
 /* ---- trials ---- */
 
-static double cost_of_trial(const Searcher *x, const DtTrial *t)
+static double cost_of_trial(const DtSpace *space, const DtTrial *t)
 {
-    return t->seconds > 0 ? cost_of(x, t->seconds, t->bytes) : INFINITY;
+    return t->seconds > 0 ? cost_of(space, t->seconds, t->bytes) : INFINITY;
 }
 
 static int by_cost(const void *a, const void *b, void *context)
@@ -330,16 +330,15 @@ static int complexity_of(const DtLayout *l)
 }
 
 /* Of those that are as good as the best, as far as can be told, the simplest. */
-static void choose(Searcher *x)
+static void choose(const DtSpace *space, DtSearch *s)
 {
-    DtSearch *s = x->search;
     double least = INFINITY;
     for (uint32_t i = 0; i < s->trials.n; i++)
         if (!s->trials.at[i].why)
-            least = fmin(least, cost_of_trial(x, &s->trials.at[i]));
+            least = fmin(least, cost_of_trial(space, &s->trials.at[i]));
     for (uint32_t i = 0; i < s->trials.n; i++) {
         const DtTrial *t = &s->trials.at[i];
-        if (!t->why && cost_of_trial(x, t) <= least * DT_SEARCH_ALIKE &&
+        if (!t->why && cost_of_trial(space, t) <= least * DT_SEARCH_ALIKE &&
             (s->best.seconds == 0 || complexity_of(&t->layout) < complexity_of(&s->best.layout)))
             s->best = *t;
     }
@@ -367,7 +366,7 @@ static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
             trial.why = "it does not fit";
     }
     if (!trial.why) {
-        *best = fmin(*best, cost_of_trial(x, &trial));
+        *best = fmin(*best, cost_of_trial(x->space, &trial));
         ++*good;
     }
     DT_PUSH(x->arena, x->search->trials, trial);
@@ -382,7 +381,7 @@ static Candidate *next_candidate(Searcher *x, double *ret_cost)
         Candidate *c = &x->candidates.at[i];
         const Correction *learned = correction(x, &c->layout);
         const double bytes = c->estimate.bytes * learned->bytes;
-        const double cost = cost_of(x, c->estimate.seconds * learned->seconds, bytes);
+        const double cost = cost_of(x->space, c->estimate.seconds * learned->seconds, bytes);
         const bool fits = x->space->memory == 0 || bytes <= x->space->memory;
         if (!c->tried && fits && cost < *ret_cost) {
             next = c;
@@ -402,8 +401,9 @@ static void try_candidates(Searcher *x)
         try_one(x, c, &best, &good);
     }
     if (x->search->trials.n)
-        qsort_r(x->search->trials.at, x->search->trials.n, sizeof *x->search->trials.at, by_cost, x);
-    choose(x);
+        qsort_r(x->search->trials.at, x->search->trials.n, sizeof *x->search->trials.at, by_cost,
+                (void *)(uintptr_t)x->space);
+    choose(x->space, x->search);
     for (uint32_t i = 0; i < x->candidates.n; i++) {
         const Candidate *c = &x->candidates.at[i];
         const double bytes = c->estimate.bytes * correction(x, &c->layout)->bytes;
@@ -427,6 +427,19 @@ static void find_larger(Searcher *x)
             s->larger_layout = c->layout;
         }
     }
+}
+
+void dt_search_refuse(const DtSpace *space, DtSearch *search, const char *why)
+{
+    for (uint32_t i = 0; i < search->trials.n; i++) {
+        DtTrial *t = &search->trials.at[i];
+        if (!t->why && dt_layout_same(&t->layout, &search->best.layout)) {
+            t->why = why;
+            t->seconds = 0;
+        }
+    }
+    search->best = (DtTrial){.seconds = 0};
+    choose(space, search);
 }
 
 double dt_search_gap(const DtSearch *search)

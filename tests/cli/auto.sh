@@ -168,6 +168,25 @@ exits 3; says "--parallel open (auto: the compiler chooses, on two)"
 says "--parallel tensors (auto: the compiler chooses around mesh tp 4, dp 2, on eight)"
 says "--parallel auto, for a layout that the compiler chooses, with --cluster NAME"
 
+# What is refused when it is compiled is not the end: parts of `sunk` do not come to what it returns, so rings have no proof,
+# and the next layout is taken, here that of fewer devices.
+sed 's/u \* a + u2 \* b)/u * a + u2 * a)/' "$tree/tests/cli/streams.dsl" >rings.dsl
+rings() {
+    run "$dtc" rings.dsl --library "$tree/lib" --parallel auto -D batch=1 -D seq=2048 -D heads=1 -D layers=1 --set c.gpus=1 \
+        --add "remat h" "$@"
+}
+rings --add 'auto (gpus = (1, 2))' --emit=layout
+exits 0; says "auto: refused: context 2, zero 1: "; says "does not compute in parts"; says "nodes=1"; lacks "context"
+rings --add 'auto (gpus = (1, 2))' --json --report
+exits 0
+holds python3 -c "
+import json
+said = [json.loads(line)['auto'] for line in open('err') if line.startswith('{\"auto')]
+assert len(said) > 1 and said[0]['layout'].startswith('context 2') and said[-1]['layout'] == 'one rank', said"
+rings --add 'auto (gpus = (2, 2))' --no-kernels -o rings.plan
+exits 1; says "auto: refused: context 2, zero 1: "; says "dtc: \`sunk\` does not compute in parts"
+holds test ! -e rings.plan
+
 # Refused.
 compile --parallel written --emit=layout
 exits 2; says "this layout is written in full"

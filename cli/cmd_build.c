@@ -76,8 +76,7 @@ static bool wants_passes(const DtCli *cli, const DtProgram *program)
     if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report || cli->print_after.n ||
         cli->time_passes || cli->verify || cli->against)
         return true;
-    const bool later = cli->check && program->parallel && program->parallel->is_auto; /* no layout is chosen */
-    return !cli->params && !cli->emit && program->train && !is_open(cli, program) && !later;
+    return !cli->params && !cli->emit && program->train && !is_open(cli, program);
 }
 
 /* The program, with the layout that it leaves open chosen if one is needed; NULL after a message. */
@@ -85,7 +84,7 @@ static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **r
 {
     DtProgram *program = lower(cli, path);
     *ret_code = program ? DT_EXIT_OK : dt_cli_report(cli);
-    if (program && program->parallel && program->parallel->is_auto && !cli->check && wants_passes(cli, program)) {
+    if (program && program->parallel && program->parallel->is_auto && wants_passes(cli, program)) {
         DtCliClock clock = dt_cli_clock(cli);
         *ret_code = dt_cli_auto(cli, program, path, ret_choice);
         dt_cli_lap(cli, &clock, "auto");

@@ -204,7 +204,8 @@ double dt_search_gap(const DtSearch *search);
 void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model, const DtSearchHost *host,
                    DtSearch *ret_search);
 
-/* The best one has no plan after all; why: for people. The next of those that were simulated is best, if one is left. */
+/* The best one has no plan after all; why: for people. The next of those that were simulated is best then, if there is
+ * one. */
 void dt_search_refuse(const DtSpace *space, DtSearch *search, const char *why);
 
 #endif

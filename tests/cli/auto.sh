@@ -138,11 +138,13 @@ exits 3; says "error[E0452]"; says '`nodes` says 1 number, `gpu` names 2 devices
 compile --parallel stages --set 'kinds.gpu=("cpu", "h100-sxm")' --check
 exits 3; says "error[E0452]"; says "all on GPUs or all on processors"
 
-# What is not asked for is not searched for; a report of what was chosen has it.
-compile --parallel open --check
-exits 0; silent err
+# What is not asked for is not searched for; a report of what was chosen has it. A check is about what is chosen.
 compile --parallel open --params
-exits 0
+exits 0; silent err
+compile --parallel open --check
+exits 0; says "auto: a step takes"; silent out
+run "$dtc" "$tree/examples/gpt_1t.dsl" --library "$tree/lib" --parallel auto --set superpod.nodes=2 --check
+exits 4; says "error[E0701]: no layout fits"
 compile --parallel tensors --report=json
 exits 0; says "auto: "; prints '"report"'
 
@@ -168,12 +170,12 @@ exits 3; says "--parallel open (auto: the compiler chooses, on two)"
 says "--parallel tensors (auto: the compiler chooses around mesh tp 4, dp 2, on eight)"
 says "--parallel auto, for a layout that the compiler chooses, with --cluster NAME"
 
-# What is refused when it is compiled is not the end: parts of `sunk` do not come to what it returns, so rings have no proof,
-# and the next layout is taken, here that of fewer devices.
+# What is refused when it is compiled is not the end: parts of `sunk` do not come to what it returns, so rings have no
+# proof, and the next layout is taken, here that of fewer devices.
 sed 's/u \* a + u2 \* b)/u * a + u2 * a)/' "$tree/tests/cli/streams.dsl" >rings.dsl
 rings() {
-    run "$dtc" rings.dsl --library "$tree/lib" --parallel auto -D batch=1 -D seq=2048 -D heads=1 -D layers=1 --set c.gpus=1 \
-        --add "remat h" "$@"
+    run "$dtc" rings.dsl --library "$tree/lib" --parallel auto -D batch=1 -D seq=2048 -D heads=1 -D layers=1 \
+        --set c.gpus=1 --add "remat h" "$@"
 }
 rings --add 'auto (gpus = (1, 2))' --emit=layout
 exits 0; says "auto: refused: context 2, zero 1: "; says "does not compute in parts"; says "nodes=1"; lacks "context"

@@ -7,15 +7,19 @@
 
 #include <string.h>
 
-/* The name of the model that entry "predict" runs: its results are "gpt2.0", "gpt2.1", ... */
+/* The name of the model that entry "predict" runs: its results, or of stages those of one, are "gpt2.0", "gpt2.1", ... */
 static const char *model_name(const DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
     if (train && train->name)
         return train->name;
-    const DtEntryPoint *predict = dt_entry_whole(e->module, DT_ENTRY_PREDICT, NULL);
-    const char *name = predict && predict->results.n ? predict->results.at[0].name : NULL;
-    return name ? dt_arena_strndup(e->arena, name, strcspn(name, ".")) : "";
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        const DtEntryPoint *entry = &e->module->entries.at[i];
+        const char *name = entry->results.n ? entry->results.at[0].name : NULL;
+        if (entry->kind == DT_ENTRY_PREDICT && name)
+            return dt_arena_strndup(e->arena, name, strcspn(name, "."));
+    }
+    return "";
 }
 
 static void add_meta(DtEmit *e)

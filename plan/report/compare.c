@@ -23,7 +23,7 @@ static void add(const Rows *rows, const char *name, People *people, double a, do
     rows->row(rows->context, name, people(x, a), people(y, b), change);
 }
 
-/* Its model, or the file where the program says of none what it predicts. */
+/* Its model, or the file of a program that predicts nothing, and so names none. */
 static const char *model_of(const DtPlan *plan)
 {
     const char *model = dt_plan_str(plan, plan->meta->model);

@@ -551,6 +551,7 @@ run large.dsl --parallel two --no-kernels -o third; exits 0; holds test -e third
 run report third; exits 0; prints 'fits '; prints 'for 2 tiny'; prints 'MFU'
 run large.dsl --parallel piped --no-kernels -o fourth; exits 0
 run compare third fourth; exits 0; prints 'step'; prints 'mean bubble'; prints 'memory of a rank'; lacks 'money'
+run compare third fourth; prints 'third: tiny of '; prints 'fourth: tiny of ' # stages, too, say their model
 run compare third fourth --tokens 1B --price 2; exits 0; prints 'device-hours'; prints 'money'
 run compare third fourth --price 2; exits 2
 run compare third fourth --report=trace; exits 2; says 'is of one plan'

@@ -139,17 +139,33 @@ static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtT
                    most == DT_TIME_PRODUCTS && again > 0 ? ", computed again" : "");
 }
 
+/* Why the best one was taken and not this, which needs as little, or less by a share that is too small to count. */
+static void say_alike(const DtTrial *t, const DtTrial *best, double less, const char *alike, DtText *text)
+{
+    char share[32];
+    if (less < 0.0005)
+        dt_text_add(text, alike);
+    else
+        dt_text_printf(text, ", %s less, too little to count", dt_people_share(share, less, 1));
+    dt_text_add(text, dt_layout_parts(&best->layout) < dt_layout_parts(&t->layout) ? ", and less simple\n" : "\n");
+}
+
 static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
 {
     char buf[32], share[32];
-    const double longer = t->seconds / best->seconds - 1;
+    const double longer = t->seconds / best->seconds - 1, larger = t->bytes / best->bytes - 1;
     dt_text_printf(text, "auto: not %s: ", dt_layout_say(a->arena, &a->space, &t->layout));
     if (t->why) {
         dt_text_printf(text, "%s\n", why_not(a, t));
     } else if (a->space.wants_memory) {
-        dt_text_printf(text, "%s a rank\n", dt_people_bytes(buf, t->bytes / t->larger));
+        dt_text_printf(text, "%s a rank", dt_people_bytes(buf, t->bytes / t->larger));
+        if (larger < 0.0005)
+            say_alike(t, best, -larger, ", as small", text);
+        else
+            dt_text_printf(text, ", %s more\n", dt_people_share(share, larger, 1));
     } else if (longer < 0.0005) {
-        dt_text_printf(text, "%s, as fast\n", dt_people_seconds(buf, t->seconds));
+        dt_text_printf(text, "%s", dt_people_seconds(buf, t->seconds));
+        say_alike(t, best, -longer, ", as fast", text);
     } else {
         dt_text_printf(text, "%s, %s longer", dt_people_seconds(buf, t->seconds), dt_people_share(share, longer, 1));
         say_more(a, t, best, text);

@@ -218,6 +218,14 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
     return text;
 }
 
+int dt_layout_parts(const DtLayout *layout)
+{
+    int n = layout->zero + (layout->remat ? 2 : 0) + (layout->micro > 1) + (layout->chunks > 1);
+    for (int r = 0; r < DT_ROLES; r++)
+        n += layout->size[r] > 1 ? 4 : 0;
+    return n;
+}
+
 bool dt_layout_same(const DtLayout *a, const DtLayout *b)
 {
     bool same = a->micro == b->micro && a->chunks == b->chunks && a->schedule == b->schedule && a->zero == b->zero &&

@@ -320,15 +320,6 @@ static int by_cost(const void *a, const void *b, void *context)
     return s < t ? -1 : s > t;
 }
 
-/* How much there is to a layout: mesh axes, a pipeline, levels of zero, what is computed again. */
-static int complexity_of(const DtLayout *l)
-{
-    int n = l->zero + (l->remat ? 2 : 0) + (l->micro > 1) + (l->chunks > 1);
-    for (int r = 0; r < DT_ROLES; r++)
-        n += l->size[r] > 1 ? 4 : 0;
-    return n;
-}
-
 /* Of those that are as good as the best, as far as can be told, the simplest. */
 static void choose(const DtSpace *space, DtSearch *s)
 {
@@ -339,7 +330,7 @@ static void choose(const DtSpace *space, DtSearch *s)
     for (uint32_t i = 0; i < s->trials.n; i++) {
         const DtTrial *t = &s->trials.at[i];
         if (!t->why && cost_of_trial(space, t) <= least * DT_SEARCH_ALIKE &&
-            (s->best.seconds == 0 || complexity_of(&t->layout) < complexity_of(&s->best.layout)))
+            (s->best.seconds == 0 || dt_layout_parts(&t->layout) < dt_layout_parts(&s->best.layout)))
             s->best = *t;
     }
 }

@@ -105,6 +105,9 @@ void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_t
 /* The same in one line: "pipe 4, data 2, tensor 8, 32 micro-batches, 1f1b, zero 1". */
 const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *layout);
 
+/* How much there is to it: mesh axes, a pipeline, levels of zero, what is computed again. Of fewer parts: simpler. */
+int dt_layout_parts(const DtLayout *layout);
+
 bool dt_layout_same(const DtLayout *a, const DtLayout *b);
 /* Whether two layouts have one card: the same work on each rank of a replica. */
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b);

@@ -48,6 +48,11 @@ exits 2; says "belongs to the report of one plan"
 run "$dtc" report pasted.plan --measured trace.json
 exits 2; says "does not say what device"
 
+# What is a little faster than the winner is not as simple.
+sed 's/, mask = iota\[kseq\] <= iota\[seq\]//; s/, iota\[seq\] - iota\[kseq\] < 5//' "$tree/tests/cli/streams.dsl" >near.dsl
+run "$dtc" near.dsl --library "$tree/lib" --parallel auto -D batch=2 -D seq=512 -D head=64 -D layers=1 -D embed=1024
+exits 0; says "zero 1 on data"; says "less, too little to count, and less simple"; says "as fast, and less simple"
+
 # Lines of the block stay.
 compile --parallel pipes --emit=layout -D layers=16 -D embed=1024
 exits 0; says "longer: bubble"; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"
@@ -66,7 +71,7 @@ exits 0; says "(--set pairs.nodes=1)"
 compile --parallel many --set "parallel.auto.minimise=step_time" --emit=layout
 exits 0
 compile --parallel least --report=json
-exits 0; says "auto: a step takes"
+exits 0; says "auto: a step takes"; says "a rank, as small, and less simple"
 compile --parallel open --json --report
 exits 0
 holds python3 -c "

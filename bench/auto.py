@@ -27,13 +27,18 @@ def program(row, block):
     return head + block
 
 
+def sizes(row):
+    """Of the published layout: stages, ranks of a tensor, replicas, pieces of a stage."""
+    pipe, tensor = int(row['pp']), int(row['tp'])
+    return pipe, tensor, int(row['gpus']) // pipe // tensor, int(row['virtual_stages'] or 1)
+
+
 def published(row):
     """As Megatron-LM had it: layers computed again, optimizer split over replicas, which it was not then."""
-    pipe, tensor, chunks = int(row['pp']), int(row['tp']), int(row['virtual_stages'] or 1)
-    data = int(row['gpus']) // pipe // tensor
+    pipe, tensor, data, chunks = sizes(row)
     micro = int(row['global_batch']) // data // int(row['micro_batch'])
-    sizes = [f'{n} = {s}' for n, s in (('pipe', pipe), ('data', data), ('tensor', tensor)) if s > 1]
-    lines = ['mesh ' + ', '.join(sizes)]
+    mesh = [f'{n} = {s}' for n, s in (('pipe', pipe), ('data', data), ('tensor', tensor)) if s > 1]
+    lines = ['mesh ' + ', '.join(mesh)]
     if tensor > 1:
         lines += ['shard heads, ffn, vocab on tensor']
     lines += ['shard batch on data'] if data > 1 else []
@@ -61,8 +66,7 @@ def report(row, block):
 def layout(text):
     """The lines of the printed block, short."""
     block = re.search(r'parallel it on superpod \{\n(.*?)\}\n', text, re.S).group(1)
-    keep = [l.strip() for l in block.splitlines() if not l.strip().startswith('shard')]
-    return '; '.join(keep)
+    return '; '.join(line.strip() for line in block.splitlines())
 
 
 def paper_flops(row):
@@ -73,7 +77,8 @@ def paper_flops(row):
 
 def main():
     rows = list(csv.DictReader(open('bench/published/megatron_sc21_table1.csv')))
-    print(f'{"model":>10} {"GPUs":>5} {"2021":>8} {"its layout":>11} {"auto":>8} {"ratio":>6} {"search":>7}  chosen')
+    print(f'{"model":>10} {"GPUs":>5} {"2021":>8} {"its layout":>11} {"auto":>8} {"ratio":>6} {"search":>7}  '
+          f'{"pp/tp/dp/chunks":>16}  chosen')
     for row in rows:
         theirs, said, _ = report(row, published(row))
         ours, chosen, took = report(row, 'parallel it on superpod { auto }\n')
@@ -84,8 +89,8 @@ def main():
         rate = float(row[next(k for k in row if k.startswith('measured_tflops'))])
         was = paper_flops(row) / (rate * 1e12 * int(row['gpus']))
         fits = '' if theirs['memory']['fits'] else ' (does not fit)'
-        print(f'{row["model"]:>10} {row["gpus"]:>5} {was:7.2f}s {a:10.2f}s{fits} {b:7.2f}s {b / a:6.3f} {took:6.2f}s  {layout(chosen)}',
-              flush=True)
+        print(f'{row["model"]:>10} {row["gpus"]:>5} {was:7.2f}s {a:10.2f}s{fits} {b:7.2f}s {b / a:6.3f} {took:6.2f}s  '
+              f'{"/".join(map(str, sizes(row))):>16}  {layout(chosen)}', flush=True)
 
 
 main()

@@ -124,9 +124,14 @@ int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct
 
 /* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module);
+/* A ring of the function of that name does not make what it returns: reports which clause is to blame. False if the
+ * program at path states no such stream, or it is the library's. why: what differs. */
+bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why);
 /* Two functions of one module, as boxes, until they differ: a DtBoxVerdict. */
 int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y, uint32_t tries,
                              DtText *ret_said);
+/* What a box said without the op that it names: those are the compiler's. */
+const char *dt_cli_reason(const DtCli *cli, const char *said);
 
 /* gradients.c: whether gradients that functions state are their derivatives; likewise. */
 int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);

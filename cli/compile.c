@@ -33,7 +33,7 @@
 typedef struct Proof {
     DtText serial, placed, final; /* with gradients; as ranks have it, and once what they do is written out */
     DtText said;
-    char *ring; /* the function whose ring call does not do what it means; NULL: it is something else */
+    char *ring, *why; /* the function whose ring call does not do what it means, in what; NULL: it is something else */
     DtCertCounts counts;
     pthread_t thread;
     bool runs, good;
@@ -132,8 +132,10 @@ static void prove(Proof *proof)
     const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial), .placed = dt_cli_text(&proof->placed),
                                   .final = dt_cli_text(&proof->final)};
     proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
-    proof->ring = proof->counts.ring ? strndup(proof->counts.ring, strcspn(proof->counts.ring, ".")) : NULL;
-    proof->counts.ring = NULL; /* of the arena */
+    const DtCertCounts *counts = &proof->counts;
+    proof->ring = counts->ring ? strndup(counts->ring, strcspn(counts->ring, ".#$")) : NULL;
+    proof->why = counts->ring ? strdup(counts->why) : NULL;
+    proof->counts.ring = proof->counts.why = NULL; /* of the arena */
     dt_arena_free(arena);
 }
 
@@ -159,21 +161,19 @@ static void end_proof(Proof *proof)
     proof->runs = false;
 }
 
-static int certify(DtCli *cli, Proof *proof)
+static int certify(DtCli *cli, const char *path, Proof *proof)
 {
     DtCliClock clock = dt_cli_clock(cli);
     int code = DT_EXIT_OK;
     end_proof(proof);
     dt_cli_lap(cli, &clock, "certificate");
-    if (!proof->good) {
+    if (!proof->good && proof->ring && dt_cli_blame_stream(cli, path, proof->ring, proof->why)) {
+        code = DT_EXIT_DIAGNOSTICS;
+    } else if (!proof->good) {
         const char *why = proof->said.at ? proof->said.at : "";
-        const char *what = "internal error: the layout is not proved to compute what the program says";
-        if (proof->ring && strcmp(proof->ring, "attend") != 0) /* the library's is ours */
-            what = dt_arena_printf(cli->arena,
-                                   "`%s` does not compute in parts what it returns: look at its `stream`, `merge`, "
-                                   "`finish` and `gradient`",
-                                   proof->ring);
-        code = dt_cli_refuse(cli, DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_position(cli, why));
+        code = dt_cli_refuse(cli, DT_EXIT_FAILED,
+                             "internal error: the layout is not proved to compute what the program says: %s%s", why,
+                             dt_cli_position(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
         dt_cli_say_proved(&proof->counts, &text);
@@ -191,6 +191,7 @@ static void free_proof(Proof *proof)
     dt_text_free(&proof->final);
     dt_text_free(&proof->said);
     free(proof->ring);
+    free(proof->why);
 }
 
 static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
@@ -509,7 +510,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     DtStatus status = dt_codegen_plan(program, &options, builder);
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
-    int code = certify(cli, proof);
+    int code = certify(cli, path, proof);
     if (cli->report) { /* it is about the cluster, and says itself where the time goes */
         dt_diag_drop(cli->diags, L0593);
         dt_diag_drop(cli->diags, L0589);
@@ -558,7 +559,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (code == DT_EXIT_OK && makes_plan)
         code = generate(cli, program, path, &proof);
     else if (code == DT_EXIT_OK && cli->verify)
-        code = certify(cli, &proof);
+        code = certify(cli, path, &proof);
     if (code == DT_EXIT_OK && cli->verify && !makes_plan)
         code = says_no_plan();
     if (code == DT_EXIT_OK && only_checks(cli) && !dt_fit_check_program(cli, program, path))

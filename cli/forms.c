@@ -9,6 +9,8 @@
 #include "ir/ir.h"
 #include "verify/box.h"
 
+#include <string.h>
+
 enum {
     MOST_PARTS = 16, /* values of a part */
     TRIES = 2        /* of a law */
@@ -99,6 +101,12 @@ int dt_cli_compare_functions(DtCli *cli, const DtFunc *x, const DtFunc *y, uint3
         verdict = dt_box_functions(cli->arena, text.at, x->name, y->name, ret_said);
     dt_text_free(&text);
     return verdict;
+}
+
+const char *dt_cli_reason(const DtCli *cli, const char *said)
+{
+    const char *op = strstr(said, ": `");
+    return op ? dt_arena_strndup(cli->arena, said, (size_t)(op - said)) : said;
 }
 
 static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char *help, const DtText *said)
@@ -219,6 +227,79 @@ static void check_merges(DtCli *cli, DtModule *module)
     }
 }
 
+/* ---- parts ---- */
+
+/* What func returns, of one block that is all of the axis. */
+static const DtFunc *of_whole(DtCli *cli, const DtFunc *func)
+{
+    const DtStream *stream = func->stream;
+    DtFunc *made = dt_graph_func(func->module, dt_intern_printf("%s.whole", func->name), DT_FUNC_FN);
+    DtBuilder b = {.func = made};
+    DtValue **in = DT_NEW_ARRAY(cli->arena, DtValue *, func->inputs.n + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        in[i] = dt_graph_arg(made, func->inputs.at[i]->type, NULL);
+    const DtOp *part = dt_graph_call(&b, stream->part, NULL, in), *finish = NULL;
+    if (stream->finish) {
+        DtValue **given = DT_NEW_ARRAY(cli->arena, DtValue *, part->n_out + stream->given.n + 1);
+        for (uint32_t i = 0; i < part->n_out; i++)
+            given[i] = part->out[i];
+        for (uint32_t i = 0; i < stream->given.n; i++)
+            given[part->n_out + i] = in[stream->given.at[i]];
+        finish = dt_graph_call(&b, stream->finish, NULL, given);
+    }
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        const int32_t from = stream->takes.at[i];
+        dt_graph_return(made, from < 0 ? part->out[-1 - from] : finish->out[from]);
+    }
+    return made;
+}
+
+/* Whether one block that is all of the axis gives something else than func returns: then it is not the merge. */
+static bool fails_whole(DtCli *cli, DtFunc *func)
+{
+    DtText said = {0};
+    const DtFunc *whole = of_whole(cli, func);
+    func->stream = NULL; /* what it returns is meant */
+    func->gradient = NULL;
+    const bool fails = dt_cli_compare_functions(cli, whole, func, TRIES, &said) == DT_BOX_OTHER;
+    dt_text_free(&said);
+    return fails;
+}
+
+/* The first one of that name that states how it streams. */
+static DtFunc *find_stream(const DtModule *module, const char *name)
+{
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        if (module->funcs.at[i]->stream && !strcmp(dt_graph_source_name(module->funcs.at[i]), name))
+            return module->funcs.at[i];
+    return NULL;
+}
+
+bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why)
+{
+    const DtLowerOptions options = dt_cli_lowering(cli, path);
+    DtProgram *program = dt_lower(cli->arena, dt_diag_new(cli->arena), &options); /* as it was before the passes */
+    DtFunc *func = program ? find_stream(program->module, name) : NULL;
+    if (!func || func->library)
+        return false;
+    const DtStream *stream = func->stream;
+    const bool adds = same_span(stream->merge->span, stream->part->span), whole = fails_whole(cli, func);
+    const char *gives = stream->finish ? " and `finish` give" : " gives";
+    DtDiag *d = dt_diag_report(cli->diags, E0223, whole ? stream->part->span : stream->merge->span,
+                               "`%s` is not what its blocks come to", name);
+    if (whole)
+        dt_diag_caret(d, "of all of `%s` as one block this%s something else than `return`", stream->axis, gives);
+    else if (adds)
+        dt_diag_caret(d, "without `merge` the parts of blocks are added up");
+    else
+        dt_diag_caret(d, "of the parts of two blocks this does not make that of one block that is both");
+    dt_diag_note(d, "evaluated with operands by chance, all ranks of the ring: %s", dt_cli_reason(cli, why));
+    dt_diag_help(d, "%s", whole ? "write the same in both, also of a row that a mask hides altogether and of bounds, "
+                                  "as in `max(m, -1e30)`"
+                                : "without `(ring = true)` nothing is merged");
+    return true;
+}
+
 /* ---- blocks ---- */
 
 /* What is not compared is said, once for all calls, and goes on: with shorter axes it may be. */
@@ -233,6 +314,16 @@ static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
     dt_diag_help(d, "compile it once with shorter axes (`-D`): that is proved");
     if (!func->library)
         check_neutral(cli, func);
+}
+
+static int say_other(DtCli *cli, const DtFunc *func, const DtText *said)
+{
+    DtDiag *d = dt_diag_report(cli->diags, E0223, func->span, "`%s` does not compute in blocks what it returns",
+                               dt_graph_source_name(func));
+    dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, dt_cli_text(said)));
+    dt_diag_help(d, "look at its `scan`, `merge`, `neutral` and `emit`: what is emitted in a block is what `return` "
+                    "has there, made of what stands before the block and of the block alone");
+    return DT_EXIT_DIAGNOSTICS;
 }
 
 /* Functions that compute another form of what they mean: the forms are proved equal before anything else is done. */
@@ -258,11 +349,7 @@ static int check_blocks(DtCli *cli, const DtModule *module)
         else if (verdict == DT_BOX_LARGE)
             say_too_large(cli, func, &last);
         else
-            code = dt_cli_fail(DT_EXIT_FAILED,
-                               "`%s` does not compute in blocks what it returns: look at its `scan`, `merge`, "
-                               "`neutral` and `emit`: %s%s",
-                               dt_graph_source_name(func), dt_cli_text(&said),
-                               dt_cli_position(cli, dt_cli_text(&said)));
+            code = say_other(cli, func, &said);
         dt_text_free(&said);
     }
     dt_text_free(&text);

@@ -200,9 +200,16 @@ static bool is_known_function(const DtModule *module, uint32_t i)
     return known;
 }
 
-static const char *line_of(const DtCli *cli, DtSpan span)
+static int say_wrong(DtCli *cli, const DtFunc *func, const DtText *said)
 {
-    return dt_cli_position(cli, dt_arena_printf(cli->arena, "@%u:%u-%u", span.file, span.lo, span.hi));
+    DtDiag *d = dt_diag_report(cli->diags, E0222, func->gradient->func->span,
+                               "the gradient that `%s` states is not its derivative", dt_graph_source_name(func));
+    if (func->stream)
+        dt_diag_label(d, func->stream->part->span, "or this does not give the part that the gradient takes");
+    if (said->len)
+        dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, said->at));
+    dt_diag_help(d, "if it is meant to differ, write `surrogate` instead of `gradient`");
+    return DT_EXIT_DIAGNOSTICS;
 }
 
 static void say(DtText *text, uint32_t n, const char *how, const char *of_one, const char *of_more)
@@ -226,11 +233,7 @@ int dt_cli_check_gradients(DtCli *cli, DtModule *module)
         const Told told = compare(cli, func, &said);
         n[told]++;
         if (told == WRONG)
-            code = dt_cli_fail(DT_EXIT_FAILED,
-                               "the gradient that `%s` states is not its derivative%s%s\n"
-                               "if it is meant to differ, write `surrogate` instead of `gradient`",
-                               dt_graph_source_name(func), line_of(cli, func->gradient->func->span),
-                               func->stream ? ", or what `stream` gives is not the part that it takes" : "");
+            code = say_wrong(cli, func, &said);
         dt_text_free(&said);
         module->funcs.n = n_funcs;
         for (uint32_t k = 0; k < n_funcs; k++)

@@ -31,6 +31,7 @@ typedef struct DtBoxCounts {
     uint32_t boxes, proved; /* met; of these, unlike others before */
     uint32_t rounded;       /* of those that were met, equal but for where they round */
     const char *ring;       /* the function whose ring call does not do what it means, as `placed` names it; or NULL */
+    const char *why;        /* with ring: what is other */
 } DtBoxCounts;
 DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 

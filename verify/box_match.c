@@ -18,7 +18,7 @@ typedef struct Match {
     CertProgram placed, final;
     DtBoxes *boxes;
     DtText *problem;
-    const char *ring; /* see DtBoxCounts */
+    const char *ring, *why; /* see DtBoxCounts */
     DT_VEC(Pair) done;
     uint32_t depth;
 } Match;
@@ -319,11 +319,12 @@ static bool match_call(Frame *f, const CertOp *call)
         if (!f->m->problem->len)
             continue;
         tried++;
-        if (!said.len)
+        if (!said.len) {
             f->m->ring = is_stream(f, op) ? op->func : NULL;
-        if (!said.len)
+            f->m->why = dt_arena_strndup(f->m->arena, f->m->problem->at, f->m->problem->len);
             dt_text_printf(&said, "`%s` does not do what is meant by `%.*s`: %s", call->func,
                            (int)strcspn(op->at, "\n"), op->at, f->m->problem->at);
+        }
         f->m->problem->len = 0;
     }
     fail(f->m, said.len ? NULL : call, "%s", said.len ? said.at : "a call that stands for nothing");
@@ -405,6 +406,7 @@ bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCo
         same = match_funcs(m, m->placed.entries.at[i].func, m->final.entries.at[i].func);
     *ret_counts = dt_box_counts(m->boxes);
     ret_counts->ring = same ? NULL : m->ring;
+    ret_counts->why = m->why;
     dt_box_end(m->boxes);
     dt_arena_free(m->scratch);
     return same || fail(m, NULL, "other entries than before `expand`");

@@ -52,7 +52,7 @@ typedef struct DtCertCounts {
     uint32_t claims; /* results compared */
     uint32_t boxes;  /* calls of functions that ring calls and the zigzag order became; dt_box_prove's count */
     uint32_t rounded; /* of these, that round elsewhere than the call: in parts */
-    const char *ring; /* see DtBoxCounts */
+    const char *ring, *why; /* see DtBoxCounts */
 } DtCertCounts;
 
 /* True if final is proved equal to serial. Otherwise ret_problem says what is not and where (function, line

@@ -28,6 +28,7 @@ bool dt_certfile_programs(DtArena *arena, const DtLogicalTexts *texts, DtCertCou
     ret_counts->boxes = boxes.boxes;
     ret_counts->rounded = boxes.rounded;
     ret_counts->ring = boxes.ring;
+    ret_counts->why = boxes.why;
     return proved;
 }
 

@@ -183,7 +183,7 @@ rings() {
         --set c.gpus=1 --add "remat h" "$@"
 }
 rings --add 'auto (gpus = (1, 2))' --emit=layout
-exits 0; says "auto: refused: context 2, zero 1: "; says "does not compute in parts"; says "nodes=1"; lacks "context"
+exits 0; says "auto: refused: context 2, zero 1: "; says "\`sunk\` is not what its blocks come to"; says "nodes=1"; lacks "context"
 rings --add 'auto (gpus = (1, 2))' --json --report
 exits 0
 holds python3 -c "
@@ -191,7 +191,7 @@ import json
 said = [json.loads(line)['auto'] for line in open('err') if line.startswith('{\"auto')]
 assert len(said) > 1 and said[0]['layout'].startswith('context 2') and said[-1]['layout'] == 'one rank', said"
 rings --add 'auto (gpus = (2, 2))' --no-kernels -o rings.plan
-exits 1; says "auto: refused: context 2, zero 1: "; says "dtc: \`sunk\` does not compute in parts"
+exits 3; says "auto: refused: context 2, zero 1: "; says "error[E0223]: \`sunk\` is not what its blocks come to"
 holds test ! -e rings.plan
 
 # Refused.

@@ -162,10 +162,10 @@ parallel two on pair { mesh a = 2; shard batch on a }
 END
 run stated.dsl --parallel two --no-kernels --verify; exits 0; prints 'gradients: those of the loss'
 sed 's/, dy \* e) }/, dy * x) }/' stated.dsl >wrong.dsl
-run wrong.dsl --parallel two --no-kernels --verify; exits 1; says 'the gradient that `scaled` states is not its derivative'
+run wrong.dsl --parallel two --no-kernels --verify; exits 3; says 'the gradient that `scaled` states is not its derivative'
 says 'wrong.dsl:5'
 sed 's/surrogate/gradient/' stated.dsl >wrong.dsl
-run wrong.dsl --parallel two --no-kernels --verify; exits 1; says 'if it is meant to differ, write `surrogate`'
+run wrong.dsl --parallel two --no-kernels --verify; exits 3; says 'if it is meant to differ, write `surrogate`'
 
 # a loop that runs twice cannot be cut; what the help says can
 mkdir errors && python3 "$root/tests/golden/errors.py" --split errors

@@ -79,7 +79,7 @@ done
 wrong() { # function, sed expression that makes another program
     sed "$2" program.dsl >wrong.dsl
     cmp -s program.dsl wrong.dsl && fail "nothing changed: $2"
-    run "$dtc" wrong.dsl --parallel none --no-kernels --verify; exits 1
+    run "$dtc" wrong.dsl --parallel none --no-kernels --verify; exits 3
     says "\`$1\` does not compute in blocks what it returns"
 }
 wrong linear_attention 's/iota\[t\]\[t -> past\] <= /iota[t][t -> past] < /'
@@ -90,5 +90,5 @@ wrong recurrence 's/return (p \* q, q \* h + g)/return (p * q, p * h + g)/'
 wrong recurrence 's/return (1, first)/return (1, 0)/'
 # A beginning that counts is refused where all is compared, and else said (golden/errors/L0209.dsl).
 sed 's/neutral() { return -inf }/neutral() { return 0 }/' merges.dsl >wrong.dsl
-run "$dtc" wrong.dsl --parallel none --no-kernels; exits 1; says '`most` does not compute in blocks what it returns'
+run "$dtc" wrong.dsl --parallel none --no-kernels; exits 3; says '`most` does not compute in blocks what it returns'
 finish

@@ -28,14 +28,21 @@ done
 wrong() { # what is said, sed expression that makes another program
     sed "$2" program.dsl >wrong.dsl
     cmp -s program.dsl wrong.dsl && fail "nothing changed: $2"
-    run "$dtc" wrong.dsl --parallel r --no-kernels --verify; exits 1; says "$1"
+    run "$dtc" wrong.dsl --parallel r --no-kernels --verify; exits 3; says "$1"
+    for internal in means= .fwd. .ring %; do
+        holds sh -c "! grep -qF -- '$internal' err"
+    done
 }
-in_parts='`sunk` does not compute in parts what it returns'
-wrong "$in_parts" 's/u \* a + u2 \* b)/u * a + u2 * a)/'
-wrong "$in_parts" 's/l \* a + l2 \* b, u/l + l2 * b, u/'
-wrong "$in_parts" 's/(max(m, m2), l/(m, l/'
-wrong "$in_parts" 's|return u \* a / (l \* a + exp(sink - most))|return u * a / (l * a)|'
-wrong '`gated` does not compute in parts what it returns' 's/^  finish(u) { return u }/  finish(u) { return u * u }/'
-wrong 'or what `stream` gives is not the part' 's/return (m, sum\[t\](e), f32(e @t v))/return (m, sum[t](e) * 2, f32(e @t v))/'
+merge='of the parts of two blocks this does not make that of one block that is both'
+whole='of all of `kseq` as one block this and `finish` give something else than `return`'
+wrong "$merge" 's/u \* a + u2 \* b)/u * a + u2 * a)/'
+wrong "$merge" 's/l \* a + l2 \* b, u/l + l2 * b, u/'
+wrong "$merge" 's/(max(m, m2), l/(m, l/'
+wrong "$whole" 's|return u \* a / (l \* a + exp(sink - most))|return u * a / (l * a)|'
+says '`sunk` is not what its blocks come to'
+wrong "$whole" 's/^  finish(u) { return u }/  finish(u) { return u * u }/'
+says '`gated` is not what its blocks come to'
+wrong 'or this does not give the part that the gradient takes' \
+    's/return (m, sum\[t\](e), f32(e @t v))/return (m, sum[t](e) * 2, f32(e @t v))/'
 wrong 'the gradient that `sunk` states is not its derivative' 's/dz @s q, p @s dy, -r/dz @s q, p @s dy, r/'
 finish

@@ -172,7 +172,7 @@ class Stated:
 
     def fault(self, name, gradient, right):
         done = self.compile(name, gradient, "-o", self.path + ".plan")
-        refused = done.returncode == 1 and "`f` states is not its derivative" in done.stderr
+        refused = done.returncode == 3 and "`f` states is not its derivative" in done.stderr
         self.expect(done.returncode == 0 if right else refused, name, gradient,
                     done.stderr or "a wrong gradient is accepted")
 

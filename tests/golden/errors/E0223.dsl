@@ -1,0 +1,131 @@
+# ---- whole
+# dtc --no-kernels --report --parallel two
+include "std.dsl"
+dim batch = 2, seq = 16, kseq = seq, heads = 2, head = 4
+fn logs[s, t, d](q[..., s, d], k[..., t, d]) -> [..., s] {
+  z = f32(q @d k)
+  m = max(max[t](z), -1e30)
+  return m + log(max(sum[t](exp(z - m)), 1e-30))
+  stream[t] {
+    z = f32(q @d k)
+    m = max[t](z)
+    return (m, sum[t](exp(z - max(m, -1e30))))
+  }
+  merge(m, l, n, j) {
+    o = max(m, n)
+    return (o, l * exp(max(m, -1e30) - max(o, -1e30)) + j * exp(max(n, -1e30) - max(o, -1e30)))
+  }
+  finish(m, l) { return max(m, -1e30) + max(l, 1e-30) }
+}
+model net(x[batch, seq, heads, head]) -> [batch, seq, heads] {
+  param w[head] = ones
+  return logs[seq, kseq, head](x * w, x[seq -> kseq])
+}
+train {
+  x[batch, seq, heads, head] = synthetic(0, 1)
+  loss = mean[batch, seq, heads](net(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
+# ---- bound
+# dtc --no-kernels --report --parallel two
+include "std.dsl"
+dim batch = 2, seq = 16, kseq = seq, heads = 2, head = 4
+fn logs[s, t, d](q[..., s, d], k[..., t, d]) -> [..., s] {
+  z = f32(q @d k)
+  m = max[t](z)
+  return m + log(max(sum[t](exp(z - m)), 1e-30))
+  stream[t] {
+    z = f32(q @d k)
+    m = max[t](z)
+    return (m, sum[t](exp(z - max(m, -1e30))))
+  }
+  merge(m, l, n, j) {
+    o = max(m, n)
+    return (o, l * exp(max(m, -1e30) - max(o, -1e30)) + j * exp(max(n, -1e30) - max(o, -1e30)))
+  }
+  finish(m, l) { return max(m, -1e30) + log(max(l, 1e-30)) }
+}
+model net(x[batch, seq, heads, head]) -> [batch, seq, heads] {
+  param w[head] = ones
+  return logs[seq, kseq, head](x * w, x[seq -> kseq])
+}
+train {
+  x[batch, seq, heads, head] = synthetic(0, 1)
+  loss = mean[batch, seq, heads](net(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
+# ---- merge
+# dtc --no-kernels --report --parallel two
+include "std.dsl"
+dim batch = 2, seq = 16, kseq = seq, heads = 2, head = 4
+fn logs[s, t, d](q[..., s, d], k[..., t, d]) -> [..., s] {
+  z = f32(q @d k)
+  m = max(max[t](z), -1e30)
+  return m + log(max(sum[t](exp(z - m)), 1e-30))
+  stream[t] {
+    z = f32(q @d k)
+    m = max[t](z)
+    return (m, sum[t](exp(z - max(m, -1e30))))
+  }
+  merge(m, l, n, j) {
+    o = max(m, n)
+    return (o, l * exp(max(m, -1e30) - max(o, -1e30)) + j)
+  }
+  finish(m, l) { return max(m, -1e30) + log(max(l, 1e-30)) }
+}
+model net(x[batch, seq, heads, head]) -> [batch, seq, heads] {
+  param w[head] = ones
+  return logs[seq, kseq, head](x * w, x[seq -> kseq])
+}
+train {
+  x[batch, seq, heads, head] = synthetic(0, 1)
+  loss = mean[batch, seq, heads](net(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
+# ---- sum
+# dtc --no-kernels --report --parallel two
+include "std.dsl"
+dim batch = 2, seq = 16, kseq = seq, heads = 2, head = 4
+fn logs[s, t, d](q[..., s, d], k[..., t, d]) -> [..., s] {
+  return max[t](f32(q @d k))
+  stream[t] { return max[t](f32(q @d k)) }
+}
+model net(x[batch, seq, heads, head]) -> [batch, seq, heads] {
+  param w[head] = ones
+  return logs[seq, kseq, head](x * w, x[seq -> kseq])
+}
+train {
+  x[batch, seq, heads, head] = synthetic(0, 1)
+  loss = mean[batch, seq, heads](net(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
+# ---- blocks
+# dtc --no-kernels --report
+dim batch = 2, seq = 16
+fn most[t](x[..., t]) -> [..., t] {
+  h = x[t = 0]
+  repeat i in size[t] { h = max(h, x[t = i]); y[t = i] = h }
+  return y
+  scan[t] { return max[t](x) }
+  neutral() { return 0 }
+  merge(h, g) { return max(h, g) }
+  emit(h) { repeat i in size[t] { h = max(h, x[t = i]); y[t = i] = h }
+    return y }
+}
+model m(x[batch, seq]) -> [batch, seq] {
+  param w[seq] = ones
+  return most[seq](x * w)
+}
+train { x[batch, seq] = synthetic(0, 1); loss = sum[batch, seq](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

@@ -5,6 +5,7 @@
 #include "plan/report/traffic.h"
 
 #include "plan/kinds.h"
+#include "plan/name.h"
 #include "plan/report/people.h"
 
 #include <jansson.h>
@@ -90,6 +91,59 @@ static void print_memory(const DtPlan *plan, DtText *text)
     }
 }
 
+/* Whether an entry goes backward through a loop of so many iterations, which is in no other. */
+static bool has_loop(const DtPlan *plan, const DtPlanEntry *entry, int64_t iterations)
+{
+    uint32_t open = 0;
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
+        const DtPlanSchedule *at = &plan->schedule[i];
+        if (at->kind == DT_SCHED_LOOP && !open && at->step < 0 && at->count == iterations)
+            return true;
+        open += at->kind == DT_SCHED_LOOP;
+        open -= at->kind == DT_SCHED_END;
+    }
+    return false;
+}
+
+/* Whether loops of another name have as many iterations: a schedule does not say which is which. */
+static bool is_like_another(const DtPlan *plan, const DtPlanSaved *saved)
+{
+    for (uint32_t i = 0; i < plan->n_saved; i++)
+        if (plan->saved[i].iterations == saved->iterations && plan->saved[i].loop != saved->loop)
+            return true;
+    return false;
+}
+
+/* The next piece of a pipeline, from `least` on, that has the loop; -1: there is none, or it is not known. */
+static int32_t next_piece(const DtPlan *plan, const DtPlanSaved *saved, int32_t least)
+{
+    int32_t next = -1;
+    for (uint32_t i = 0; i < plan->n_entries && !is_like_another(plan, saved); i++) {
+        const DtPlanName name = dt_plan_name(dt_plan_str(plan, plan->entries[i].name));
+        if (name.run == DT_PLAN_STEP && name.part == DT_PLAN_B && name.number >= least &&
+            (next < 0 || name.number < next) && has_loop(plan, &plan->entries[i], saved->iterations))
+            next = name.number;
+    }
+    return next;
+}
+
+/* ", in pieces 0, 2 to 5": those of a pipeline that have a loop of this length. */
+static void add_pieces(const DtPlan *plan, const DtPlanSaved *saved, DtText *text)
+{
+    const char *comma = "";
+    int32_t first = next_piece(plan, saved, 0), last;
+    if (first >= 0)
+        dt_text_add(text, next_piece(plan, saved, first + 1) < 0 ? ", in piece " : ", in pieces ");
+    for (; first >= 0; first = next_piece(plan, saved, last + 1)) {
+        for (last = first; next_piece(plan, saved, last + 1) == last + 1;)
+            last++;
+        dt_text_printf(text, "%s%d", comma, first);
+        if (last > first)
+            dt_text_printf(text, "%s%d", last > first + 1 ? " to " : ", ", last);
+        comma = ", ";
+    }
+}
+
 static void print_saved(const DtPlan *plan, DtText *text)
 {
     char one[32], all[32], again[32];
@@ -103,6 +157,7 @@ static void print_saved(const DtPlan *plan, DtText *text)
         if (s->recomputed)
             dt_text_printf(text, ", %s of each computed again",
                            dt_people_bytes(again, (double)s->recomputed));
+        add_pieces(plan, s, text);
         dt_text_add(text, "\n");
     }
 }
@@ -333,11 +388,14 @@ static json_t *json_saved(const DtPlan *plan)
     json_t *loops = json_array();
     for (uint32_t i = 0; i < plan->n_saved; i++) {
         const DtPlanSaved *s = &plan->saved[i];
+        json_t *pieces = json_array();
+        for (int32_t at = next_piece(plan, s, 0); at >= 0; at = next_piece(plan, s, at + 1))
+            json_array_append_new(pieces, json_integer(at));
         json_array_append_new(loops,
-                              json_pack("{s:s, s:I, s:I, s:I}", "loop", dt_plan_str(plan, s->loop),
+                              json_pack("{s:s, s:I, s:I, s:I, s:o}", "loop", dt_plan_str(plan, s->loop),
                                         "iterations", (json_int_t)s->iterations, "saved",
                                         (json_int_t)s->saved, "recomputed",
-                                        (json_int_t)s->recomputed));
+                                        (json_int_t)s->recomputed, "pieces", pieces));
     }
     return loops;
 }

@@ -59,14 +59,13 @@ static void print_head(const DtSummary *s, DtText *text)
 static void print_fits(const DtSummary *s, DtText *text)
 {
     const DtMemory *m = &s->worst;
-    char need[32], have[32], left[32], allocated[32];
+    char need[32], have[32], left[32];
     const char *where = dt_plan_stages(s->plan) == 1          ? ""
                         : s->has_time && s->model.n_kinds ? " on the stage with least room"
                                                           : " on the stage with most";
     dt_people_bytes(need, (double)m->reserved);
-    dt_people_bytes(allocated, (double)m->allocated);
     if (s->have <= 0) {
-        line(text, "memory");
+        line(text, s->is_gpu ? "reserved" : "allocated");
         dt_text_printf(text, "%s a rank%s; dtrun compares with the memory of its machine\n", need, where);
         return;
     }
@@ -194,6 +193,8 @@ static void print_memory(const DtSummary *s, DtText *text)
         dt_text_add(text, ": ");
     }
     const char *comma = "";
+    if (s->is_gpu)
+        dt_text_printf(text, "%s allocated: ", dt_people_bytes(a, (double)m->allocated));
     for (int k = 0; k < DT_ARENA_KINDS; k++)
         if (m->arenas[k] && !dt_plan_predicts((uint32_t)k)) {
             dt_text_printf(text, "%s%s %s", comma, dt_memory_kinds[k], dt_people_bytes(a, (double)m->arenas[k]));
@@ -206,7 +207,8 @@ static void print_memory(const DtSummary *s, DtText *text)
         dt_text_printf(text, "%s%s %s", k ? ", " : "beside it ", dt_memory_overheads[k].name,
                        dt_people_bytes(a, (double)m->overheads[k]));
     }
-    dt_text_add(text, s->is_gpu ? "\n" : "");
+    if (s->is_gpu)
+        dt_text_printf(text, ": %s reserved\n", dt_people_bytes(a, (double)m->reserved));
     if (peak) {
         line(text, "");
         if (m->in_flight)

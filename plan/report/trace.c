@@ -131,7 +131,13 @@ static void name_tracks(const DtTraceStage *stage, DtText *text)
 
 /* ---- slices ---- */
 
-/* Its name, what it is, its price, how much comes from others, and its line. */
+/* Bytes that come from others, or go to them. */
+static double bytes_of(const DtPlan *plan, const DtPlanInst *inst)
+{
+    return inst->kind == DT_INST_SEND ? (double)plan->channels[inst->ref].bytes : dt_report_received(plan, inst);
+}
+
+/* Its name, what it is, its price, its bytes, and its line. */
 static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
 {
     const DtPlan *plan = stage->plan;
@@ -142,8 +148,8 @@ static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *te
     dt_text_printf(text, ",\"cat\":\"predicted,%s\",\"args\":{\"micro\":%d,\"of\":%u", dt_kinds_inst(inst->kind),
                    slice->micro, slice->what);
     dt_trace_price(&stage->prices[slice->what], text);
-    if (dt_report_received(plan, inst) > 0)
-        dt_text_printf(text, ",\"bytes\":%.0f", dt_report_received(plan, inst));
+    if (bytes_of(plan, inst) > 0)
+        dt_text_printf(text, ",\"bytes\":%.0f", bytes_of(plan, inst));
     if (inst->span < plan->n_spans && plan->spans[inst->span].line) {
         dt_text_add(text, ",\"line\":");
         char line[200];

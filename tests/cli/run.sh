@@ -552,6 +552,13 @@ run report third; exits 0; prints 'fits '; prints 'for 2 tiny'; prints 'MFU'
 run large.dsl --parallel piped --no-kernels -o fourth; exits 0
 run compare third fourth; exits 0; prints 'step'; prints 'mean bubble'; prints 'memory of a rank'; lacks 'money'
 run compare third fourth; prints 'third: tiny of '; prints 'fourth: tiny of ' # stages, too, say their model
+run report third; exits 0; prints ' allocated: parameters'; prints ' reserved'
+run report fourth --details; exits 0; prints ', in pieces 0, 1'
+run report fourth --report=trace; exits 0; holds python3 -c "
+import json
+slices = [x for x in json.load(open('out'))['traceEvents'] if x['ph'] == 'X']
+sends = [x for x in slices if x['name'] == 'send']
+assert sends and all(x['args']['bytes'] > 0 for x in sends)"
 run compare third fourth --tokens 1B --price 2; exits 0; prints 'device-hours'; prints 'money'
 run compare third fourth --price 2; exits 2
 run compare third fourth --report=trace; exits 2; says 'is of one plan'
@@ -578,6 +585,7 @@ run compare third; exits 2
 run report nothing; exits 5
 run large.dsl --parallel two --no-kernels -D batch=4194304 -o fifth; exits 4; says 'error[E0701]'; says 'tiny has 1.00 GiB'; holds test ! -e fifth
 run large.dsl --parallel two -D batch=4194304 --report; exits 4; prints 'DOES NOT FIT'; says 'error[E0701]'
+run program.dsl --parallel none --report; exits 0; prints 'allocated  '; holds test "$(grep -c '^memory' out)" -eq 1
 run explain MFU bubble step 'matrix products' reserved context; exits 0; prints 'contractions of the serial program'; prints 'in bytes'
 rm -f third fourth
 # each number has a definition

@@ -2,6 +2,7 @@
 /* What the numbers of a report mean. */
 #include "plan/report/summary.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,12 +18,17 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 #undef DT_OVERHEAD
 };
 
+/* Keys of JSON have _ between words. */
+static int letter(char c) { return c == '_' || c == '-' ? ' ' : tolower((unsigned char)c); }
+
 /* The word, or more than one of it. */
 static bool is(const char *term, const char *word)
 {
-    const size_t len = strlen(term);
-    const char *rest = word + len;
-    return strncasecmp(term, word, len) == 0 && (!*rest || !strcasecmp(rest, "s") || !strcasecmp(rest, "es"));
+    while (*term && letter(*term) == letter(*word)) {
+        term++;
+        word++;
+    }
+    return !*term && (!*word || !strcasecmp(word, "s") || !strcasecmp(word, "es"));
 }
 
 bool dt_summary_explain(const char *name, DtText *ret_text)

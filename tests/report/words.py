@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each word of reports has a definition:  words.py DTC
 
-What is printed as text, with details, and by compare, of several layouts, is taken apart. Names of the program and plain
-English are left out; `dtc explain` must know all that is left, and the names of rows as they stand there."""
+What is printed as text, with details, by compare and by `auto`, of several layouts, is taken apart. Names of the program
+and plain English are left out; `dtc explain` must know all that is left, and the names of rows as they stand there. It
+must also know the keys of JSON."""
 
+import json
 import re
 import subprocess
 import sys
@@ -16,7 +18,15 @@ EXAMPLES = ROOT / "examples"
 PROGRAM = f"""include "{EXAMPLES}/llama3_8b.dsl"
 cluster two {{ nodes = 2; gpus = 8; gpu = "h100-sxm" }}
 parallel flat on two {{ mesh data = 16; shard batch on data; micro batch = 16; zero 3 on data; remat h }}
-parallel deep on two {{ mesh pipe = 4, tensor = 4; shard vocab, ffn, kv on tensor; pipeline h on pipe; micro batch = 16 }}
+parallel deep on two {{
+  mesh pipe = 4, tensor = 4; shard vocab, ffn, kv on tensor; pipeline h on pipe; micro batch = 16
+}}
+parallel small on two {{
+  mesh pipe = 4, tensor = 4; shard vocab, ffn, kv on tensor; pipeline h on pipe; micro batch = 64
+}}
+parallel open on two {{ auto }}
+parallel least on two {{ auto (minimise = memory) }}
+parallel sizes on two {{ auto (gpus = (8, 32), minimise = device_hours) }}
 """
 
 # Words that mean what they mean everywhere.
@@ -27,8 +37,11 @@ PLAIN = set(
     would does do done say says add as would help had may took takes take ran run runs so many many largest waits wholly ended
     product operand work known machine memory may keep keeps needs need compares computed needs part parts of the first
     kernels attention messages collectives activations average bytes file fit fits flight fused half level long matrix maximum mean
+    compiled faster line longer said slow taken these
     measured model names per price priced processor products program slowed sum training""".split()
 )
+# Keys that say of what they stand in what they say everywhere.
+KEYS = set("name file line path bytes seconds kind m n k report compare plans".split())
 # Units, numbers and what they are of.
 UNITS = set("b kib mib gib tib pib s ms us ns h min days k m t flop kflop mflop gflop tflop pflop eflop x f32 f16 bf16 tf32 i32".split())
 # Of dtc's own options and programs, and what is quoted.
@@ -47,6 +60,38 @@ def run(dtc, *options):
     return done.returncode, done.stdout
 
 
+def chosen(dtc, *options):
+    """What `auto` says on stderr, but for the block that it chose, which is a program's text."""
+    said = subprocess.run([dtc, *options], capture_output=True, text=True, check=False).stderr
+    return re.sub(r"(?ms)^parallel .*?^}$", "", said)
+
+
+def keys_of(value):
+    """Of objects in a JSON value, but of those whose keys are names of the program."""
+    if isinstance(value, list):
+        return {key for one in value for key in keys_of(one)}
+    if not isinstance(value, dict):
+        return set()
+    return {key for name, one in value.items() for key in {name} | (set() if name == "mesh" else keys_of(one))}
+
+
+def plans_of(path):
+    """Of two layouts that fit."""
+    return [path.with_name(f"{block}.plan") for block in ("flat", "small")]
+
+
+def json_keys(dtc, path):
+    """Of reports, of two compared, and of the line of `auto`."""
+    run_of = ("--report=json", "--tokens", "1B", "--price", "2")
+    found = set()
+    for block in ("flat", "deep"):
+        found |= keys_of(json.loads(run(dtc, path, "--parallel", block, *run_of)[1]))
+    found |= keys_of(json.loads(run(dtc, "compare", *plans_of(path), "--json")[1]))
+    said = [json.loads(line) for line in chosen(dtc, path, "--parallel", "open", "--json", "--report").splitlines()]
+    found |= {key for line in said if "auto" in line for key in keys_of(line)}
+    return found - KEYS
+
+
 def names_of(text):
     """What stands for something of the program: places, ops of kernels."""
     places = r"[\w/.-]+\.dsl(?::\d+)?(?: [\w.]+)?|(?<= of )[\w.]+ \([\w/.-]+\.dsl:\d+\)"
@@ -58,11 +103,11 @@ def words_of(text, own):
     for line in text.split("\n"):
         line = QUOTED.sub(" ", line)
         for name in sorted(own, key=len, reverse=True):
-            line = line.replace(name, " ")
+            line = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", line)
         row = ROWS.match(line)
         if row and row[1].lower() not in PLAIN:
             found.add(row[1].strip())
-        found |= {w for w in re.findall(r"[A-Za-z][A-Za-z_0-9/-]*", line) if w.lower() not in PLAIN | UNITS | OPS}
+        found |= {w for w in re.findall(r"\b(?:1f1b|[A-Za-z][A-Za-z_0-9/-]*)", line) if w.lower() not in PLAIN | UNITS | OPS}
     return found
 
 
@@ -74,16 +119,22 @@ def main():
         texts = []
         for block in ("flat", "deep"):
             texts.append(run(dtc, path, "--parallel", block, "--report", "--details", "--tokens", "1B", "--price", "2")[1])
-            run(dtc, path, "--parallel", block, "--no-kernels", "-o", Path(folder) / f"{block}.plan")
         for name in ("vit", "moe"):
             texts.append(run(dtc, EXAMPLES / f"{name}.dsl", "--parallel", "none", "--report", "--details")[1])
         texts.append(run(dtc, EXAMPLES / "shakespeare.dsl", "--report")[1])
-        plans = [str(Path(folder) / f"{block}.plan") for block in ("flat", "deep")]
-        texts.append(run(dtc, "compare", *plans, "--tokens", "1B", "--price", "2")[1])
-        own = {folder, "layouts", "h100-sxm", "data", "pipe", "tensor", "sm_90a", "two"}
+        for plan in plans_of(path):
+            if run(dtc, path, "--parallel", plan.stem, "--no-kernels", "-o", plan)[0]:
+                sys.exit(f"no plan of {plan.stem}")
+        texts.append(run(dtc, "compare", *plans_of(path), "--tokens", "1B", "--price", "2")[1])
+        texts.append(chosen(dtc, path, "--parallel", "open", "--report"))
+        texts.append(chosen(dtc, path, "--parallel", "least", "--report"))
+        texts.append(chosen(dtc, path, "--parallel", "sizes", "--report"))
+        own = {folder, "layouts", "h100-sxm", "data", "pipe", "tensor", "sm_90a", "two", "flat", "sizes", "open", "llama"}
+        own |= set("attend down gate up wq wk wv wo seq ffn kv vocab".split())
         words = set()
         for text in texts:
             words |= words_of(text, own | names_of(text))
+        words |= json_keys(dtc, path)
     unknown = sorted(w for w in words if run(dtc, "explain", w)[0] != 0)
     if len(words) < 60:
         print(f"only {len(words)} words: {sorted(words)}")

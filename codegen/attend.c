@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in tiles: a call of the library function `attend`, or of its backward part, without a buffer of
- * queries times keys. After Dao et al., "FlashAttention" (2022), with the row of scores of a block of queries
- * kept whole, since on a CPU it fits the cache.
+/* Attention in tiles: a call of a function that streams, `attend` of the library or one of a program's own, or of its
+ * gradient, without a buffer of queries times keys. After Dao et al., "FlashAttention" (2022), with the row of scores
+ * of a block of queries kept whole, since on a CPU it fits the cache.
  *
  * The function's own ops say what is computed; this file only cuts them. With s the query axis, t the key
  * axis and every other axis of the scores a loop:
@@ -617,15 +617,17 @@ static void emit_before(DtTiling *g)
         emit_one_before(g, i, done);
 }
 
-bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
+bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_why)
 {
     DtTiling tiling = {.e = e, .call = call, .func = call->func, .outside = e->scope->func, .scope = scope};
     DtTiling *g = &tiling;
     DtScope *outer = e->scope;
     DtModule *module = (DtModule *)(uintptr_t)e->module;
     uint32_t n_funcs = module->funcs.n;
-    if (!dt_tile_analyse(g))
+    if (!dt_tile_analyse(g)) {
+        *ret_why = g->why;
         return false;
+    }
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!g->inlined[i])
             scope->places[g->func->inputs.at[i]->id] = *dt_copy_require(e, call->in[i]);

@@ -30,6 +30,7 @@ typedef struct DtTiling {
     const DtValue *mask;       /* by which they do */
     const DtValue *masked_by;  /* what it hides counts for nothing; of it nothing else need be known */
     DtReach reach;
+    DtTileWhy why;             /* with dt_tile_analyse false */
     DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
     bool numbered;             /* the region's text depends on the first query of the block */
     int64_t like_rows, like_keys; /* of the last block, and 1 + its region's kernel */

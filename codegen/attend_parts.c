@@ -2,6 +2,15 @@
 /* Attention in tiles: which axes are those of queries and keys, and what each op of the function is (attend.c). */
 #include "codegen/attend.h"
 
+#define DT_TILE_SEVERAL "the product of queries and keys sums over several axes"
+
+/* It has another shape: why, at which op (NULL: none in particular). */
+static bool differs(DtTiling *g, const DtOp *at, const char *why)
+{
+    g->why = (DtTileWhy){.why = why, .at = at};
+    return false;
+}
+
 static bool is_region_op(const DtTiling *g, const DtOp *op)
 {
     if (op->n_out != 1)
@@ -32,7 +41,7 @@ static bool leave(DtTiling *g, const DtOp *op)
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtTilePart part = dt_tile_part(g, op->in[i]);
         if (part == DT_TILE_SCORE || (part == DT_TILE_REGION && (!op->in[i]->op || !dt_tile_has(op->in[i], g->s))))
-            return false;
+            return differs(g, op, "this reads scores, or what has no queries, out of the middle of it");
         if (part == DT_TILE_REGION)
             g->leaves[g->position[op->in[i]->id]] = true;
     }
@@ -54,10 +63,10 @@ static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
         return true;
     }
     if (op->kind == DT_OP_DOT && (dt_tile_has(op->out[0], g->s) || region) && !is_product(g, op))
-        return false;
+        return differs(g, op, "the target's library has no product of these dtypes");
     if (op->kind == DT_OP_DOT && !region && square && !after) {
         *ret_part = DT_TILE_SCORE;
-        return op->n_axes == 1;
+        return op->n_axes == 1 || differs(g, op, DT_TILE_SEVERAL);
     }
     if (op->kind == DT_OP_DOT && region) {
         *ret_part = DT_TILE_OUTPUT;
@@ -67,11 +76,12 @@ static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
             if (part == DT_TILE_REGION || part == DT_TILE_SCORE)
                 n += dt_tile_has(op->in[i], g->s) && dt_tile_has(op->in[i], g->t);
             else if (part != DT_TILE_BEFORE)
-                return false;
+                return differs(g, op, "this product reads what blocks leave");
         }
         /* away over s and over axes that become loops (the group of grouped queries), or over t */
-        return n == 1 && (dt_op_has_axis(op, g->s) ? !dt_op_has_axis(op, g->t)
-                                                   : op->n_axes == 1 && dt_op_has_axis(op, g->t));
+        const bool sums = n == 1 && (dt_op_has_axis(op, g->s) ? !dt_op_has_axis(op, g->t)
+                                                              : op->n_axes == 1 && dt_op_has_axis(op, g->t));
+        return sums || differs(g, op, "this product of scores sums neither over keys alone nor over queries");
     }
     if (region && (after || !is_region_op(g, op))) {
         *ret_part = DT_TILE_AFTER;
@@ -116,8 +126,11 @@ static bool is_better_query(const DtTiling *g, const DtType *z, const char *axis
 
 static bool find_axes(DtTiling *g)
 {
+    const DtOp *first = NULL, *several = NULL;
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
         const DtOp *op = g->func->ops.at[i];
+        if (op->kind == DT_OP_DOT && op->n_axes != 1)
+            several = op;
         if (op->kind != DT_OP_DOT || op->n_axes != 1)
             continue;
         const DtType *x = op->in[0]->type, *y = op->in[1]->type, *z = op->out[0]->type;
@@ -132,9 +145,12 @@ static bool find_axes(DtTiling *g)
         }
         g->s = only_x;
         g->t = only_y;
-        return only_x && only_y;
+        first = op;
+        break;
     }
-    return false;
+    if (!first && several)
+        return differs(g, several, DT_TILE_SEVERAL);
+    return (g->s && g->t) || differs(g, first, DT_TILE_NO_PRODUCT);
 }
 
 /* Whether the blocks of each point of the loops have part i of their own, or a term of it. */
@@ -176,23 +192,24 @@ static bool find_loops(DtTiling *g)
                 g->n_t = extent;
             else if (!known && extent > 1) {
                 if (g->n_loops == 4)
-                    return false;
+                    return differs(g, NULL, "there are more than four axes beside those of queries and keys");
                 g->loops[g->n_loops] = axis;
                 g->counts[g->n_loops++] = extent;
             }
         }
     }
-    return g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REG_SLOTS;
+    return (g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REG_SLOTS) ||
+           differs(g, NULL, "it stands in too many loops");
 }
 
 /* Scores are read by the region or by outputs only; what is left of the region has queries. */
-static bool is_closed(const DtTiling *g)
+static bool is_closed(DtTiling *g)
 {
     for (uint32_t i = 0; i < g->func->results.n; i++) {
         const DtValue *value = g->func->results.at[i];
         DtTilePart part = dt_tile_part(g, value);
         if (part == DT_TILE_SCORE || (part == DT_TILE_REGION && (!value->op || !dt_tile_has(value, g->s))))
-            return false;
+            return differs(g, value->op, "this, a score or without queries, is a result");
         if (part == DT_TILE_REGION)
             g->leaves[g->position[value->id]] = true;
     }
@@ -261,17 +278,17 @@ bool dt_tile_analyse(DtTiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         n_outputs += dt_tile_is_output(g, i);
         if (dt_tile_is_left(g, i) && !is_of_loops(g, i))
-            return false;
+            return differs(g, func->ops.at[i], "this is alike for what other axes of the scores tell apart");
     }
     if (n_outputs > DT_TILE_VALUES)
-        return false;
+        return differs(g, NULL, "it leaves too many values");
     for (uint32_t k = 0; k < g->n_loops; k++)
-        if (mask_counts_along(g, g->loops[k]))
-            return false; /* inside a block there is no such axis */
+        if (mask_counts_along(g, g->loops[k])) /* inside a block there is no such axis */
+            return differs(g, NULL, "a mask is made of positions along an axis that queries and keys share");
     bool *seen = DT_NEW_ARRAY(g->e->scratch, bool, g->outside->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         if (g->inlined[i] && !draws_by_blocks(g, g->inlined[i], seen))
-            return false;
+            return differs(g, NULL, "what is drawn for it has an axis that scores lack");
     find_mask(g);
     return true;
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The name of the model that entry "predict" runs: its results, or of stages those of one, are "gpt2.0", "gpt2.1", ... */
+/* The name of the model that entry "predict" runs: its results, or of stages those of one, are "gpt2.0", "gpt2.1" .. */
 static const char *model_name(const DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;

@@ -201,15 +201,15 @@ static void emit_copy(DtEmit *e, const DtOp *op)
     dt_place_set(e, op->out[0], output.place);
 }
 
-/* The ops of a call, or of its fused form, in place; tiles: as attention in tiles, false if it has another shape. */
-static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted,
-                        bool tiles)
+/* The ops of a call, or of its fused form, in place. tiles, not NULL: as attention in tiles, false if it has another
+ * shape, and why. */
+static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted, DtTileWhy *tiles)
 {
     DtScope *outer = e->scope, *inner = func == op->func ? dt_scope_run(e, op, outer->path)
                                                           : dt_scope_new(e, func, NULL, outer->path);
     inner->op = op;
     dt_scope_want(inner, func->results.n, wanted);
-    if (tiles && !dt_attend_emit(e, op, inner))
+    if (tiles && !dt_attend_emit(e, op, inner, tiles))
         return false;
     for (uint32_t i = 0; !tiles && i < op->n_in; i++)
         inner->places[func->inputs.at[i]->id] = *(op->func->fused ? dt_copy_settle : dt_copy_require)(e, op->in[i]);
@@ -235,8 +235,12 @@ static void emit_call(DtEmit *e, const DtOp *op)
         wanted[i] =
             (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
     }
-    if (!func->fused || !emit_callee(e, op, func, wanted, true))
-        emit_callee(e, op, func->fused ? func->fused : func, wanted, false);
+    DtTileWhy why = {.why = DT_TILE_NO_PRODUCT};
+    const DtFunc *form = func->fused ? func->fused : func;
+    if (!func->fused || !emit_callee(e, op, func, wanted, &why)) {
+        dt_whole_say(e, op, form, &why);
+        emit_callee(e, op, form, wanted, NULL);
+    }
     for (uint32_t i = 0; i < func->results.n; i++)
         dt_place_set(e, outputs[i].value, outputs[i].place);
 }

@@ -285,9 +285,18 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 void dt_concat_claim(DtEmit *e);
 bool dt_concat_emit(DtEmit *e, const DtOp *op);
 
-/* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
- * emitted, if the function has another shape. */
-bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
+/* attend.c: a call of a function that streams, or of its gradient, in tiles, in the scope of the callee; false, with
+ * nothing emitted, if the function has another shape: why, and which op is to blame (or NULL). */
+typedef struct DtTileWhy {
+    const char *why;
+    const DtOp *at;
+} DtTileWhy;
+#define DT_TILE_NO_PRODUCT "no product has an axis of queries alone and one of keys alone, as `q @d k` has"
+bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_why);
+
+/* whole.c: lint L0585 of a call whose ops are emitted one by one, if what they keep is large. form: the callee in
+ * kernels. */
+void dt_whole_say(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why);
 
 /* hidden.c: whether the function is the same without the scores that the mask of this op hides. outputs: by op
  * position, what blocks leave. */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that stream but get no tiles: their ops are emitted one by one, and what they make for each query and key
+ * lies in memory as a whole. Right, and silent would be a trap: the program that fits in blocks may not fit so. */
+#include "codegen/emit.h"
+
+enum { LEAST = 1 << 20 }; /* bytes that are worth a word */
+
+static double bytes_of(const DtEmit *e, const DtType *type)
+{
+    return (double)dt_type_local_elements(type, &e->module->mesh) * (double)dt_dtype_size(type->dtype);
+}
+
+/* The largest value that the ops write. */
+static const DtValue *largest(const DtEmit *e, const DtFunc *form)
+{
+    const DtValue *most = NULL;
+    for (uint32_t i = 0; i < form->ops.n; i++) {
+        const DtOp *op = form->ops.at[i];
+        const bool makes = op->kind == DT_OP_FUSED || dt_op_info[op->kind].data == DT_DATA_MAKE;
+        for (uint32_t k = 0; makes && k < op->n_out; k++)
+            if (!dt_op_is_inline(op->out[k]) &&
+                (!most || bytes_of(e, op->out[k]->type) > bytes_of(e, most->type)))
+                most = op->out[k];
+    }
+    return most;
+}
+
+static bool is_said(DtEmit *e, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < e->refused.n; i++)
+        if (e->refused.at[i] == func)
+            return true;
+    DT_PUSH(e->arena, e->refused, func);
+    return false;
+}
+
+void dt_whole_say(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why)
+{
+    const DtValue *value = largest(e, form);
+    double given = 0;
+    for (uint32_t i = 0; i < form->inputs.n; i++)
+        given += bytes_of(e, form->inputs.at[i]->type);
+    for (uint32_t i = 0; i < form->results.n; i++)
+        given += bytes_of(e, form->results.at[i]->type);
+    if (!e->module->diags || e->options->unfused || !value || bytes_of(e, value->type) < LEAST ||
+        bytes_of(e, value->type) <= given || is_said(e, call->func))
+        return;
+    char size[32];
+    DtDiag *diag = dt_diag_report(e->module->diags, L0585, call->span,
+                                  "`%s` is not computed block by block, and keeps %s at once",
+                                  dt_graph_source_name(call->func), dt_text_bytes(size, bytes_of(e, value->type)));
+    dt_diag_label(diag, value->op->span, "this");
+    if (why->at)
+        dt_diag_label(diag, why->at->span, "%s", why->why);
+    else
+        dt_diag_note(diag, "%s", why->why);
+}

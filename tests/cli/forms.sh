@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Capped scores, a window, a learned bias and dropout of the weights, forms.dsl:  forms.sh DTC DTRUN
+# Capped scores, a window, a learned bias and dropout of the weights, forms.dsl; a log-sum-exp, logs.dsl:
+#   forms.sh DTC DTRUN
 # Equal to the serial program in tiles, in rings and in zigzag order, by numbers and by real ranks: what is drawn for a
 # query and a key is the same wherever they are.
 set -u
 dtc=$(readlink -f "$1") dtrun=$(readlink -f "$2")
-program=$(cd "$(dirname "$0")" && pwd)/forms.dsl
+program=$(cd "$(dirname "$0")" && pwd)/forms.dsl logs=$(cd "$(dirname "$0")" && pwd)/logs.dsl
 . "$(dirname "$0")/cases.sh"
 
 cp "$program" program.dsl
@@ -37,6 +38,19 @@ sed 's/keep = where.*/keep = where(iota[kseq] >= 0 * uniform[batch, heads, seq, 
 losses kept.dsl none >kept
 holds test "$(wc -l <kept)" -eq 3
 if same serial kept; then fail 'nothing is dropped'; else passed=$((passed + 1)); fi
+
+# Results without a value for each key: their parts merge in rings, and keys without queries are not sent around.
+cp "$logs" logs.dsl
+losses logs.dsl none >serial
+for layout in r z d v; do
+    losses logs.dsl $layout >shared
+    what="losses of logs.dsl, $layout"
+    holds same serial shared
+done
+run "$dtc" logs.dsl --parallel z --no-kernels --print-after=expand; exits 0; prints 'logs.fwd.1.ring'; prints 'logs.bwd.1.ring'
+run "$dtc" logs.dsl --parallel v --no-kernels --report --details; exits 0; prints 'all_to_all'; lacks 'maximum over `vocab`'
+sed 's/, whole\[vocab\](/, lse[vocab](/' logs.dsl >plain.dsl
+run "$dtc" plain.dsl --parallel v --no-kernels --report --details; exits 0; lacks 'all_to_all'; prints 'maximum over `vocab`'
 
 # In tiles, no product makes scores of all queries.
 run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --report --details

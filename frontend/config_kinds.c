@@ -5,6 +5,7 @@
 
 #include "base/intern.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -116,13 +117,25 @@ static bool read_string(const DtConfigReading *r, const char *wants)
     return true;
 }
 
-/* The word that goes on where this one ends, as `h100-sxm` does, or else the nearest; NULL: none is near. */
-static const char *meant_word(const char *word, const char *const *words, size_t n)
+/* The word that goes on where this one ends, as `h100-sxm` does, or else the nearest, of which the part in front of `-`
+ * counts for all of it: `h101` is meant to be one of the H100s, not `v100`. NULL: none is near. */
+static const char *meant_word(DtArena *arena, const char *word, const char *const *words, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!strncmp(words[i], word, strlen(word)))
+    char *lower = dt_arena_strndup(arena, word, strlen(word));
+    const char **parts = DT_NEW_ARRAY(arena, const char *, 2 * n);
+    for (char *c = lower; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    for (size_t i = 0; i < n; i++) {
+        if (!strncmp(words[i], lower, strlen(lower)))
             return words[i];
-    return dt_text_nearest(word, words, n);
+        parts[i] = words[i];
+        parts[n + i] = dt_arena_strndup(arena, words[i], strcspn(words[i], "-"));
+    }
+    const char *nearest = dt_text_nearest(lower, parts, 2 * n);
+    for (size_t i = 0; i < n; i++)
+        if (nearest == parts[i] || nearest == parts[n + i])
+            return words[i];
+    return NULL;
 }
 
 static bool read_word(const DtConfigReading *r, const char *const *words, size_t n, DtDiagCode code)
@@ -144,7 +157,7 @@ static bool read_word(const DtConfigReading *r, const char *const *words, size_t
     DtDiag *d = dt_diag_report(r->host->diags, code, r->expr->span, "`%s` is not a value of `%s`",
                                word, r->key->name);
     dt_diag_note(d, "it is one of %s", list);
-    const char *nearest = meant_word(word, words, n);
+    const char *nearest = meant_word(r->host->arena, word, words, n);
     if (nearest) {
         bool quoted = e->kind == DT_EXPR_STRING;
         dt_diag_fix(d, e->span, dt_arena_printf(r->host->arena, quoted ? "\"%s\"" : "%s", nearest),

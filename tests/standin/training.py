@@ -5,7 +5,8 @@ Each program is compiled for the processor and for sm_90a (by the stand-in of NV
 prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order (--rows),
 and products are summed in double on both sides, with epilogues on both. Only attention is a kernel of another form, so programs with it agree but for
 roundings, in 16 bits for those of what its products take (attention.py looks closer; how far, BITS_16 says). Instructions begun on the device run late, and host code cannot reach its
-memory; several ranks share it. Code is kept, and equal bytes come out twice. `examples`: the other examples instead."""
+memory; several ranks share it. Code is kept, and equal bytes come out twice. `examples`: the other examples instead; `ranks`: each example on
+2 to 8 ranks with a GPU each, in the layout that it has itself, if it has one, whose streams run in several orders that events allow."""
 
 import json
 import os
@@ -20,10 +21,25 @@ STEPS = 2
 # How far a program in 16 bits may be off, losses and norms each. Its two runs round equally many values in a row by
 # equally much, those that attention hands to its products at other places: so either is off the program in f32 by a sum
 # of as many roundings of one size. The size of that sum, which the program amplifies (T5's scores are not scaled), is
-# measured: the distance of the processor's run from one in f32, the most of all steps. Two such sums may have opposite
+# measured: the distance of the processor's run from one in f32, the most of all steps; of a program on several ranks also
+# that of its run on one, which rounds as many values, added up in another order. Two such sums may have opposite
 # signs, so the two runs may be twice as far from each other.
 BITS_16, SIDES = "16 bits", 2
 SMALL = ["-D", "batch=4", "-D", "seq=16", "-D", "vocab=61", "-D", "embed=32", "-D", "layers=2"]
+F32 = ["--set", "train.precision=mixed(compute = f32)"]
+BERT = "-D batch=2 -D seq=16 -D vocab=61 -D layers=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64".split()
+BYOL = "-D batch=4 -D side=4 -D wide=16 -D feature=8 -D hidden=16 -D latent=8".split()
+DIFFUSION = "-D batch=8 -D layers=2 -D embed=16 -D waves=4".split()
+GAN = "-D batch=8 -D hidden=16".split()
+GPT_1T = "-D batch=8 -D seq=16 -D vocab=64 -D layers=4 -D embed=32 -D heads=2".split()
+LLAMA = "-D batch=2 -D seq=16 -D vocab=64 -D layers=2 -D embed=32 -D ffn=64 -D kv=2 -D group=2 -D head=8".split()
+LSTM = "-D batch=2 -D seq=8 -D vocab=61 -D embed=16 -D hidden=16".split()
+MAMBA = "-D batch=2 -D seq=12 -D vocab=70 -D embed=16 -D cell=4 -D layers=2".split()
+MOE = "-D batch=2 -D pool=2 -D seq=16 -D vocab=64 -D layers=2 -D embed=32 -D ffn=32 -D kv=2 -D group=2 -D head=8".split()
+RESNET = "-D batch=4 -D side=8 -D c0=4".split()
+T5 = "-D batch=2 -D src=16 -D tgt=16 -D vocab=64 -D enc=2 -D dec=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64 -D buckets=8".split()
+VGG = "-D batch=2 -D side=32 -D c0=4 -D classes=10 -D fc=32".split()
+VIT = "-D batch=2 -D gh=2 -D gw=4 -D ph=4 -D pw=4 -D classes=10 -D layers=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64".split()
 PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off, and another precision on the GPU
     ("gpt", "examples/quickstart.dsl", "none", SMALL, 1e-6),
     ("gpt, 16 bits", "examples/quickstart.dsl", "none",
@@ -32,35 +48,52 @@ PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off
     ("gpt, tf32", "examples/quickstart.dsl", "none", SMALL, 2.0 ** -9, "mixed(compute = f32, matmul = tf32)"),
     ("biases, 16 bits, ranks", "examples/gpt2.dsl", "dp", SMALL + ["-D", "heads=2", "--set", "parallel.mesh.data=2",
      "--set", "parallel.micro.batch=2", "--set", "cluster.nodes=1", "--set", "cluster.gpus=2"], BITS_16),
-    ("recurrence", "examples/mamba.dsl", "none", ["-D", "batch=2", "-D", "seq=12", "-D", "vocab=70", "-D", "embed=16",
-                                                  "-D", "cell=4", "-D", "layers=2"]),
-    ("operands with gaps", "examples/diffusion.dsl", "none", ["-D", "batch=8", "-D", "layers=2", "-D", "embed=16", "-D", "waves=4"]),
-    ("images", "examples/resnet.dsl", "none", ["-D", "batch=4", "-D", "side=8", "-D", "c0=4"]),
-    ("experts", "examples/moe.dsl", "none", ["-D", "batch=2", "-D", "pool=2", "-D", "seq=16", "-D", "vocab=64", "-D", "layers=2", "-D", "embed=32",
-                                             "-D", "ffn=32", "-D", "kv=2", "-D", "group=2", "-D", "head=8"], BITS_16),
+    ("recurrence", "examples/mamba.dsl", "none", MAMBA),
+    ("operands with gaps", "examples/diffusion.dsl", "none", DIFFUSION),
+    ("images", "examples/resnet.dsl", "none", RESNET),
+    ("experts", "examples/moe.dsl", "none", MOE, BITS_16),
     ("zero", "tests/runtime/zero.dsl", "z3", []),
     ("pipeline", "tests/runtime/zero.dsl", "pipe", []),
 ]
-F32 = ["--set", "train.precision=mixed(compute = f32)"]
-BERT = "-D batch=2 -D seq=16 -D vocab=61 -D layers=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64".split()
-LLAMA = "-D batch=2 -D seq=16 -D vocab=64 -D layers=2 -D embed=32 -D ffn=64 -D kv=2 -D group=2 -D head=8".split()
-T5 = "-D batch=2 -D src=16 -D tgt=16 -D vocab=64 -D enc=2 -D dec=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64 -D buckets=8".split()
-VGG = "-D batch=2 -D side=32 -D c0=4 -D classes=10 -D fc=32".split()
-VIT = "-D batch=2 -D gh=2 -D gw=4 -D ph=4 -D pw=4 -D classes=10 -D layers=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64".split()
 EXAMPLES = [  # as PROGRAMS; what they train in 16 bits also in f32
     ("bert", "examples/bert.dsl", "none", BERT + F32, 1e-6),
     ("bert, 16 bits", "examples/bert.dsl", "none", BERT, BITS_16),
-    ("byol", "examples/byol.dsl", "none", "-D batch=4 -D side=4 -D wide=16 -D feature=8 -D hidden=16 -D latent=8".split()),
-    ("gan", "examples/gan.dsl", "none", "-D batch=8 -D hidden=16".split()),
+    ("byol", "examples/byol.dsl", "none", BYOL),
+    ("gan", "examples/gan.dsl", "none", GAN),
+    ("gpt_1t", "examples/gpt_1t.dsl", "none", GPT_1T + F32, 1e-6),
+    ("gpt_1t, 16 bits", "examples/gpt_1t.dsl", "none", GPT_1T, BITS_16),
     ("llama", "examples/llama3_8b.dsl", "none", LLAMA + F32, 1e-6),
     ("llama, 16 bits", "examples/llama3_8b.dsl", "none", LLAMA, BITS_16),
-    ("lstm", "examples/lstm.dsl", "none", "-D batch=2 -D seq=8 -D vocab=61 -D embed=16 -D hidden=16".split()),
+    ("lstm", "examples/lstm.dsl", "none", LSTM),
+    ("shakespeare", "examples/shakespeare.dsl", "none", SMALL, 1e-6),
     ("t5", "examples/t5.dsl", "none", T5 + F32, 1e-6),
     ("t5, 16 bits", "examples/t5.dsl", "none", T5, BITS_16),
     ("vgg16", "examples/vgg16.dsl", "none", VGG + F32),
     ("vgg16, 16 bits", "examples/vgg16.dsl", "none", VGG, BITS_16),
     ("vit", "examples/vit.dsl", "none", VIT + F32, 1e-6),
     ("vit, 16 bits", "examples/vit.dsl", "none", VIT, BITS_16),
+]
+
+ORDERS = ("newest", "oldest", "chance=7", "resident=1 chance=3")  # of streams (standin.h), in turn
+ONE = 'cluster here { nodes = 1; gpus = %d; gpu = "cpu" }\nparallel spread on here { %s }\n'
+SPREAD = [  # name, ranks, layout (of shakespeare.dsl: its directives), extents of its mesh, micro-batches, more, how far off in f32
+    ("bert", 4, "dptp", {"data": 2}, 0, BERT + ["-D", "vocab=62"], 1e-6),
+    ("byol", 2, "two", {}, 0, BYOL, 0),
+    ("diffusion", 4, "four", {}, 0, DIFFUSION, 0),
+    ("gan", 2, "two", {}, 0, GAN, 0),
+    ("gpt2", 3, "dp", {"data": 3}, 2, SMALL + ["-D", "batch=6", "-D", "heads=2"], 1e-6),
+    ("gpt_1t", 8, "megatron", {"pipe": 2, "data": 2, "tensor": 2}, 2, GPT_1T, 1e-6),
+    ("llama3_8b", 8, "d3", {"pipe": 2, "data": 1, "tensor": 2}, 2, LLAMA + ["-D", "layers=4"], 1e-6),
+    ("lstm", 2, "halves", {}, 0, LSTM, 0),
+    ("mamba", 2, "dp", {"data": 2}, 2, MAMBA + ["-D", "batch=4"], 0),
+    ("moe", 8, "ep", {"pipe": 2, "data": 1, "expert": 2}, 2, MOE + ["-D", "batch=4"], 1e-6),
+    ("quickstart", 2, "two", {}, 0, SMALL, 1e-6),
+    ("resnet", 4, "four", {}, 0, RESNET, 0),
+    ("shakespeare", 6, "mesh data = 3, tensor = 2; shard batch on data; shard heads, ffn, vocab on tensor; zero 2 on data", {}, 0,
+     SMALL + ["-D", "batch=6", "-D", "vocab=62"], 1e-6),
+    ("t5", 8, "pp", {"data": 2}, 2, T5 + ["-D", "batch=4"], 1e-6),
+    ("vgg16", 4, "hybrid", {"data": 2}, 0, VGG + ["-D", "batch=4"], 0),
+    ("vit", 4, "fsdp", {"data": 4}, 0, VIT + ["-D", "batch=4"], 1e-6),
 ]
 
 
@@ -96,23 +129,29 @@ def distances(a, b):
             for kind in (0, 1)]
 
 
-def limits(dtc, dtrun, file, layout, arguments, steps):
+def limits(dtc, dtrun, file, layout, arguments, steps, alone):
     """BITS_16, of the processor's steps."""
     run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=cpu", "-o", "f32.plan", "--epilogues=all",
         "--rows=sm_90a", *arguments, *F32)
     exact, _ = train(dtrun, "f32.plan", "--gemm", "plain", "--overwrite")
-    return [SIDES * distance for distance in distances(exact, steps)]
+    most = distances(exact, steps)
+    if alone:
+        run(dtc, file, "--parallel", "none", "--data=synthetic", "--target=cpu", "-o", "alone.plan", "--epilogues=all", "--rows=sm_90a", *alone)
+        one = distances(exact, train(dtrun, "alone.plan", "--gemm", "plain", "--overwrite")[0])
+        most = [max(sizes) for sizes in zip(most, one)]
+    return [SIDES * distance for distance in most]
 
 
-def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None):
+def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None, alone=None):
+    """alone: arguments of the same program on one rank, if it is on several with a GPU each."""
     plans = []
     for target in ("cpu", "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
         run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1],
             "--epilogues=all", "--rows=sm_90a", *arguments, *(["--set", "train.precision=" + precision] if precision and target != "cpu" else []))
     wanted = train(dtrun, plans[0], "--gemm", "plain")
-    got = train(dtrun, plans[1], "--share-gpu")
-    most = limits(dtc, dtrun, file, layout, arguments, wanted[0]) if off == BITS_16 else [off, off]
+    got = train(dtrun, plans[1], *([] if alone else ["--share-gpu"]))
+    most = limits(dtc, dtrun, file, layout, arguments, wanted[0], alone) if off == BITS_16 else [off, off]
     apart = distances(wanted[0], got[0])
     if off == BITS_16:
         print("%s: %s apart of at most %s" % (name, *(["%.1e" % x for x in of] for of in (apart, most))))
@@ -122,6 +161,26 @@ def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=No
     assert off or wanted[1] == got[1], "%s: checkpoints differ" % name
     assert len(wanted[1]) >= 1, name
     return plans[1]
+
+
+def check_spread(dtc, dtrun, number, name, ranks, layout, mesh, micro, more, off):
+    """An example on several ranks, as a processor trains it, in f32 and in its own precision."""
+    path = os.path.join(ROOT, "examples", name + ".dsl")
+    with open(path) as file:
+        text = file.read()
+    if layout.startswith("mesh"):
+        path, layout, text = os.path.abspath(name + ".dsl"), "spread", text + ONE % (ranks, layout)
+        with open(path, "w") as file:
+            file.write(text)
+    alone, more = more, more + (["--set", "cluster.nodes=1", "--set", "cluster.gpus=%d" % ranks] if mesh else [])
+    for key, extent in [("mesh." + axis, mesh[axis]) for axis in mesh] + ([("micro.batch", micro)] if micro else []):
+        more += ["--set", "parallel.%s=%d" % (key, extent)]
+    os.environ["DT_STANDIN"] = "gpus=%d %s" % (ranks, ORDERS[number % len(ORDERS)])
+    if "precision" in text:
+        check(dtc, dtrun, 2 * number, name + ", 16 bits", path, layout, more, BITS_16, alone=alone)
+    whole = F32 if "precision" in text else []
+    check(dtc, dtrun, 2 * number + 1, name, path, layout, more + whole, off, alone=alone)
+    del os.environ["DT_STANDIN"]
 
 
 def check_tf32(dtc, plan):
@@ -183,6 +242,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["XDG_CACHE_HOME"] = folder
+        if sys.argv[3:4] == ["ranks"]:
+            names = sys.argv[4:] or [program[0] for program in SPREAD]
+            for number, program in enumerate(SPREAD):
+                if program[0] in names:
+                    check_spread(dtc, dtrun, number, *program)
+                    print("ok", program[0], flush=True)
+            print("%d passed, 0 failed" % len(names))
+            return
         if sys.argv[3:] == ["examples"]:
             for number, program in enumerate(EXAMPLES):
                 check(dtc, dtrun, number, *program)

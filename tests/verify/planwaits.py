@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every wait of plans, left out:  planwaits.py DTC [PLAN..]
+
+Of each plan for GPUs below (messages of pipelines, gathers ahead, buckets of gradients, all of them together) each `wait`
+is removed, one at a time: the certificate refuses the plan without it, and planraces.py, which shares nothing with it, finds what
+touches what is on its way. Loops are long enough: where there are as many iterations as slots, a wait that is for the
+iteration before last waits for nothing."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "runtime"))
+from layouts import PROGRAM  # noqa: E402
+
+import planraces  # noqa: E402
+
+PLANS = {  # ranks, layers, layout, and how many waits there are at least
+    "buckets": (2, 3, "mesh data = 2; shard batch on data; micro batch = 2", 3),
+    "shared": (4, 3, "mesh data = 4; shard batch on data; micro batch = 2; zero 2 on data", 3),
+    "ahead": (4, 3, "mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1)", 12),
+    "further": (2, 5, "mesh data = 2; shard batch on data; zero 3 on data (prefetch = 2)", 12),
+    "groups": (4, 3, "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; micro batch = 2; "
+                     "zero 3 on data (prefetch = 1)", 12),
+    "messages": (2, 2, 'mesh pipe = 2; pipeline h on pipe (schedule = "1f1b"); micro batch = 4', 6),
+    "turns": (2, 4, 'mesh pipe = 2; pipeline h on pipe (schedule = "interleaved_1f1b", chunks = 2); micro batch = 4', 6),
+    "apart": (4, 4, 'mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = "zb_h1"); micro batch = 4; '
+                    "zero 1 on data", 6),
+    "both": (4, 8, 'mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = "1f1b"); micro batch = 4; '
+                   "zero 3 on data (prefetch = 1)", 12),
+    "dual": (4, 16, 'mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = "dualpipe_v"); micro batch = 4; '
+                   "zero 2 on data", 6),
+}
+BLOCK = 'cluster here { nodes = 1; gpus = %d; gpu = "h100-sxm" }\nparallel %s on here { %s }\n'
+
+
+def compile_plan(dtc, folder, name):
+    ranks, layers, layout, _ = PLANS[name]
+    source, out = (os.path.join(folder, name + end) for end in (".dsl", ".plan"))
+    with open(source, "w") as file:
+        file.write(PROGRAM + BLOCK % (ranks, name, layout))
+    subprocess.run([dtc, source, "--parallel", name, "--target=sm_90a", "--no-kernels", "-D", "layers=%d" % layers, "-o", out],
+                   capture_output=True, check=True)
+    return out
+
+
+def number(word, line):
+    return int((re.search(r" %s=(\d+)" % word, line) or [0, 0])[1])
+
+
+def lowered(line, word):
+    """The record with a number that is one less."""
+    now = number(word, line) - 1
+    return re.sub(r" %s=\d+" % word, " %s=%d" % (word, now) if now else "", line)
+
+
+def without(lines, wait):
+    """The plan's text without this instruction. Notes do not count waits."""
+    kept, insts = [], 0
+    for line in lines:
+        if line.startswith("INST "):
+            insts += 1
+            if insts - 1 == wait:
+                continue
+        elif line.startswith("BODY "):
+            first, n = number("first_inst", line), number("n_insts", line)
+            if first > wait:
+                line = lowered(line, "first_inst")
+            elif wait < first + n:
+                line = lowered(line, "n_insts")
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def judge(dtc, text, folder):
+    """What becomes of a plan."""
+    path = os.path.join(folder, "without")
+    with open(path, "w") as file:
+        file.write(text)
+    made = subprocess.run([dtc, "asm", path, "-o", path + ".plan"], capture_output=True, text=True)
+    if made.returncode:
+        return "not a plan: " + made.stderr[:200]
+    done = subprocess.run([dtc, "verify", path + ".plan"], capture_output=True, text=True)
+    refused = done.returncode == 1 and "is not proved to do what it says: " in done.stderr
+    if done.returncode and not refused:
+        return "dtc verify ends with %d: %s" % (done.returncode, done.stderr[:200])
+    try:
+        planraces.starts(dtc, path + ".plan")
+    except planraces.Race as race:
+        return "refused" if refused else "accepted, and " + str(race)
+    return "refused, and there is no race" if refused else "accepted"
+
+
+def check(dtc, name, folder):
+    out = compile_plan(dtc, folder, name)
+    lines = subprocess.run([dtc, "dump", out], capture_output=True, text=True, check=True).stdout.split("\n")
+    waits = [i for i, line in enumerate(line for line in lines if line.startswith("INST ")) if "kind=wait" in line]
+    said = [(wait, judge(dtc, without(lines, wait), folder)) for wait in waits]
+    wrong = ["%s: without instruction %d: %s" % (name, wait, what) for wait, what in said if what != "refused"]
+    itself = judge(dtc, "\n".join(lines), folder)
+    wrong += ["%s itself: %s" % (name, itself)] if itself != "accepted" else []
+    wrong += ["%s has %d waits" % (name, len(waits))] if len(waits) < PLANS[name][3] else []
+    print("%s: %d of %d waits" % (name, sum(what == "refused" for _, what in said), len(waits)), flush=True)
+    return wrong
+
+
+def main(dtc, *names):
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names or PLANS:
+            wrong += check(os.path.abspath(dtc), name, folder)
+    for what in wrong:
+        print("FAIL", what)
+    print("%d passed, %d failed" % (len(names or PLANS), len(wrong)))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -174,6 +174,8 @@ void dt_tell_attention(DtEmit *e, const DtKernel *k, uint32_t kernel)
     for (uint32_t i = 0; i < k->nodes.n; i++)
         record.dropout = record.dropout || k->nodes.at[i].kind == DT_KNODE_RNG;
     record.visible = visible(e, k);
+    for (uint32_t i = 0; i < k->pointers.n && i < 64; i++)
+        record.wide |= (uint64_t)(k->pointers.at[i].value->type->dtype == DT_F32) << i;
     DT_PUSH(e->plan->arena, e->plan->attentions, record);
 }
 

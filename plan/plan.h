@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 20, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 21, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -381,9 +381,12 @@ typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, 
 
 /* PEAK: where the temporaries of an entry need most memory at a time: `live` bytes, the largest tensors of them have
  * `bytes`. ATTN: what attention a kernel is: `heads` times `queries` rows of `head` elements, kv_heads times `keys`; of
- * the scores so many are wanted, on the rank that wants most. DEVC: the device that the plan was made for, as names and
- * numbers (report/device.c). PRED: what a step takes there in seconds, probably between low and high, and the peak of
- * products on one rank in FLOP/s. All are for reports; the runtime shows PRED, and what follows from DEVC in traces. */
+ * the scores so many are wanted, on the rank that wants most. What it multiplies has `dtype`; elements at its address
+ * number p are f32 if bit p of `wide` is set, else of that type. A GPU's kernel in 16 bits is not the same bits on
+ * every machine: matrix units add in an order of their own, exponentials and quotients may be off by 2^-20. DEVC: the
+ * device that the plan was made for, as names and numbers (report/device.c). PRED: what a step takes there in seconds,
+ * probably between low and high, and the peak of products on one rank in FLOP/s. All are for reports; the runtime shows
+ * PRED, what follows from DEVC in traces, and compares recorded runs by ATTN. */
 typedef struct DtPlanPeak {
     uint32_t entry, span;
     int64_t live, bytes[4];
@@ -392,6 +395,7 @@ typedef struct DtPlanAttention {
     uint32_t kernel, dtype, backward, dropout;
     int64_t heads, kv_heads, head, queries, keys;
     double visible;
+    uint64_t wide;
 } DtPlanAttention;
 typedef struct DtPlanDevice { DtPlanStr name, text; double value, within; } DtPlanDevice;
 typedef struct DtPlanPrediction { DtPlanStr device; uint32_t reserved; double step, low, high, peak; } DtPlanPrediction;

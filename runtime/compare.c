@@ -5,8 +5,9 @@
  *
  * Products differ by the order in which a library adds. In both runs each is computed a second time, in plain loops on
  * the host, from the operands that the device has; the library's has to lie within what rounding explains, and the
- * plain one takes its place, so that whatever reads it sees the same bytes everywhere. What host code puts into memory
- * (initial values, scalars of the step) is recorded too: mathematical libraries of hosts differ in last bits.
+ * plain one takes its place, so that whatever reads it sees the same bytes everywhere. Attention in 16 bits has to lie
+ * within what rounding explains of what was recorded (plan.h, ATTN). What host code puts into memory (initial values,
+ * scalars of the step) is recorded too: mathematical libraries of hosts differ in last bits.
  *
  * The file: "DTRECORD", a hash of the plan's instructions; then pieces, each a number of an instruction (or ENTRY), 0,
  * the length, and the bytes of all places that it writes. */
@@ -46,8 +47,8 @@ struct DtCompare {
     size_t at;            /* in file */
     char *buffers[BUFFERS]; /* grown as needed */
     uint64_t room[BUFFERS];
-    uint64_t n, n_products, n_different, n_said;
-    double worst;         /* of a product's error, over what rounding explains */
+    uint64_t n, n_products, n_attentions, n_different, n_said;
+    double worst, worst_attention; /* error over what rounding explains */
     DtText said;
 };
 
@@ -407,16 +408,71 @@ static bool check_product(DtCompare *compare, uint32_t index, const DtPlaceAt *p
     return true;
 }
 
-/* written: the places that it writes, one behind the other. */
-static bool check_bytes(DtCompare *compare, uint32_t index, uint32_t n, const DtPlaceAt *places, uint64_t bytes)
+/* Places that an instruction writes, and which of its arguments they are. */
+typedef struct Written {
+    DtPlaceAt place[256];
+    uint32_t arg[256], n;
+    uint64_t bytes;
+} Written;
+
+/* What attention in 16 bits the instruction is; NULL: it is none. */
+static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst *inst)
 {
+    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && plan->n_launches && i < plan->n_attentions; i++)
+        if (plan->attentions[i].kernel == inst->ref)
+            return plan->attentions[i].dtype == DT_PLAN_F32 ? NULL : &plan->attentions[i];
+    return NULL;
+}
+
+/* How far what was written is from what was recorded, over what rounding explains. On the way to a result probabilities
+ * and then gradients of scores are rounded to 16 bits, in the end the result: where sums in f32 differ in their last
+ * bits each may fall to the neighbour, which is one unit of it: of the norm three. */
+static double error_of_attention(const DtPlanAttention *attention, const Written *written, const uint8_t *wanted,
+                                 const uint8_t *got)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < written->n; i++) {
+        const bool wide = written->arg[i] < 64 && attention->wide >> written->arg[i] & 1;
+        const uint32_t dtype = wide ? DT_PLAN_F32 : attention->dtype;
+        const int64_t n = written->place[i].bytes / dt_kinds_size(dtype);
+        View view = {(const char *)wanted, NULL, 0, 1, n, 0, 1, dtype};
+        const double bound = (3 * unit_of(attention->dtype) - unit_of(dtype)) * norm(&view);
+        if (memcmp(wanted, got, (size_t)written->place[i].bytes) != 0)
+            worst = larger(ratio_of(view, (const char *)got, bound), worst);
+        wanted += written->place[i].bytes;
+        got += written->place[i].bytes;
+    }
+    return worst;
+}
+
+/* What comes next is given what was recorded. */
+static bool put_back(const DtCompare *compare, const Written *written, const uint8_t *wanted)
+{
+    for (uint32_t i = 0; i < written->n; wanted += written->place[i++].bytes)
+        dt_device_put(compare->rank, written->place[i], wanted, written->place[i].bytes);
+    return true;
+}
+
+static bool check_bytes(DtCompare *compare, uint32_t index, const Written *written)
+{
+    const uint64_t bytes = written->bytes;
     const Piece piece = {.inst = index, .bytes = bytes};
     const uint8_t *wanted = next_piece(compare, &piece), *got = (const uint8_t *)compare->buffers[WRITTEN];
     if (!wanted)
         return false;
-    uint64_t different = 0, first = 0, at = 0;
+    const DtPlan *plan = compare->rank->plan;
+    const DtPlanAttention *attention = attention_of(plan, &plan->insts[index]);
+    uint64_t different = 0, first = 0;
+    compare->n_attentions += attention != NULL;
     if (memcmp(wanted, got, bytes) == 0)
         return true;
+    const double error = attention ? error_of_attention(attention, written, wanted, got) : INFINITY;
+    if (attention)
+        compare->worst_attention = larger(error, compare->worst_attention);
+    if (attention && !(error <= 1))
+        say(compare, index, "%.3g times as far from what was recorded as rounding explains", error);
+    if (attention)
+        return put_back(compare, written, wanted);
     for (uint64_t i = bytes; i-- > 0;)
         if (wanted[i] != got[i]) {
             different++;
@@ -429,32 +485,30 @@ static bool check_bytes(DtCompare *compare, uint32_t index, uint32_t n, const Dt
     say(compare, index, "%llu of %llu bytes differ; the first word, at %llu, is %08x (%g as f32), recorded %08x (%g)",
         (unsigned long long)different, (unsigned long long)bytes, (unsigned long long)word, is,
         (double)dt_half_float_of_bits(is), was, (double)dt_half_float_of_bits(was));
-    for (uint32_t i = 0; i < n; at += (uint64_t)places[i++].bytes)
-        dt_device_put(compare->rank, places[i], wanted + at, places[i].bytes);
-    return true;
+    return put_back(compare, written, wanted);
 }
 
 bool dt_compare_after(DtCompare *compare, uint32_t index, uint32_t n, const DtPlaceAt *places)
 {
     const DtPlanInst *inst = &compare->rank->plan->insts[index];
-    DtPlaceAt written[256];
-    uint32_t n_written = 0;
-    uint64_t bytes = 0, at = 0;
+    Written written = {.n = 0};
+    uint64_t at = 0;
     if (inst->kind == DT_INST_GEMM && !check_product(compare, index, places))
         return false;
-    for (uint32_t i = 0; i < n && n_written < 256; i++)
+    for (uint32_t i = 0; i < n && written.n < DT_COUNT(written.arg); i++)
         if (compare->rank->plan->args[inst->first_arg + i].written) {
-            written[n_written++] = places[i];
-            bytes += (uint64_t)places[i].bytes;
+            written.arg[written.n] = i;
+            written.place[written.n++] = places[i];
+            written.bytes += (uint64_t)places[i].bytes;
         }
-    char *all = room(compare, WRITTEN, (int64_t)bytes);
+    char *all = room(compare, WRITTEN, (int64_t)written.bytes);
     if (!all)
-        return no_memory(compare, (int64_t)bytes);
-    for (uint32_t i = 0; i < n_written; at += (uint64_t)written[i++].bytes)
-        dt_device_get(compare->rank, all + at, written[i], written[i].bytes);
+        return no_memory(compare, (int64_t)written.bytes);
+    for (uint32_t i = 0; i < written.n; at += (uint64_t)written.place[i++].bytes)
+        dt_device_get(compare->rank, all + at, written.place[i], written.place[i].bytes);
     compare->n++;
-    return compare->compares ? check_bytes(compare, index, n_written, written, bytes)
-                            : keep(compare, &(Piece){.inst = index, .bytes = bytes}, all);
+    return compare->compares ? check_bytes(compare, index, &written)
+                            : keep(compare, &(Piece){.inst = index, .bytes = written.bytes}, all);
 }
 
 /* ---- end ---- */
@@ -468,9 +522,13 @@ bool dt_compare_end(DtCompare *compare, FILE *out)
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     fprintf(out,
-            "%s%llu instructions %s, %llu of them products, whose errors are at most %.2f of what rounding explains\n",
+            "%s%llu instructions %s, %llu of them products, whose errors are at most %.2f of what rounding explains",
             compare->said.len ? compare->said.at : "", (unsigned long long)compare->n,
             compare->compares ? "compared" : "recorded", (unsigned long long)compare->n_products, compare->worst);
+    if (compare->n_attentions)
+        fprintf(out, ", and %llu attention in 16 bits, at most %.2g", (unsigned long long)compare->n_attentions,
+                compare->worst_attention);
+    fprintf(out, "\n");
     fflush(out);
     return compare->n_different == 0 ||
            dt_rank_fail(rank, DT_EXIT_FAILED, "%llu of %llu instructions wrote something else than %s",

@@ -2,15 +2,20 @@
 /* Initial values of parameters and states. Each element is drawn by itself: the key is the store's
  * (a hash of path and seed), the counter is the element's logical index, row-major over its axes
  * sorted by name, and the iteration of the loops that stack it. So every layout starts with the
- * same numbers, and a rank draws only its part. A parameter in 16 bits is its master copy, rounded.
- * Padding and moments are zero. */
+ * same numbers, a rank draws only its part, and its threads share that. A parameter in 16 bits is
+ * its master copy, rounded. Padding and moments are zero. */
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
+#include "base/apart.h"
 #include "base/half.h"
 #include "base/philox.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+
+enum { MOST_THREADS = 64, ENOUGH = 1 << 16 /* elements for a thread of their own */ };
 
 /* The walk over the local elements of a store, in memory order. */
 typedef struct Walk {
@@ -40,14 +45,11 @@ static void walk_open(const DtRank *rank, const DtPlanStore *store, Walk *walk)
     }
 }
 
-static bool walk_next(Walk *walk)
+static void walk_next(Walk *walk)
 {
-    for (uint32_t a = walk->n; a-- > 0;) {
+    for (uint32_t a = walk->n; a-- > 0; walk->at[a] = 0)
         if (++walk->at[a] < walk->local[a])
-            return true;
-        walk->at[a] = 0;
-    }
-    return false;
+            return;
 }
 
 /* Index and iteration of the element the walk is at; false in the padding. */
@@ -96,25 +98,85 @@ static void put(void *values, int64_t at, uint32_t dtype, double value)
     }
 }
 
-void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values)
+/* ---- a store, by several threads ---- */
+
+/* `n` elements of a store's memory from number `first` on, row-major. */
+typedef struct Part {
+    const DtRank *rank;
+    const DtPlanStore *store;
+    void *values;
+    int64_t first, n;
+} Part;
+
+static void walk_to(Walk *walk, int64_t number)
 {
+    for (uint32_t a = walk->n; a-- > 0; number /= walk->local[a])
+        walk->at[a] = number % walk->local[a];
+}
+
+static void *draw_part(void *data)
+{
+    const Part *part = data;
+    const DtPlanStore *store = part->store;
+    const DtStoreRange range = dt_pack_range(part->rank->plan, part->rank->coord, store);
     Walk walk;
     uint64_t element;
     uint32_t iteration;
-    int64_t at = 0;
-    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    walk_open(part->rank, store, &walk);
+    walk_to(&walk, part->first);
+    for (int64_t at = part->first; at < part->first + part->n; at++, walk_next(&walk)) {
+        const int64_t number = at % range.length - range.first;
+        if (number >= 0 && number < range.n && walk_index(&walk, store, &element, &iteration))
+            put(part->values, at / range.length * range.stride + range.at + number, store->dtype,
+                draw(store, element, iteration));
+    }
+    return NULL;
+}
+
+static int64_t elements_of(const DtRank *rank, const DtPlanStore *store)
+{
+    int64_t n = 1;
+    for (uint32_t a = 0; a < store->n_axes; a++)
+        n *= rank->plan->axes[store->first_axis + a].local;
+    return n;
+}
+
+/* The processors are shared with the other ranks of this machine. What gets no thread is drawn by this one. Signals
+ * are for the thread that runs the rank. */
+static void draw_parts(Part *parts, uint32_t n)
+{
+    pthread_t threads[MOST_THREADS];
+    bool runs[MOST_THREADS] = {false};
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 1; i < n; i++)
+        runs[i] = pthread_create(&threads[i], NULL, draw_part, &parts[i]) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    for (uint32_t i = 0; i < n; i++)
+        if (!runs[i])
+            draw_part(&parts[i]);
+    for (uint32_t i = 1; i < n; i++)
+        if (runs[i])
+            pthread_join(threads[i], NULL);
+}
+
+void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values)
+{
+    const uint32_t ranks = rank->local.size ? rank->local.size : 1, processors = dt_apart_processors() / ranks;
+    const int64_t elements = elements_of(rank, store), worth = elements / ENOUGH;
+    const int64_t most = processors < MOST_THREADS ? processors : MOST_THREADS;
+    const int64_t n = worth < 1 || most < 1 ? 1 : worth < most ? worth : most;
+    Part parts[MOST_THREADS];
     if (store->pack == 0) /* others share a bucket, which starts zeroed */
         memset(ret_values, 0, (size_t)store->bytes);
     if (store->init == DT_PLAN_CONST && store->init_a == 0)
         return;
-    walk_open(rank, store, &walk);
-    do {
-        int64_t number = at % range.length - range.first;
-        if (number >= 0 && number < range.n && walk_index(&walk, store, &element, &iteration))
-            put(ret_values, at / range.length * range.stride + range.at + number, store->dtype,
-                draw(store, element, iteration));
-        at++;
-    } while (walk_next(&walk));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t first = elements / n * i, end = i + 1 < n ? first + elements / n : elements;
+        parts[i] = (Part){rank, store, ret_values, first, end - first};
+    }
+    draw_parts(parts, (uint32_t)n);
 }
 
 bool dt_init_stores(DtRank *rank)

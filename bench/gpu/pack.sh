@@ -57,7 +57,7 @@ losses() {
     shift 6
     say "losses of $name"
     gpu "$file" -o "$tree/plans/losses-$name.plan" "$@"
-    dtc "$file" -o "$scratch/cpu.plan" "$@"
+    dtc "$file" -o "$scratch/cpu.plan" --target=cpu "$@"
     # shellcheck disable=SC2086
     (cd "$tree" && "$build/dtrun" "$scratch/cpu.plan" --quiet --steps "$steps" $data --log "$tree/recorded/$name.jsonl")
     echo "$name $steps $first $all $data" >>"$tree/$list"

@@ -21,7 +21,7 @@ if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUD
 fi
 steps=12 floor_steps=8 patience=1 failed=0 layout_ranks=4
 . ./tree.conf
-phases=${PHASES:-device kernels products losses layouts nccl gpt2 attention pytorch llama epilogues} budget=$((budget * patience))
+phases=${PHASES:-device kernels products losses layouts nccl gpt2 attention pytorch llama graphs epilogues} budget=$((budget * patience))
 results=$out/results.txt summary=$out/summary.txt scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 : >"$results"
@@ -71,7 +71,7 @@ device() {
 # The first GPU's name; the rate of its copies in GB/s; TFLOP/s of its products in 16 bits by the data sheet (lib/devices.dsl), 0
 # if it is none of these. PEAK says another one.
 first_gpu() {
-    [ -s "$scratch/json" ] || dtrun --gpus --json >"$scratch/json" 2>/dev/null
+    [ -s "$scratch/json" ] || within dtrun --gpus --json >"$scratch/json" 2>/dev/null
     sed -n 's/^\[{"name":"\([^"]*\)",[^}]*"copies":\([-+0-9.e]*\)}.*/\1 \2/p' "$scratch/json"
 }
 rate_of_copies() { first_gpu | awk '{ print $NF / 1e9 }'; }
@@ -121,7 +121,9 @@ run_losses() {
 }
 losses() { run_losses losses.txt; }
 layouts() { run_losses layouts.txt --share-gpu; }
-# The same, each rank on a GPU of its own, by NCCL.
+# The same programs, their steps captured as graphs.
+graphs() { run_losses losses.txt --graph; }
+# The layouts, each rank on a GPU of its own, by NCCL.
 nccl() {
     gpus=$(dtrun --gpus 2>/dev/null | grep -c '^GPU ')
     [ "$gpus" -ge "$layout_ranks" ] || { echo "$gpus GPU(s), and the layouts have up to $layout_ranks ranks" >&3; return 99; }
@@ -141,7 +143,9 @@ step() {
     within dtrun "plans/$1.plan" --quiet --steps 4 --profile >"$scratch/table" || { cat "$scratch/table"; return 1; }
     cat "$scratch/table"
     sed -n 1,12p "$scratch/table" >&3
-    flops=$(dtc report "plans/$1.plan" --json 2>/dev/null | sed -n 's/^  "flops": \([-+0-9.e]*\).*/\1/p')
+    # the model's operations; those of products alone where the plan knows no device
+    flops=$(dtc report "plans/$1.plan" --json 2>/dev/null |
+        awk -F'[:,]' '$1 ~ /"model_flops"/ { m = $2 + 0 } $1 ~ /^  "flops"/ { f = $2 } END { print m ? m : f }')
     awk -v ms="$(cut -d' ' -f1 "$scratch/$1.ms")" -v copies="$(rate_of_copies)" -v best="$(cat "$scratch/best" 2>/dev/null)" \
         -v peak="$(peak_of)" -v flops="$flops" -f bounds.awk "$scratch/table" >"$scratch/bounds"
     cat "$scratch/bounds"
@@ -177,8 +181,9 @@ attention() {
 llama() { [ -f plans/llama_1b.plan ] || { echo "not in the tree" >&3; return 99; }; step llama_1b; }
 pytorch() {
     "$python" -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null || { echo "no PyTorch that sees a GPU" >&3; return 99; }
-    within "$python" peer_gpt2.py --steps $((steps * 2)) | tee "$scratch/torch"
-    code=$?
+    within "$python" peer_gpt2.py --steps $((steps * 2)) >"$scratch/torch"
+    code=$? # what it has said before it failed counts
+    cat "$scratch/torch"
     cat "$scratch/torch" >&3
     if [ -s "$scratch/gpt2.ms" ]; then
         awk 'NR == FNR { ours = $1; next } match($0, /(eager|torch.compile): [0-9.]+ ms/) { split(substr($0, RSTART, RLENGTH), w, /: | /); printf "our step is %.3f of that of %s\n", ours / w[2], w[1] }' \
@@ -199,6 +204,7 @@ phase "step of GPT-2" 60 gpt2
 phase "attention of GPT-2 by cuDNN beside the plan's" 40 attention
 phase "step of GPT-2 in PyTorch" 100 pytorch
 phase "step of a Llama of 1B" 60 llama
+phase "losses, steps as graphs" 60 graphs
 phase "step of GPT-2 without epilogues" 40 epilogues
 note "$failed phases failed, $(gone) s"
 [ $failed -eq 0 ]

@@ -4,6 +4,7 @@
  * trace. */
 #include "tiny.h"
 
+#include "base/half.h"
 #include "base/hostcc.h"
 #include "base/philox.h"
 #include "runtime/device.h"
@@ -245,6 +246,29 @@ Test(rank, initial_values_do_not_depend_on_the_layout)
                     cr_assert_eq(part[l][z][a], 3 * r + z < 5 ? all[l][3 * r + z][a] : 0.0f);
     }
     (void)arena;
+}
+
+/* What several threads draw is what one does, padding included. */
+Test(rank, initial_values_of_large_stores)
+{
+    enum { ROWS = 700, WIDTH = 601, LOCAL = 351 };
+    char strings[] = "\0aa\0zz";
+    DtPlanMeshAxis mesh = {.size = 2};
+    DtPlanAxis axes[2] = {{4, {1}, ROWS - 1, LOCAL, 0, 0}, {1, {0}, WIDTH, WIDTH, 0, 0}};
+    DtPlan plan = {.axes = axes, .n_axes = 2, .strings = strings, .mesh = &mesh, .n_mesh = 1};
+    DtPlanStore store = {.dtype = DT_PLAN_BF16, .n_axes = 2, .init = DT_PLAN_NORMAL, .init_a = 3, .key = 11,
+                         .bytes = (int64_t)LOCAL * WIDTH * 2};
+    DtRank rank = {.plan = &plan, .coord = {1}};
+    uint16_t *values = malloc((size_t)store.bytes);
+    dt_init_store(&rank, &store, values);
+    for (uint64_t z = 0; z < LOCAL; z++)
+        for (uint64_t a = 0; a < WIDTH; a++) {
+            const uint64_t row = LOCAL + z, element = a * (ROWS - 1) + row;
+            const float wanted = row < ROWS - 1 ? (float)(3 * dt_philox_normal(dt_philox(11, element, 0, 0))) : 0;
+            cr_assert_eq(values[z * WIDTH + a], dt_half_to_bf16(wanted), "%llu %llu", (unsigned long long)z,
+                         (unsigned long long)a);
+        }
+    free(values);
 }
 
 /* The iteration counts all loops that stack a store: no two layers share numbers, and padding does not count. */

@@ -29,6 +29,7 @@ has 'gpt2: [0-9.]* ms a step, of 3' out/summary.txt
 has 'MFU not known: no peak of this GPU' out/summary.txt
 has 'byte bound [0-9.]* ms: [0-9.]* GB at [0-9.]* GB/s; takes [0-9.]* ms' out/summary.txt
 has 'kernels bound by memory are under 90% of the rate of copies' out/summary.txt
+has '^losses, steps as graphs: ok' out/summary.txt
 has '^step of GPT-2 without epilogues: ok' out/summary.txt
 has 'with epilogues [0-9.]* of the time without' out/summary.txt
 # PyTorch's step by something that prints one; a table whose numbers are known

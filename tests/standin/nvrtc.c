@@ -42,11 +42,34 @@ int nvrtcDestroyProgram(Program **program)
     return OK;
 }
 
+/* Writes `from` as `to`; where it stands in the text. NULL: it does not. */
+static const char *write_changed(FILE *file, const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (!at || fwrite(text, 1, (size_t)(at - text), file) != (size_t)(at - text) || fputs(to, file) < 0)
+        return NULL;
+    return at + strlen(from);
+}
+
+/* As another machine's matrix units would have it (standin.h, units): the texts are those of kernels/attend.h. */
+static const char *write_units(FILE *file, const char *text, long long units)
+{
+    text = write_changed(file, text, "for (int k = 0; k < depth; k++) {",
+                         units == 1 ? "for (int i = 0; i < depth; i++) { const int k = sizeof(type) == 2 ? depth - 1 - i : i;"
+                                    : "for (int k = sizeof(type) == 2; k < depth; k++) {");
+    return text ? write_changed(file, text, "dt_coarse_exp(x) dt_exp(x)", "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))")
+                : NULL;
+}
+
 static int write_text(const char *path, const char *text)
 {
+    const long long units = standin_setting("units=", 0);
     FILE *file = fopen(path, "w");
-    return file && fputs("#include \"" SOURCE "/codegen/cuda/kernels/host.h\"\n", file) >= 0 &&
-           fputs(text, file) >= 0 && fclose(file) == 0;
+    if (!file || fputs("#include \"" SOURCE "/codegen/cuda/kernels/host.h\"\n", file) < 0)
+        return 0;
+    if (units && strstr(text, "dt_coarse_exp"))
+        text = write_units(file, text, units);
+    return text && fputs(text, file) >= 0 && fclose(file) == 0;
 }
 
 static int read_image(Program *program, const char *path)

@@ -54,11 +54,14 @@ static const char *write_changed(FILE *file, const char *text, const char *from,
 /* As another machine's matrix units would have it (standin.h, units): the texts are those of kernels/attend.h. */
 static const char *write_units(FILE *file, const char *text, long long units)
 {
-    text = write_changed(file, text, "for (int k = 0; k < depth; k++) {",
-                         units == 1 ? "for (int i = 0; i < depth; i++) { const int k = sizeof(type) == 2 ? depth - 1 - i : i;"
-                                    : "for (int k = sizeof(type) == 2; k < depth; k++) {");
-    return text ? write_changed(file, text, "dt_coarse_exp(x) dt_exp(x)", "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))")
-                : NULL;
+    static const char *const sums[] = {
+        "for (int k = 0; k < depth; k++) {",
+        "for (int i = 0; i < depth; i++) { const int k = sizeof(type) == 2 ? depth - 1 - i : i;",
+        "for (int k = sizeof(type) == 2; k < depth; k++) {",
+    };
+    text = write_changed(file, text, sums[0], sums[units == 1 ? 1 : 2]);
+    return text ? write_changed(file, text, "dt_coarse_exp(x) dt_exp(x)",
+                                "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))") : NULL;
 }
 
 static int write_text(const char *path, const char *text)

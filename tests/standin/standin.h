@@ -16,9 +16,9 @@
  * whatever it is told; gone=N, goneG=N: it is none of that GPU's; patch=N: of cuBLASLt's version; kinds=N: GPUs have N
  * different names in turn.
  * unseen=1: no memory of the host can be written by the device.
- * spills=BYTES: what kernels spill, as the compiler says. units=1: code adds products of 16-bit tiles in another order, and
- * its exponentials of them are off by 2^-21, as those of another machine may be; units=2: a product of each sum is
- * missing.
+ * spills=BYTES: what kernels spill, as the compiler says.
+ * units=1: code adds products of 16-bit tiles in another order, and its exponentials of them are off by 2^-21, as those
+ * of another machine may be; units=2: a product of each sum is missing.
  * DT_STANDIN_LEFT=PATH: what memory holds when it is given back is left in PATH.G.NUMBER of the allocation.
  * message_dies=N, message_hangs=N: the Nth message of a process ends it when the device has come to it, never ends. */
 #ifndef DT_TESTS_STANDIN_H

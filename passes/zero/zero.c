@@ -668,6 +668,49 @@ static void note_cuts_nothing(const Zero *z)
     }
 }
 
+/* Why a rank has no share of the matrix: it is no iteration of a loop, or ranks cannot have as many each. */
+static const char *why_alike(const Zero *z, const DtBucket *bucket)
+{
+    const DtMesh *mesh = &z->buckets.module->mesh;
+    if (bucket->n_loops == 0)
+        return "outside of loops";
+    return dt_arena_printf(z->buckets.arena, "%lld iterations, and %lld ranks of `%s`",
+                           (long long)bucket->members.at[0]->type->axes[0].extent,
+                           (long long)mesh->axes[bucket->mesh[0]].size, mesh->axes[bucket->mesh[0]].name);
+}
+
+/* Products of matrices in an update (`muon`) that every rank makes for itself. */
+static void note_alike(const Zero *z)
+{
+    enum { SHOWN = 4 };
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        const DtBucket *shown[SHOWN];
+        uint32_t n = 0, loops = 0;
+        for (uint32_t b = 0; b < z->buckets.list.n; b++) {
+            const DtBucket *bucket = z->buckets.list.at[b];
+            if (!bucket->alike || !cuts(bucket, &module->mesh, line))
+                continue;
+            if (n < SHOWN)
+                shown[n] = bucket;
+            n++;
+            loops += bucket->n_loops > 0;
+        }
+        if (n == 0)
+            continue;
+        DtDiag *diag = dt_diag_report(module->diags, L0523, line->span,
+                                      "the update of %u parameter%s multiplies the same matrices on every rank", n,
+                                      n == 1 ? "" : "s");
+        for (uint32_t k = 0; k < n && k < SHOWN; k++)
+            dt_diag_note(diag, "`%s`: %s", shown[k]->members.at[0]->path, why_alike(z, shown[k]));
+        dt_diag_help(diag, "%s",
+                     loops < n ? "matrices that a `repeat` stacks are dealt out over the ranks, where these divide its "
+                                 "iterations; others may have an optimizer that works element by element (`params`)"
+                               : "ranks share the work if their number divides the iterations");
+    }
+}
+
 static void make_buckets(Zero *z)
 {
     DtModule *module = z->buckets.module;
@@ -718,6 +761,7 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
         else
             dt_zero_entry(&zero.buckets, entry);
     }
+    note_alike(&zero);
     bool any = false, nested = false;
     for (uint32_t i = 0; i < module->entries.n; i++)
         any = settle_ahead(module->entries.at[i].func, 0, &nested) || any;

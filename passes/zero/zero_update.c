@@ -59,6 +59,7 @@ typedef struct Update {
     DtBuckets *z;
     DtBuilder b;
     Now *now; /* by value id */
+    DtBucket **of; /* by value id: the bucket that a tensor is made of; NULL: of none */
 } Update;
 
 _Noreturn static void fail(const DtOp *op, const char *why)
@@ -458,6 +459,21 @@ static void rewrite_op(Update *u, const DtOp *op)
         copy_op(u, op, bucket);
 }
 
+/* Products of what is whole are the same on every rank that shares the bucket. */
+static void note_alike(Update *u, const DtOp *op)
+{
+    DtBucket *bucket = NULL;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i]->type->rank && u->of[op->in[i]->id])
+            bucket = u->of[op->in[i]->id];
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const Now *now = &u->now[op->out[i]->id];
+        u->of[op->out[i]->id] = now->shape == RUN || now->shape == OWNED ? now->bucket : bucket;
+        if (bucket && op->kind == DT_OP_DOT && now->shape == PLAIN)
+            bucket->alike = true;
+    }
+}
+
 void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
 {
     const DtFunc *func = entry->func;
@@ -469,8 +485,11 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};
     u->now = DT_NEW_ARRAY(z->arena, Now, func->n_values + 1);
-    for (uint32_t i = 0; i < func->ops.n; i++)
+    u->of = DT_NEW_ARRAY(z->arena, DtBucket *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
         rewrite_op(u, func->ops.at[i]);
+        note_alike(u, func->ops.at[i]);
+    }
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
         Now now = u->now[func->results.at[i]->id];

@@ -169,6 +169,8 @@ run wrong.dsl --parallel two --no-kernels --verify; exits 3; says 'if it is mean
 
 # a loop that runs twice cannot be cut; what the help says can
 mkdir errors && python3 "$root/tests/golden/errors.py" --split errors
+# matrices that ranks can share out are no reason for a lint
+run errors/L0523_iterations.dsl -D layers=8 --no-kernels --report; exits 0; silent err
 sed 's/^dim batch = 4/dim view = 2, batch = 4/' errors/E0592_pipeline_twice.dsl >views.dsl
 run views.dsl --parallel two --no-kernels --report; exits 3; says 'E0592'; says '`f(stack[view](x, y))`'
 cat >joined.dsl <<'END'

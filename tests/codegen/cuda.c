@@ -9,7 +9,8 @@
  *                       them under the address sanitizer
  *   cuda strays         which notices planted faults: behind a row, a block's memory, a workspace, a tile
  *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for each machine, `all`:
- *                       of all; attention with long heads for sm_90a; skipped where there is no NVRTC */
+ *                       of all; attention with long heads for sm_90a, long rows for sm_80, too; skipped where
+ *                       there is no NVRTC */
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 #include "frontend/lower.h"
@@ -26,7 +27,7 @@
 
 typedef struct Case {
     const char *path;
-    DtOption dims[6];
+    DtOption dims[8];
     uint32_t n_dims;
     bool unfused;
 } Case;
@@ -59,6 +60,26 @@ static const Case cases[] = {
      5, true}, /* sums in pieces */
     {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false}, /* that a block keeps in its memory */
     {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false}, /* four elements a thread */
+};
+/* The other examples, which are in no usual run; and rows as long as they may be, few, so in pieces. */
+static const Case others[] = {
+    {"examples/bert.dsl", {{"batch", "3"}, {"seq", "11"}, {"vocab", "67"}, {"embed", "36"}, {"heads", "3"},
+                           {"head", "12"}, {"ffn", "28"}}, 7, false},
+    {"examples/gan.dsl", {{"batch", "7"}, {"noise", "5"}, {"hidden", "19"}}, 3, false},
+    {"examples/gpt_1t.dsl", {{"batch", "3"}, {"seq", "11"}, {"vocab", "67"}, {"embed", "20"}, {"heads", "2"}}, 5, false},
+    {"examples/llama3_8b.dsl", {{"batch", "2"}, {"seq", "13"}, {"vocab", "71"}, {"embed", "36"}, {"ffn", "44"},
+                                {"kv", "2"}, {"group", "3"}, {"head", "10"}}, 8, false},
+    {"examples/moe.dsl", {{"batch", "2"}, {"pool", "2"}, {"seq", "16"}, {"vocab", "71"}, {"embed", "36"}, {"ffn", "28"},
+                          {"kv", "2"}, {"head", "10"}}, 8, false},
+    {"examples/shakespeare.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}}, 4, false},
+    {"examples/vgg16.dsl", {{"batch", "3"}, {"side", "32"}, {"c0", "3"}, {"classes", "11"}, {"fc", "17"}}, 5, false},
+    {"tests/codegen/rows.dsl", {{"batch", "2"}, {"wide", "8192"}}, 2, false},
+    {"tests/codegen/rows.dsl", {{"batch", "2"}, {"wide", "16384"}}, 2, false},
+};
+/* So many of them are in one kernel. */
+static const Case long_rows[] = {
+    {"tests/codegen/rows.dsl", {{"batch", "600"}, {"wide", "8192"}}, 2, false},
+    {"tests/codegen/rows.dsl", {{"batch", "600"}, {"wide", "16384"}}, 2, false},
 };
 /* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
 static const Case long_heads[] = {
@@ -401,6 +422,9 @@ static void with_shim(bool all, bool faulty)
         for (uint32_t order = 0; order < ORDERS; order++)
             if (all || order == i % ORDERS)
                 compare(&cases[i], folder, order, NULL);
+    for (uint32_t i = 0; i < DT_COUNT(others) && all && !faulty; i++)
+        for (uint32_t order = 0; order < ORDERS; order++)
+            compare(&others[i], folder, order, NULL);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     failed += system(command) != 0;
 }
@@ -441,6 +465,13 @@ static void with_nvrtc(bool all)
         for (uint32_t m = 0; m < DT_COUNT(machines); m++)
             if (all || i == COMPILED)
                 compile(&cases[i], machines[m]);
+    for (uint32_t i = 0; i < DT_COUNT(others) && all; i++)
+        for (uint32_t m = 0; m < DT_COUNT(machines); m++)
+            compile(&others[i], machines[m]);
+    for (uint32_t i = 0; i < DT_COUNT(long_rows); i++)
+        for (uint32_t m = 0; m < DT_COUNT(machines); m++)
+            if (all || m <= USUAL)
+                compile(&long_rows[i], machines[m]);
     for (uint32_t i = 0; i < DT_COUNT(long_heads); i++)
         for (uint32_t m = 0; m < DT_COUNT(machines); m++)
             if (all || m == USUAL)

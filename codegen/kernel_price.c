@@ -13,27 +13,37 @@
 #include <stdlib.h>
 
 enum { WIDTH = 8, /* lanes of an instruction */
-       ROW = 4,   /* instructions around a loop over a row */
        WIDE = 64, NARROW = 16, LONG = 128 }; /* lanes of a reduction along a row of LONG elements or more, or fewer */
 
-/* As measured in vectors of 256 bits. */
 static const struct { DtOpKind kind; double units; } dear_ops[] = {
-    {DT_OP_EXP, 0.53}, {DT_OP_LOG, 0.93}, {DT_OP_TANH, 0.7}, {DT_OP_ERF, 1},
-    {DT_OP_SIN, 1.4}, {DT_OP_COS, 1.4},
-    {DT_OP_POW, 8}, {DT_OP_DIV, 0.15}, {DT_OP_SQRT, 0.25}, {DT_OP_RSQRT, 0.4}, {DT_OP_MOD, 0.5}, {DT_OP_FLOORDIV, 0.5}};
-static const double integer_division = 4; /* one by one */
-static const double draw_of_four = 3, draw_alone = 11; /* ten rounds of Philox, for four numbers or for one */
-static const double instruction = 1.0 / 35; /* of a lane */
-static const double serial = 1.5;  /* an addition that waits for the one before, or whose place an index says */
-static const double scattered = 2; /* an element by itself, with a line of the cache for it alone */
+#define DT_PRICE_OP(KIND, value, within) {DT_OP_##KIND, value},
+#define DT_PRICE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning)
+#include "codegen/kernel_price.def"
+#undef DT_PRICE_OP
+#undef DT_PRICE_CONSTANT
+};
+static const struct {
+#define DT_PRICE_OP(KIND, value, within)
+#define DT_PRICE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) double id;
+#include "codegen/kernel_price.def"
+#undef DT_PRICE_CONSTANT
+} of = {
+#define DT_PRICE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) .id = value,
+#include "codegen/kernel_price.def"
+#undef DT_PRICE_OP
+#undef DT_PRICE_CONSTANT
+};
+
+/* Of a lane, in units. */
+static double units(double instructions) { return instructions / of.unit; }
 
 static double dear(const DtKernel *k, const DtKNode *node)
 {
     const bool divides = node->map == DT_OP_MOD || node->map == DT_OP_FLOORDIV || node->map == DT_OP_DIV;
     if (node->kind == DT_KNODE_RNG)
-        return node->draws > 1 && k->n_axes && k->extent[k->n_axes - 1] % node->draws == 0 ? draw_of_four : draw_alone;
+        return node->draws > 1 && k->n_axes && k->extent[k->n_axes - 1] % node->draws == 0 ? of.draw_of_four : of.draw_alone;
     if (node->kind == DT_KNODE_MAP && divides && !dt_dtype_is_float(node->dtype))
-        return integer_division;
+        return of.integer_division;
     for (size_t i = 0; node->kind == DT_KNODE_MAP && i < DT_COUNT(dear_ops); i++)
         if (dear_ops[i].kind == node->map)
             return dear_ops[i].units;
@@ -115,8 +125,8 @@ static double instructions(const DtKernel *k, const DtKNode *node)
     for (uint32_t d = 0; d < node->n_index && v < k->n_axes; d++)
         edges = edges || node->index[d].node != DT_KNONE || node->index[d].coef[v];
     if (node->kind == DT_KNODE_LOAD)
-        return (node->dtype == DT_BF16 || node->dtype == DT_F16 ? 2 : 1) + (edges ? 2 : 0);
-    return node->map == DT_OP_WHERE ? 3 : node->map == DT_OP_MAX || node->map == DT_OP_MIN ? 2 : 1;
+        return 1 + (node->dtype == DT_BF16 || node->dtype == DT_F16 ? of.widen : 0) + (edges ? of.edge : 0);
+    return node->map == DT_OP_WHERE ? of.choice : node->map == DT_OP_MAX || node->map == DT_OP_MIN ? of.extreme : 1;
 }
 
 /* ---- phases ---- */
@@ -182,9 +192,9 @@ static void add_node(DtKernel *k, const DtKNode *node, uint32_t phases)
     const double times = n * times_of(k, reduces ? UINT32_MAX : node->axes, node->late && !reduces, &lanes);
     lanes *= n;
     k->flops += works ? times : 0;
-    k->special_flops += dear(k, node) * lanes + (works ? instruction * (instructions(k, node) * lanes - times) : 0);
+    k->special_flops += dear(k, node) * lanes + (works ? units(instructions(k, node) * lanes - times) : 0);
     if (node->kind == DT_KNODE_LOAD)
-        k->special_flops += is_scattered(k, node) ? scattered * times : instruction * instructions(k, node) * lanes;
+        k->special_flops += is_scattered(k, node) ? of.scattered * times : units(instructions(k, node) * lanes);
 }
 
 static void add_store(DtKernel *k, const DtKStore *store)
@@ -195,19 +205,19 @@ static void add_store(DtKernel *k, const DtKStore *store)
     const bool alone = v < k->n_axes && axes >> v & 1 && store->stride[v] != 1 &&
                        !(has_outer_lanes(k) && store->stride[v - 1] == 1);
     const DtDtype dtype = k->pointers.at[store->pointer].value->type->dtype;
-    const double each = dtype == DT_BF16 || dtype == DT_F16 ? 5 : store->accumulate ? 3 : 1;
-    k->special_flops += alone ? scattered * times : instruction * each * lanes;
+    const double each = dtype == DT_BF16 || dtype == DT_F16 ? of.store_16 : store->accumulate ? of.store_sum : 1;
+    k->special_flops += alone ? of.scattered * times : units(each * lanes);
 }
 
 /* Around the loops over rows; a reduction begins with so many lanes, and combines them. */
 static void add_rows(DtKernel *k)
 {
     const bool reduces = k->n_outer < k->n_axes;
-    const double each = reduces ? 2.0 * (k->extent[k->n_axes - 1] >= LONG ? WIDE : NARROW) : 0;
+    const double each = reduces ? of.combine * (k->extent[k->n_axes - 1] >= LONG ? WIDE : NARROW) : 0;
     const uint32_t outer = reduces ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     double lanes;
     if (k->form == DT_KFORM_ROW)
-        k->special_flops += instruction * (ROW * WIDTH + reductions_of(k) * each) *
+        k->special_flops += units(of.row * WIDTH + reductions_of(k) * each) *
                             times_of(k, (1u << outer) - 1, false, &lanes);
 }
 
@@ -217,7 +227,7 @@ static void add_in_turn(DtKernel *k)
     double lanes;
     const DtType *type = k->special->out[0]->type;
     const double rounds = k->form == DT_KFORM_TOPK ? (double)dt_type_extent(type, k->special->axes[1]) : 1;
-    k->special_flops += serial * rounds * times_of(k, UINT32_MAX, false, &lanes);
+    k->special_flops += of.serial * rounds * times_of(k, UINT32_MAX, false, &lanes);
 }
 
 void dt_kernel_price(DtKernel *k, const DtMesh *mesh)

@@ -63,7 +63,7 @@ static double saturation(const DtCostModel *model, const DtCostAttention *op)
     const double head = (double)op->head;
     const double head_half = dt_cost_constant(model, fa2 ? DT_COST_fa2_head : DT_COST_attention_head);
     const double by_head = head / (head + head_half) * (128 + head_half) / 128;
-    return seen / (seen + half) * fmin(by_head, 1.05);
+    return seen / (seen + half) * fmin(by_head, dt_cost_constant(model, DT_COST_attention_wide));
 }
 
 static double in_one_kernel(const DtCostModel *model, const DtCostAttention *op)

@@ -26,8 +26,9 @@
 #include <string.h>
 
 enum { MOST_PIECES = 4096, OVERLAPPED = 4 }; /* stages of more, gradients are summed behind all (passes/zero) */
-static const double BESIDE = 0.7;  /* of a backward pass exchanges can run beside */
-static const double HIDDEN = 0.1;  /* of exchanges is waited for at least */
+#define DT_ESTIMATE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) static const double id = value;
+#include "search/estimate.def"
+#undef DT_ESTIMATE_CONSTANT
 
 /* ---- pieces ---- */
 

@@ -97,7 +97,8 @@ static void kernels(const Setting *s, Time *t, double bytes, double ops, double 
 
 static void norm(const Setting *s, Time *t, double bytes)
 {
-    kernel(s, t, bytes * (dt_cost_has(&s->model, DT_STACK_slow_norm) ? 2 : 1));
+    const bool slow = dt_cost_has(&s->model, DT_STACK_slow_norm);
+    kernel(s, t, bytes * (slow ? dt_cost_constant(&s->model, DT_COST_norm_slow) : 1));
 }
 
 static void attention(const Setting *s, Time *t, bool backward)

@@ -13,7 +13,8 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 #define DT_TIME(id, name, meaning) {name, "seconds", "A part of a step's time: " meaning "."},
 #include "plan/report/times.def"
 #undef DT_TIME
-#define DT_OVERHEAD(id, bytes, name, source) {name, "bytes", "Memory of a GPU beside a plan's: " source "."},
+#define DT_OVERHEAD(id, mib, within, name, source) \
+    {name, "bytes", "Memory of a GPU beside a plan's: " source ". Counted as " #mib " MiB, known within " #within " of that."},
 #include "plan/report/overheads.def"
 #undef DT_OVERHEAD
 };

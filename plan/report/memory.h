@@ -8,13 +8,17 @@
 #include <stdbool.h>
 
 typedef enum DtOverhead {
-#define DT_OVERHEAD(id, bytes, name, source) DT_OVERHEAD_##id,
+#define DT_OVERHEAD(id, mib, within, name, source) DT_OVERHEAD_##id,
 #include "plan/report/overheads.def"
 #undef DT_OVERHEAD
     DT_OVERHEADS
 } DtOverhead;
 
-typedef struct DtOverheadRow { int64_t bytes; const char *name, *source; } DtOverheadRow;
+typedef struct DtOverheadRow {
+    int64_t bytes;
+    double within; /* relative standard uncertainty */
+    const char *name, *source;
+} DtOverheadRow;
 extern const DtOverheadRow dt_memory_overheads[DT_OVERHEADS];
 
 /* Names of arena kinds for people: "parameters". */

@@ -41,7 +41,8 @@ static double dear(const DtKernel *k, const DtKNode *node)
 {
     const bool divides = node->map == DT_OP_MOD || node->map == DT_OP_FLOORDIV || node->map == DT_OP_DIV;
     if (node->kind == DT_KNODE_RNG)
-        return node->draws > 1 && k->n_axes && k->extent[k->n_axes - 1] % node->draws == 0 ? of.draw_of_four : of.draw_alone;
+        return node->draws > 1 && k->n_axes && k->extent[k->n_axes - 1] % node->draws == 0 ? of.draw_of_four
+                                                                                           : of.draw_alone;
     if (node->kind == DT_KNODE_MAP && divides && !dt_dtype_is_float(node->dtype))
         return of.integer_division;
     for (size_t i = 0; node->kind == DT_KNODE_MAP && i < DT_COUNT(dear_ops); i++)

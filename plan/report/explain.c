@@ -14,7 +14,8 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 #include "plan/report/times.def"
 #undef DT_TIME
 #define DT_OVERHEAD(id, mib, within, name, source) \
-    {name, "bytes", "Memory of a GPU beside a plan's: " source ". Counted as " #mib " MiB, known within " #within " of that."},
+    {name, "bytes",                                \
+     "Memory of a GPU beside a plan's: " source ". Counted as " #mib " MiB, known within " #within " of that."},
 #include "plan/report/overheads.def"
 #undef DT_OVERHEAD
 };

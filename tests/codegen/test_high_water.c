@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of whole programs on one rank and on several, each a process. Every byte of every arena is poisoned, twice
  * with other patterns, and all entries run: a byte that kept its pattern both times was not written. The highest byte
- * that was is the high-water mark of the arena, which must be what the plan says of the rank's stage, to the alignment. And
- * between steps 2 and 6, evaluation included, neither our code nor a library for products calls the allocator on a
+ * that was is the high-water mark of the arena, which must be what the plan says of the rank's stage, to the alignment.
+ * And between steps 2 and 6, evaluation included, neither our code nor a library for products calls the allocator on a
  * program's only rank. */
 #include "base/intern.h"
 #include "codegen/codegen.h"

@@ -139,6 +139,10 @@ bool dt_op_reads_elsewhere(const DtOp *op, uint32_t operand);
 /* Whether op is linear in that operand, the others given. */
 bool dt_op_is_linear(const DtOp *op, uint32_t operand);
 
+/* Whether op is linear in several operands together, of which this is one: it adds them, chooses between them, or puts
+ * them side by side. A product is linear in each alone. */
+bool dt_op_is_joint(const DtOp *op, uint32_t operand);
+
 /* Whether op gives zero where its operands (where: its branches) do. */
 bool dt_op_keeps_zero(const DtOp *op);
 

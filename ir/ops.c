@@ -32,6 +32,14 @@ bool dt_op_is_linear(const DtOp *op, uint32_t operand)
     }
 }
 
+bool dt_op_is_joint(const DtOp *op, uint32_t operand)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        n += dt_op_is_linear(op, i);
+    return n > 1 && dt_op_is_linear(op, operand) && op->kind != DT_OP_MUL && op->kind != DT_OP_DOT;
+}
+
 bool dt_op_keeps_zero(const DtOp *op)
 {
     return dt_op_info[op->kind].traits & DT_TRAIT_ZERO && (op->kind != DT_OP_REDUCE || op->reduce == DT_REDUCE_SUM);

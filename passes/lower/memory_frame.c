@@ -52,7 +52,7 @@ static bool has_readers(const DtMemory *m, const DtValue *value)
 }
 
 /* Whether result number i of the op has; done: it, or what there is of it once it is done. */
-static bool is_own(const DtMemory *m, const DtOp *op, uint32_t i, const DtValue *done)
+static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtValue *done)
 {
     const bool is_ringbuf = dt_type_is_ringbuf(done->type);
     if (dt_op_is_inline(op->out[i]) || op->late)
@@ -103,7 +103,7 @@ void dt_memory_mark(DtMemory *m)
         const DtOp *op = m->func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out && op->kind != DT_OP_DONE; k++) {
             DtValue *done = op->out[k]->id < m->n_walked ? dt_memory_result(m, op, k) : op->out[k];
-            if (!is_own(m, op, k, done))
+            if (!has_memory(m, op, k, done))
                 continue;
             done->at = 1;
             m->changed = true;

@@ -143,7 +143,7 @@ static bool has_place(const DtMemory *m, const DtValue *value)
 }
 
 /* Whether value lies in memory of its own. */
-static bool is_own(const DtMemory *m, const DtValue *value)
+static bool lies_alone(const DtMemory *m, const DtValue *value)
 {
     const DtOp *op = value->op;
     if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_AT || op->kind == DT_OP_WHEN ||
@@ -178,7 +178,7 @@ void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op)
             continue;
         for (uint32_t k = 0; k < op->n_in && !x; k++)
             if ((op->kind == DT_OP_ALL_REDUCE || op->in[k]->type == out->type) &&
-                is_own(m, op->in[k]) && dies(m, position, op, op->in[k]))
+                lies_alone(m, op->in[k]) && dies(m, position, op, op->in[k]))
                 x = op->in[k];
         if (!x || is_taken(op, x) || (op->kind != DT_OP_ALL_REDUCE && !may_write_over(m, op, i, x)))
             continue;

@@ -267,6 +267,12 @@ static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
     return op->out[0];
 }
 
+/* What costs little, and sums, are done to each term; others to the sum of all. */
+static bool is_done_by_terms(const DtOp *op)
+{
+    return dt_op_is_cheap(op->kind) || dt_op_info[op->kind].op_class == DT_CLASS_COMM || op->kind == DT_OP_REDUCE;
+}
+
 /* The operand in which the op is linear while nothing else of it depends on data that travels; -1:
  * none. */
 static int32_t linear_in(const Assigner *a, const DtOp *op)
@@ -279,27 +285,13 @@ static int32_t linear_in(const Assigner *a, const DtOp *op)
             return -1;
         found = (int32_t)i;
     }
-    switch (op->kind) {
-    case DT_OP_CAST: /* each term rounded is another sum */
+    if (found < 0 || !dt_op_is_linear(op, (uint32_t)found) || !is_done_by_terms(op))
+        return -1;
+    if (op->kind == DT_OP_CAST) /* each term rounded is another sum */
         return dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype) ? found : -1;
-    case DT_OP_NEG:
-    case DT_OP_RELABEL:
-    case DT_OP_EXPAND:
-    case DT_OP_ALL_REDUCE:
-    case DT_OP_REDUCE_SCATTER: return op->reduce == DT_REDUCE_SUM ? found : -1;
-    case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM ? found : -1;
-    case DT_OP_MUL: return found;
-    case DT_OP_DIV: return found == 0 ? found : -1;
-    case DT_OP_WHERE: { /* zero where it is not the value */
-        if (found < 1)
-            return -1;
-        const DtOp *other = op->in[3 - found]->op;
-        while (other->kind == DT_OP_EXPAND)
-            other = other->in[0]->op;
-        return other->kind == DT_OP_CONST && other->number == 0 ? found : -1;
-    }
-    default: return -1;
-    }
+    if (op->kind == DT_OP_WHERE) /* zero where it is not the value */
+        return dt_stage_is_zero(op->in[3 - found]) ? found : -1;
+    return dt_op_is_joint(op, (uint32_t)found) ? -1 : found;
 }
 
 static bool in_one_piece(const Terms *terms)

@@ -130,12 +130,6 @@ typedef struct Choice { /* of the states of all operands on one mesh axis */
     const DtType **types, **out;
 } Choice;
 
-static bool takes_sums(const DtOp *op, uint32_t operand)
-{
-    return op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_CONCAT ||
-           (op->kind == DT_OP_WHERE && operand > 0);
-}
-
 static bool may_wait(const DtPlaceScope *s, const DtOp *op)
 {
     return s->p->lazy || (op->n_out == 1 && s->lazy[op->out[0]->id]);
@@ -258,7 +252,7 @@ static uint32_t options_of(const Choice *c, uint32_t i, int *ret)
         if (state >= 0 && state != c->now[i])
             ret[n++] = state;
     }
-    if (c->now[i] == DT_PLACE_WHOLE && takes_sums(c->op, i) && may_wait(c->s, c->op))
+    if (c->now[i] == DT_PLACE_WHOLE && dt_op_is_joint(c->op, i) && may_wait(c->s, c->op))
         ret[n++] = DT_PLACE_PENDING; /* kept on the first rank */
     return n;
 }
@@ -292,7 +286,7 @@ static void try_alike(Choice *c)
         states[i] = DT_PLACE_WHOLE;
     consider(c, states);
     for (uint32_t i = 0; i < c->op->n_in; i++) {
-        keep = keep && takes_sums(c->op, i) && c->now[i] < 0;
+        keep = keep && dt_op_is_joint(c->op, i) && c->now[i] < 0;
         states[i] = DT_PLACE_PENDING;
     }
     if (keep)
@@ -332,10 +326,10 @@ static bool settle_time(Choice *c, DtValue **in)
     }
     for (uint32_t i = 0; sums && i < c->op->n_in; i++)
         joins = joins && (c->now[i] == DT_PLACE_PENDING
-                              ? takes_sums(c->op, i) && in[i]->type->pending == DT_REDUCE_SUM
+                              ? dt_op_is_joint(c->op, i) && in[i]->type->pending == DT_REDUCE_SUM
                               : c->now[i] == DT_PLACE_WHOLE);
     for (uint32_t i = 0; i < c->op->n_in; i++) {
-        if (sums && joins && takes_sums(c->op, i) && c->now[i] == DT_PLACE_WHOLE)
+        if (sums && joins && dt_op_is_joint(c->op, i) && c->now[i] == DT_PLACE_WHOLE)
             c->best[i] = DT_PLACE_PENDING;
         else if (split >= 0 && c->now[i] == DT_PLACE_WHOLE &&
                  dt_placeconvert_info(c->s, in[i])->is_free)

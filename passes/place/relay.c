@@ -87,9 +87,7 @@ bool dt_relay_takes(const DtOp *op)
         takes = body->inputs.at[i]->type->rank + 2 <= DT_MAX_RANK;
     for (uint32_t i = 0; takes && i < body->ops.n; i++) {
         const DtOp *inner = body->ops.at[i];
-        takes = inner->n_out == 1 && inner->out[0]->type->rank + 2 <= DT_MAX_RANK &&
-                (dt_op_is_pointwise(inner->kind) || inner->kind == DT_OP_CONST || inner->kind == DT_OP_DOT ||
-                 inner->kind == DT_OP_REDUCE || inner->kind == DT_OP_RELABEL || inner->kind == DT_OP_EXPAND);
+        takes = dt_ring_takes(inner) && inner->out[0]->type->rank + 2 <= DT_MAX_RANK;
     }
     return takes;
 }

@@ -98,13 +98,17 @@ static bool refuse(DtRingForm *f, const char *reason)
     return false;
 }
 
+bool dt_ring_takes(const DtOp *op)
+{
+    return dt_op_is_pointwise(op->kind) || op->kind == DT_OP_CONST || op->kind == DT_OP_DOT ||
+           op->kind == DT_OP_REDUCE || op->kind == DT_OP_RELABEL;
+}
+
 static bool is_supported(DtRingForm *f, const DtOp *op)
 {
-    bool known =
-        dt_op_is_pointwise(op->kind) || op->kind == DT_OP_CONST || op->kind == DT_OP_DOT || op->kind == DT_OP_REDUCE ||
-        (op->kind == DT_OP_RELABEL && op->n_relabels == 0) ||
-        (op->kind == DT_OP_IOTA && op->axes[0] != f->t && !op->out[0]->type->axes[0].n_split);
-    return known && op->n_out == 1;
+    if (op->kind == DT_OP_IOTA)
+        return op->axes[0] != f->t && !op->out[0]->type->axes[0].n_split;
+    return dt_ring_takes(op) && !op->n_relabels;
 }
 
 /* ---- what adds up ---- */

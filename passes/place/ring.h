@@ -38,6 +38,9 @@ bool dt_ring_is_positional(const DtValue *value);
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint16_t mesh, DtArena *arena);
 
+/* Whether the op does to blocks of an axis what it does to all of it, or sums over the axis. */
+bool dt_ring_takes(const DtOp *op);
+
 /* By number of the module's function: whether it is what a stream is made of, and so of the types that this has. */
 const bool *dt_ring_functions(const DtModule *module);
 

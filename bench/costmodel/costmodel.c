@@ -206,9 +206,15 @@ static void print_ablation(DtArena *arena, const Known *known, Rows rows)
         [TILES] = "tiles, waves and launches of products",
         [STEPS] = "tiles; Calculon's table instead",
         [KERNELS] = "memory-bound kernels",
+        [LAUNCHES] = "launches of kernels",
+        [ATTENTION] = "attention",
         [COLLECTIVES] = "collectives",
+        [SHARE] = "what computes beside them is slower",
+        [MESSAGES] = "messages",
         [BUBBLE] = "the bubble",
-        [HEAD] = "head and loss"};
+        [HEAD] = "head and loss",
+        [OPTIMIZER] = "optimizer",
+        [FIXED] = "fixed time and jitter of a step"};
     printf("%-40s", "mean error, %: all fitted | left out");
     for (int k = 0; k < FITTED_SOURCES; k++)
         printf(" %-23.23s", names[k]);

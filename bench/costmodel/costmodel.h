@@ -58,7 +58,8 @@ Time time_scale(Time a, double factor);
 double time_total(Time a);
 
 /* Parts of the model that are left out, to see what they are worth. */
-typedef enum Without { NOTHING, TILES, STEPS, KERNELS, COLLECTIVES, BUBBLE, HEAD, WITHOUTS } Without;
+typedef enum Without { NOTHING, TILES, STEPS, KERNELS, LAUNCHES, ATTENTION, COLLECTIVES, SHARE, MESSAGES, BUBBLE, HEAD,
+                       OPTIMIZER, FIXED, WITHOUTS } Without;
 
 typedef struct Setting {
     const Row *row;
@@ -71,6 +72,8 @@ typedef struct Layer {
 } Layer;
 
 Layer layer_of(const Setting *s);
+/* Seconds of computing and an exchange that go on at a time. */
+double beside_of(const Setting *s, double compute, double exchange);
 Layer embedding_of(const Setting *s);
 Layer head_of(const Setting *s);
 double layer_parameters(const Row *row); /* of a whole layer, all ranks */

@@ -69,30 +69,34 @@ static void product(const Setting *s, Time *t, int64_t m, int64_t n, int64_t k)
     t->at[DT_COST_KIND_PRODUCT] += product_seconds(s, m, n, k, false);
 }
 
+static double kernel_seconds(const Setting *s, DtCostKernel op)
+{
+    const double n = dt_cost_has(&s->model, DT_STACK_eager) && op.ops > 1 ? op.ops : 1;
+    const double launches = s->without == LAUNCHES ? n * dt_cost_constant(&s->model, DT_COST_launch) : 0;
+    return s->without == KERNELS ? 0 : dt_cost_kernel(&s->model, op) - launches;
+}
+
+static void kernel(const Setting *s, Time *t, double bytes)
+{
+    t->at[DT_COST_KIND_KERNEL] += kernel_seconds(s, (DtCostKernel){.bytes = bytes});
+}
+
 /* Both gradients of a product [m, k] x [k, n]; returns the seconds of the weight's. */
 static double gradients(const Setting *s, Time *t, int64_t m, int64_t n, int64_t k)
 {
     const double weight = product_seconds(s, k, n, m, !dt_cost_has(&s->model, DT_STACK_gradient_pass));
     t->at[DT_COST_KIND_PRODUCT] += product_seconds(s, m, k, n, false) + weight;
     t->weight += weight;
-    if (dt_cost_has(&s->model, DT_STACK_gradient_pass) && s->without != KERNELS)
-        t->at[DT_COST_KIND_KERNEL] +=
-            dt_cost_kernel(&s->model, (DtCostKernel){.bytes = 6.0 * (double)k * (double)n});
+    if (dt_cost_has(&s->model, DT_STACK_gradient_pass))
+        kernel(s, t, 6.0 * (double)k * (double)n);
     return weight;
-}
-
-static void kernel(const Setting *s, Time *t, double bytes)
-{
-    if (s->without != KERNELS)
-        t->at[DT_COST_KIND_KERNEL] += dt_cost_kernel(&s->model, (DtCostKernel){.bytes = bytes});
 }
 
 /* Several operations, in one kernel or, where the software is eager, each in one. */
 static void kernels(const Setting *s, Time *t, double bytes, double ops, double eager_bytes)
 {
-    const DtCostKernel op = {.bytes = bytes, .ops = ops, .eager_bytes = eager_bytes};
-    if (s->without != KERNELS)
-        t->at[DT_COST_KIND_KERNEL] += dt_cost_kernel(&s->model, op);
+    t->at[DT_COST_KIND_KERNEL] +=
+        kernel_seconds(s, (DtCostKernel){.bytes = bytes, .ops = ops, .eager_bytes = eager_bytes});
 }
 
 static void norm(const Setting *s, Time *t, double bytes)
@@ -108,7 +112,12 @@ static void attention(const Setting *s, Time *t, bool backward)
                                 .kv_heads = (row->kv_heads + row->tensor - 1) / row->tensor,
                                 .head = row->hidden / row->heads, .queries = row->seq, .keys = row->seq, .visible = 0.5,
                                 .dtype = DT_COST_F16, .backward = backward, .dropout = !row->is_llama};
-    t->at[DT_COST_KIND_ATTENTION] += dt_cost_attention(&s->model, op);
+    t->at[DT_COST_KIND_ATTENTION] += s->without == ATTENTION ? 0 : dt_cost_attention(&s->model, op);
+}
+
+double beside_of(const Setting *s, double compute, double exchange)
+{
+    return s->without == SHARE ? fmax(compute, exchange) : dt_cost_beside(&s->model, compute, exchange);
 }
 
 static double collective_seconds(const Setting *s, DtCostCollectiveKind kind, double bytes)
@@ -128,7 +137,7 @@ static double in_pieces(const Setting *s, Near near, double seconds)
     const double whole = (double)near.count * product_seconds(s, near.m, near.n, near.k, false);
     const double piece = (double)near.count * product_seconds(s, near.m / pieces, near.n, near.k, false);
     const double first = seconds / (double)pieces;
-    return first + dt_cost_beside(&s->model, piece * (double)pieces, seconds - first) - whole;
+    return first + beside_of(s, piece * (double)pieces, seconds - first) - whole;
 }
 
 /* A collective of the tensor-parallel group. beside: seconds of a product that does not need it; near: the product that
@@ -139,7 +148,7 @@ static void collective(const Setting *s, Time *t, DtCostCollectiveKind kind, dou
     if (s->row->tensor <= 1)
         return;
     if (beside > 0 && dt_cost_has(&s->model, DT_STACK_tensor_overlap))
-        seconds = dt_cost_beside(&s->model, beside, seconds) - beside;
+        seconds = beside_of(s, beside, seconds) - beside;
     if (near.count > 0 && dt_cost_has(&s->model, DT_STACK_async_tensor))
         seconds = fmin(seconds, in_pieces(s, near, seconds));
     t->at[DT_COST_KIND_LINK] += seconds;

@@ -28,7 +28,7 @@ static DtCostKind data_kind(const Row *row)
 static Time beside(const Setting *s, Time work, double exchange)
 {
     const double compute = time_total(work);
-    work.at[data_kind(s->row)] += dt_cost_beside(&s->model, compute, exchange) - compute;
+    work.at[data_kind(s->row)] += beside_of(s, compute, exchange) - compute;
     return work;
 }
 
@@ -59,7 +59,7 @@ static Time split_step(const Setting *s)
     step.at[data_kind(row)] += gather + scatter + /* the first and the last layer's, beside nothing */
                                data_collective(s, DT_COST_ALL_GATHER, 2 * outer / 2);
     const double owned = (parameters * (double)row->layers + outer) / (double)row->data;
-    step.at[DT_COST_KIND_KERNEL] += dt_cost_optimizer(&s->model, owned, 0);
+    step.at[DT_COST_KIND_KERNEL] += s->without == OPTIMIZER ? 0 : dt_cost_optimizer(&s->model, owned, 0);
     return step;
 }
 
@@ -93,7 +93,7 @@ static double message_of(const Setting *s)
     const double bytes = 2.0 * (double)(row->micro * row->seq) * (double)row->hidden;
     const bool crosses = row->tensor * row->data * row->stages > NODE;
     const DtCostCollective gather = {DT_COST_ALL_GATHER, bytes, row->tensor, row->tensor, 1};
-    if (row->stages == 1)
+    if (row->stages == 1 || s->without == MESSAGES)
         return 0;
     double seconds = dt_cost_message(&s->model, bytes / (double)row->tensor, crosses);
     if (!row->sequence_parallel)
@@ -136,7 +136,7 @@ static Time staged_step(const Setting *s)
         const DtCostCollective tied = {DT_COST_ALL_REDUCE, 2 * outer, 2, 1, 2};
         step.at[DT_COST_KIND_NETWORK] += dt_cost_collective(&s->model, tied);
     }
-    step.at[DT_COST_KIND_KERNEL] += dt_cost_optimizer(&s->model, owned, 0);
+    step.at[DT_COST_KIND_KERNEL] += s->without == OPTIMIZER ? 0 : dt_cost_optimizer(&s->model, owned, 0);
     return step;
 }
 
@@ -147,6 +147,7 @@ Time step_of(const Setting *s)
         return s->row->what == FORWARD ? layer.forward : time_add(layer.backward, layer.recompute);
     }
     Time step = s->row->zero == 3 ? split_step(s) : staged_step(s);
-    step.at[DT_COST_KIND_FIXED] += dt_cost_step_fixed(&s->model, s->row->gpus, time_total(step));
+    if (s->without != FIXED)
+        step.at[DT_COST_KIND_FIXED] += dt_cost_step_fixed(&s->model, s->row->gpus, time_total(step));
     return step;
 }

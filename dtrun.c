@@ -198,6 +198,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_SHARE_GPU: run->share_gpu = true; return true;
     case OPTION_SYNC: run->sync = true; return true;
     case OPTION_COMM: run->comm = value; return true;
+    case OPTION_WINDOWS: run->windows = true; return true;
     case OPTION_GEMM: return read_gemm(line, value);
     case OPTION_GRAPH: run->graph = true; return true;
     case OPTION_ALGORITHMS: return read_algorithms(line, value);

@@ -165,14 +165,18 @@ static DtStatus check_reductions(const DtPlan *plan)
 
 static DtStatus make_sides(DtRank *rank, DtNcclLinks *links)
 {
+    DtStatus (*make)(DtDeviceState *, uint64_t, DtDeviceAt *) =
+        rank->options->windows ? rank->device_ops->window : rank->device_ops->arena;
     DtStatus status = DT_OK;
     for (uint32_t q = 0; dt_status_ok(&status) && q < dt_nccl_links_queues(rank->plan); q++) {
         DtNcclQueue *queue = dt_nccl_links_queue(links, q);
         const uint64_t side = memory_side(rank, q);
-        status = rank->device_ops->arena(rank->device, side, &queue->sent);
+        status = make(rank->device, side, &queue->sent);
         if (dt_status_ok(&status))
-            status = rank->device_ops->arena(rank->device, side, &queue->got);
+            status = make(rank->device, side, &queue->got);
     }
+    if (dt_status_ok(&status) && !dt_nccl_windows_open(links, memory_side))
+        return dt_nccl_links_status(links);
     return status;
 }
 

@@ -30,7 +30,8 @@ struct DtDeviceState {
     DtCudaProducts *products;
     DtCudaHost *host;
     DtCudaAttends *attends; /* NULL: the plan's kernels do all attention */
-    DT_VEC(uint64_t) arenas; /* to free */
+    DtNcclWindows *windows; /* NULL without --windows */
+    DT_VEC(uint64_t) arenas, lent; /* to free; by the driver, by NCCL */
     DT_VEC(DtCudaGraphRun *) graphs;
     DtCudaEvent **stamps;    /* --profile; made when they are first needed */
     uint64_t marks;          /* the slot's, for the device; 0: it cannot write there */
@@ -315,6 +316,28 @@ static DtStatus new_arena(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_
     return error == 0 ? DT_OK
                       : dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no %llu bytes on the GPU: %s",
                                        (unsigned long long)bytes, dt_cuda_driver_error(d, error));
+}
+
+static DtStatus new_window(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at)
+{
+    *ret_at = (DtDeviceAt){0};
+    if (bytes == 0)
+        return DT_OK;
+    const int error = state->windows->alloc(&ret_at->at, bytes);
+    if (error)
+        return dt_status_fail(DT_EXIT_DOES_NOT_FIT, "NCCL makes no window of %llu bytes on the GPU: %s",
+                              (unsigned long long)bytes, state->windows->error_string(error));
+    DT_PUSH(state->rank->memory, state->lent, ret_at->at);
+    good(state, state->driver.set_bytes(ret_at->at, 0, bytes, state->stream), "clear memory");
+    return state->rank->failure;
+}
+
+/* Before any is made. */
+static DtStatus open_windows(DtDeviceState *state)
+{
+    DtRank *rank = state->rank;
+    state->windows = rank->options->windows ? DT_NEW(rank->memory, DtNcclWindows) : NULL;
+    return state->windows ? dt_nccl_open_windows(rank->memory, state->windows) : DT_OK;
 }
 
 /* Between the two launches of a kernel: all use the same, since they run one after the other. */
@@ -633,6 +656,8 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
     rank->memory_bytes += dt_cuda_products_bytes(rank->plan) + workspace_bytes(rank->plan);
     status = choose_device(state);
     if (dt_status_ok(&status))
+        status = open_windows(state);
+    if (dt_status_ok(&status))
         status = choose_attention(state);
     if (dt_status_ok(&status))
         status = load_kernels(state);
@@ -668,6 +693,8 @@ static void close_cuda(DtDeviceState *state)
         d->graph_run_free(state->graphs.at[i]);
     for (uint32_t i = 0; i < state->arenas.n; i++)
         d->free(state->arenas.at[i]);
+    for (uint32_t i = 0; i < state->lent.n; i++)
+        state->windows->free(state->lent.at[i]);
     for (uint32_t i = 0; state->stamps && i < DT_DEVICE_STAMPS; i++)
         if (state->stamps[i])
             d->event_free(state->stamps[i]);
@@ -682,13 +709,15 @@ static void close_cuda(DtDeviceState *state)
 DtCudaWork dt_device_cuda_work(const DtRank *rank)
 {
     const DtDeviceState *state = rank->device;
-    return (DtCudaWork){.driver = &state->driver, .stream = state->stream, .device = state->number};
+    return (DtCudaWork){
+        .driver = &state->driver, .stream = state->stream, .device = state->number, .windows = state->windows};
 }
 
 const DtDeviceOps dt_device_cuda = {.name = "cuda",
                                     .open = open_cuda,
                                     .close = close_cuda,
                                     .arena = new_arena,
+                                    .window = new_window,
                                     .kernel = run_kernel,
                                     .gemm = run_gemm,
                                     .step = put_step,

@@ -4,12 +4,14 @@
 #define DT_RUNTIME_DEVICE_CUDA_H
 
 #include "runtime/cuda_driver.h"
+#include "runtime/nccl.h"
 #include "runtime/runtime.h"
 
 typedef struct DtCudaWork {
     const DtCudaDriver *driver;
     DtCudaStream *stream; /* of all instructions, in their order */
     int device;           /* number of the GPU in this machine */
+    const DtNcclWindows *windows; /* NULL without --windows */
 } DtCudaWork;
 
 /* Of a rank whose device is dt_device_cuda, and is open. */

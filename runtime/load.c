@@ -15,6 +15,7 @@
 #include "runtime/cluster.h"
 #include "runtime/rank.h"
 #include "runtime/reading.h"
+#include "runtime/windows.h"
 
 #include <errno.h>
 #include <string.h>
@@ -101,9 +102,11 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
         DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
     rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap,
                               (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
-    for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status); a++)
-        status = rank->device_ops->arena(rank->device, dt_load_arena(rank->options, plan, a, rank->stage),
-                                         &rank->arenas[a]);
+    for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status); a++) {
+        const bool is_window = rank->options->windows && dt_windows_touch(plan, a);
+        status = (is_window ? rank->device_ops->window : rank->device_ops->arena)(
+            rank->device, dt_load_arena(rank->options, plan, a, rank->stage), &rank->arenas[a]);
+    }
     if (rank->device_ops->arena)
         return status;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
@@ -216,8 +219,13 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
     if ((*ret_device)->arena && *ret_device != &dt_device_cuda && options->rebuild)
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
                               "own: compile the program again", (*ret_device)->name);
-    const DtStatus status = dt_graphs_check(options, *ret_device);
-    return dt_status_ok(&status) ? choose_comm(options, plan, *ret_device, ret_comm) : status;
+    DtStatus status = dt_graphs_check(options, *ret_device);
+    if (dt_status_ok(&status))
+        status = choose_comm(options, plan, *ret_device, ret_comm);
+    if (dt_status_ok(&status) && options->windows && *ret_comm != &dt_comm_nccl)
+        return dt_status_fail(DT_EXIT_USAGE, "--windows is for ranks that talk by NCCL, and those of this run %s",
+                              plan->meta->n_ranks > 1 ? "talk by `shm`" : "are one");
+    return status;
 }
 
 static DtStatus load_parts(DtRank *rank, int shared_fd)

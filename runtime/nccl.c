@@ -6,17 +6,17 @@
 
 #include <limits.h>
 
-enum { OLDEST = 21800, MAGIC = (int)0xcafebeef };
+enum { OLDEST = 21800, WINDOWS_SINCE = 22700, COPIES_SINCE = 22800, MAGIC = (int)0xcafebeef };
+
+static const char *const versions[] = {"2", NULL};
+static const DtCudaLib library = {"nccl", versions,
+                                  "package libnccl2, or nvidia-nccl-cu13 of PyPI. Without it ranks "
+                                  "talk through memory of the host: --comm shm"};
+#define NAME(RESULT, MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
 
 DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl)
 {
-    static const char *const versions[] = {"2", NULL};
-    static const DtCudaLib library = {"nccl", versions,
-                                      "package libnccl2, or nvidia-nccl-cu13 of PyPI. Without it ranks "
-                                      "talk through memory of the host: --comm shm"};
-#define NAME(RESULT, MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
     static const char *const names[] = {DT_NCCL(NAME)};
-#undef NAME
     DtStatus status = dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)ret_nccl);
     if (!dt_status_ok(&status))
         return status;
@@ -29,17 +29,38 @@ DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl)
     return DT_OK;
 }
 
-DtNcclConfig dt_nccl_config(void)
+DtStatus dt_nccl_open_windows(DtArena *arena, DtNcclWindows *ret_windows)
 {
-    return (DtNcclConfig){.size = sizeof(DtNcclConfig),
+    static const char *const names[] = {DT_NCCL_WINDOWS(NAME)};
+    DtNccl nccl;
+    const DtStatus status = dt_nccl_open(arena, &nccl);
+    if (!dt_status_ok(&status))
+        return status;
+    if (nccl.version < WINDOWS_SINCE)
+        return dt_status_fail(DT_EXIT_FAILED, "the libnccl found here is version %d.%d, and --windows needs %d.%d",
+                              nccl.version / 10000, nccl.version % 10000 / 100, WINDOWS_SINCE / 10000,
+                              WINDOWS_SINCE % 10000 / 100);
+    return dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)ret_windows);
+}
+#undef NAME
+
+DtNcclConfig dt_nccl_config(bool copies)
+{
+    return (DtNcclConfig){.size = copies ? sizeof(DtNcclConfig) : offsetof(DtNcclConfig, name),
                           .magic = (unsigned)MAGIC,
-                          .version = OLDEST,
+                          .version = copies ? COPIES_SINCE : OLDEST,
                           .blocking = 0,
                           .cga_size = INT_MIN,
                           .min_blocks = INT_MIN,
                           .max_blocks = INT_MIN,
                           .split_share = INT_MIN,
-                          .rest = INT_MIN};
+                          .traffic_class = INT_MIN,
+                          .collnet = INT_MIN,
+                          .block_policy = copies ? DT_NCCL_NO_BLOCKS : INT_MIN,
+                          .shrink_share = INT_MIN,
+                          .nvls_blocks = INT_MIN,
+                          .channels_a_peer = INT_MIN,
+                          .nvlink_first = INT_MIN};
 }
 
 bool dt_nccl_reduction(uint32_t dtype, uint32_t reduce, int *ret_type, int *ret_op)

@@ -15,13 +15,16 @@ typedef struct DtNcclId { /* ncclUniqueId */
     char bytes[128];
 } DtNcclId;
 
-/* ncclConfig_t of version 2.18, which later ones read; what it lacks there is as if it was not said. */
+/* ncclConfig_t of version 2.28. With the size and number of 2.18 it ends before `name`, and all later versions read it;
+ * what it lacks there is as if it was not said. */
 typedef struct DtNcclConfig {
     size_t size;
     unsigned magic, version;
     int blocking, cga_size, min_blocks, max_blocks;
     const char *net;
-    int split_share, rest; /* rest: where later versions have another int */
+    int split_share, traffic_class;
+    const char *name;
+    int collnet, block_policy, shrink_share, nvls_blocks, channels_a_peer, nvlink_first;
 } DtNcclConfig;
 
 /* F(result, name in C, name in the library, arguments) */
@@ -51,6 +54,23 @@ typedef struct DtNcclConfig {
     F(int, recv, "ncclRecv",                                                                                        \
       (uint64_t to, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream))
 
+/* Windows, of 2.27 and later, which are looked for only if they are wanted. at: memory that `alloc` made, of which all
+ * members of the communicator add as many bytes. What they begin with it is done only when the communicator is. */
+typedef struct DtNcclWindow DtNcclWindow; /* ncclWindow_t is a pointer to it */
+#define DT_NCCL_WINDOWS(F)                                                                                          \
+    F(int, alloc, "ncclMemAlloc", (uint64_t * ret_at, size_t bytes))                                                \
+    F(int, free, "ncclMemFree", (uint64_t at))                                                                      \
+    F(int, add, "ncclCommWindowRegister",                                                                           \
+      (DtNcclComm * comm, uint64_t at, size_t bytes, DtNcclWindow **ret_window, int flags))                         \
+    F(int, drop, "ncclCommWindowDeregister", (DtNcclComm * comm, DtNcclWindow *window))                             \
+    F(const char *, error_string, "ncclGetErrorString", (int error))
+
+typedef struct DtNcclWindows {
+#define DT_NCCL_MEMBER(RESULT, NAME, SYMBOL, ARGUMENTS) RESULT(*NAME) ARGUMENTS;
+    DT_NCCL_WINDOWS(DT_NCCL_MEMBER)
+#undef DT_NCCL_MEMBER
+} DtNcclWindows;
+
 typedef struct DtNccl {
 #define DT_NCCL_MEMBER(RESULT, NAME, SYMBOL, ARGUMENTS) RESULT(*NAME) ARGUMENTS;
     DT_NCCL(DT_NCCL_MEMBER)
@@ -65,14 +85,20 @@ enum { /* values of its enumerations */
     DT_NCCL_REMOTE_ERROR = 6,
     DT_NCCL_NO_COLOR = -1,
     DT_NCCL_BYTES = 1, /* ncclUint8 */
+    DT_NCCL_WINDOW_DEFAULT = 0,
+    DT_NCCL_WINDOW_SYMMETRIC = 1, /* all members' collectives touch it at equal offsets */
+    DT_NCCL_NO_BLOCKS = 2,        /* ncclConfig_t's policy: copy engines instead of kernels, where they can do it */
     DT_NCCL_NONE = -1
 };
 
 /* The library. Errors: there is none, it is older than 2.18. */
 DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl);
 
-/* Of a communicator whose calls do not block. */
-DtNcclConfig dt_nccl_config(void);
+/* Errors: there is no library, it is older than 2.27. */
+DtStatus dt_nccl_open_windows(DtArena *arena, DtNcclWindows *ret_windows);
+
+/* Of a communicator whose calls do not block. copies: of 2.28 and later, gathers are for copy engines. */
+DtNcclConfig dt_nccl_config(bool copies);
 
 /* How NCCL reduces such elements: its numbers of type and operation. False: it cannot. A bool is a byte that is 0 or 1:
  * its sum, `or`, is the maximum. */

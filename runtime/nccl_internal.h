@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nccl_links.c and nccl_join.c share. */
+/* What nccl_links.c, nccl_join.c and nccl_windows.c share. */
 #ifndef DT_RUNTIME_NCCL_INTERNAL_H
 #define DT_RUNTIME_NCCL_INTERNAL_H
 
@@ -16,6 +16,8 @@ typedef struct DtNcclPending {
     bool is_awaited, has_ended;
 } DtNcclPending;
 
+typedef struct DtNcclHeld DtNcclHeld;
+
 struct DtNcclLinks {
     DtRank *rank;
     DtNccl nccl;
@@ -31,6 +33,7 @@ struct DtNcclLinks {
     uint64_t n_forgotten;             /* operations that have left the ring */
     uint64_t *under;                  /* by event: 1 + number of the operation among all, 0: none is waited for */
     DtCudaEvent *here;                /* a place on the stream of instructions */
+    DtNcclHeld *held;                 /* windows, the newest first */
     bool is_serial;                   /* each operation waits for the one before it */
     bool is_aborted;
 };
@@ -40,5 +43,10 @@ bool dt_nccl_links_settle(DtNcclLinks *links, DtNcclComm *comm, int result);
 /* As dt_nccl_links_wait, for a stream. */
 bool dt_nccl_links_drain(DtNcclLinks *links, DtCudaStream *stream);
 void dt_nccl_links_abort(DtNcclLinks *links);
+
+/* nccl_windows.c: takes windows back, once nothing is on its way. False: the run is to stop. */
+bool dt_nccl_windows_close(DtNcclLinks *links);
+/* Whether the communicator of the link of this number is to gather by copy engines. */
+bool dt_nccl_windows_copies(const DtNcclLinks *links, uint32_t link);
 
 #endif

@@ -73,7 +73,7 @@ static bool check_gpus(DtNcclLinks *l)
 /* A part of the communicator of all ranks, for ranks of equal color. All call it, members or not. */
 static bool split(DtNcclLinks *l, DtNcclLink *link, bool belongs, uint32_t color)
 {
-    DtNcclConfig config = dt_nccl_config();
+    DtNcclConfig config = dt_nccl_config(dt_nccl_windows_copies(l, link->number));
     const int result = l->nccl.split(l->world, belongs ? (int)color : DT_NCCL_NO_COLOR, belongs ? (int)link->me : 0,
                                      &link->comm, &config);
     return dt_nccl_links_settle(l, l->world, result) &&
@@ -136,8 +136,8 @@ static bool greet(DtNcclLinks *l, DtNcclLink *link, DtDeviceAt spare)
 
 static bool join(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtDeviceAt spare)
 {
-    DtNcclConfig config = dt_nccl_config();
     const DtPlan *plan = l->rank->plan;
+    DtNcclConfig config = dt_nccl_config(dt_nccl_windows_copies(l, plan->n_groups));
     DtNcclId id;
     bool good = exchange_id(l, meet, context, &id) && check_gpus(l);
     if (good) {
@@ -175,9 +175,12 @@ DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context
         return status;
     l->is_serial = l->nccl.version < KEEPS_ORDER;
     *ret_links = l;
-    if (join(l, meet, context, spare))
-        return DT_OK;
-    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_FAILED, "another rank failed") : rank->failure;
+    return join(l, meet, context, spare) ? DT_OK : dt_nccl_links_status(l);
+}
+
+DtStatus dt_nccl_links_status(const DtNcclLinks *l)
+{
+    return dt_status_ok(&l->rank->failure) ? dt_status_fail(DT_EXIT_FAILED, "another rank failed") : l->rank->failure;
 }
 
 /* ---- the end ---- */
@@ -192,6 +195,7 @@ static bool finish(DtNcclLinks *l)
     bool good = dt_status_ok(&l->rank->failure) && dt_nccl_links_wait(l);
     for (uint32_t q = 0; good && q < l->n_queues; q++)
         good = !l->queues[q].stream || dt_nccl_links_drain(l, l->queues[q].stream);
+    good = good && dt_nccl_windows_close(l);
     for (uint32_t g = 0; good && g < l->n_links; g++)
         if (is_part(l, g))
             good = dt_nccl_links_settle(l, l->links[g].comm, l->nccl.finalize(l->links[g].comm));

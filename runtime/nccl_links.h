@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's communicators of a rank, one for each group and each channel of the plan (nccl_join.c), their queues, and
- * what is on its way in them (nccl_links.c).
+/* NCCL's communicators of a rank, one for each group and each channel of the plan (nccl_join.c), their windows
+ * (nccl_windows.c), their queues, and what is on its way in them (nccl_links.c).
  *
  * A queue is a stream of the GPU. Queue 0 is that of all instructions; each other one that the plan names, and each
  * end of a channel, is a stream of its own. An operation there begins when what was put on the stream of instructions
@@ -53,6 +53,11 @@ uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst);
  * and a rank that is missing. */
 DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context, DtDeviceAt spare,
                             DtNcclLinks **ret_links);
+/* Why they could not be opened, when a rank is loaded. */
+DtStatus dt_nccl_links_status(const DtNcclLinks *links);
+/* Tells NCCL of the memory that collectives touch, with --windows. side: bytes of what strided blocks have in a queue.
+ * By all ranks. */
+bool dt_nccl_windows_open(DtNcclLinks *links, uint64_t (*side)(const DtRank *rank, uint32_t queue));
 /* After what was begun, or if the run has failed at once, whatever is on its way. */
 void dt_nccl_links_close(DtNcclLinks *links);
 

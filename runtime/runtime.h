@@ -9,7 +9,7 @@
  *   fetch.c        rank 0 reads what others hold, to save it
  *   comm_sync.c    waiting for other ranks in these
  *   comm_nccl.c    collectives and messages between GPUs; nccl_join.c: their groups, channels and queues; nccl_links.c:
- *                  waiting; nccl.c: the library
+ *                  waiting; nccl_windows.c, windows.c: memory that GPUs reach from each other; nccl.c: the library
  *   cluster.c      ranks of several machines; cluster_meet.c: their supervisors; socket.c: TCP
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
@@ -73,6 +73,7 @@ typedef struct DtRunOptions {
     int64_t steps;             /* -1: as the plan says */
     const char *device;        /* "cpu", "cuda", "apart" */
     bool share_gpu;            /* several ranks may have one */
+    bool windows;              /* NCCL gets windows of what collectives touch */
     bool algorithms_first;     /* of the library of a GPU: its first proposals, nothing is timed */
     bool graph;                /* what can be is captured once and begun as graphs */
     bool sync;                 /* each instruction is done before the next one begins */
@@ -347,6 +348,8 @@ typedef struct DtDeviceOps {
     void (*close)(DtDeviceState *state);
     /* An arena in memory of the device, zeroed, until close; NULL: load.c maps it, */
     DtStatus (*arena)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
+    /* one that other devices reach (--windows; NULL: none is), */
+    DtStatus (*window)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
     /* and this is its address for the device; NULL: the same. */
     DtDeviceAt (*address)(char *mapped);
     void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,

@@ -21,7 +21,7 @@ if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUD
 fi
 steps=12 floor_steps=8 patience=1 failed=0 layout_ranks=4
 . ./tree.conf
-phases=${PHASES:-device kernels products losses layouts nccl gpt2 attention pytorch llama graphs epilogues} budget=$((budget * patience))
+phases=${PHASES:-device kernels products losses layouts nccl windows gpt2 attention pytorch llama graphs epilogues} budget=$((budget * patience))
 results=$out/results.txt summary=$out/summary.txt scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 : >"$results"
@@ -123,11 +123,18 @@ losses() { run_losses losses.txt; }
 layouts() { run_losses layouts.txt --share-gpu; }
 # The same programs, their steps captured as graphs.
 graphs() { run_losses losses.txt --graph; }
-# The layouts, each rank on a GPU of its own, by NCCL.
-nccl() {
+# The layouts, each rank on a GPU of its own, by NCCL; and with windows of what it touches.
+by_nccl() {
     gpus=$(dtrun --gpus 2>/dev/null | grep -c '^GPU ')
     [ "$gpus" -ge "$layout_ranks" ] || { echo "$gpus GPU(s), and the layouts have up to $layout_ranks ranks" >&3; return 99; }
-    run_losses layouts.txt --comm nccl
+    run_losses layouts.txt --comm nccl "$@"
+}
+nccl() { by_nccl; }
+windows() {
+    by_nccl --windows
+    code=$?
+    ! grep -q -e '--windows needs' "$scratch/said" || { echo "NCCL is too old" >&3; return 99; }
+    return $code
 }
 # median PLAN: of its steps, in ms, also in $scratch/PLAN.ms
 median() {
@@ -200,6 +207,7 @@ phase "rates of products" 90 products
 phase "losses beside the CPU's" 60 losses
 phase "layouts, ranks sharing the GPU" 30 layouts
 phase "layouts, ranks with a GPU each, by NCCL" 30 nccl
+phase "the same with windows" 30 windows
 phase "step of GPT-2" 60 gpt2
 phase "attention of GPT-2 by cuDNN beside the plan's" 40 attention
 phase "step of GPT-2 in PyTorch" 100 pytorch

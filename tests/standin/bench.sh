@@ -21,9 +21,13 @@ for phase in 'device and libraries' 'instructions beside recorded ones' 'rates o
 done
 has '^step of GPT-2 in PyTorch: left out' out/summary.txt
 has '^layouts, ranks with a GPU each, by NCCL: left out' out/summary.txt
+has '^the same with windows: left out' out/summary.txt
 has '1 GPU(s), and the layouts have up to 4 ranks' out/summary.txt
-PHASES=nccl DT_STANDIN="gpus=4 memory=200000000" tree/run.sh several >said || { cat several/results.txt; fail "NCCL fails"; }
+PHASES="nccl windows" DT_STANDIN="gpus=4 memory=200000000" tree/run.sh several >said || { cat several/results.txt; fail "NCCL fails"; }
 has '^layouts, ranks with a GPU each, by NCCL: ok' several/summary.txt
+has '^the same with windows: ok' several/summary.txt
+PHASES=windows DT_STANDIN="gpus=4 memory=200000000 nccl=22605" tree/run.sh old >said || { cat old/results.txt; fail "an old NCCL is no failure"; }
+has '^the same with windows: left out' old/summary.txt
 has 'gpt: [0-9]* instructions compared, [0-9]* of them products' out/summary.txt
 has 'gpt2: [0-9.]* ms a step, of 3' out/summary.txt
 has 'MFU not known: no peak of this GPU' out/summary.txt

@@ -86,6 +86,9 @@ def check(dtc, dtrun, name, ranks, nodes, layout):
     end(begin(dtrun, plan, nodes, ranks, options("half", 2)), [0] * nodes)
     end(begin(dtrun, plan, nodes, ranks, ["--quiet", "--steps", str(STEPS), "--resume", "half"]), [0] * nodes)
     assert saved("half", STEPS) == saved("one", STEPS), name + ": going on differs"
+    if name == "data":
+        end(begin(dtrun, plan, nodes, ranks, [*options("all", STEPS), "--windows"]), [0] * nodes)
+        assert saved("all", STEPS) == saved("one", STEPS), name + ": with windows checkpoints differ"
     print("ok", name, flush=True)
 
 

@@ -8,10 +8,12 @@
  * Every operation is messages: for each pair of ranks of a communicator there is a box that holds one, and the sender
  * has ended when it was taken. */
 #include "standin.h"
+#include "windows.h"
 
 #include "base/half.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,6 +33,7 @@ typedef struct Box {
     _Atomic uint32_t sent, taken;
     int kind, type, op;
     size_t bytes;
+    Where from_in, to_in;
     char data[ROOM];
 } Box;
 
@@ -38,6 +41,7 @@ typedef struct Region { /* of a communicator, or several that have no member in 
     _Atomic uint32_t came;
     _Atomic uint32_t met[MOST][MOST]; /* a rank has had messages for another one */
     int color[MOST], key[MOST];
+    Asks asks;
     Box boxes[MOST][MOST]; /* from, to: ranks of the whole */
 } Region;
 
@@ -52,10 +56,14 @@ typedef struct Id {
     char rest[120];
 } Id;
 
-typedef struct Config {
+typedef struct Config { /* of 2.18, up to `traffic`; of 2.28 */
     size_t size;
     unsigned magic, version;
-    int blocking;
+    int blocking, cga, min, max;
+    const char *net;
+    int share, traffic;
+    const char *name;
+    int collnet, policy, shrink, nvls, channels, nvlink;
 } Config;
 
 typedef struct Op Op;
@@ -70,6 +78,8 @@ struct Comm {
     Comm **split;           /* where the communicator that is being made goes */
     int n_split;            /* that were made */
     int is_new, is_aborted, is_over;
+    int policy, splits_policy; /* 2: copy engines gather; of the one that is being made */
+    Windows windows;
 };
 
 typedef struct Part {
@@ -84,8 +94,9 @@ struct Op {
     Stream *stream;
     int kind, type, op, tries, n;
     unsigned long long number; /* of this process's */
-    int is_resident;
+    int is_resident, is_copied; /* copied: no kernel */
     uint64_t from, to;
+    Where from_in, to_in;
     size_t count; /* elements: of what a member gets, of an all-gather: gives */
     Part parts[PARTS];
 };
@@ -184,6 +195,8 @@ static void send(const Op *op, Part *part)
     b->type = op->type;
     b->op = op->op;
     b->bytes = part->bytes;
+    b->from_in = op->from_in;
+    b->to_in = op->to_in;
     memcpy(b->data, standin_memory(part->at, part->bytes), part->bytes);
     atomic_fetch_add(&b->sent, 1);
     part->done = 1;
@@ -198,6 +211,10 @@ static void receive(const Op *op, Part *part)
         fprintf(stderr, "stand-in NCCL: member %d does kind %d (%zu bytes), member %d kind %d (%zu bytes)\n",
                 part->peer, b->kind, b->bytes, op->comm->me, op->kind, part->bytes);
         op->comm->state = INVALID;
+        return;
+    }
+    if (!windows_agree(&op->from_in, &b->from_in) || !windows_agree(&op->to_in, &b->to_in)) {
+        op->comm->state = USAGE;
         return;
     }
     part->got = malloc(part->bytes);
@@ -239,7 +256,7 @@ static int keeps_order(void)
 static int has_room(Op *op)
 {
     const int most = (int)standin_setting("resident=", 0);
-    if (op->is_resident)
+    if (op->is_resident || op->is_copied)
         return 1;
     if ((keeps_order() && op->number != n_launched + 1) || (most && n_resident >= most))
         return 0;
@@ -268,7 +285,7 @@ static int hangs(const Op *op)
 
 static void end(Op *op)
 {
-    n_launched += !op->is_resident;
+    n_launched += !op->is_resident && !op->is_copied;
     n_resident -= op->is_resident;
     free(op);
 }
@@ -318,8 +335,29 @@ static int begin(Comm *c)
 static Op *new_op(Comm *c, Stream *stream, int kind, int type, int op)
 {
     Op *o = calloc(1, sizeof *o);
-    *o = (Op){.comm = c, .stream = stream, .kind = kind, .type = type, .op = op, .tries = some(), .number = ++n_ops};
+    *o = (Op){.comm = c, .stream = stream, .kind = kind, .type = type, .op = op, .tries = some()};
     return o;
+}
+
+/* Where its memory lies, and whether copy engines do it; bytes: of a block. False: memory of one side alone, or part of
+ * it, is in a window. */
+static int place(Op *o, size_t bytes)
+{
+    Windows *w = &o->comm->windows;
+    const size_t all = bytes * (size_t)o->comm->n;
+    const size_t from_bytes = o->kind == REDUCE_SCATTER ? all : bytes, to_bytes = o->kind == ALL_GATHER ? all : bytes;
+    if (!windows_find(w, o->from, from_bytes, &o->from_in) || !windows_find(w, o->to, to_bytes, &o->to_in))
+        return 0;
+    if (!o->from_in.number != !o->to_in.number) {
+        fprintf(stderr, "stand-in NCCL: windows %d and %d\n", o->from_in.number, o->to_in.number);
+        return 0;
+    }
+    const int is_symmetric = (o->from_in.flags & o->to_in.flags & WINDOWS_SYMMETRIC) != 0;
+    o->is_copied = o->kind == ALL_GATHER && o->comm->policy == 2 && is_symmetric;
+    w->inside += o->from_in.number > 0;
+    w->outside += o->from_in.number == 0;
+    w->copied += o->is_copied;
+    return 1;
 }
 
 static void add(Op *op, int sends, int peer, uint64_t at, size_t bytes)
@@ -342,6 +380,9 @@ static int collective(Comm *c, Stream *stream, int kind, uint64_t from, uint64_t
     o->from = from;
     o->to = to;
     o->count = count;
+    if (!place(o, bytes))
+        return USAGE;
+    o->number = o->is_copied ? 0 : ++n_ops;
     for (int m = 0; m < c->n; m++)
         add(o, 1, m, from + (kind == REDUCE_SCATTER ? (size_t)m * bytes : 0), bytes);
     for (int m = 0; m < c->n; m++)
@@ -390,8 +431,10 @@ static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count
     if (!may_begin(c, size_of(type)) || peer < 0 || peer >= c->n)
         return USAGE;
     ncclGroupStart();
-    if (!grouped)
+    if (!grouped) {
         grouped = new_op(c, stream, MESSAGE, type, SUM);
+        grouped->number = ++n_ops;
+    }
     if (grouped->comm != c || grouped->stream != stream)
         return USAGE;
     add(grouped, sends, peer, at, count * size_of(type));
@@ -424,12 +467,36 @@ int ncclGetUniqueId(Id *ret_id)
     return fd >= 0 && ftruncate(fd, sizeof(World)) == 0 ? OK : SYSTEM;
 }
 
-static int does_block(const Config *config) { return config->magic != 0xcafebeef || config->blocking != 0; }
+/* Whether the library knows such a config, of a communicator that does not block; ret_policy: 0 if it says none. */
+static int reads(const Config *config, int *ret_policy)
+{
+    const int is_old = config->version == 21800 && config->size == offsetof(Config, name);
+    const int is_new = config->version == 22800 && config->size == sizeof *config;
+    const int is_known = is_old || (is_new && standin_setting("nccl=", 22809) >= 22800);
+    *ret_policy = is_known && is_new && config->policy != INT_MIN ? config->policy : 0;
+    return is_known && config->magic == 0xcafebeef && config->blocking == 0 && *ret_policy >= 0 && *ret_policy <= 2;
+}
+
+static void open_windows(Comm *c)
+{
+    c->windows = (Windows){.asks = &c->region->asks, .ranks = c->ranks, .n = c->n, .me = c->me};
+}
+
+int ncclCommWindowRegister(Comm *c, uint64_t at, size_t bytes, Window **ret_window, int flags)
+{
+    return may_begin(c, 1) && windows_ask(&c->windows, at, bytes, flags, ret_window) ? begin(c) : USAGE;
+}
+
+int ncclCommWindowDeregister(Comm *c, Window *window)
+{
+    return may_begin(c, 1) && windows_ask_back(&c->windows, window) ? begin(c) : USAGE;
+}
 
 int ncclCommInitRankConfig(Comm **ret_comm, int n, Id id, int me, Config *config)
 {
     char path[64];
-    if (n < 1 || n > MOST || me < 0 || me >= n || does_block(config))
+    int policy;
+    if (n < 1 || n > MOST || me < 0 || me >= n || !reads(config, &policy))
         return INVALID;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", id.pid, id.fd);
     const int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -439,9 +506,10 @@ int ncclCommInitRankConfig(Comm **ret_comm, int n, Id id, int me, Config *config
         return SYSTEM;
     close(fd);
     Comm *c = calloc(1, sizeof *c);
-    *c = (Comm){.world = world, .region = &world->regions[0], .n = n, .me = me, .is_new = 1};
+    *c = (Comm){.world = world, .region = &world->regions[0], .n = n, .me = me, .is_new = 1, .policy = policy};
     for (int m = 0; m < n; m++)
         c->ranks[m] = m;
+    open_windows(c);
     world->device[me] = standin_device() + 100 * (int)standin_setting("host=", 0); /* of several machines */
     atomic_fetch_add(&world->joined, 1);
     *ret_comm = c;
@@ -450,7 +518,8 @@ int ncclCommInitRankConfig(Comm **ret_comm, int n, Id id, int me, Config *config
 
 int ncclCommSplit(Comm *c, int color, int key, Comm **ret_comm, Config *config)
 {
-    if (!may_begin(c, 1) || does_block(config) || c->n_split + 1 == REGIONS || c->region != c->world->regions)
+    const int can_split = c->n_split + 1 < REGIONS && c->region == c->world->regions;
+    if (!may_begin(c, 1) || !reads(config, &c->splits_policy) || !can_split)
         return USAGE;
     Region *region = &c->world->regions[++c->n_split];
     region->color[c->me] = color;
@@ -466,7 +535,7 @@ static Comm *part_of(const Comm *c)
 {
     Region *region = &c->world->regions[c->n_split];
     Comm *part = calloc(1, sizeof *part);
-    *part = (Comm){.world = c->world, .region = region};
+    *part = (Comm){.world = c->world, .region = region, .policy = c->splits_policy};
     for (int m = 0; m < c->n; m++) {
         int at = part->n;
         if (region->color[m] != region->color[c->me])
@@ -478,6 +547,7 @@ static Comm *part_of(const Comm *c)
     }
     while (part->ranks[part->me] != c->me)
         part->me++;
+    open_windows(part);
     begin(part);
     return part;
 }
@@ -494,7 +564,7 @@ static int is_alone(const Comm *c)
 /* Whether what the communicator is at depends on others who have not come. */
 static int waits(const Comm *c)
 {
-    return is_alone(c) || (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
+    return is_alone(c) || windows_wait(&c->windows) || (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
            (c->split && atomic_load(&c->world->regions[c->n_split].came) < (uint32_t)c->n);
 }
 
@@ -510,7 +580,7 @@ static int check_devices(const Comm *c)
 int ncclCommGetAsyncError(Comm *c, int *ret_state)
 {
     if (c->state == PROGRESS && !waits(c) && c->polls-- <= 0) {
-        c->state = c->is_new ? check_devices(c) : OK;
+        c->state = !windows_answer(&c->windows) ? USAGE : c->is_new ? check_devices(c) : OK;
         c->is_new = 0;
         if (c->split && c->world->regions[c->n_split].color[c->me] >= 0)
             *c->split = part_of(c);
@@ -532,11 +602,17 @@ int ncclCommFinalize(Comm *c)
 }
 
 /* Work may still know it: it is there as long as the process. */
-int ncclCommDestroy(Comm *c) { return c->is_over && c->state == OK ? OK : USAGE; }
+int ncclCommDestroy(Comm *c)
+{
+    if (!windows_end(&c->windows, c->policy))
+        abort();
+    return c->is_over && c->state == OK ? OK : USAGE;
+}
 
 int ncclCommAbort(Comm *c)
 {
     c->is_aborted = c->is_over = 1;
+    windows_drop(&c->windows);
     return OK;
 }
 

@@ -4,7 +4,7 @@
 Each layout is trained with --comm nccl and with --comm shm: losses, norms, checkpoints and bytes received are the same,
 since the stand-in adds in the order of members, as shm does. It may also begin at another member and round after each
 addition, as rings do: then losses agree but for roundings. Kinds: `few` and `more`
-layouts; `failures`: what is missing or refused, and
+layouts; `windows`: with --windows, which changes no bit and no byte; `failures`: what is missing or refused, and
 ranks that end, hang, or whose GPU fails while others wait for them on theirs; without one all."""
 
 import os
@@ -24,6 +24,15 @@ EIGHT = {
     "eight": (8, "mesh data = 4, tensor = 2; shard batch on data; shard heads, ffn on tensor; zero 2 on data, tensor"),
     "pipes": (8, "mesh pipe = 2, data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; "
                  'pipeline h on pipe (schedule = "1f1b"); micro batch = 4; zero 1 on data, tensor'),
+}
+ZERO = "mesh data = 4; shard batch on data; micro batch = 2; zero %d on data"
+WINDOWS = {  # ranks, layout; whether there are windows whose flag is symmetric, others, gathers by copy engines
+    "tensor": (2, LAYOUTS["tensor"][1].replace("; shard vocab on tensor (pad = 8)", ""), (True, False, False)),
+    "zero1": (4, ZERO % 1, (True, True, False)),
+    "zero2": (4, ZERO % 2, (True, False, False)),
+    "ahead": (*LAYOUTS["ahead"], (True, False, True)),
+    "strided": (*LAYOUTS["context"], (True, False, True)),
+    "pipes": (*EIGHT["pipes"], (True, True, True)),
 }
 MOE = ["-D", "batch=4", "-D", "pool=2", "-D", "seq=16", "-D", "vocab=64", "-D", "layers=2", "-D", "embed=32", "-D", "ffn=32",
        "-D", "kv=2", "-D", "group=2", "-D", "head=8"]
@@ -75,6 +84,47 @@ def check_layouts(dtc, dtrun, names):
     return len(names)
 
 
+def windows_of(path):
+    """What all communicators did since it was asked last: windows whose flag is symmetric, others, collectives inside,
+    outside, by copy engines; and the lines of those that had windows."""
+    with open(path) as file:
+        lines = [[int(word) for word in line.split()] for line in file]
+    os.remove(path)
+    return [sum(line[i] for line in lines) for i in range(2, 7)], [line for line in lines if line[2] + line[3]]
+
+
+def check_windows(dtc, dtrun):
+    told, runs = os.path.abspath("windows"), {}
+    os.environ["DT_STANDIN_WINDOWS"] = told
+    for name, (ranks, layout, wanted) in WINDOWS.items():
+        plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, name, layout), name)
+        os.environ["DT_STANDIN"] = "gpus=%d" % ranks
+        without = runs[name] = train(dtrun, plan, "--overwrite")
+        traffic = moved(plan)
+        assert windows_of(told)[0][0] == 0
+        assert train(dtrun, plan, "--overwrite", "--windows") == without, plan + ": with windows it is another run"
+        assert moved(plan) == traffic and len(without[0]) == STEPS and len(without[1]) >= 1
+        (symmetric, others, _, _, copied), lines = windows_of(told)
+        got = (symmetric > 0, others > 0, copied > 0)
+        assert got == wanted, "%s: windows %s instead of %s" % (name, got, wanted)
+        assert all(line[5] == 0 for line in lines) and any(line[4] for line in lines), "%s: %s" % (name, lines)
+        print("ok windows", name, got, flush=True)
+    check_machines(dtrun, "ahead.plan", told, runs["ahead"])
+    del os.environ["DT_STANDIN_WINDOWS"]
+    return len(WINDOWS) + 2
+
+
+def check_machines(dtrun, plan, told, without):
+    """Where there are no copy engines, or no windows."""
+    for words, some, said in (("nccl=22705", True, ""), ("windowless=1", False, "note: NCCL has no windows for 3 of 3 pieces of memory")):
+        os.environ["DT_STANDIN"] = "gpus=4 " + words
+        assert train(dtrun, plan, "--overwrite", "--windows") == without, words
+        (_, _, inside, outside, copied), _ = windows_of(told)
+        assert (inside > 0, outside == 0, copied) == (some, some, 0), (words, inside, outside, copied)
+        assert not said or said in run(dtrun, plan, "--quiet", "--steps", "1", "--windows")
+        print("ok windows", words, flush=True)
+
+
 def check_experts(dtc, dtrun):
     with open(os.path.join(ROOT, "examples/moe.dsl")) as file:
         moe = file.read().replace('"llama_block.dsl"', '"%s"' % os.path.join(ROOT, "examples/llama_block.dsl"))
@@ -102,6 +152,10 @@ def check_failures(dtc, dtrun):
     fails(dtrun, plan, "gpus=2 only=1 die=60", 75, r"rank 1 was ended by signal 9 \(Killed\)")
     fails(dtrun, plan, "gpus=2 only=1 fault=60", 1, r"rank 1 failed: the GPU failed to .*an illegal memory access.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+")
     fails(dtrun, plan, "gpus=2 only=1 hang=60", 75, r"rank 1 .*--timeout.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+", "--timeout", "5")
+    fails(dtrun, plan, "gpus=2 nccl=22605", 1, r"libnccl found here is version 2\.26, and --windows needs 2\.27\n +before its first step", "--windows")
+    fails(dtrun, plan, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows", "--comm", "shm")
+    fails(dtrun, processor, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows")
+    fails(dtrun, plan, "gpus=2 only=1 die=60", 75, r"rank 1 was ended by signal 9 \(Killed\)", "--windows")
     libraries = os.environ["LD_LIBRARY_PATH"].split(":")[0]
     os.mkdir("without")
     for name in ("libcuda.so.1", "libcublasLt.so.13"):
@@ -111,7 +165,7 @@ def check_failures(dtc, dtrun):
         fails(dtrun, plan, "gpus=2", 1, r"there is no libnccl\.so\.2: looked where .*package libnccl2.*--comm shm")
     fails(dtrun, plan, "gpus=2", 0, "", "--comm", "shm")
     os.environ["LD_LIBRARY_PATH"] = libraries
-    return 9
+    return 13
 
 
 def has_library(name):
@@ -121,13 +175,14 @@ def has_library(name):
 
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
-    kinds = sys.argv[3:] or ["few", "more", "failures"]
+    kinds = sys.argv[3:] or ["few", "more", "windows", "failures"]
     n = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["XDG_CACHE_HOME"] = folder
         for kind, names in (("few", FEW), ("more", MORE)):
             n += check_layouts(dtc, dtrun, names) if kind in kinds else 0
+        n += check_windows(dtc, dtrun) if "windows" in kinds else 0
         if "failures" in kinds:
             n += check_failures(dtc, dtrun)
     print("%d passed, 0 failed" % n)

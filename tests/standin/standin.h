@@ -19,6 +19,9 @@
  * spills=BYTES: what kernels spill, as the compiler says.
  * units=1: code adds products of 16-bit tiles in another order, and its exponentials of them are off by 2^-21, as those
  * of another machine may be; units=2: a product of each sum is missing.
+ * windowless=1: NCCL has no windows here. DT_STANDIN_WINDOWS=PATH: each communicator that is given up adds a
+ * line: members, policy, windows whose flag is symmetric, others; collectives whose memory is in windows, in none; of
+ * the first, those by copy engines.
  * DT_STANDIN_LEFT=PATH: what memory holds when it is given back is left in PATH.G.NUMBER of the allocation.
  * message_dies=N, message_hangs=N: the Nth message of a process ends it when the device has come to it, never ends. */
 #ifndef DT_TESTS_STANDIN_H

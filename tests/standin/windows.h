@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of the stand-in NCCL: memory that all members of a communicator have told it of, in the same order. */
+#ifndef DT_TESTS_STANDIN_WINDOWS_H
+#define DT_TESTS_STANDIN_WINDOWS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WINDOWS_RANKS = 8, WINDOWS_ASKS = 256, WINDOWS_SYMMETRIC = 1 };
+
+/* What members have asked for, each in its order; shared by processes. number 0: a new one, else it is given back. */
+typedef struct Ask {
+    size_t bytes;
+    int flags, number;
+} Ask;
+typedef struct Asks {
+    _Atomic uint32_t n[WINDOWS_RANKS];
+    Ask at[WINDOWS_RANKS][WINDOWS_ASKS];
+} Asks;
+
+typedef struct Window Window;
+typedef struct Windows {
+    Asks *asks;
+    const int *ranks; /* of the members */
+    int n, me;
+    Window *first, *asked; /* asked: not answered yet */
+    Window **ret_asked;
+    int made; /* so far */
+    int inside, outside, copied; /* collectives, by where their memory lies; of the first, by copy engines */
+} Windows;
+
+/* Where a collective's memory lies. number 0: in no window. */
+typedef struct Where {
+    int number, flags;
+    uint64_t offset;
+} Where;
+
+bool windows_ask(Windows *w, uint64_t at, size_t bytes, int flags, Window **ret_window);
+bool windows_ask_back(Windows *w, Window *window);
+bool windows_wait(const Windows *w);  /* others have not asked yet */
+bool windows_answer(Windows *w); /* false: members asked for different things */
+
+/* False: part of it lies in a window. */
+bool windows_find(const Windows *w, uint64_t at, size_t bytes, Where *ret_where);
+/* What two members do in one collective; false: not as the window's flags promise. */
+bool windows_agree(const Where *one, const Where *other);
+
+/* When the communicator is aborted, all are gone. */
+void windows_drop(Windows *w);
+/* When it is given up: false if a window is left. */
+bool windows_end(const Windows *w, int policy);
+
+#endif

@@ -207,6 +207,20 @@ static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
     return wait->deadline_ns * (slot && atomic_load_explicit(&slot->waiting, memory_order_relaxed) ? 2 : 1);
 }
 
+/* What fails beside what is waited for may hold it up, too: all that is on its way is asked. */
+static bool are_well(DtNcclLinks *l, const Wait *wait)
+{
+    for (uint32_t i = 0; i < l->n_pending; i++) {
+        const DtNcclPending *p = pending_at(l, i);
+        int state = 0;
+        if (l->nccl.state(p->link->comm, &state) == 0 && (state == 0 || state == DT_NCCL_IN_PROGRESS))
+            continue;
+        say(l, wait, p, UINT32_MAX);
+        return fail(l, p->link->comm, state);
+    }
+    return true;
+}
+
 /* One look at how things stand while this rank waits, for the oldest operation if is_full. False: it should not any
  * more. */
 static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
@@ -225,10 +239,9 @@ static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
     if (wait->looks++ < SPINS)
         return true;
     const uint32_t who = p ? who_is_late(l, p) : UINT32_MAX;
-    int state = 0;
     say(l, wait, p, who);
-    if (p && (l->nccl.state(p->link->comm, &state) != 0 || (state != 0 && state != DT_NCCL_IN_PROGRESS)))
-        return fail(l, p->link->comm, state);
+    if (!are_well(l, wait))
+        return false;
     if (p && wait->deadline_ns && now - wait->moved_ns > limit_of(l, wait, who))
         return fail_late(l, p, who);
     sleep_ns(SLEEP_NS);

@@ -283,6 +283,14 @@ static int hangs(const Op *op)
     return hung == op;
 }
 
+/* One that tests ask for: its communicator is in error when the device has come to it. */
+static void upset(Op *op)
+{
+    if (op->number && op->number == (unsigned long long)standin_setting("upset=", 0) &&
+        standin_device() == standin_setting("only=", standin_device()))
+        op->comm->state = INTERNAL;
+}
+
 static void end(Op *op)
 {
     n_launched += !op->is_resident && !op->is_copied;
@@ -302,6 +310,7 @@ static bool attempt(const void *context)
     }
     if (!has_room(op) || hangs(op))
         return false;
+    upset(op);
     if (op->comm->state > 0 && op->comm->state != PROGRESS)
         return false;
     if (op->tries-- > 0)

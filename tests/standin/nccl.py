@@ -156,6 +156,7 @@ def check_failures(dtc, dtrun):
     fails(dtrun, plan, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows", "--comm", "shm")
     fails(dtrun, processor, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows")
     fails(dtrun, plan, "gpus=2 only=1 die=60", 75, r"rank 1 was ended by signal 9 \(Killed\)", "--windows")
+    check_upset(dtc, dtrun)
     libraries = os.environ["LD_LIBRARY_PATH"].split(":")[0]
     os.mkdir("without")
     for name in ("libcuda.so.1", "libcublasLt.so.13"):
@@ -165,7 +166,17 @@ def check_failures(dtc, dtrun):
         fails(dtrun, plan, "gpus=2", 1, r"there is no libnccl\.so\.2: looked where .*package libnccl2.*--comm shm")
     fails(dtrun, plan, "gpus=2", 0, "", "--comm", "shm")
     os.environ["LD_LIBRARY_PATH"] = libraries
-    return 13
+    return 14
+
+
+def check_upset(dtc, dtrun):
+    """An error in a collective that was only started, while others wait behind it for another one."""
+    layout = "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; micro batch = 2; zero 2 on data"
+    plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (4, "both", layout), "both")
+    os.environ["DT_STANDIN"] = "gpus=4 only=1 upset=26"
+    said = run(dtrun, plan, "--quiet", "--steps", "1", "--timeout", "60", wants=1)
+    assert re.search(r"rank 1 failed: NCCL reports: internal error\n +in step 1, instruction \d+ \(", said), said
+    print("ok upset", flush=True)
 
 
 def has_library(name):

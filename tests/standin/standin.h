@@ -19,6 +19,8 @@
  * spills=BYTES: what kernels spill, as the compiler says.
  * units=1: code adds products of 16-bit tiles in another order, and its exponentials of them are off by 2^-21, as those
  * of another machine may be; units=2: a product of each sum is missing.
+ * upset=N: the communicator of the Nth collective, or group of messages, of a process is in error when the device comes
+ * to it.
  * windowless=1: NCCL has no windows here. DT_STANDIN_WINDOWS=PATH: each communicator that is given up adds a
  * line: members, policy, windows whose flag is symmetric, others; collectives whose memory is in windows, in none; of
  * the first, those by copy engines.

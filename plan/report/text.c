@@ -90,6 +90,15 @@ static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
     return n;
 }
 
+/* Whether the software does what the times have not: the band does not know of it, either. */
+static bool leaves_out(const DtSummary *s)
+{
+    DtText out = {0};
+    const bool some = s->model.stack && add_flags(s->model.stack, false, &out) > 0;
+    dt_text_free(&out);
+    return some;
+}
+
 /* Of another software than ours: what it does that the times above have, and what they have not. */
 static void print_stack(const DtSummary *s, DtText *text)
 {
@@ -129,8 +138,9 @@ static void print_speed(const DtSummary *s, DtText *text)
     const DtPlanMeta *meta = s->plan->meta;
     char a[32], b[32], c[32];
     line(text, "step");
-    dt_text_printf(text, "%s, four times in five between %s and %s%s\n", dt_people_seconds(a, s->sim.seconds),
+    dt_text_printf(text, "%s, four times in five between %s and %s%s%s\n", dt_people_seconds(a, s->sim.seconds),
                    dt_people_seconds(b, s->sim.low), dt_people_seconds(c, s->sim.high),
+                   leaves_out(s) ? ", if what is NOT in these times takes none" : "",
                    s->sim.estimated ? "; parts of it are extrapolated" : "");
     const double rate = dt_report_items(s->plan) / s->sim.seconds;
     line(text, dt_report_has_tokens(s->plan) ? "tokens/s" : "samples/s");

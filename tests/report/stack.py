@@ -80,6 +80,7 @@ def main():
             good = good and (differs == has or in_plan not in ("NULL", '""'))  # of part of it: here there may be none
             text = report(dtc, folder, f"{name} = true", "one")
             good = good and (f"NOT in these times: {name}" in text) != has
+            good = good and ("if what is NOT in these times takes none" in text) != has  # nor in the band
             if not good:
                 print(f"{name}: the price of a plan has {'it' if has else 'nothing of it'}, cost/stack.def says, but the "
                       f"step is {ours['time']['step']} without and {after['time']['step']} with it; {left_out}")

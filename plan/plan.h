@@ -186,10 +186,10 @@ typedef struct DtPlanRegisters {
  * where i - j >= w. Each query sees a key. Forward o_i is the sum of p_ij v_j, p = exp(z - m) / l, with the maximum m
  * and the sum l of exp(z - m) of each query, which may be stored (s, 1) for any s = m + log l. Backward, from m, l, o
  * and do, with dz = p (do_i . v_j - do_i . o_i): dq_i is the sum of scale dz k_j, dk_j of scale dz q_i, dv_j of p
- * do_i, over all heads with these keys. Head h has the keys of head h / (heads / kv_heads). A tensor [batch, heads,
- * rows, head] is pointer[part] of the kernel's (-1: it has none), from element `offset` on; elements of a row are
- * adjacent. m and l are f32, all else dtype. workspace: bytes that the library may need, which nobody else
- * touches meanwhile.
+ * do_i, over all heads with these keys. It is meant for m of no less than -1e30 and l of no less than 1e-30: kernels
+ * may bound them so. Head h has the keys of head h / (heads / kv_heads). A tensor [batch, heads, rows, head] is
+ * pointer[part] of the kernel's (-1: it has none), from element `offset` on; elements of a row are adjacent. m and l
+ * are f32, all else dtype. workspace: bytes that the library may need, which nobody else touches meanwhile.
  *
  * Where there is m the code has a kernel `symbol` DT_PLAN_STATISTIC, too, in any number of blocks of
  * DT_PLAN_STATISTIC_THREADS, of the addresses of a dense f32 [batch, heads, queries], of m and of l: forward it makes

@@ -3,9 +3,11 @@
  * this file's own reading of the record says, of tensors that lie where the record says.
  *
  * What a query sees is followed by the intervals of plan_mask.c, for every query. Then the mask is known, and the ops
- * of a row are compared with softmax and its derivative by numbers, on all keys of some queries: they may be sums,
- * products, quotients, exponentials, maxima and sums along keys, few of which agree there to six digits and differ
- * elsewhere. Rounding of what lies between is no part of what they mean. */
+ * of a row are compared with softmax and its derivative over residues (plan_number.h): sums, products, quotients and
+ * exponentials, whose laws residues have; the largest along keys; and two bounds, below. Constants are the numbers that
+ * they are. Ops treat all keys alike, so that few are enough, if each stands for as many as is drawn: whatever a row of
+ * any length makes of its keys' sums and of one key, these make, too, as long as sums are fewer than keys. Rounding of
+ * what lies between is no part of what ops mean: a value may be kept wider (language.md, dtypes, rule 6). */
 #include "verify/plan_internal.h"
 #include "verify/plan_number.h"
 
@@ -14,18 +16,23 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 3, MOST_DEPTH = 12, MOST_ROWS = 65536 };
+enum { DRAWS = 2, SEEN = 12, KEYS = 16, MOST_DEPTH = 12, MOST_ROWS = 65536 };
+/* A record is of rows whose maximum is no less, and whose sum is no less. A row's sum has 1 as a term. */
+static const double least_max = -1e30, least_sum = 1e-30;
 
 typedef struct Attends {
     PlanWalk *walk;
     const PlanAttend *p;
     const DtPlanSdpa *of;
     const char *queries, *keys, *elements; /* axes */
-    double *z, *dp, *row; /* by key: scores, products of gradient and values; by part of the record: of the query */
-    double dot;           /* of the query: the result times its gradient */
-    double **number;      /* by op: of each key, or one */
-    double *want_p, *want_ds, most, sum;
-    int64_t first, last; /* keys that the query sees */
+    DtResidues *r;
+    DtResidue scale;
+    bool sees[KEYS];
+    DtResidue z[KEYS], dp[KEYS], weight[KEYS]; /* by key: scores, products of gradient and values; how many it is */
+    DtResidue row[DT_SDPA_PARTS];              /* by part of the record: of the query */
+    DtResidue dot;                             /* of the query: the result times its gradient */
+    DtResidue **number;                        /* by op: of each key, or one */
+    DtResidue want_p[KEYS], want_ds[KEYS];
 } Attends;
 
 static bool is(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
@@ -174,57 +181,57 @@ static bool are_masks(Attends *a)
 
 /* ---- numbers of a row ---- */
 
-typedef enum How { UNKNOWN, SAME, NEG, EXP, ADD, SUB, MUL, DIV, MAX, CHOOSE } How;
-
-static How how_of(const CertOp *op)
+/* Whether the op is a float like its operand, in other digits or without a gradient. */
+static bool is_same(const PlanFrame *frame, const CertOp *op)
 {
-    static const struct {
-        const char *kind;
-        uint32_t n_in;
-        How how;
-    } rows[] = {{"cast", 1, SAME}, {"stop", 1, SAME}, {"expand", 1, SAME}, {"relabel", 1, SAME}, {"neg", 1, NEG},
-                {"exp", 1, EXP},   {"add", 2, ADD},   {"sub", 2, SUB},     {"mul", 2, MUL},      {"div", 2, DIV},
-                {"max", 2, MAX},   {"where", 3, CHOOSE}};
-    for (size_t i = 0; i < DT_COUNT(rows) && !op->n_relabels; i++)
-        if (op->n_in == rows[i].n_in && is(op, rows[i].kind))
-            return rows[i].how;
-    return UNKNOWN;
+    if (is(op, "cast"))
+        return dt_plannumber_is_real(op->types[0]->dtype) &&
+               dt_plannumber_is_real(dt_certplan_type(frame, op->in[0])->dtype);
+    return op->n_in == 1 && !op->n_relabels && (is(op, "stop") || is(op, "expand") || is(op, "relabel"));
 }
 
-static double apply(How how, double x, double y)
+/* What makes a value, in the function or in the one that calls it, and there; NULL: nothing that is known. */
+static const CertOp *maker_of(const PlanFrame **frame, uint32_t value)
 {
-    switch (how) {
-    case SAME: return x;
-    case NEG: return -x;
-    case EXP: return exp(x);
-    case ADD: return x + y;
-    case SUB: return x - y;
-    case MUL: return x * y;
-    case DIV: return x / y;
-    case MAX: return dt_plannumber_most(x, y);
-    default: return NAN;
+    const CertOp *op = (*frame)->maker[value];
+    while (!op && (*frame)->kind == PLAN_CALL && value < (*frame)->op->n_in) {
+        value = (*frame)->op->in[value];
+        *frame = (*frame)->outer;
+        op = (*frame)->maker[value];
     }
+    return op;
+}
+
+static bool is_literal(const PlanFrame *frame, uint32_t value, double *ret_number)
+{
+    const CertOp *op = maker_of(&frame, value);
+    for (uint32_t depth = MOST_DEPTH; op && depth > 0 && is_same(frame, op); depth--)
+        op = maker_of(&frame, op->in[0]);
+    *ret_number = op && is(op, "const") ? op->number : NAN;
+    return op && is(op, "const");
 }
 
 /* Made of numbers alone: by the function or by who calls it. */
-static double constant(const PlanFrame *frame, uint32_t value, uint32_t depth)
+static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t value, uint32_t depth)
 {
-    const CertOp *op = frame->maker[value];
-    if (depth == 0 || (!op && (frame->kind != PLAN_CALL || value >= frame->op->n_in)))
-        return NAN;
-    if (!op)
-        return constant(frame->outer, frame->op->in[value], depth - 1);
+    const CertOp *op = maker_of(&frame, value);
+    if (depth == 0 || !op)
+        return dt_plannumber_unknown;
     if (is(op, "const"))
-        return op->number;
-    return apply(how_of(op), op->n_in ? constant(frame, op->in[0], depth - 1) : NAN,
-                 op->n_in > 1 ? constant(frame, op->in[1], depth - 1) : NAN);
+        return dt_residue_number(a->r, op->number);
+    if (is_same(frame, op))
+        return constant(a, frame, op->in[0], depth - 1);
+    if (op->n_in == 0 || op->n_in > 2 || op->n_relabels)
+        return dt_plannumber_unknown;
+    const DtResidue x = constant(a, frame, op->in[0], depth - 1);
+    return dt_plannumber_map(a->r, op->kind, x, op->n_in > 1 ? constant(a, frame, op->in[1], depth - 1) : x);
 }
 
-/* Whether two casts of values are of these. */
+/* What it is a cast of, and what makes that. */
 static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 {
     const CertOp *op = frame->maker[*value];
-    while (op && is(op, "cast")) {
+    while (op && is(op, "cast") && is_same(frame, op)) {
         *value = op->in[0];
         op = frame->maker[*value];
     }
@@ -246,48 +253,78 @@ static bool is_dot(const Attends *a, uint32_t value)
     return (x == o && y == d_o) || (x == d_o && y == o);
 }
 
-/* What keys have of a value. */
+/* What keys have of a value: all `one`, if not each its own. */
 typedef struct Numbers {
-    const double *at; /* NULL: all have `one`; NAN: nothing is known */
-    int64_t step;
-    double one;
+    const DtResidue *at;
+    bool of_keys;
+    DtResidue one;
 } Numbers;
 
-static double of(const Numbers *x, int64_t j) { return x->at ? x->at[x->step * j] : x->one; }
+static DtResidue of(const Numbers *x, uint32_t j) { return x->at ? x->at[x->of_keys ? j : 0] : x->one; }
 
 static Numbers numbers_of(const Attends *a, uint32_t value)
 {
     for (uint32_t i = 0; i < a->p->n_ops; i++)
         if (a->p->ops[i]->first_out == value && a->number[i])
-            return (Numbers){.at = a->number[i], .step = has(a->p->ops[i]->types[0], a->keys)};
+            return (Numbers){.at = a->number[i], .of_keys = has(a->p->ops[i]->types[0], a->keys)};
     for (uint32_t part = DT_SDPA_MAX; part <= DT_SDPA_SUM && a->of->backward; part++)
         if (a->p->value[part] == value)
             return (Numbers){.one = a->row[part]};
-    return (Numbers){.one = a->of->backward && is_dot(a, value) ? a->dot
-                                                                : constant(a->walk->frame, value, MOST_DEPTH)};
+    return (Numbers){.one = a->of->backward && is_dot(a, value)
+                                ? a->dot
+                                : constant(a, a->walk->frame, value, MOST_DEPTH)};
 }
 
-static bool sees(const Attends *a, int64_t j) { return j >= a->first && j <= a->last; }
-
-static void map(const Attends *a, const CertOp *op, double *ret, int64_t n)
+/* The larger of a row's maximum, or sum, and of a number that is no larger. */
+static DtResidue bounded(const Attends *a, const CertOp *op)
 {
-    const How how = how_of(op);
-    Numbers in[3] = {{.one = NAN}, {.one = NAN}, {.one = NAN}};
-    for (uint32_t i = 0; i < op->n_in && how != UNKNOWN; i++)
-        in[i] = numbers_of(a, op->in[i]);
-    for (int64_t j = 0; j < n; j++)
-        ret[j] = how == CHOOSE ? of(&in[sees(a, j) ? 1 : 2], j) : apply(how, of(&in[0], j), of(&in[1], j));
+    double bounds[2];
+    const bool first = is_literal(a->walk->frame, op->in[0], &bounds[0]),
+               second = is_literal(a->walk->frame, op->in[1], &bounds[1]);
+    if (first == second || has(op->types[0], a->keys))
+        return dt_plannumber_unknown;
+    const Numbers row = numbers_of(a, op->in[first]);
+    const DtResidue x = of(&row, 0);
+    const double bound = bounds[second];
+    const bool is_max = bound <= least_max && dt_plannumber_same(x, a->row[DT_SDPA_MAX]),
+               is_sum = bound <= least_sum && dt_plannumber_same(x, a->row[DT_SDPA_SUM]);
+    return is_max || is_sum ? x : dt_plannumber_unknown;
 }
 
-static double reduced(const Attends *a, const CertOp *op)
+static DtResidue map(const Attends *a, const CertOp *op, const Numbers in[3], uint32_t j)
+{
+    if (is(op, "where") && op->n_in == 3)
+        return of(&in[a->sees[j] ? 1 : 2], j);
+    if (op->n_in == 0 || op->n_in > 2 || op->n_relabels)
+        return dt_plannumber_unknown;
+    const DtResidue x = of(&in[0], j);
+    return is_same(a->walk->frame, op) ? x : dt_plannumber_map(a->r, op->kind, x, of(&in[op->n_in - 1], j));
+}
+
+static void maps(const Attends *a, const CertOp *op, DtResidue *ret, uint32_t n)
+{
+    Numbers in[3];
+    if (is(op, "max") && op->n_in == 2) {
+        for (uint32_t j = 0; j < n; j++)
+            ret[j] = bounded(a, op);
+        return;
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        in[i] = i < op->n_in ? numbers_of(a, op->in[i]) : (Numbers){.one = dt_plannumber_unknown};
+    for (uint32_t j = 0; j < n; j++)
+        ret[j] = map(a, op, in, j);
+}
+
+static DtResidue reduced(const Attends *a, const CertOp *op)
 {
     const bool most = op->reduce && strcmp(op->reduce, "max") == 0;
     if (op->n_axes != 1 || op->axes[0] != a->keys || (op->reduce && !most && strcmp(op->reduce, "sum") != 0))
-        return NAN;
+        return dt_plannumber_unknown;
     const Numbers x = numbers_of(a, op->in[0]);
-    double all = of(&x, 0);
-    for (int64_t j = 1; j < a->of->keys; j++)
-        all = most ? dt_plannumber_most(all, of(&x, j)) : all + of(&x, j);
+    DtResidue all = most ? dt_residue_symbol(DT_RESIDUE_LOWEST) : dt_residue_number(a->r, 0);
+    for (uint32_t j = 0; j < KEYS; j++)
+        all = most ? dt_residue_max(a->r, all, of(&x, j))
+                   : dt_residue_add(a->r, all, dt_residue_mul(a->r, a->weight[j], of(&x, j)));
     return all;
 }
 
@@ -302,7 +339,7 @@ static void number(Attends *a, uint32_t at)
 {
     const CertOp *op = a->p->ops[at];
     const uint32_t *v = a->p->value;
-    const int64_t n = has(op->types[0], a->keys) ? a->of->keys : 1;
+    const uint32_t n = has(op->types[0], a->keys) ? KEYS : 1;
     a->number[at] = NULL;
     if (is(op, "dot")) {
         if (is_product(op, v[DT_SDPA_Q], v[DT_SDPA_K], a->elements))
@@ -313,54 +350,65 @@ static void number(Attends *a, uint32_t at)
     }
     if (strcmp(op->types[0]->dtype, "bool") == 0 || has(op->types[0], a->elements))
         return;
-    double *to = DT_NEW_ARRAY(a->walk->scratch, double, n);
+    DtResidue *to = DT_NEW_ARRAY(a->walk->scratch, DtResidue, n);
     if (is(op, "reduce") && n == 1)
         to[0] = reduced(a, op);
     else
-        map(a, op, to, n);
+        maps(a, op, to, n);
     a->number[at] = to;
 }
 
 /* ---- softmax ---- */
 
-static void draw(Attends *a, uint32_t row)
+static DtResidue plus(const Attends *a, DtResidue x, DtResidue y) { return dt_residue_add(a->r, x, y); }
+static DtResidue times(const Attends *a, DtResidue x, DtResidue y) { return dt_residue_mul(a->r, x, y); }
+
+/* exp(scale z - the row's maximum), or 0 for what the row does not see. */
+static DtResidue power(const Attends *a, uint32_t j)
 {
-    const DtPlanSdpa *s = a->of;
-    const int64_t n = s->keys;
-    seen(s, row == 0 ? s->queries - 1 : row == 1 ? s->queries / 2 : s->queries / 3, &a->first, &a->last);
-    a->most = -INFINITY;
-    a->sum = 0;
-    for (int64_t j = 0; j < n; j++) {
-        a->z[j] = 2 * sin(7.0 * (double)(j % 8191) + 3 * row);
-        a->dp[j] = 2 * cos(5.0 * (double)(j % 8191) + row);
-        a->most = sees(a, j) ? fmax(a->most, s->scale * a->z[j]) : a->most;
+    const DtResidue less = dt_residue_neg(a->r, a->row[DT_SDPA_MAX]);
+    return a->sees[j] ? dt_residue_exp(a->r, plus(a, times(a, a->scale, a->z[j]), less)) : dt_residue_number(a->r, 0);
+}
+
+/* Forward the row's maximum and sum are those of its scores, backward they are given. */
+static void draw_row(Attends *a, uint64_t seed)
+{
+    DtResidue *max = &a->row[DT_SDPA_MAX], *sum = &a->row[DT_SDPA_SUM];
+    *max = a->of->backward ? dt_residue_random(a->r, seed) : dt_residue_symbol(DT_RESIDUE_LOWEST);
+    for (uint32_t j = 0; j < KEYS && !a->of->backward; j++)
+        if (a->sees[j])
+            *max = dt_residue_max(a->r, *max, times(a, a->scale, a->z[j]));
+    *sum = a->of->backward ? dt_residue_random(a->r, seed + 1) : dt_residue_number(a->r, 0);
+    for (uint32_t j = 0; j < KEYS && !a->of->backward; j++)
+        *sum = plus(a, *sum, times(a, a->weight[j], power(a, j)));
+    a->dot = dt_residue_random(a->r, seed + 2);
+}
+
+static void draw(Attends *a, uint64_t number)
+{
+    const uint64_t seed = number * 4 * KEYS;
+    const bool hides = a->of->causal || a->of->window;
+    dt_residue_draw(a->r, seed, 0);
+    for (uint32_t j = 0; j < KEYS; j++) {
+        a->sees[j] = j < SEEN || !hides;
+        a->z[j] = dt_residue_random(a->r, seed + 3 * j);
+        a->dp[j] = dt_residue_random(a->r, seed + 3 * j + 1);
+        a->weight[j] = dt_residue_random(a->r, seed + 3 * j + 2);
     }
-    for (int64_t j = 0; j < n; j++)
-        a->sum += sees(a, j) ? exp(s->scale * a->z[j] - a->most) : 0;
-    a->row[DT_SDPA_MAX] = s->backward ? 0.7 + row : a->most;
-    a->row[DT_SDPA_SUM] = s->backward ? 1.9 + row : a->sum;
-    a->dot = 0.3 - row;
-    for (int64_t j = 0; j < n; j++) {
-        a->want_p[j] = sees(a, j) ? exp(s->scale * a->z[j] - a->row[DT_SDPA_MAX]) / a->row[DT_SDPA_SUM] : 0;
-        a->want_ds[j] = s->scale * a->want_p[j] * (a->dp[j] - a->dot);
+    draw_row(a, seed + 3 * KEYS);
+    const DtResidue parts = dt_residue_inverse(a->r, a->row[DT_SDPA_SUM], true), less = dt_residue_neg(a->r, a->dot);
+    for (uint32_t j = 0; j < KEYS; j++) {
+        a->want_p[j] = times(a, power(a, j), parts);
+        a->want_ds[j] = times(a, a->scale, times(a, a->want_p[j], plus(a, a->dp[j], less)));
     }
 }
 
-/* most: the largest of the row, beside which what is nearly 0 is compared. */
-static bool near(double got, double want, double most)
-{
-    return dt_plannumber_near(got, want, fmax(fabs(want), 1e-3 * most));
-}
-
-static bool are(const Attends *a, uint32_t value, const double *want)
+static bool are(const Attends *a, uint32_t value, const DtResidue *want)
 {
     const Numbers got = numbers_of(a, value);
     bool good = true;
-    double most = 0;
-    for (int64_t j = 0; j < a->of->keys; j++)
-        most = fmax(most, fabs(want[j]));
-    for (int64_t j = 0; j < a->of->keys && good; j++)
-        good = near(of(&got, j), want[j], most);
+    for (uint32_t j = 0; j < KEYS && good; j++)
+        good = dt_plannumber_same(of(&got, j), want[j]);
     return good;
 }
 
@@ -385,7 +433,7 @@ static bool is_over(const Attends *a, const CertOp *op, const char *axis)
 }
 
 /* The result is the product of what has these numbers and that operand. */
-static bool is_result(const Attends *a, uint32_t part, const double *want, uint32_t operand, const char *axis)
+static bool is_result(const Attends *a, uint32_t part, const DtResidue *want, uint32_t operand, const char *axis)
 {
     const CertOp *op = a->walk->frame->maker[a->p->value[part]];
     if (!op || !is(op, "dot") || !is_over(a, op, axis))
@@ -405,7 +453,7 @@ static bool has_results(const Attends *a)
     if (a->of->pointer[DT_SDPA_MAX] < 0)
         return true;
     const Numbers max = numbers_of(a, a->p->value[DT_SDPA_MAX]), sum = numbers_of(a, a->p->value[DT_SDPA_SUM]);
-    return near(of(&max, 0), a->most, 1) && near(of(&sum, 0), a->sum, 1);
+    return dt_plannumber_same(of(&max, 0), a->row[DT_SDPA_MAX]) && dt_plannumber_same(of(&sum, 0), a->row[DT_SDPA_SUM]);
 }
 
 static const CertType *scores_of(const Attends *a)
@@ -416,34 +464,51 @@ static const CertType *scores_of(const Attends *a)
     return NULL;
 }
 
-/* Rows and keys are looked at one by one; a block of attention has some of its rows only. */
+/* Rows are looked at one by one; a block of attention has some of its rows only. Few sums for the keys there are. */
 static bool is_looked_at(const Attends *a)
 {
-    return !a->walk->tiles.open && a->of->queries <= MOST_ROWS && a->of->keys <= MOST_ROWS;
+    uint32_t sums = 0;
+    for (uint32_t i = 0; i < a->p->n_ops; i++)
+        sums += is(a->p->ops[i], "reduce");
+    return !a->walk->tiles.open && a->of->queries <= MOST_ROWS && a->of->keys <= MOST_ROWS && sums + 2 < SEEN &&
+           dt_plannumber_is_low(a->p->ops, a->p->n_ops);
 }
 
-static bool is_proved(Attends *a)
+static bool is_softmax(Attends *a, DtResidue scale)
 {
-    PlanWalk *walk = a->walk;
-    const PlanAttend *p = a->p;
-    const int64_t n = p->of->keys;
-    const CertType *scores = is_looked_at(a) && find_axes(a) ? scores_of(a) : NULL;
-    bool good = scores && all_lie(a, scores) && are_masks(a);
-    if (!good)
-        return false;
-    a->z = DT_NEW_ARRAY(walk->scratch, double, n);
-    a->dp = DT_NEW_ARRAY(walk->scratch, double, n);
-    a->want_p = DT_NEW_ARRAY(walk->scratch, double, n);
-    a->want_ds = DT_NEW_ARRAY(walk->scratch, double, n);
-    a->row = DT_NEW_ARRAY(walk->scratch, double, DT_SDPA_PARTS);
-    a->number = DT_NEW_ARRAY(walk->scratch, double *, p->n_ops + 1);
-    for (uint32_t row = 0; row < ROWS && good; row++) {
-        draw(a, row);
-        for (uint32_t i = 0; i < p->n_ops; i++)
+    bool good = true;
+    a->scale = scale;
+    for (uint32_t d = 0; d < DRAWS && good; d++) {
+        draw(a, d);
+        memset(a->number, 0, a->p->n_ops * sizeof a->number[0]);
+        for (uint32_t i = 0; i < a->p->n_ops; i++)
             number(a, i);
         good = has_results(a);
     }
     return good;
+}
+
+/* The scale is the record's number; or that is 1 / c, rounded to a double, for a number c of the ops. */
+static bool is_some_softmax(Attends *a)
+{
+    bool good = is_softmax(a, dt_residue_number(a->r, a->of->scale));
+    for (uint32_t i = 0; i < a->p->n_ops; i++)
+        for (uint32_t k = 0; k < a->p->ops[i]->n_in && !good; k++) {
+            double c;
+            if (is_literal(a->walk->frame, a->p->ops[i]->in[k], &c) && isfinite(c) && c != 0 && 1 / c == a->of->scale)
+                good = is_softmax(a, dt_residue_inverse(a->r, dt_residue_number(a->r, c), true));
+        }
+    return good;
+}
+
+static bool is_proved(Attends *a)
+{
+    const CertType *scores = is_looked_at(a) && find_axes(a) ? scores_of(a) : NULL;
+    a->r = dt_plannumber_begin(a->walk);
+    if (!a->r || !scores || !all_lie(a, scores) || !are_masks(a))
+        return false;
+    a->number = DT_NEW_ARRAY(a->walk->scratch, DtResidue *, a->p->n_ops + 1);
+    return is_some_softmax(a);
 }
 
 bool dt_certplan_attends(PlanWalk *walk, const PlanAttend *p)

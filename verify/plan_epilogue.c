@@ -3,10 +3,11 @@
  * x, a vector's element v and a matrix's m what this file's own table says the number of the epilogue means, and the
  * vector and the matrix lie where the record says.
  *
- * Ops are compared with the table by numbers. They may be sums, products, quotients, hyperbolic tangents, maxima, and
- * decisions about whether one of x + v and m is above or below zero: few such functions do not agree to seven digits at
- * so many places and differ elsewhere. Rounding of what lies between the ops is not part of what they mean: a value may
- * be kept wider. */
+ * Ops are compared with the table over residues (plan_number.h), with x, v and m drawn at random: sums, products and
+ * quotients are exact, of tanh nothing is known but that it is a function, and constants are the numbers that they are,
+ * but for sqrt(2 / pi), which is no fraction. What they decide may be whether x + v is above, at or below zero: each is
+ * tried. Rounding of what lies between the ops is not part of what they mean: a value may be kept wider (language.md,
+ * dtypes, rule 6), also if a program says its cast, as kernels keep it. */
 #include "verify/plan_internal.h"
 #include "verify/plan_number.h"
 
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PLACES = 32, MOST_DEPTH = 3 };
+enum { DRAWS = 2, MOST_DEPTH = 3 };
 __extension__ typedef __int128 Wide;
 
 typedef struct Joined {
@@ -24,44 +25,67 @@ typedef struct Joined {
     const CertOp *dot, *const *ops;
     uint32_t n_ops, vector, matrix; /* numbers of values */
     bool has_vector, has_matrix;    /* that are read */
-    double x, v, m, number[PLAN_PRODUCT_OPS]; /* number: by op */
+    DtResidues *r;
+    int sign;                                    /* of x + v */
+    DtResidue x, v, m, sum;                      /* sum: x + v */
+    DtResidue number[PLAN_PRODUCT_OPS];          /* by op */
 } Joined;
 
 /* ---- meanings ---- */
 
-static double gelu(double x)
+static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
+
+/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as is usual. Both are
+ * the same f32. */
+static DtResidue constant(const Joined *j, double x)
 {
-    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))));
+    return dt_residue_number(j->r, fabs(x - root) <= 0x1p-50 || x == 0.7978845608 ? root : x);
 }
 
-/* Its derivative, by the quotient over a short distance to either side: exact to ten digits. */
-static double gelu_slope(double x)
+static DtResidue plus(const Joined *j, DtResidue x, DtResidue y) { return dt_residue_add(j->r, x, y); }
+static DtResidue times(const Joined *j, DtResidue x, DtResidue y) { return dt_residue_mul(j->r, x, y); }
+static DtResidue by(const Joined *j, double c, DtResidue x) { return times(j, constant(j, c), x); }
+
+/* tanh(root (x + cubic x^3)) */
+static DtResidue curve(const Joined *j, DtResidue x)
 {
-    const double h = 1e-3;
-    const double one = (gelu(x + h) - gelu(x - h)) / (2 * h), two = (gelu(x + 2 * h) - gelu(x - 2 * h)) / (4 * h);
-    return (4 * one - two) / 3;
+    const DtResidue inner = by(j, root, plus(j, x, by(j, cubic, times(j, x, times(j, x, x)))));
+    return dt_plannumber_map(j->r, "tanh", inner, inner);
 }
 
-static double meaning(DtPlanEpilogue kind, double x, double v, double m)
+static DtResidue gelu(const Joined *j, DtResidue x)
 {
-    switch (kind) {
-    case DT_PLAN_EPILOGUE_BIAS: return x + v;
-    case DT_PLAN_EPILOGUE_ADD: return x + m;
-    case DT_PLAN_EPILOGUE_BIAS_ADD: return x + v + m;
-    case DT_PLAN_EPILOGUE_RELU: return fmax(x, 0);
-    case DT_PLAN_EPILOGUE_BIAS_RELU: return fmax(x + v, 0);
+    return by(j, 0.5, times(j, x, plus(j, constant(j, 1), curve(j, x))));
+}
+
+/* Its derivative: that of tanh t is 1 - t^2 times that of its operand. */
+static DtResidue gelu_slope(const Joined *j, DtResidue x)
+{
+    const DtResidue one = constant(j, 1), t = curve(j, x), inner = plus(j, one, by(j, 3, by(j, cubic, times(j, x, x)))),
+                    steep = plus(j, one, dt_residue_neg(j->r, times(j, t, t)));
+    return by(j, 0.5, plus(j, plus(j, one, t), times(j, x, times(j, steep, by(j, root, inner)))));
+}
+
+static DtResidue meaning(const Joined *j)
+{
+    switch ((DtPlanEpilogue)j->gemm->epilogue) {
+    case DT_PLAN_EPILOGUE_BIAS: return j->sum;
+    case DT_PLAN_EPILOGUE_ADD:
+    case DT_PLAN_EPILOGUE_BIAS_ADD: return plus(j, j->sum, j->m);
+    case DT_PLAN_EPILOGUE_RELU:
+    case DT_PLAN_EPILOGUE_BIAS_RELU: return j->sign > 0 ? j->sum : constant(j, 0);
     case DT_PLAN_EPILOGUE_GELU:
-    case DT_PLAN_EPILOGUE_GELU_AUX: return gelu(x);
+    case DT_PLAN_EPILOGUE_GELU_AUX:
     case DT_PLAN_EPILOGUE_BIAS_GELU:
-    case DT_PLAN_EPILOGUE_BIAS_GELU_AUX: return gelu(x + v);
-    case DT_PLAN_EPILOGUE_DGELU: return x * gelu_slope(m);
-    default: return NAN;
+    case DT_PLAN_EPILOGUE_BIAS_GELU_AUX: return gelu(j, j->sum);
+    case DT_PLAN_EPILOGUE_DGELU: return times(j, j->x, gelu_slope(j, j->m));
+    default: return dt_plannumber_unknown;
     }
 }
 
 /* ---- what ops compute ---- */
 
-static double number_of(const Joined *j, uint32_t value);
+static DtResidue number_of(const Joined *j, uint32_t value);
 
 static bool is_zero(const Joined *j, uint32_t value)
 {
@@ -71,19 +95,27 @@ static bool is_zero(const Joined *j, uint32_t value)
     return op && strcmp(op->kind, "const") == 0 && op->number == 0;
 }
 
-/* Decisions are whether x + v, or m, is above zero: others, such as of x + 1000, may be alike at all places. */
-static double decide(const Joined *j, const CertOp *op, double a, double b)
+/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x + v. */
+static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidue b)
 {
     const bool zero = is_zero(j, op->in[0]);
-    const double of = zero ? b : a;
-    if (zero == is_zero(j, op->in[1]) || !(of == j->x + j->v || (j->has_matrix && of == j->m)))
-        return NAN;
-    return strcmp(op->kind, "lt") == 0 ? a < b : strcmp(op->kind, "le") == 0 ? a <= b : dt_plannumber_most(a, b);
+    const DtResidue of = zero ? b : a;
+    const int more = zero ? j->sign : -j->sign; /* of b */
+    if (zero == is_zero(j, op->in[1]) || of.p != j->sum.p || of.q != j->sum.q)
+        return dt_plannumber_unknown;
+    return strcmp(op->kind, "max") == 0 ? (more > 0 ? b : a)
+                                        : dt_residue_whole(strcmp(op->kind, "lt") == 0 ? more > 0 : more >= 0);
 }
 
-static bool is_real(const CertType *type)
+/* Of a float; of what was decided, 1 or 0. */
+static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
 {
-    return strcmp(type->dtype, "f32") == 0 || strcmp(type->dtype, "bf16") == 0 || strcmp(type->dtype, "f16") == 0;
+    const char *from = dt_certplan_type(j->walk->frame, op->in[0])->dtype, *to = op->types[0]->dtype;
+    if (!dt_plannumber_is_real(to) || dt_residue_is_symbol(x))
+        return dt_plannumber_unknown;
+    return dt_plannumber_is_real(from) ? x
+           : strcmp(from, "bool") == 0 ? dt_residue_of_whole(j->r, (int64_t)x.p)
+                                       : dt_plannumber_unknown;
 }
 
 /* Made of numbers alone, by few ops. */
@@ -99,34 +131,24 @@ static bool is_constant(const Joined *j, const CertOp *op, uint32_t depth)
     return is;
 }
 
-static double compute(const Joined *j, const CertOp *op)
+static DtResidue compute(const Joined *j, const CertOp *op)
 {
     const char *kind = op->kind;
-    double in[3] = {0};
+    DtResidue in[3] = {dt_plannumber_unknown, dt_plannumber_unknown, dt_plannumber_unknown};
     if (strcmp(kind, "const") == 0)
-        return op->number;
+        return constant(j, op->number);
     for (uint32_t i = 0; i < op->n_in && i < 3; i++)
         in[i] = number_of(j, op->in[i]);
-    if (op->n_in == 1)
-        return strcmp(kind, "cast") == 0   ? (is_real(op->types[0]) ? in[0] : NAN)
-               : strcmp(kind, "stop") == 0 ? in[0]
-               : strcmp(kind, "neg") == 0  ? -in[0]
-               : strcmp(kind, "tanh") == 0 ? tanh(in[0])
-                                           : NAN;
-    if (op->n_in == 3 && strcmp(kind, "where") == 0)
-        return isnan(in[0]) ? NAN : in[0] != 0 ? in[1] : in[2];
-    if (op->n_in != 2)
-        return NAN;
+    if (strcmp(kind, "cast") == 0)
+        return cast(j, op, in[0]);
+    if (strcmp(kind, "where") == 0)
+        return dt_residue_is_symbol(in[0]) ? in[0] : in[in[0].p ? 1 : 2];
     if (strcmp(kind, "lt") == 0 || strcmp(kind, "le") == 0 || strcmp(kind, "max") == 0)
         return decide(j, op, in[0], in[1]);
-    return strcmp(kind, "add") == 0   ? in[0] + in[1]
-           : strcmp(kind, "sub") == 0 ? in[0] - in[1]
-           : strcmp(kind, "mul") == 0 ? in[0] * in[1]
-           : strcmp(kind, "div") == 0 ? in[0] / in[1]
-                                      : NAN;
+    return dt_plannumber_map(j->r, kind, in[0], in[1]);
 }
 
-static double number_of(const Joined *j, uint32_t value)
+static DtResidue number_of(const Joined *j, uint32_t value)
 {
     const CertOp *op = j->walk->frame->maker[value];
     if (value == j->dot->first_out)
@@ -138,22 +160,31 @@ static double number_of(const Joined *j, uint32_t value)
     for (uint32_t i = 0; op && i < j->n_ops; i++)
         if (j->ops[i] == op)
             return j->number[i];
-    return op && is_constant(j, op, MOST_DEPTH) ? compute(j, op) : NAN;
+    return op && is_constant(j, op, MOST_DEPTH) ? compute(j, op) : dt_plannumber_unknown;
+}
+
+static void draw(Joined *j, uint64_t seed)
+{
+    const DtResidue zero = {0};
+    j->v = j->has_vector ? dt_residue_random(j->r, 3 * seed) : zero;
+    j->m = j->has_matrix ? dt_residue_random(j->r, 3 * seed + 1) : zero;
+    j->x = j->sign ? dt_residue_random(j->r, 3 * seed + 2) : dt_residue_neg(j->r, j->v);
+    j->sum = plus(j, j->x, j->v);
+    for (uint32_t i = 0; i < j->n_ops; i++)
+        j->number[i] = dt_plannumber_unknown;
+    for (uint32_t i = 0; i < j->n_ops; i++)
+        if (j->ops[i] != j->dot)
+            j->number[i] = compute(j, j->ops[i]);
 }
 
 /* The ops make `result` and, unless that is none of theirs, `kept`. */
 static bool computes(Joined *j, uint32_t result, int64_t kept)
 {
-    for (uint32_t p = 0; p < PLACES; p++) {
-        j->x = p == 0 ? 0 : (p & 1 ? 1 : -1) * pow(10, p / 8.0 - 3);
-        j->v = j->has_vector ? 2 * sin(7.0 * p + 2) : 0;
-        j->m = j->has_matrix ? 5 * cos(2.0 * p) : 0;
-        for (uint32_t i = 0; i < j->n_ops; i++)
-            if (j->ops[i] != j->dot)
-                j->number[i] = compute(j, j->ops[i]);
-        const double want = meaning((DtPlanEpilogue)j->gemm->epilogue, j->x, j->v, j->m), sum = j->x + j->v;
-        if (!dt_plannumber_near(number_of(j, result), want, 1 + fabs(want)) ||
-            (kept >= 0 && !dt_plannumber_near(number_of(j, (uint32_t)kept), sum, 1 + fabs(sum))))
+    for (uint32_t d = 0; d < 3 * DRAWS; d++) {
+        j->sign = (int)(d % 3) - 1;
+        draw(j, d);
+        if (!dt_plannumber_same(number_of(j, result), meaning(j)) ||
+            (kept >= 0 && !dt_plannumber_same(number_of(j, (uint32_t)kept), j->sum)))
             return false;
     }
     return true;
@@ -227,8 +258,9 @@ static bool maps(PlanWalk *walk, const DtPlanGemm *g, const CertOp *dot, const C
     const uint32_t vector = info->vector ? 1 : 0, matrix = info->matrix == DT_EPILOGUE_READ ? 1 : 0;
     const bool keeps = info->matrix == DT_EPILOGUE_WRITE;
     Joined j = {.walk = walk, .gemm = g, .dot = dot, .ops = ops, .n_ops = n_ops, .has_vector = vector,
-                .has_matrix = matrix};
-    if (p->n_read != 2 + vector + matrix || p->n_written != (keeps ? 2u : 1u) || n_ops > PLAN_PRODUCT_OPS)
+                .has_matrix = matrix, .r = dt_plannumber_begin(walk)};
+    if (!j.r || p->n_read != 2 + vector + matrix || p->n_written != (keeps ? 2u : 1u) || n_ops > PLAN_PRODUCT_OPS ||
+        !dt_plannumber_is_low(ops, n_ops))
         return false;
     j.vector = vector ? p->read[2] : 0;
     j.matrix = matrix ? p->read[2 + vector] : 0;

@@ -12,7 +12,7 @@
  *   plan_again.c  iterations that do the same again
  *   plan_mask.c   what a mask hides from them
  *   plan_epilogue.c what a product does besides
- *   plan_attend.c attention that a library may run; both compare numbers (plan_number.h)
+ *   plan_attend.c attention that a library may run; both compare residues (plan_number.c)
  *   plan_memo.c   attention that was looked at before
  *   plan_memory.c what memory holds: which regions may be near a place
  *   plan_pipe.c   pieces, slots, sums over stages
@@ -271,6 +271,7 @@ struct PlanWalk {
     PlanWatched *loops;          /* by item */
     uint64_t *added;             /* by argument: when it last added to what was there */
     uint64_t budget;             /* instructions that may still be done */
+    struct DtResidues *numbers;  /* with which ops are compared; NULL: none were yet (plan_number.c) */
     uint32_t ring;               /* the ring's slot in which a piece begins */
     DT_VEC(PlanRange) written;   /* by this piece */
     bool whole;                  /* no iterations are left out: for tests */

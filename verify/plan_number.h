@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers by which the plan certificate compares what ops compute with what a record says (plan_epilogue.c,
- * plan_attend.c). NAN: nothing is known; it is near to no number, and what is made of it is not known either. */
+ * plan_attend.c): residues that are drawn anew for each plan (residue.h). What is unknown is equal to nothing, and what
+ * is made of it is not known either. */
 #ifndef DT_VERIFY_PLAN_NUMBER_H
 #define DT_VERIFY_PLAN_NUMBER_H
 
-#include <math.h>
-#include <stdbool.h>
+#include "verify/plan_internal.h"
+#include "verify/residue.h"
 
-/* The larger one. fmax would leave NAN out. */
-static inline double dt_plannumber_most(double a, double b)
-{
-    return isnan(a) || isnan(b) ? NAN : fmax(a, b);
-}
+static const DtResidue dt_plannumber_unknown = {.p = DT_RESIDUE_UNDEFINED, .q = DT_RESIDUE_NONE};
 
-/* size: beside which a difference counts. */
-static inline bool dt_plannumber_near(double got, double want, double size)
-{
-    return fabs(got - want) <= 1e-6 * size;
-}
+/* Those of the plan; NULL after a message: the system gives no random numbers. */
+DtResidues *dt_plannumber_begin(PlanWalk *walk);
+/* Sums, products, quotients, negation, exp, tanh, stop; anything else is unknown. y: of two operands the second. */
+DtResidue dt_plannumber_map(const DtResidues *r, const char *kind, DtResidue x, DtResidue y);
+/* Neither is unknown or infinite, and they are equal. */
+bool dt_plannumber_same(DtResidue x, DtResidue y);
+/* Whether products among the ops are so few that what they make is of a degree below 2^32. */
+bool dt_plannumber_is_low(const CertOp *const *ops, uint32_t n);
+bool dt_plannumber_is_real(const char *dtype);
 
 #endif

@@ -1,178 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which attention a library has, too: softmax of scaled scores, with a mask by positions or none, and its derivative
- * (plan.h, SDPA). However the function is written, its nodes are compared with that by numbers: for a row of scores
- * drawn at random, on all keys of some queries, to six digits. Few functions of exponentials, sums and quotients
- * agree there and differ elsewhere, but masks are decisions: those may hold at most two comparisons of sums of
- * positions, and are looked at for every query where they change. What the certificate (verify/plan_attend.c) could
- * not prove of a mask is not taken for one. */
+ * (plan.h, SDPA). However the function is written, its nodes are compared with that over residues (ir/exact.h), for a
+ * row of scores drawn at random. Nodes treat all keys alike, so that few are enough, each of which stands for as many
+ * as is drawn; how many a row has is then no matter. Masks are decisions: those may hold at most two comparisons of
+ * sums of positions, and are looked at for every query where they change. The scale is 1, a number of the kernel, or 1
+ * through it. What the certificate (verify/plan_attend.c) could not prove is not taken for any. */
 #include "codegen/cuda/cuda.h"
+
+#include "ir/exact.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_KEYS = 1 << 16, MOST_QUERIES = 1 << 16, ROWS = 5, MOST_LOADS = 8, MOST_HEAD = 256 };
+enum { MOST_KEYS = 1 << 16, MOST_QUERIES = 1 << 16, MOST_LOADS = 8, MOST_HEAD = 256 };
+enum { DRAWS = 2, SEEN = 12, KEYS = 16 }; /* keys that are drawn; those behind SEEN are hidden, if a mask hides any */
 
 typedef struct Attempt {
     const DtKernel *k;
     DtArena *arena;
-    double **value;                      /* by node: of each key, or one for a row */
-    double *score[2];                    /* by key */
-    double load[MOST_LOADS];             /* by pointer number among row_of */
+    DtExact *value[KEYS];                /* by key, by node */
+    DtExact score[2][KEYS], weight[KEYS]; /* weight: how many keys it is */
+    DtExact load[MOST_LOADS];            /* by number among row_of */
     uint32_t row_of[MOST_LOADS], n_rows; /* nodes that read a number for each query */
-    uint64_t random;
-    double scale; /* NAN: not known yet */
-    uint32_t z;   /* which score is that of queries and keys */
+    DtExact scale;                       /* and as a double: */
+    double number;
+    uint32_t z;                          /* which score is that of queries and keys */
     bool causal;
-    int64_t window; /* 0: none */
+    int64_t window;                      /* 0: none */
+    DtExact m, l;                        /* of the row: maximum and sum */
 } Attempt;
 
 static bool has_keys(const DtKernel *k, uint32_t node) { return k->nodes.at[node].axes >> k->attend->keys & 1; }
 
 /* ---- a row ---- */
 
-static double draw(Attempt *t, double from, double to)
+static bool is_map(const DtKNode *node, DtOpKind map) { return node->kind == DT_KNODE_MAP && node->map == map; }
+
+static bool hides(const Attempt *t) { return t->causal || t->window; }
+static bool shows(const Attempt *t, uint32_t key) { return key < SEEN || !hides(t); }
+
+static uint32_t uncast(const DtKernel *k, uint32_t at)
 {
-    t->random = t->random * 6364136223846793005u + 1442695040888963407u;
-    return from + (to - from) * (double)(t->random >> 11) / 9007199254740992.0;
+    while (is_map(&k->nodes.at[at], DT_OP_CAST) && dt_dtype_is_float(k->nodes.at[at].dtype))
+        at = k->nodes.at[at].args[0];
+    return at;
 }
 
-static double element(const Attempt *t, uint32_t node, int64_t key)
+/* Of max(x, c): x, which a record is of only if it is no less; DT_KNONE: it may be less. The maximum of a row, if c is
+ * -1e30, its sum, if c is 1e-30: whether it is that, is looked at later. */
+static uint32_t unbounded(const DtKernel *k, const DtKNode *node, bool *ret_max)
 {
-    return t->value[node][has_keys(t->k, node) ? key : 0];
+    for (uint32_t i = 0; i < 2; i++) {
+        const DtKNode *bound = &k->nodes.at[uncast(k, node->args[i])];
+        *ret_max = bound->number <= -1e30;
+        if (bound->kind == DT_KNODE_CONST && bound->number <= 1e-30 && !has_keys(k, node->args[1 - i]))
+            return node->args[1 - i];
+    }
+    return DT_KNONE;
 }
 
-static double position(const Attempt *t, const DtKNode *node, int64_t query, int64_t key)
+static DtExact reduce(const Attempt *t, const DtKNode *node)
 {
-    return (double)(node->coef[t->k->attend->queries] * query + node->coef[t->k->attend->keys] * key);
+    const bool most = node->reduce == DT_REDUCE_MAX;
+    DtExact all = most ? dt_exact_lowest : dt_exact_number(0);
+    for (uint32_t j = 0; j < KEYS; j++) {
+        const DtExact x = t->value[j][node->args[0]];
+        all = most ? dt_exact_max(all, x)
+                   : dt_exact_map(DT_OP_ADD, all, dt_exact_map(DT_OP_MUL, t->weight[j], x));
+    }
+    return all;
 }
 
-static void reduce(Attempt *t, uint32_t at)
+static DtExact map(const Attempt *t, const DtKNode *node, uint32_t key)
+{
+    const DtKernel *k = t->k;
+    const DtExact *value = t->value[key];
+    bool max;
+    if (!dt_dtype_is_float(node->dtype))
+        return dt_exact_unknown;
+    if (node->map == DT_OP_WHERE)
+        return value[node->args[shows(t, key) ? 1 : 2]];
+    if (node->map == DT_OP_CAST)
+        return dt_dtype_is_float(k->nodes.at[node->args[0]].dtype) ? value[node->args[0]] : dt_exact_unknown;
+    if (node->map == DT_OP_MAX) {
+        const uint32_t of = unbounded(k, node, &max);
+        return of == DT_KNONE ? dt_exact_unknown : value[of];
+    }
+    return dt_exact_map(node->map, value[node->args[0]], value[node->args[node->n_args - 1]]);
+}
+
+static void evaluate(Attempt *t, uint32_t at, uint32_t *n_loads, uint32_t *n_scores)
 {
     const DtKNode *node = &t->k->nodes.at[at];
-    const int64_t n = t->k->extent[t->k->attend->keys];
-    double all = element(t, node->args[0], 0);
-    for (int64_t j = 1; j < n; j++) {
-        const double x = element(t, node->args[0], j);
-        all = node->reduce == DT_REDUCE_MAX ? fmax(all, x) : all + x;
-    }
-    t->value[at][0] = all;
+    const DtExact row = node->kind == DT_KNODE_REDUCE  ? reduce(t, node)
+                        : node->kind == DT_KNODE_LOAD  ? t->load[(*n_loads)++]
+                        : node->kind == DT_KNODE_CONST ? dt_exact_number(node->number)
+                                                       : dt_exact_unknown;
+    for (uint32_t j = 0; j < KEYS; j++)
+        t->value[j][at] = node->kind == DT_KNODE_SCORE ? t->score[*n_scores][j]
+                          : node->kind == DT_KNODE_MAP ? map(t, node, j)
+                                                       : row;
+    *n_scores += node->kind == DT_KNODE_SCORE;
 }
 
-static void evaluate(Attempt *t, uint32_t at, int64_t query, uint32_t *n_scores)
+static void try_row(Attempt *t, uint64_t seed)
 {
-    static const double none = 0;
-    const DtKNode *node = &t->k->nodes.at[at];
-    const int64_t n = has_keys(t->k, at) ? t->k->extent[t->k->attend->keys] : 1;
-    if (node->kind == DT_KNODE_REDUCE) {
-        reduce(t, at);
-        return;
+    uint32_t n_loads = 0, n_scores = 0;
+    for (uint32_t j = 0; j < KEYS; j++) {
+        t->score[0][j] = dt_exact_draw(seed++);
+        t->score[1][j] = dt_exact_draw(seed++);
+        t->weight[j] = dt_exact_draw(seed++);
     }
-    if (node->kind == DT_KNODE_SCORE) {
-        memcpy(t->value[at], t->score[(*n_scores)++], sizeof(double) * (size_t)n);
-        return;
-    }
-    const double *from[4] = {&none, &none, &none, &none};
-    int64_t step[4] = {0};
-    for (uint32_t i = 0; i < node->n_args && node->kind == DT_KNODE_MAP; i++) {
-        from[i] = t->value[node->args[i]];
-        step[i] = has_keys(t->k, node->args[i]);
-    }
-    for (int64_t j = 0; j < n; j++) {
-        const double x[] = {from[0][step[0] * j], from[1][step[1] * j], from[2][step[2] * j], from[3][step[3] * j]};
-        t->value[at][j] = node->kind == DT_KNODE_MAP     ? dt_cuda_map(node, x)
-                          : node->kind == DT_KNODE_CONST ? node->number
-                          : node->kind == DT_KNODE_IOTA  ? position(t, node, query, j)
-                                                         : t->value[at][0]; /* LOAD */
-    }
-}
-
-static void try_row(Attempt *t, int64_t query)
-{
-    const DtKAttend *a = t->k->attend;
-    uint32_t n_scores = 0;
-    for (uint32_t s = 0; s < a->scores.n; s++)
-        for (int64_t j = 0; j < t->k->extent[a->keys]; j++)
-            t->score[s][j] = draw(t, -2, 2);
     for (uint32_t i = 0; i < t->n_rows; i++) { /* alike where the same is read */
-        double number = draw(t, 0.5, 1.5);
+        t->load[i] = dt_exact_draw(seed++);
         for (uint32_t o = 0; o < i; o++)
             if (t->k->nodes.at[t->row_of[o]].pointer == t->k->nodes.at[t->row_of[i]].pointer)
-                number = t->load[o];
-        t->load[i] = t->value[t->row_of[i]][0] = number;
+                t->load[i] = t->load[o];
     }
     for (uint32_t i = 0; i < t->k->nodes.n; i++)
-        evaluate(t, i, query, &n_scores);
+        evaluate(t, i, &n_loads, &n_scores);
 }
 
 /* ---- softmax ---- */
 
-static bool same(double x, double y) { return fabs(x - y) <= 1e-6 * fmax(1e-3, fmax(fabs(x), fabs(y))); }
+static DtExact times(DtExact x, DtExact y) { return dt_exact_map(DT_OP_MUL, x, y); }
+static DtExact minus(DtExact x, DtExact y) { return dt_exact_map(DT_OP_SUB, x, y); }
 
 static bool sees(const Attempt *t, int64_t query, int64_t key)
 {
     return (!t->causal || key <= query) && (t->window == 0 || query - key < t->window);
 }
 
-/* Finds what is not known yet of the mask in row p of probabilities; false: it is none of those here. */
-static bool find_mask(Attempt *t, const double *p, int64_t query, bool first)
+static DtExact power(const Attempt *t, uint32_t key)
 {
-    const int64_t n = t->k->extent[t->k->attend->keys];
-    int64_t from = 0, to = n - 1;
-    while (from < n && p[from] <= 0)
-        from++;
-    while (to > from && p[to] <= 0)
-        to--;
-    if (from == n)
-        return false;
-    if (first) { /* the last query but one, which sees neither the last key nor, in a window, the first ones */
-        t->causal = to < n - 1;
-        t->window = from > 0 ? query - from + 1 : 0;
-    }
-    for (int64_t j = 0; j < n; j++)
-        if ((p[j] > 0) != sees(t, query, j))
-            return false;
-    return true;
-}
-
-/* From two keys that the row sees. */
-static bool find_scale(Attempt *t, const double *p)
-{
-    const int64_t n = t->k->extent[t->k->attend->keys];
-    int64_t i = 0;
-    while (i < n && p[i] <= 0)
-        i++;
-    if (i + 1 >= n || p[i + 1] <= 0)
-        return false;
-    t->scale = (float)(log(p[i] / p[i + 1]) / (t->score[t->z][i] - t->score[t->z][i + 1]));
-    return isfinite(t->scale);
-}
-
-/* Whether p is exp(scale z - s) where the row sees the key; ret_s. */
-static bool is_softmax(const Attempt *t, const double *p, int64_t query, double *ret_s)
-{
-    const double *z = t->score[t->z];
-    bool is = true, any = false;
-    for (int64_t j = 0; j < t->k->extent[t->k->attend->keys] && is; j++) {
-        if (!sees(t, query, j))
-            continue;
-        const double s = t->scale * z[j] - log(p[j]);
-        is = !any || same(s, *ret_s);
-        *ret_s = any ? *ret_s : s;
-        any = true;
-    }
-    return is && any;
+    const DtExact x = minus(times(t->scale, t->score[t->z][key]), t->m);
+    return shows(t, key) ? dt_exact_map(DT_OP_EXP, x, x) : dt_exact_number(0);
 }
 
 /* The maximum of a row and the sum of exp(z - m). */
-static void statistics(const Attempt *t, int64_t query, double *ret_m, double *ret_l)
+static void statistics(Attempt *t)
 {
-    const int64_t n = t->k->extent[t->k->attend->keys];
-    *ret_m = -INFINITY;
-    *ret_l = 0;
-    for (int64_t j = 0; j < n; j++)
-        *ret_m = sees(t, query, j) ? fmax(*ret_m, t->scale * t->score[t->z][j]) : *ret_m;
-    for (int64_t j = 0; j < n; j++)
-        *ret_l += sees(t, query, j) ? exp(t->scale * t->score[t->z][j] - *ret_m) : 0;
+    t->m = dt_exact_lowest;
+    t->l = dt_exact_number(0);
+    for (uint32_t j = 0; j < KEYS; j++)
+        t->m = shows(t, j) ? dt_exact_max(t->m, times(t->scale, t->score[t->z][j])) : t->m;
+    for (uint32_t j = 0; j < KEYS; j++)
+        t->l = dt_exact_map(DT_OP_ADD, t->l, times(t->weight[j], power(t, j)));
+}
+
+/* Whether a node is exp(scale z - m) / l of each key, and what a maximum bounds is m, or l. */
+static bool is_softmax(const Attempt *t, uint32_t node)
+{
+    bool is = true, max = false;
+    for (uint32_t j = 0; j < KEYS && is; j++)
+        is = dt_exact_same(t->value[j][node], dt_exact_map(DT_OP_DIV, power(t, j), t->l));
+    for (uint32_t i = 0; i < t->k->nodes.n && is; i++) {
+        const DtKNode *bounds = &t->k->nodes.at[i];
+        const bool bounded = is_map(bounds, DT_OP_MAX) && dt_dtype_is_float(bounds->dtype);
+        const uint32_t of = bounded ? unbounded(t->k, bounds, &max) : DT_KNONE;
+        is = of == DT_KNONE || dt_exact_same(t->value[0][of], max ? t->m : t->l);
+    }
+    return is;
 }
 
 /* ---- forward ---- */
@@ -186,26 +174,21 @@ static bool is_forward(const DtKernel *k)
 }
 
 /* What the stores leave: m and l, in either order. */
-static bool leaves(const Attempt *t, double m, double l, uint32_t *max)
+static bool leaves(const Attempt *t, uint32_t *max)
 {
     for (*max = 0; *max < 2 && t->k->stores.n; ++*max) {
         const uint32_t of_m = t->k->stores.at[*max].node, of_l = t->k->stores.at[1 - *max].node;
-        if (!has_keys(t->k, of_m) && !has_keys(t->k, of_l) && same(t->value[of_m][0], m) &&
-            same(t->value[of_l][0], l))
+        if (!has_keys(t->k, of_m) && !has_keys(t->k, of_l) && dt_exact_same(t->value[0][of_m], t->m) &&
+            dt_exact_same(t->value[0][of_l], t->l))
             return true;
     }
     return t->k->stores.n == 0;
 }
 
-static bool forward_row(Attempt *t, int64_t query, bool first, uint32_t *ret_max)
+static bool is_forward_row(Attempt *t, uint32_t *ret_max)
 {
-    const double *p = t->value[t->k->attend->sums.at[0].node];
-    double m, l, s = 0;
-    try_row(t, query);
-    if ((first && !find_scale(t, p)) || !find_mask(t, p, query, first) || !is_softmax(t, p, query, &s))
-        return false;
-    statistics(t, query, &m, &l);
-    return same(s, m + log(l)) && leaves(t, m, l, ret_max);
+    statistics(t);
+    return is_softmax(t, t->k->attend->sums.at[0].node) && leaves(t, ret_max);
 }
 
 /* ---- backward ---- */
@@ -233,39 +216,35 @@ static bool is_backward(const DtKernel *k, Backward *ret)
     return n == 2;
 }
 
-/* Which numbers of the row are m and l, those with m + log l = s. */
-static bool find_statistic(const Attempt *t, double s, Backward *b)
+/* The gradient of the scores: scale p (dp - dot), of the number of the row that the kernel says. */
+static bool is_slope(const Attempt *t, uint32_t p, uint32_t ds, Backward *b)
 {
-    for (b->max = 0; b->max < t->n_rows; b->max++)
-        for (b->sum = 0; b->sum < t->n_rows; b->sum++)
-            if (same(s, t->load[b->max] + log(t->load[b->sum])))
-                return true;
-    return false;
-}
-
-/* The gradient of the scores: scale p (dp - dot). */
-static bool is_slope(const Attempt *t, const double *p, const double *ds, Backward *b, bool first)
-{
-    const double *dp = t->score[1 - t->z];
-    for (b->dot = first ? 0 : b->dot; b->dot < t->n_rows; b->dot++) {
-        bool is = t->k->nodes.at[t->row_of[b->dot]].pointer == t->k->attend->dot;
-        for (int64_t j = 0; j < t->k->extent[t->k->attend->keys] && is; j++)
-            is = same(ds[j], t->scale * p[j] * (dp[j] - t->load[b->dot]));
-        if (is || !first)
-            return is;
+    bool is = true;
+    b->dot = 0;
+    while (b->dot < t->n_rows && t->k->nodes.at[t->row_of[b->dot]].pointer != t->k->attend->dot)
+        b->dot++;
+    for (uint32_t j = 0; j < KEYS && is && b->dot < t->n_rows; j++) {
+        const DtExact less = minus(t->score[1 - t->z][j], t->load[b->dot]);
+        is = dt_exact_same(t->value[j][ds], times(t->scale, times(t->value[j][p], less)));
     }
-    return false;
+    return is && b->dot < t->n_rows;
 }
 
-static bool backward_row(Attempt *t, int64_t query, bool first, Backward *b)
+/* Finds which numbers of the row are m and l. */
+static bool is_backward_row(Attempt *t, Backward *b)
 {
     const DtKAttend *a = t->k->attend;
-    const double *p = t->value[a->sums.at[b->dv].node], *ds = t->value[a->sums.at[b->dk].node];
-    double s = 0;
-    try_row(t, query);
-    return (!first || find_scale(t, p)) && find_mask(t, p, query, first) && is_softmax(t, p, query, &s) &&
-           (first ? find_statistic(t, s, b) : same(s, t->load[b->max] + log(t->load[b->sum]))) &&
-           is_slope(t, p, ds, b, first) && a->sums.at[b->dq].node == a->sums.at[b->dk].node;
+    const uint32_t p = a->sums.at[b->dv].node, ds = a->sums.at[b->dk].node;
+    if (a->sums.at[b->dq].node != ds || !is_slope(t, p, ds, b))
+        return false;
+    for (b->max = 0; b->max < t->n_rows; b->max++)
+        for (b->sum = 0; b->sum < t->n_rows; b->sum++) {
+            t->m = t->load[b->max];
+            t->l = t->load[b->sum];
+            if (b->max != b->sum && is_softmax(t, p))
+                return true;
+        }
+    return false;
 }
 
 /* ---- all rows ---- */
@@ -279,12 +258,13 @@ static double mask_of(const Attempt *t, uint32_t at, int64_t query, int64_t key)
         x[i] = mask_of(t, node->args[i], query, key);
     return node->kind == DT_KNODE_MAP     ? dt_cuda_map(node, x)
            : node->kind == DT_KNODE_CONST ? node->number
-           : node->kind == DT_KNODE_IOTA  ? position(t, node, query, key)
+           : node->kind == DT_KNODE_IOTA  ? (double)(node->coef[t->k->attend->queries] * query +
+                                                    node->coef[t->k->attend->keys] * key)
                                           : NAN;
 }
 
 /* Every row, where what it sees begins and ends. */
-static bool masks_all(const Attempt *t)
+static bool masks_all(const Attempt *t, uint32_t mask)
 {
     const DtKAttend *a = t->k->attend;
     const int64_t queries = t->k->extent[a->queries], keys = t->k->extent[a->keys];
@@ -294,34 +274,42 @@ static bool masks_all(const Attempt *t)
         const int64_t near[] = {0, first - 1, first, (first + last) / 2, last, last + 1, keys - 1};
         if (first > last) /* it sees nothing */
             return false;
-        for (size_t j = 0; j < sizeof near / sizeof near[0] && a->mask != DT_KNONE; j++)
-            if (near[j] >= 0 && near[j] < keys && (mask_of(t, a->mask, i, near[j]) != 0) != sees(t, i, near[j]))
+        for (size_t j = 0; j < sizeof near / sizeof near[0]; j++)
+            if (near[j] >= 0 && near[j] < keys && (mask_of(t, mask, i, near[j]) != 0) != sees(t, i, near[j]))
                 return false;
     }
     return true;
 }
 
-static bool has_comparisons(const DtKernel *k)
+/* What the last query but one sees, neither the last key nor, in a window, the first ones, says which mask it is; that
+ * is the mask of every choice. */
+static bool find_mask(Attempt *t)
 {
-    for (uint32_t i = 0; i < k->nodes.n; i++)
-        if (k->nodes.at[i].kind == DT_KNODE_IOTA)
-            return true;
-    return false;
+    const DtKAttend *a = t->k->attend;
+    const int64_t n = t->k->extent[a->keys], query = t->k->extent[a->queries] - 2;
+    int64_t from = 0, to = n - 1;
+    bool good = true;
+    while (a->mask != DT_KNONE && from < n && mask_of(t, a->mask, query, from) == 0)
+        from++;
+    while (a->mask != DT_KNONE && to > from && mask_of(t, a->mask, query, to) == 0)
+        to--;
+    t->causal = to < n - 1;
+    t->window = from > 0 ? query - from + 1 : 0;
+    for (uint32_t i = 0; i < t->k->nodes.n && good; i++)
+        if (is_map(&t->k->nodes.at[i], DT_OP_WHERE) && t->k->nodes.at[i].args[0] != a->mask)
+            good = masks_all(t, t->k->nodes.at[i].args[0]);
+    return good && from < n && (a->mask == DT_KNONE || masks_all(t, a->mask));
 }
 
-/* Queries to try: the last but one, which shows most of a mask, the first and the last one, others. */
-static int64_t query_of(Attempt *t, uint32_t number)
-{
-    const int64_t n = t->k->extent[t->k->attend->queries], special[] = {n - 2, 0, n - 1};
-    return number < DT_COUNT(special) ? special[number] : (int64_t)draw(t, 0, (double)n);
-}
-
+/* All draws, with this scale. */
 static bool try_forward(Attempt *t, uint32_t *ret_max)
 {
-    for (uint32_t r = 0; r < ROWS; r++)
-        if (!forward_row(t, query_of(t, r), r == 0, ret_max))
-            return false;
-    return masks_all(t);
+    bool good = true;
+    for (uint32_t d = 0; d < DRAWS && good; d++) {
+        try_row(t, (uint64_t)d << 32);
+        good = is_forward_row(t, ret_max);
+    }
+    return good;
 }
 
 static bool try_backward(Attempt *t, Backward *b)
@@ -330,32 +318,47 @@ static bool try_backward(Attempt *t, Backward *b)
         Backward attempt = other & 1 ? (Backward){.dq = b->dq, .dk = b->dv, .dv = b->dk} : *b;
         bool good = true;
         t->z = other >> 1;
-        for (uint32_t r = 0; r < ROWS && good; r++)
-            good = backward_row(t, query_of(t, r), r == 0, &attempt);
+        for (uint32_t d = 0; d < DRAWS && good; d++) {
+            try_row(t, (uint64_t)d << 32);
+            good = is_backward_row(t, &attempt);
+        }
         if (good) {
             *b = attempt;
-            return masks_all(t);
+            return true;
         }
     }
     return false;
 }
 
+/* The scales that there may be: 1, and of each number of the kernel itself and 1 through it. */
+static bool take_scale(Attempt *t, uint32_t i)
+{
+    const DtKNode *node = i ? &t->k->nodes.at[(i - 1) / 2] : NULL;
+    const DtExact one = dt_exact_number(1), x = dt_exact_number(node ? node->number : 1);
+    const bool over = i && (i - 1) % 2;
+    if (node && (node->kind != DT_KNODE_CONST || !isfinite(node->number) || node->number == 0))
+        return false;
+    t->scale = over ? dt_exact_map(DT_OP_DIV, one, x) : x;
+    t->number = !node ? 1 : over ? 1 / node->number : node->number;
+    return true;
+}
+
 static bool begin(Attempt *t)
 {
     const DtKernel *k = t->k;
-    const int64_t keys = k->extent[k->attend->keys];
-    t->value = DT_NEW_ARRAY(t->arena, double *, k->nodes.n + 1);
-    for (uint32_t s = 0; s < 2; s++)
-        t->score[s] = DT_NEW_ARRAY(t->arena, double, keys);
+    uint32_t sums = 0, products = 0;
+    for (uint32_t j = 0; j < KEYS; j++)
+        t->value[j] = DT_NEW_ARRAY(t->arena, DtExact, k->nodes.n + 1);
     for (uint32_t i = 0; i < k->nodes.n; i++) {
-        t->value[i] = DT_NEW_ARRAY(t->arena, double, has_keys(k, i) ? keys : 1);
+        sums += k->nodes.at[i].kind == DT_KNODE_REDUCE;
+        products += is_map(&k->nodes.at[i], DT_OP_MUL) || is_map(&k->nodes.at[i], DT_OP_DIV);
         if (k->nodes.at[i].kind != DT_KNODE_LOAD)
             continue;
         if (t->n_rows == MOST_LOADS)
             return false;
         t->row_of[t->n_rows++] = i;
     }
-    return true;
+    return sums + 2 < SEEN && products <= DT_EXACT_PRODUCTS && find_mask(t);
 }
 
 /* ---- the record ---- */
@@ -453,23 +456,24 @@ const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena)
 {
     const DtKAttend *a = kernel->attend;
     DtPlanSdpa *s = DT_NEW(arena, DtPlanSdpa);
-    Attempt attempt = {.k = kernel, .arena = dt_arena_new(), .random = 14, .scale = NAN}, *t = &attempt;
+    Attempt attempt = {.k = kernel, .arena = dt_arena_new()}, *t = &attempt;
     DtDtype dtype;
-    Backward b;
+    Backward b = {.dq = 0};
     uint32_t max = 0;
     bool good = is_plain(kernel, &dtype) && dt_cuda_is_simple(kernel) && kernel->extent[a->keys] <= MOST_KEYS &&
                 kernel->extent[a->queries] <= MOST_QUERIES && kernel->extent[a->queries] > 1 &&
                 a->scores.at[0].key.depth <= MOST_HEAD && a->scores.at[0].key.depth % 8 == 0 &&
-                (a->mask != DT_KNONE || !has_comparisons(kernel)) && begin(t);
-    if (good && is_forward(kernel))
-        good = try_forward(t, &max) && lay_forward(t, max, s);
-    else
-        good = good && is_backward(kernel, &b) && try_backward(t, &b) && lay_backward(t, &b, s);
+                begin(t);
+    const bool forward = good && is_forward(kernel), backward = good && !forward && is_backward(kernel, &b);
+    good = false;
+    for (uint32_t i = 0; (forward || backward) && !good && i <= 2 * kernel->nodes.n; i++)
+        good = take_scale(t, i) && (forward ? try_forward(t, &max) : try_backward(t, &b));
+    good = good && (forward ? lay_forward(t, max, s) : lay_backward(t, &b, s));
     s->backward = a->scores.n > 1;
     s->dtype = (uint32_t)dtype;
     s->causal = t->causal;
     s->window = t->window;
-    s->scale = t->scale;
+    s->scale = t->number;
     good = good && workspace_of(s) <= (double)DT_PLAN_SDPA_WORKSPACE_MOST;
     s->workspace = good ? (uint64_t)workspace_of(s) : 0;
     dt_arena_free(t->arena);

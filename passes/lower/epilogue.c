@@ -8,18 +8,20 @@
  *     return %3, %9                       =>       }
  *                                                  %3, %9 = fused(%x, %w, %bias) func=f.k0 text=bias_gelu_aux
  *
- * What ops compute is compared with a row of ir/epilogues.def by numbers, so that the form in which a layer or its
- * derivative is written does not matter: both are made of few smooth functions and decisions at zero, which do not
- * agree at two dozen places to seven digits unless they are equal. The certificate compares anew, with a table of its
- * own.
+ * What ops compute is compared with a row of ir/epilogues.def over residues (ir/exact.h), so that the form in which a
+ * layer or its derivative is written does not matter: sums, products, quotients, tanh, and decisions about whether
+ * x + v is above zero, with the constants that the row has. The certificate compares anew, with a table and numbers of
+ * its own; what it would not accept is not joined. Casts between floats count as none, as in kernels.
  *
  * A vector is joined where it lies in memory in the result's dtype: rounded gains and biases are (pass `narrow`). */
 #include "passes/lower/fuse_internal.h"
 
+#include "ir/exact.h"
+
 #include <math.h>
 #include <string.h>
 
-enum { PLACES = 24 };
+enum { DRAWS = 2, MOST_DEPTH = 3 };
 
 /* What the ops read besides the product, and leave besides the result. */
 typedef struct Leaves {
@@ -38,19 +40,53 @@ typedef struct Epilogues {
     uint32_t at[DT_EPILOGUE_OPS], n;           /* the product, and what is reached */
     uint32_t tried[DT_EPILOGUE_OPS], n_tried;  /* what is inside, in the order of the function */
     bool deep;               /* what is made of the matrix alone is inside, too: the slope of a function at it */
-    double *number;          /* by value id */
+    DtExact *number;         /* by value id */
+    DtExact sum;             /* x + v */
+    int sign;                /* of it */
 } Epilogues;
+
+/* ---- what rows mean ---- */
 
 typedef struct Row {
     const char *text;
     uint8_t vector, matrix;
-    double (*meaning)(double x, double v, double m);
+    DtExact (*meaning)(DtExact x, DtExact v, DtExact m, int sign);
 } Row;
 
+static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
+
+/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as is usual. Both are
+ * the same f32. */
+static DtExact constant(double x)
+{
+    return dt_exact_number(fabs(x - root) <= 0x1p-50 || x == 0.7978845608 ? root : x);
+}
+
+static DtExact plus(DtExact x, DtExact y) { return dt_exact_map(DT_OP_ADD, x, y); }
+static DtExact times(DtExact x, DtExact y) { return dt_exact_map(DT_OP_MUL, x, y); }
+static DtExact by(double c, DtExact x) { return times(constant(c), x); }
+
+static DtExact curve(DtExact x)
+{
+    const DtExact inner = by(root, plus(x, by(cubic, times(x, times(x, x)))));
+    return dt_exact_map(DT_OP_TANH, inner, inner);
+}
+
+static DtExact gelu(DtExact x) { return by(0.5, times(x, plus(constant(1), curve(x)))); }
+
+static DtExact gelu_slope(DtExact x)
+{
+    const DtExact one = constant(1), t = curve(x), inner = plus(one, by(3, by(cubic, times(x, x)))),
+                  steep = dt_exact_map(DT_OP_SUB, one, times(t, t));
+    return by(0.5, plus(plus(one, t), times(x, times(steep, by(root, inner)))));
+}
+
+static DtExact relu(DtExact x, int sign) { return sign > 0 ? x : constant(0); }
+
 #define DT_EPILOGUE(NAME, text, vector, matrix, meaning)                                                    \
-    static double mean_##NAME(double x, double v, double m)                                                 \
+    static DtExact mean_##NAME(DtExact x, DtExact v, DtExact m, int sign)                                   \
     {                                                                                                       \
-        (void)v, (void)m;                                                                                   \
+        (void)v, (void)m, (void)sign;                                                                       \
         return meaning;                                                                                     \
     }
 #include "ir/epilogues.def"
@@ -75,69 +111,102 @@ static bool same_axes(const DtType *a, const DtType *b)
 
 /* ---- what ops compute, as numbers ---- */
 
-static double number_of(const Epilogues *e, const DtValue *value);
+static DtExact number_of(const Epilogues *e, const DtValue *value);
 
-/* What is not known (NAN: a position, an op without a number here) is neither above nor below, and chooses nothing. */
-static double compare(const DtOp *op, double a, double b)
+static bool is_zero(const DtValue *value)
 {
-    if (isnan(a) || isnan(b))
-        return NAN;
-    return op->kind == DT_OP_LT ? a < b : op->kind == DT_OP_LE ? a <= b : a > b ? a : b;
+    for (uint32_t depth = MOST_DEPTH; value->op && depth > 0 && value->op->kind == DT_OP_CAST; depth--)
+        value = value->op->in[0];
+    return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
 }
 
-static double compute(const Epilogues *e, const DtOp *op)
+/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x + v. */
+static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
 {
-    double in[3] = {0};
+    const bool zero = is_zero(op->in[0]);
+    const DtExact of = zero ? b : a;
+    const int more = zero ? e->sign : -e->sign; /* of b */
+    if (zero == is_zero(op->in[1]) || of.p != e->sum.p || of.q != e->sum.q)
+        return dt_exact_unknown;
+    return op->kind == DT_OP_MAX ? (more > 0 ? b : a) : dt_exact_number(op->kind == DT_OP_LT ? more > 0 : more >= 0);
+}
+
+/* Of a float; of what was decided, 1 or 0. */
+static DtExact cast(const DtOp *op, DtExact x)
+{
+    const DtDtype from = op->in[0]->type->dtype;
+    const bool is = dt_dtype_is_float(op->out[0]->type->dtype) && (dt_dtype_is_float(from) || from == DT_BOOL);
+    return is ? x : dt_exact_unknown;
+}
+
+static DtExact compute(const Epilogues *e, const DtOp *op)
+{
+    DtExact in[3] = {dt_exact_unknown, dt_exact_unknown, dt_exact_unknown};
     if (op->kind == DT_OP_CONST)
-        return op->number;
+        return constant(op->number);
     for (uint32_t i = 0; i < op->n_in && i < 3; i++)
         in[i] = number_of(e, op->in[i]);
     switch (op->kind) {
-    case DT_OP_CAST: return dt_dtype_is_float(op->out[0]->type->dtype) ? in[0] : NAN;
-    case DT_OP_STOP: return in[0];
-    case DT_OP_NEG: return -in[0];
-    case DT_OP_ABS: return fabs(in[0]);
-    case DT_OP_EXP: return exp(in[0]);
-    case DT_OP_TANH: return tanh(in[0]);
-    case DT_OP_ADD: return in[0] + in[1];
-    case DT_OP_SUB: return in[0] - in[1];
-    case DT_OP_MUL: return in[0] * in[1];
-    case DT_OP_DIV: return in[0] / in[1];
+    case DT_OP_CAST: return cast(op, in[0]);
     case DT_OP_MAX:
     case DT_OP_LT:
-    case DT_OP_LE: return compare(op, in[0], in[1]);
-    case DT_OP_WHERE: return isnan(in[0]) ? NAN : in[0] != 0 ? in[1] : in[2];
-    default: return NAN;
+    case DT_OP_LE: return decide(e, op, in[0], in[1]);
+    case DT_OP_WHERE: return dt_exact_same(in[0], in[0]) ? in[in[0].p ? 1 : 2] : dt_exact_unknown;
+    default: return dt_exact_map(op->kind, in[0], in[1]);
     }
 }
 
-static double number_of(const Epilogues *e, const DtValue *value)
+/* Made of numbers alone, by few ops. */
+static bool is_constant(const DtOp *op, uint32_t depth)
+{
+    bool is = op->kind == DT_OP_CONST || (depth > 0 && dt_op_is_pointwise(op->kind));
+    for (uint32_t i = 0; is && i < op->n_in; i++)
+        is = op->in[i]->op && is_constant(op->in[i]->op, depth - 1);
+    return is;
+}
+
+static DtExact number_of(const Epilogues *e, const DtValue *value)
 {
     const uint32_t at = e->f->position[value->id];
     if (value->op && (at == UINT32_MAX || !e->inside[at]) && dt_op_is_inline(value))
-        return compute(e, value->op);
+        return is_constant(value->op, MOST_DEPTH) ? compute(e, value->op) : dt_exact_unknown;
     return e->number[value->id];
 }
 
-static bool near(double got, double want) { return fabs(got - want) <= 1e-7 * (1 + fabs(want)); }
+static void draw(Epilogues *e, const Leaves *leaves, uint64_t seed)
+{
+    const DtExact v = leaves->vector ? dt_exact_draw(seed) : constant(0),
+                  x = e->sign ? dt_exact_draw(seed + 1) : dt_exact_map(DT_OP_NEG, v, v);
+    e->sum = plus(x, v);
+    e->number[e->dot->out[0]->id] = x;
+    if (leaves->vector)
+        e->number[leaves->vector->id] = v;
+    if (leaves->matrix)
+        e->number[leaves->matrix->id] = dt_exact_draw(seed + 2);
+    for (uint32_t i = 0; i < e->n_tried; i++) {
+        const DtOp *op = e->func->ops.at[e->tried[i]];
+        e->number[op->out[0]->id] = compute(e, op);
+    }
+}
 
 /* Whether the ops make of x, and of v and m, what the row says. */
 static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtValue *result)
 {
-    for (uint32_t p = 0; p < PLACES; p++) {
-        const double x = p == 0 ? 0 : (p % 2 ? 1 : -1) * 0.003 * pow(1.42, p), v = leaves->vector ? cos(5.0 * p) : 0,
-                     m = leaves->matrix ? 4 * sin(3.0 * p + 1) : 0;
-        e->number[e->dot->out[0]->id] = x;
-        if (leaves->vector)
-            e->number[leaves->vector->id] = v;
-        if (leaves->matrix)
-            e->number[leaves->matrix->id] = m;
-        for (uint32_t i = 0; i < e->n_tried; i++) {
-            const DtOp *op = e->func->ops.at[e->tried[i]];
-            e->number[op->out[0]->id] = compute(e, op);
-        }
-        if (!near(e->number[result->id], row->meaning(x, v, m)) ||
-            (leaves->aux && !near(e->number[leaves->aux->id], x + v)))
+    uint32_t products = 0;
+    for (uint32_t i = 0; i < e->n_tried; i++) {
+        const DtOpKind kind = e->func->ops.at[e->tried[i]]->kind;
+        products += kind == DT_OP_MUL || kind == DT_OP_DIV;
+    }
+    if (products > DT_EXACT_PRODUCTS)
+        return false;
+    for (uint32_t d = 0; d < 3 * DRAWS; d++) {
+        const DtExact zero = constant(0);
+        e->sign = (int)(d % 3) - 1;
+        draw(e, leaves, 3 * d);
+        const DtExact x = e->number[e->dot->out[0]->id], v = leaves->vector ? e->number[leaves->vector->id] : zero,
+                      m = leaves->matrix ? e->number[leaves->matrix->id] : zero;
+        if (!dt_exact_same(e->number[result->id], row->meaning(x, v, m, e->sign)) ||
+            (leaves->aux && !dt_exact_same(e->number[leaves->aux->id], e->sum)))
             return false;
     }
     return true;
@@ -379,7 +448,7 @@ uint32_t dt_epilogue_find(const DtFusion *f, uint32_t allowed, DtFuseProduct **r
     *ret_products = DT_NEW_ARRAY(f->arena, DtFuseProduct, most + 1);
     if (!most)
         return 0;
-    e->number = DT_NEW_ARRAY(f->arena, double, func->n_values + 1);
+    e->number = DT_NEW_ARRAY(f->arena, DtExact, func->n_values + 1);
     e->taken = DT_NEW_ARRAY(f->arena, bool, func->ops.n + 1);
     e->reached = DT_NEW_ARRAY(f->arena, bool, func->ops.n + 1);
     e->inside = DT_NEW_ARRAY(f->arena, bool, func->ops.n + 1);

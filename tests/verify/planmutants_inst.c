@@ -284,8 +284,8 @@ bool mutant_epilogue(void)
     return other != old;
 }
 
-/* What a library is told of a kernel of attention, wrongly: the scale, what a query sees, extents, strides, where a
- * part begins, which argument it is. */
+/* What a library is told of a kernel of attention, wrongly: the scale, by much or by 2^-40 of it, what a query sees,
+ * extents, strides, where a part begins, which argument it is. */
 bool mutant_sdpa(void)
 {
     const uint32_t at = below(plan.n_sdpas), part = below(DT_SDPA_PARTS), other = below(DT_SDPA_PARTS);
@@ -297,9 +297,9 @@ bool mutant_sdpa(void)
                                       s->batch > 1 ? &s->of_batch[part] : &s->of_row[part]};
     int64_t *stride = strides[below(3)];
     switch (below(9)) {
-    case 0: return s->scale *= below(2) ? 2 : 0.5, true;
+    case 0: return s->scale *= 1 + (below(2) ? 1 : -1) * 1.0 / (double)(UINT64_C(1) << below(41)), s->scale != 0;
     case 1: return s->causal ^= 1u, true;
-    case 2: return s->window = s->window ? s->window + 1 : 1 + below((uint64_t)s->keys - 1), s->keys > 1;
+    case 2: return s->window += s->window ? 1 - 2 * (int64_t)below(2) : 1 + below((uint64_t)s->keys - 1), s->keys > 1;
     case 3: return change(extents[below(6)]);
     case 4: return s->pointer[part] >= 0 && (*stride += below(2) ? 8 : *stride, true);
     case 5: return s->pointer[part] >= 0 && (s->offset[part] += 8, true);

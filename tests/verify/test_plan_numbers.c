@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops that are compared with a record by numbers: what an epilogue does to a product, and attention of a library. What
- * the comparison does not know stays unknown; and where values may lie in another dtype. */
+/* Ops that are compared with a record over residues: what an epilogue does to a product, and attention of a library.
+ * What the comparison does not know stays unknown; and where values may lie in another dtype. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"
@@ -102,7 +102,15 @@ static const Row epilogues[] = {
             "  %9 = where(%7, %5, %8)" OF, DT_PLAN_EPILOGUE_BIAS},
     {false, "  %6 = exp(%5)" OF "  %7 = le(%6, %3) : bool[m=2, n=4] @1:1-2\n  %8 = add(%5, %2)" OF
             "  %9 = where(%7, %5, %8)" OF, DT_PLAN_EPILOGUE_BIAS},
-    /* something else where x + 1000 < 0, which no number of the comparison is */
+    /* rounded on the way; cut to an integer */
+    {true, "  %6 = cast(%5) : bf16[m=2, n=4] @1:1-2\n  %7 = cast(%6)" OF "  %8 = add(%7, %2)" OF,
+     DT_PLAN_EPILOGUE_BIAS},
+    {false, "  %6 = cast(%5) : i32[m=2, n=4] @1:1-2\n  %7 = cast(%6)" OF "  %8 = add(%7, %2)" OF,
+     DT_PLAN_EPILOGUE_BIAS},
+    /* x cut to 1000, softly */
+    {false, "  %6 = div(%5, %4)" OF "  %7 = tanh(%6)" OF "  %8 = mul(%7, %4)" OF "  %9 = add(%8, %2)" OF,
+     DT_PLAN_EPILOGUE_BIAS},
+    /* something else where x + 1000 < 0 */
     {false, "  %6 = add(%5, %4)" OF "  %7 = lt(%6, %3) : bool[m=2, n=4] @1:1-2\n  %8 = add(%5, %2)" OF
             "  %9 = where(%7, %5, %8)" OF, DT_PLAN_EPILOGUE_BIAS},
 };
@@ -137,6 +145,11 @@ Test(plan_numbers, epilogues)
 static const Row attentions[] = {
     {true, "  %7 = sub(%5, %6) : f32" OF "  %8 = exp(%7) : f32" OF REST("%8", "%9", "%10", "%11"), 0},
     {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = tanh(%7) : f32" OF REST("%8", "%9", "%10", "%11"), 0},
+    /* rounded on the way; cut to an integer */
+    {true, "  %7 = sub(%5, %6) : f32" OF "  %8 = cast(%7) : bf16" OF "  %9 = exp(%8) : bf16" OF
+           REST("%9", "%10", "%11", "%12"), 0},
+    {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = cast(%7) : i32" OF "  %9 = cast(%8) : f32" OF
+            "  %10 = exp(%9) : f32" OF REST("%10", "%11", "%12", "%13"), 0},
     /* max(exp(..), tanh(..)) */
     {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = exp(%7) : f32" OF "  %9 = tanh(%4) : f32" OF
             "  %10 = max(%8, %9) : f32" OF REST("%10", "%11", "%12", "%13"), 0},

@@ -224,7 +224,8 @@ static double slowed_by(const Estimator *e, uint32_t kinds, double seconds)
 
 /* What exchanges of gradients and parameters over replicas add to a step of a stage. Level 1 exchanges gradients once,
  * behind the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers
- * parameters for every forward and backward pass, ahead of it. beside: seconds of one micro-batch's backward pass. */
+ * parameters for every forward and backward pass, ahead of it unless the block says otherwise. beside: seconds of one
+ * micro-batch's backward pass. */
 static double replicas_seconds(const Estimator *e, const Stage *stage, double beside)
 {
     const DtLayout *l = e->layout;
@@ -236,12 +237,14 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
                                                   stage->state[1], stage->experts[1]);
     const double gathers =
         l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0]) : 0;
-    const double waited = fmax(sums - BESIDE * sums_each * beside, sums * (e->stages > OVERLAPPED ? 1 : HIDDEN));
+    const bool in_turn = l->zero == 3 && e->space->waits; /* gathers are waited for, behind sums in their queue */
+    const double least = sums * (e->stages > OVERLAPPED ? 1 : HIDDEN);
+    const double waited = in_turn ? sums : fmax(sums - BESIDE * sums_each * beside, least);
     const double seconds = waited + slowed_by(e, stage->kinds, sums - waited);
     if (l->zero != 3)
         return seconds + gathers;
-    const double ahead = fmax(gathers - BESIDE * beside, gathers * HIDDEN);
-    return seconds + 2 * m * (ahead + slowed_by(e, stage->kinds, gathers - ahead));
+    const double waits = in_turn ? gathers : fmax(gathers - BESIDE * beside, gathers * HIDDEN);
+    return seconds + 2 * m * (waits + slowed_by(e, stage->kinds, gathers - waits));
 }
 
 /* Gradients of tables that the first and the last stage have are added up. */

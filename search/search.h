@@ -68,6 +68,7 @@ typedef struct DtSpace {
     DtSpaceShard shards[DT_SPACE_SHARDS]; uint32_t n_shards; /* what lines for all places split over what */
     int64_t micro;                           /* 0: there is no such line */
     int zero;                                /* level, if there is zero_line */
+    bool waits;                              /* zero_line gathers nothing ahead */
 } DtSpace;
 
 /* False after a diagnostic: the block asks for something that the search cannot give. text_of: the source of a span of

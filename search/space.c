@@ -455,6 +455,7 @@ static void read_lines(Finder *f, DtSpaceSource *text_of, void *context)
         s->zero_line = dt_arena_printf(f->arena, "%s%s%s", i ? s->zero_line : "", i ? "\n  " : "",
                                        text_of(context, p->zeros.at[i].span));
     s->zero = p->zeros.n ? p->zeros.at[0].level : 0;
+    s->waits = p->zeros.n && p->zeros.at[0].prefetch == 0;
     s->micro = p->micro_span.file ? p->micro : 0;
 }
 

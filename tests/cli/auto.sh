@@ -53,6 +53,15 @@ sed 's/, mask = iota\[kseq\] <= iota\[seq\]//; s/, iota\[seq\] - iota\[kseq\] < 
 run "$dtc" near.dsl --library "$tree/lib" --parallel auto -D batch=2 -D seq=512 -D head=64 -D layers=1 -D embed=1024
 exits 0; says "zero 1 on data"; says "less, too little to count, and less simple"; says "as fast, and less simple"
 
+# A line that gathers nothing ahead waits for what it gathers, and estimates know that.
+run "$dtc" "$tree/examples/llama3_8b.dsl" --library "$tree/lib" --parallel auto --add 'mesh data = 128' \
+    --add 'shard batch on data' --add 'zero 3 on data' --json --emit=layout
+exits 0
+holds python3 -c "
+import json
+trial = json.loads(open('err').readline())['auto']['trials'][0]
+assert trial['layout'] == 'data 128, zero 3' and abs(trial['estimate'] / trial['step'] - 1) < 0.1, trial"
+
 # Lines of the block stay.
 compile --parallel pipes --emit=layout -D layers=16 -D embed=1024
 exits 0; says "longer: bubble"; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"

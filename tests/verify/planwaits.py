@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every wait of plans, left out:  planwaits.py DTC [PLAN..]
+"""Every wait, copy and zeroing of plans, left out:  planwaits.py DTC [PLAN..]
 
 Of each plan for GPUs below (messages of pipelines, gathers ahead, buckets of gradients, all of them together) each `wait`
 is removed, one at a time: the certificate refuses the plan without it, and planraces.py, which shares nothing with it, finds what
 touches what is on its way. Loops are long enough: where there are as many iterations as slots, a wait that is for the
-iteration before last waits for nothing."""
+iteration before last waits for nothing. Each copy and each zeroing, one at a time, goes to memory that nothing else touches: the
+certificate refuses that, too."""
 import os
 import re
 import subprocess
@@ -75,20 +76,43 @@ def without(lines, wait):
     return "\n".join(kept)
 
 
-def judge(dtc, text, folder):
-    """What becomes of a plan."""
+def elsewhere(lines, inst):
+    """The plan's text where this instruction writes to memory of its own, behind the activations."""
+    places = {tag: [i for i, line in enumerate(lines) if line.startswith(tag + " ")] for tag in ("INST", "ARGS", "AREN", "ASIZ")}
+    at, arenas = places["INST"][inst], places["AREN"]
+    first, n = number("first_arg", lines[at]), number("n_args", lines[at])
+    args = [re.sub(r" # \d+$", "", lines[places["ARGS"][first + i]]) for i in range(n)]
+    arena = next(i for i, line in enumerate(arenas) if "kind=activations" in lines[line])
+    base = (max(number("bytes", lines[i]) for i in arenas + places["ASIZ"]) + 127) // 128 * 128
+    bytes_ = number("bytes", args[0])
+    assert "written=1" in args[0] and bytes_, args
+    args[0] = "ARGS kind=address arena=%d written=1 base=%d bytes=%d" % (arena, base, bytes_)
+    lines = list(lines)
+    for i in [arenas[arena]] + places["ASIZ"][arena::len(arenas)]:
+        lines[i] = re.sub(r" bytes=\d+", "", re.sub(r" # \d+$", "", lines[i])) + " bytes=%d" % (base + bytes_)
+    lines[at] = re.sub(r" first_arg=\d+", "", re.sub(r" # \d+$", "", lines[at])) + " first_arg=%d" % len(places["ARGS"])
+    return "\n".join(lines[:places["ARGS"][-1] + 1] + args + lines[places["ARGS"][-1] + 1:])
+
+
+def is_refused(dtc, text, folder):
+    """Whether the certificate refuses it; what is wrong with it as a plan."""
     path = os.path.join(folder, "without")
     with open(path, "w") as file:
         file.write(text)
     made = subprocess.run([dtc, "asm", path, "-o", path + ".plan"], capture_output=True, text=True)
-    if made.returncode:
-        return "not a plan: " + made.stderr[:200]
     done = subprocess.run([dtc, "verify", path + ".plan"], capture_output=True, text=True)
     refused = done.returncode == 1 and "is not proved to do what it says: " in done.stderr
-    if done.returncode and not refused:
-        return "dtc verify ends with %d: %s" % (done.returncode, done.stderr[:200])
+    wrong = made.stderr if made.returncode else done.stderr if done.returncode and not refused else ""
+    return refused, wrong[:200]
+
+
+def judge(dtc, text, folder):
+    """What becomes of a plan without a wait."""
+    refused, wrong = is_refused(dtc, text, folder)
+    if wrong:
+        return wrong
     try:
-        planraces.starts(dtc, path + ".plan")
+        planraces.starts(dtc, os.path.join(folder, "without.plan"))
     except planraces.Race as race:
         return "refused" if refused else "accepted, and " + str(race)
     return "refused, and there is no race" if refused else "accepted"
@@ -97,13 +121,18 @@ def judge(dtc, text, folder):
 def check(dtc, name, folder):
     out = compile_plan(dtc, folder, name)
     lines = subprocess.run([dtc, "dump", out], capture_output=True, text=True, check=True).stdout.split("\n")
-    waits = [i for i, line in enumerate(line for line in lines if line.startswith("INST ")) if "kind=wait" in line]
+    insts = [line for line in lines if line.startswith("INST ")]
+    waits = [i for i, line in enumerate(insts) if "kind=wait" in line]
+    writes = [i for i, line in enumerate(insts) if re.search("kind=(copy|zero)", line)]
     said = [(wait, judge(dtc, without(lines, wait), folder)) for wait in waits]
+    lost = [(inst, is_refused(dtc, elsewhere(lines, inst), folder)) for inst in writes]
     wrong = ["%s: without instruction %d: %s" % (name, wait, what) for wait, what in said if what != "refused"]
+    wrong += ["%s: instruction %d elsewhere: %s" % (name, inst, what[1] or "accepted") for inst, what in lost if not what[0]]
     itself = judge(dtc, "\n".join(lines), folder)
     wrong += ["%s itself: %s" % (name, itself)] if itself != "accepted" else []
     wrong += ["%s has %d waits" % (name, len(waits))] if len(waits) < PLANS[name][3] else []
-    print("%s: %d of %d waits" % (name, sum(what == "refused" for _, what in said), len(waits)), flush=True)
+    print("%s: %d of %d waits, %d of %d copies and zeroings" % (name, sum(what == "refused" for _, what in said), len(waits),
+                                                                sum(what[0] for _, what in lost), len(writes)), flush=True)
     return wrong
 
 

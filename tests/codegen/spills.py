@@ -26,7 +26,7 @@ def compile_one(dtc, path, options):
     """What is wrong, and what there is to say; None: it needs more memory than there is."""
     said = subprocess.run([dtc, path, *options, "--data=synthetic", f"--target={TARGETS}", "--emit=cuda"],
                           capture_output=True, text=True)
-    if "error[E0701]" in said.stderr:
+    if "error[E0701]" in said.stderr or "a plan holds at most" in said.stderr:
         return None, "does not fit one device"
     if said.returncode:
         return [said.stderr[:300]], ""

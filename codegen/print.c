@@ -202,7 +202,10 @@ static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
         line(c, "const %s n%u = %s;", type, k, wide_element(c, node->dtype, dt_arena_printf(c->arena, "v%u", k)));
         return;
     }
-    const char *address = load_address(c, k, &guard), *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
+    const char *address = load_address(c, k, &guard);
+    if (c->where)
+        guard = guard ? dt_arena_printf(c->arena, "%s && %s", c->where, guard) : c->where;
+    const char *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
     if (!guard) {
         line(c, "const %s n%u = %s(p%u[%s]);", type, k, wide, node->pointer, address);
     } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */

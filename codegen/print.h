@@ -30,6 +30,7 @@ typedef struct DtPrint {
     uint32_t last_phase;
     const DtDiags *lines;  /* if not NULL: comments say which lines nodes come from */
     uint32_t row;          /* of the last comment */
+    const char *where;     /* loads happen if this is so, or give what those outside do; NULL: always */
     bool narrow;           /* guarded loads always happen, and choose by bits */
     bool coarse;           /* exponentials and quotients may be off by 2^-20 of themselves (print_map.c) */
     void (*draw)(struct DtPrint *c, uint32_t k); /* defines n<k>, an element of a draw */

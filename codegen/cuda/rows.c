@@ -4,8 +4,9 @@
  *   for (r0 = ..; r0 < rows; r0 += ..) { indices; for each phase { scalars; elements of the thread; combine lanes } }
  *   sums over rows: for (u0 = ..; u0 < pieces; u0 += ..) { for rows of the piece { as above }; results as of pieces }
  *
- * A group of the last warp may have no row left. It goes along, since all threads of a warp combine lanes together, but
- * through no elements, and stores nothing. */
+ * A group of the last block may have no row left. It goes along, since all threads of a warp combine lanes together,
+ * but through no elements, and stores nothing; nor does it read what a row has one of, since the group that has the
+ * last row may be writing it. */
 #include "codegen/cuda/rows.h"
 
 #include "codegen/cuda/draws.h"
@@ -29,6 +30,14 @@ static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
     return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !dt_print_is_late_store(c, s);
 }
 
+/* Whether each group of a block has a row whenever one of them has. */
+static bool all_are_here(const DtPrint *c, const DtTile *tile)
+{
+    const int64_t groups = tile->threads / tile->group;
+    return c->k->pieces_of_rows ? tile->pieces % groups == 0 && tile->items % c->k->piece == 0
+                                : tile->items * tile->pieces % groups == 0;
+}
+
 /* Values of the row, and stores of them: by one thread, when the others have read what may lie there. */
 static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
@@ -38,7 +47,9 @@ static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
             dt_print_need(c, k);
+    c->where = all_are_here(c, tile) ? NULL : "here";
     dt_print_define(c, outer, true);
+    c->where = NULL;
     for (uint32_t s = 0; s < c->k->stores.n && !dt_print_in_pieces(c, c->k->piece_axis); s++)
         stores = stores || stores_at(c, s, phase, false);
     if (!stores)

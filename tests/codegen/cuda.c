@@ -8,6 +8,9 @@
  *   cuda address        no kernel of some programs, attention included, touches what is not its own: the shim's run of
  *                       them under the address sanitizer
  *   cuda strays         which notices planted faults: behind a row, a block's memory, a workspace, a tile
+ *   cuda threads        nor do two threads touch the same at once, one of them writing: that run under the thread
+ *                       sanitizer, which knows what is in order (shim.c)
+ *   cuda races          which notices planted faults: threads that do not wait, blocks that write one place
  *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for each machine, `all`:
  *                       of all; attention with long heads for sm_90a, long rows for sm_80, too; skipped where
  *                       there is no NVRTC */
@@ -89,11 +92,21 @@ static const Case long_heads[] = {
     {"examples/gpt2.dsl",
      {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "1"}, {"layers", "2"}}, 6, false},
 };
+/* Attention that goes through several tiles: of 16 bits, of f32, with a bias. */
+static const Case tiles[] = {
+    {"examples/gpt2.dsl",
+     {{"batch", "1"}, {"seq", "70"}, {"vocab", "70"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
+    {"examples/quickstart.dsl", {{"batch", "1"}, {"seq", "70"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
+     5, false},
+    {"examples/t5.dsl",
+     {{"batch", "2"}, {"src", "67"}, {"tgt", "69"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}}, 6, false},
+};
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Cases with maps and short rows, with tables, in pieces, with long rows. */
 enum { SHIM_SHARED = 232448 }; /* of shim.c */
-enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2 };
+enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2,
+       TILES = DT_COUNT(cases) };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -140,6 +153,33 @@ static const Fault strays[] = {
      PIECES},
     {"a tile of keys beyond the last one", "const int is = r < left", "const int is = r <= left", ATTENTION},
 };
+
+/* What a thread sanitizer must notice. */
+static const Fault races[] = {
+    {"warps do not wait for each other", "dt_block();\n            const float n", "const float n", ROWS},
+    {"the next exchange overwrites one", "turn ^= 1;", "", ROWS},
+    {"a list is read before it is written", "dt_block();\n            const int all", "const int all", TABLES},
+    {"blocks write each other's points", "DT_BLOCK * 256", "DT_BLOCK * 128", POINTS},
+    {"a row is written before its warp has read it", "dt_warp();\n        if (here", "if (here", POINTS},
+    {"rows that are none read what another warp writes", "(here) ? (", "(1) ? (", POINTS},
+    {"sums are added to before they are zeros", "dt_warp();\n        for (int64_t r1", "for (int64_t r1", TILES},
+    {"a tile is read before it is there", "dt_block();\n                DT_MADE", "DT_MADE", TILES},
+    {"a tile is loaded over one that is being read", "dt_block();\n                dt_load", "dt_load", TILES},
+    {"what scores become is read before it is there", "dt_warp();\n                dt_nn", "dt_nn", TILES + 1},
+};
+
+/* Options of the compiler, for kernels and for the shim, and of what it makes; a program, and what its output must
+ * fulfil; what a report says. */
+typedef struct Sanitizer { const char *kernels, *shim, *options, *probe, *proof, *report, *good; } Sanitizer;
+
+static const Sanitizer address = {"-O1 -DAPART -fsanitize=address", "-fsanitize=address -DDT_SHIM_ADDRESS",
+                                  "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0", "-", "grep fine",
+                                  "ERROR: AddressSanitizer", "no access outside of what a kernel has"};
+/* Not optimised: each thread reads what the text says, also where it does not need it. */
+static const Sanitizer threads = {"-O0 -g -fsanitize=thread", "-DDT_SHIM_THREADS", "TSAN_OPTIONS=halt_on_error=1",
+                                  "tests/codegen/fibers.c", "grep 'data race'", "WARNING: ThreadSanitizer: data race",
+                                  "no two threads touch the same at once"};
+static const char *compiler; /* that has the sanitizer */
 
 static uint32_t passed, failed, skipped;
 
@@ -294,7 +334,7 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
     dt_arena_free(arena);
 }
 
-/* ---- the address sanitizer ---- */
+/* ---- sanitizers ---- */
 
 /* Bytes of a block's memory. On a processor attention has tiles there that a device has in registers. */
 static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
@@ -320,8 +360,9 @@ static const char *calls_text(DtArena *arena, const DtPlanBuilder *b, const char
     for (uint32_t i = 0; i < n; i++) {
         dt_text_printf(&out, "    CALL(%s, %d, (", calls[i].symbol, room_of(b, text, calls[i].symbol));
         for (uint32_t k = 0; k < calls[i].n_pointers; k++)
-            dt_text_printf(&out, "%lld, ", (long long)calls[i].pointers[k].bytes);
-        dt_text_add(&out, "-1), (");
+            dt_text_printf(&out, "{%u, %lld, %lld}, ", calls[i].pointers[k].arena, (long long)calls[i].pointers[k].at,
+                           (long long)calls[i].pointers[k].bytes);
+        dt_text_add(&out, "{0, 0, -1}), (");
         for (uint32_t k = 0; k < calls[i].n_integers; k++)
             dt_text_printf(&out, "%lld, ", (long long)calls[i].integers[0][k]);
         dt_text_add(&out, "0)) \\\n");
@@ -332,46 +373,71 @@ static const char *calls_text(DtArena *arena, const DtPlanBuilder *b, const char
     return kept;
 }
 
-/* Whether the file has the text. */
-static bool says(const char *path, const char *text)
+static const char *said_in(DtArena *arena, const char *path)
 {
-    char lines[1 << 14];
+    char *lines = dt_arena_alloc(arena, 1 << 14);
     FILE *file = fopen(path, "r");
-    lines[file ? fread(lines, 1, sizeof lines - 1, file) : 0] = 0;
+    lines[file ? fread(lines, 1, (1 << 14) - 1, file) : 0] = 0;
     if (file)
         fclose(file);
-    return strstr(lines, text);
+    return lines;
 }
 
-static void sanitize(const Case *of, const char *folder, const Fault *fault)
+/* "`n4 = n0 + n3;'": the line of the kernel behind what a report says there; NULL: it names none. */
+static const char *line_behind(DtArena *arena, const char *text, const char *said, const char *what)
+{
+    const char *at = strstr(said, what);
+    const char *kernel = at ? strstr(at, "_thread ") : NULL, *place = kernel ? strstr(kernel, "/cuda.c:") : NULL;
+    int number = 0;
+    if (!place || sscanf(place, "/cuda.c:%d", &number) != 1)
+        return NULL;
+    for (; number > 1 && (text = strchr(text, '\n')); number--)
+        text++;
+    if (!text)
+        return NULL;
+    text += strspn(text, " ");
+    return dt_arena_printf(arena, "`%.*s'", (int)strcspn(text, "\n"), text);
+}
+
+/* What a race's two lines are; of other reports "". */
+static const char *lines_of(DtArena *arena, const char *text, const char *said)
+{
+    const char *one = line_behind(arena, text, said, "WARNING: ThreadSanitizer");
+    const char *other = line_behind(arena, text, said, "Previous ");
+    return one && other ? dt_arena_printf(arena, ": %s, %s", one, other) : "";
+}
+
+/* Whether text, with the shim and what calls its kernels, becomes the program `run` of the folder. */
+static bool build_run(DtArena *arena, const Sanitizer *by, const char *folder, const char *text)
+{
+    const char *flags = "-std=gnu11 -w -fno-math-errno -fno-trapping-math -ffp-contract=off";
+    write_text(arena, folder, "cuda.c", text);
+    return system(dt_arena_printf(arena, "cd %s && %s %s -O1 %s -c -o shim.o $OLDPWD/tests/codegen/shim.c && "
+                                  "%s %s %s -DDT_STEP_BY_VALUE -DCALLS='\"%s/calls.h\"' -o run cuda.c "
+                                  "$OLDPWD/tests/codegen/shim_run.c shim.o -lm",
+                                  folder, compiler, flags, by->shim, compiler, flags, by->kernels, folder)) == 0;
+}
+
+static void sanitize(const Sanitizer *by, const Case *of, const char *folder, const Fault *fault)
 {
     DtArena *arena = dt_arena_new();
     DtText cuda = {0};
-    const char *cc = getenv("CC"), *said = dt_arena_printf(arena, "%s/said", folder);
+    const char *out = dt_arena_printf(arena, "%s/said", folder);
     const DtPlanBuilder *device = print(arena, of, "sm_90a", false, &cuda);
     const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
                                        dt_cuda_draws, dt_cuda_attend, cuda.at);
     write_text(arena, folder, "calls.h", calls_text(arena, device, cuda.at));
     if (fault)
         text = planted(arena, text, fault);
-    bool good = text != NULL;
-    if (good) {
-        write_text(arena, folder, "cuda.c", text);
-        good = system(dt_arena_printf(arena, "%s -std=gnu11 -w -O1 -fsanitize=address -DDT_SHIM_ADDRESS "
-                                      "-DDT_STEP_BY_VALUE -fno-math-errno -fno-trapping-math -ffp-contract=off "
-                                      "-DCALLS='\"%s/calls.h\"' -o %s/run %s/cuda.c tests/codegen/shim.c "
-                                      "tests/codegen/shim_run.c -lm",
-                                      cc ? cc : "cc", folder, folder, folder)) == 0;
-    }
-    const bool ran = good && system(dt_arena_printf(arena, "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 %s/run >%s "
-                                                    "2>&1", folder, said)) == 0;
-    const bool noticed = good && says(said, "ERROR: AddressSanitizer");
-    if (fault)
-        say(good && noticed && !ran, of, fault->of);
-    else
-        say(ran && says(said, " calls\n"), of, "no access outside of what a kernel has");
-    if (good && !fault && !ran && system(dt_arena_printf(arena, "head -12 %s", said)) != 0)
-        failed++;
+    const bool built = text && build_run(arena, by, folder, text);
+    const bool ran = built && system(dt_arena_printf(arena, "%s %s/run >%s 2>&1", by->options, folder, out)) == 0;
+    const char *said = said_in(arena, built ? out : "/dev/null");
+    const bool noticed = strstr(said, by->report), good = fault ? noticed && !ran : ran && strstr(said, " calls\n");
+    const char *lines = lines_of(arena, text ? text : "", said);
+    say(good && (!fault || by != &threads || *lines), of,
+        dt_arena_printf(arena, "%s%s", fault ? fault->of : by->good, lines));
+    if (!good)
+        printf("%.2000s\n", said);
     dt_text_free(&cuda);
     dt_arena_free(arena);
 }
@@ -430,28 +496,35 @@ static void with_shim(bool all, bool faulty)
     failed += system(command) != 0;
 }
 
-static bool has_sanitizer(const char *folder)
+/* Finds a compiler. */
+static bool has_sanitizer(const Sanitizer *by, const char *folder)
 {
-    char command[300];
-    const char *cc = getenv("CC");
-    snprintf(command, sizeof command,
-             "echo 'int main(void) { return 0; }' | %.99s -x c -fsanitize=address -o %s/run - >/dev/null 2>&1 && "
-             "%s/run",
-             cc ? cc : "cc", folder, folder);
-    return system(command) == 0;
+    const char *cc = getenv("CC"), *const some[] = {cc ? cc : "cc", "gcc", "clang"};
+    char command[600];
+    for (uint32_t i = 0; i < DT_COUNT(some) && !compiler; i++) {
+        snprintf(command, sizeof command,
+                 "(echo 'int main(void) { return 0; }' | %.99s %s -x c -o %s/run %s && %s/run && echo fine) 2>&1 | "
+                 "(%s) >/dev/null", some[i], by->kernels, folder, by->probe, folder, by->proof);
+        if (system(command) == 0)
+            compiler = some[i];
+    }
+    printf("%s\n", compiler ? compiler : "no compiler has that sanitizer");
+    return compiler;
 }
 
-static void with_sanitizer(bool faulty)
+static const Case *case_of(uint32_t number) { return number < TILES ? &cases[number] : &tiles[number - TILES]; }
+
+static void with_sanitizer(const Sanitizer *by, const Fault *planted, uint32_t n)
 {
-    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS, ROWS + 1};
+    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS, ROWS + 1, TILES, TILES + 1, TILES + 2};
     char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];
     if (!mkdtemp(folder))
         abort();
-    skipped = !has_sanitizer(folder);
-    for (uint32_t i = 0; i < DT_COUNT(some) && !skipped && !faulty; i++)
-        sanitize(&cases[some[i]], folder, NULL);
-    for (uint32_t i = 0; i < DT_COUNT(strays) && !skipped && faulty; i++)
-        sanitize(&cases[strays[i].seen_in], folder, &strays[i]);
+    skipped = !has_sanitizer(by, folder);
+    for (uint32_t i = 0; i < DT_COUNT(some) && !skipped && !planted; i++)
+        sanitize(by, case_of(some[i]), folder, NULL);
+    for (uint32_t i = 0; i < n && !skipped && planted; i++)
+        sanitize(by, case_of(planted[i].seen_in), folder, &planted[i]);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     failed += system(command) != 0;
 }
@@ -486,8 +559,14 @@ int main(int argc, char **argv)
         return 2;
     if (strcmp(argv[1], "nvrtc") == 0)
         with_nvrtc(all);
-    else if (strcmp(argv[1], "address") == 0 || strcmp(argv[1], "strays") == 0)
-        with_sanitizer(strcmp(argv[1], "strays") == 0);
+    else if (strcmp(argv[1], "address") == 0)
+        with_sanitizer(&address, NULL, 0);
+    else if (strcmp(argv[1], "strays") == 0)
+        with_sanitizer(&address, strays, DT_COUNT(strays));
+    else if (strcmp(argv[1], "threads") == 0)
+        with_sanitizer(&threads, NULL, 0);
+    else if (strcmp(argv[1], "races") == 0)
+        with_sanitizer(&threads, races, DT_COUNT(races));
     else
         with_shim(all, strcmp(argv[1], "planted") == 0);
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);

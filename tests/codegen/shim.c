@@ -4,7 +4,10 @@
  * depend on, and a kernel does, comes out differently. Threads of a warp that do not meet at one line are an error.
  * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). With DT_SHIM_ADDRESS the address
  * sanitizer is told which stack is in use, and that memory of a block ends behind the dt_shim_room bytes that a launch
- * has (compilers name that sanitizer in different ways). */
+ * has (compilers name that sanitizer in different ways). With DT_SHIM_THREADS the thread sanitizer is told what is in
+ * order: what all threads of a block, or of a warp, did before they waited for each other, and what they do then; and
+ * launches. Not in order are blocks of one launch, and threads that exchange values: that orders no memory on a device.
+ * Then this file is compiled without that sanitizer, which would take the shim's own memory for the kernels'. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,16 @@ void __sanitizer_start_switch_fiber(void **save, const void *stack, size_t size)
 void __sanitizer_finish_switch_fiber(void *saved, const void **stack, size_t *size);
 void __asan_poison_memory_region(const void *at, size_t size);
 void __asan_unpoison_memory_region(const void *at, size_t size);
+#endif
+
+#ifdef DT_SHIM_THREADS
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber(unsigned flags);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+void __tsan_acquire(void *at);
+void __tsan_release(void *at);
+void __tsan_func_entry(void *from);
+void __tsan_func_exit(void);
 #endif
 
 #ifndef DT_SHIM_ORDER
@@ -35,13 +48,16 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes);
 enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3, SHARED = 232448 };
 typedef enum State { READY, WAITS, STANDS, DONE } State; /* WAITS: for its warp; STANDS: for its block */
 
-char dt_shim_shared[SHARED] __attribute__((aligned(128)));
+/* Blocks of a launch have memory and stacks of their own. */
+static char memory[SOME_BLOCKS][SHARED] __attribute__((aligned(128)));
+char *dt_shim_shared = memory[0];
 
 typedef struct Fiber {
     ucontext_t context;
     State state;
     int line, from; /* where it waits; from which thread it wants a value */
     float gives;
+    int meetings[2]; /* so far, of its warp and of its block */
 } Fiber;
 
 static Fiber fibers[MOST];
@@ -67,6 +83,7 @@ static void arrive(void *saved, const void **ret_stack, size_t *ret_size)
 }
 static void limit_room(void)
 {
+    dt_shim_shared = memory[dt_shim_block];
     __asan_unpoison_memory_region(dt_shim_shared, SHARED);
     memset(dt_shim_shared, 0xff, SHARED); /* NaN */
     __asan_poison_memory_region(dt_shim_shared + dt_shim_room, (size_t)(SHARED - dt_shim_room));
@@ -79,12 +96,69 @@ static void arrive(void *saved, const void **ret_stack, size_t *ret_size)
 {
     (void)saved, (void)ret_stack, (void)ret_size;
 }
-static void limit_room(void) { memset(dt_shim_shared, 0xff, sizeof dt_shim_shared); /* NaN */ }
+static void limit_room(void)
+{
+    dt_shim_shared = memory[dt_shim_block];
+    memset(dt_shim_shared, 0xff, SHARED); /* NaN */
+}
 #endif
+
+static char *stack_of(int thread) { return stacks + ((size_t)dt_shim_block * MOST + (size_t)thread) * STACK; }
+
+/* ---- what is in order, for the thread sanitizer ---- */
+
+#ifdef DT_SHIM_THREADS
+enum { NO_SYNC = 1 };
+static void *home_thread, *threads[SOME_BLOCKS][MOST];
+static char began, ended, meetings[2][SOME_BLOCKS][MOST][2];
+
+/* What runs from here on is this thread's, home's if it is negative. */
+static void becomes(int thread)
+{
+    if (!home_thread)
+        home_thread = __tsan_get_current_fiber();
+    if (thread >= 0 && !threads[dt_shim_block][thread])
+        threads[dt_shim_block][thread] = __tsan_create_fiber(0);
+    __tsan_switch_to_fiber(thread < 0 ? home_thread : threads[dt_shim_block][thread], NO_SYNC);
+}
+
+/* Two places in turn: some are in the next meeting before others have left this one. */
+static char *place_of(int thread, int whole)
+{
+    return &meetings[whole][dt_shim_block][whole ? 0 : thread / WARP][fibers[thread].meetings[whole] % 2];
+}
+static void comes(int thread, int whole) { __tsan_release(place_of(thread, whole)); }
+static void goes(int thread, int whole)
+{
+    __tsan_acquire(place_of(thread, whole));
+    fibers[thread].meetings[whole]++;
+}
+/* Each block is behind the beginning of its launch, and the end of the launch behind each block. */
+static void begins(void) { __tsan_release(&began); }
+static void has_begun(void) { __tsan_acquire(&began); }
+static void ends(void) { __tsan_release(&ended); }
+static void has_ended(void) { __tsan_acquire(&ended); }
+/* An access in here is the caller's. */
+static void enters(void *from) { __tsan_func_entry(from); }
+static void leaves(void) { __tsan_func_exit(); }
+#else
+static void becomes(int thread) { (void)thread; }
+static void comes(int thread, int whole) { (void)thread, (void)whole; }
+static void goes(int thread, int whole) { (void)thread, (void)whole; }
+static void begins(void) {}
+static void has_begun(void) {}
+static void ends(void) {}
+static void has_ended(void) {}
+static void enters(void *from) { (void)from; }
+static void leaves(void) {}
+#endif
+
+/* ---- there and back ---- */
 
 static void to_home(int me)
 {
     void *saved = NULL;
+    becomes(-1);
     leave(fibers[me].state == DONE ? NULL : &saved, home_stack, home_size);
     swapcontext(&fibers[me].context, &home);
     arrive(saved, NULL, NULL);
@@ -93,7 +167,8 @@ static void to_home(int me)
 static void to_fiber(int it)
 {
     void *saved = NULL;
-    leave(&saved, stacks + (size_t)it * STACK, STACK);
+    becomes(it);
+    leave(&saved, stack_of(it), STACK);
     swapcontext(&home, &fibers[it].context);
     arrive(saved, NULL, NULL);
 }
@@ -103,7 +178,9 @@ static void run(void)
 #ifdef DT_SHIM_ADDRESS
     arrive(NULL, &home_stack, &home_size);
 #endif
+    has_begun();
     running->thread(pointers, integers);
+    ends();
     fibers[dt_shim_thread].state = DONE;
     to_home(dt_shim_thread);
 }
@@ -121,7 +198,13 @@ static float wait_for_warp(float x, int from, int line)
     return fibers[fibers[me].from].gives;
 }
 
-void dt_shim_warp(int line) { (void)wait_for_warp(0, dt_shim_thread, line); }
+void dt_shim_warp(int line)
+{
+    comes(dt_shim_thread, 0);
+    (void)wait_for_warp(0, dt_shim_thread, line);
+    goes(dt_shim_thread, 0);
+}
+
 float dt_shim_shuffle(float x, int from, int line) { return wait_for_warp(x, from, line); }
 
 void dt_shim_block_wait(int line)
@@ -129,7 +212,9 @@ void dt_shim_block_wait(int line)
     const int me = dt_shim_thread;
     fibers[me].state = STANDS;
     fibers[me].line = line;
+    comes(me, 1);
     to_home(me);
+    goes(me, 1);
 }
 
 /* All have given their x when they go on, and none gives another before all have taken what it came to. */
@@ -159,7 +244,9 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes)
     const int n = bytes < 16 ? bytes : 16;
     if ((uintptr_t)aligned % (uintptr_t)n)
         fail("an access of 16 bytes is not aligned", dt_shim_thread);
+    enters(__builtin_return_address(0));
     memcpy(to, from, (size_t)n);
+    leaves();
 }
 
 /* If all threads of the warp wait, they go on. What they give stays until each has gone on and waits again, since none
@@ -223,10 +310,12 @@ static int next_of(int n, int last)
 static void run_block(int n)
 {
     limit_room();
+    begins();
     for (int i = 0; i < n; i++) {
         fibers[i].state = READY;
+        fibers[i].meetings[0] = fibers[i].meetings[1] = 0;
         getcontext(&fibers[i].context);
-        fibers[i].context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+        fibers[i].context.uc_stack.ss_sp = stack_of(i);
         fibers[i].context.uc_stack.ss_size = STACK;
         fibers[i].context.uc_link = NULL;
         makecontext(&fibers[i].context, run, 0);
@@ -251,7 +340,7 @@ static void run_block(int n)
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)
 {
     if (!stacks)
-        stacks = malloc((size_t)MOST * STACK);
+        stacks = malloc((size_t)SOME_BLOCKS * MOST * STACK);
     if (!stacks || kernel->threads > MOST || kernel->threads % WARP)
         abort();
     running = kernel, pointers = p, integers = q;
@@ -260,4 +349,5 @@ void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)
         dt_shim_block = DT_SHIM_ORDER == 1 ? dt_shim_blocks - 1 - i : i;
         run_block(kernel->threads);
     }
+    has_ended();
 }

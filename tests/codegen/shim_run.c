@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls kernels of a text once for each way in which a plan calls them, with each address in memory of its own that is
- * exactly as long as the plan says, so that a sanitizer sees what lies outside. What comes out is looked at elsewhere
- * (cuda.c, which writes CALLS, and builds this with the text and the shim):
+/* Calls kernels of a text once for each way in which a plan calls them. With APART each address has memory of its own
+ * that is exactly as long as the plan says, so that a sanitizer sees what lies outside; else they overlap as the plan's
+ * do. What comes out is looked at elsewhere (cuda.c, which writes CALLS, and builds this with the text and the shim):
  *
- *   CALL(symbol, bytes of a block's memory, (lengths of memory, ..), (integers, ..)) */
+ *   CALL(symbol, bytes of a block's memory, ({arena, place, length}, ..), (integers, ..)) */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,15 @@
 
 #include CALLS
 
-enum { MOST = 256 };
+enum { MOST = 256, ARENAS = 64, LINE = 128 };
+
+typedef struct Range { int arena; long at, bytes; } Range; /* -1 bytes: behind the last one */
 
 extern int dt_shim_room;
 
 /* Words that are small whole numbers, so that many are indices of something, or floats, in turn by chance. */
-static char *memory_of(int64_t bytes, uint32_t seed)
+static void fill(char *at, int64_t bytes, uint32_t seed)
 {
-    char *at = malloc((size_t)bytes);
     for (int64_t i = 0; i < bytes; i += 4) {
         seed = seed * 1664525u + 1013904223u;
         const float number = (float)(int32_t)seed * 0x1p-31f;
@@ -27,24 +28,53 @@ static char *memory_of(int64_t bytes, uint32_t seed)
             memcpy(&word, &number, sizeof word);
         memcpy(at + i, &word, (size_t)(bytes - i < 4 ? bytes - i : 4));
     }
-    return at;
 }
+
+#ifdef APART
+static void map(const Range *ranges, char **ret_p)
+{
+    for (int i = 0; ranges[i].bytes >= 0; i++)
+        ret_p[i] = malloc((size_t)ranges[i].bytes);
+}
+static void unmap(const Range *ranges, char *const *p)
+{
+    for (int i = 0; ranges[i].bytes >= 0; i++)
+        free(p[i]);
+}
+#else
+static void map(const Range *ranges, char **ret_p)
+{
+    static char *arenas[ARENAS];
+    static long lengths[ARENAS];
+    for (const Range *r = ranges; r->bytes >= 0; r++) {
+        if (r->arena >= ARENAS)
+            abort();
+        if (r->at + r->bytes > lengths[r->arena]) {
+            free(arenas[r->arena]);
+            lengths[r->arena] = (r->at + r->bytes + LINE - 1) / LINE * LINE;
+            arenas[r->arena] = aligned_alloc(LINE, (size_t)lengths[r->arena]);
+        }
+    }
+    for (int i = 0; ranges[i].bytes >= 0; i++)
+        ret_p[i] = arenas[ranges[i].arena] + ranges[i].at;
+}
+static void unmap(const Range *ranges, char *const *p) { (void)ranges, (void)p; }
+#endif
 
 typedef void Kernel(char *const *p, const long *q);
 
-static void call(Kernel *kernel, int room, const int64_t *lengths, const long *integers)
+static void call(Kernel *kernel, int room, const Range *ranges, const long *integers)
 {
     char *p[MOST];
-    int n = 0;
-    for (; lengths[n] >= 0; n++)
-        p[n] = memory_of(lengths[n], (uint32_t)n);
+    map(ranges, p);
+    for (int i = 0; ranges[i].bytes >= 0; i++)
+        fill(p[i], ranges[i].bytes, (uint32_t)i);
     dt_shim_room = room;
     kernel(p, integers);
-    for (int i = 0; i < n; i++)
-        free(p[i]);
+    unmap(ranges, p);
 }
 
-#define CALL(symbol, room, lengths, integers) void symbol(char *const *p, const long *q);
+#define CALL(symbol, room, ranges, integers) void symbol(char *const *p, const long *q);
 ALL_CALLS
 #undef CALL
 
@@ -52,11 +82,11 @@ int main(void)
 {
     int n = 0;
 #define LIST(...) {__VA_ARGS__}
-#define CALL(symbol, room, lengths, integers)      \
+#define CALL(symbol, room, ranges, integers)       \
     {                                              \
-        const int64_t bytes[] = LIST lengths;      \
+        const Range memory[] = LIST ranges;        \
         const long numbers[] = LIST integers;      \
-        call(symbol, room, bytes, numbers);        \
+        call(symbol, room, memory, numbers);       \
         n++;                                       \
     }
     ALL_CALLS

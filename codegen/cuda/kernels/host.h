@@ -8,7 +8,7 @@ void dt_shim_block_wait(int line);
 int dt_shim_block_any(int x, int line);
 float dt_shim_shuffle(float x, int from, int line);
 extern int dt_shim_block, dt_shim_blocks, dt_shim_thread;
-extern char dt_shim_shared[]; /* memory of a block */
+extern char *dt_shim_shared; /* memory of the block */
 #define DT_LANES
 #define DT_ON_HOST
 

@@ -65,12 +65,17 @@ static double time_of(const Estimator *e, const DtCardTime *t, uint32_t kinds)
     return (t->forward + t->backward) * slower(e, t, kinds);
 }
 
+/* Of a schedule that is not chosen: whether a line of the block names this one. */
+static bool is_named(const Estimator *e, const char *schedule)
+{
+    const DtPipeline *line = e->space->pipeline;
+    return e->layout->schedule == DT_SEARCH_OTHER && line && !strcmp(line->schedule, schedule);
+}
+
 /* The stage of a piece: in turn, or there and back. */
 static uint32_t stage_of(const Estimator *e, int64_t piece)
 {
-    const DtPipeline *line = e->space->pipeline;
-    const bool back = e->layout->schedule == DT_SEARCH_ZB_V ||
-                      (e->layout->schedule == DT_SEARCH_OTHER && line && !strcmp(line->schedule, "dualpipe_v"));
+    const bool back = e->layout->schedule == DT_SEARCH_ZB_V || is_named(e, "dualpipe_v");
     return (uint32_t)(back && piece >= e->stages ? 2 * e->stages - 1 - piece : piece % e->stages);
 }
 
@@ -375,6 +380,8 @@ static double in_flight(const Estimator *e, int64_t stage)
     double sum = 0;
     if (e->stages == 1)
         return 1;
+    if (is_named(e, "gpipe"))
+        return m;
     if (e->layout->schedule == DT_SEARCH_INTERLEAVED) {
         for (int64_t c = 0; c < e->layout->chunks; c++)
             sum += (double)dt_estimate_in_flight(e->layout, stage, c);
@@ -389,6 +396,8 @@ static double in_flight(const Estimator *e, int64_t stage)
 static double behind_in_flight(const Estimator *e)
 {
     const bool waits = e->stages > 1 && e->layout->schedule == DT_SEARCH_INTERLEAVED;
+    if (e->stages > 1 && is_named(e, "gpipe"))
+        return (double)e->layout->micro;
     return waits ? (double)dt_estimate_in_flight(e->layout, e->stages - 1, e->layout->chunks - 1) : 1;
 }
 

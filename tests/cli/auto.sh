@@ -62,6 +62,16 @@ import json
 trial = json.loads(open('err').readline())['auto']['trials'][0]
 assert trial['layout'] == 'data 128, zero 3' and abs(trial['estimate'] / trial['step'] - 1) < 0.1, trial"
 
+# By gpipe a stage keeps all micro-batches.
+compile --parallel auto --cluster eight --add 'mesh pipe = 2, data = 4' --add 'shard batch on data' \
+    --add 'pipeline h on pipe (schedule = "gpipe")' --add 'micro batch = 4' -D batch=128 -D seq=1024 -D embed=1024 \
+    --json --emit=layout
+exits 0
+holds python3 -c "
+import json
+trial = json.loads(open('err').readline())['auto']['trials'][0]
+assert abs(trial['estimated_bytes'] / trial['bytes'] - 1) < 0.1, trial"
+
 # Lines of the block stay.
 compile --parallel pipes --emit=layout -D layers=16 -D embed=1024
 exits 0; says "longer: bubble"; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"

@@ -14,11 +14,14 @@
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
  *   epilogue.c  and what these do with their results
- *   attend.c  attention in tiles; attend_parts.c what its ops are
+ *   attend.c  functions that stream in tiles; attend_parts.c what their ops are, attend_kernel.c as one kernel of a GPU
+ *   whole.c   those that get no tiles
  *   hidden.c  what becomes of scores that its mask hides
  *   reach.c   how far its mask lets queries look
  *   replay.c  what was emitted before, for other buffers
  *   ringbuf.c conditions, ring buffers of what is gathered ahead
+ *   event.c   events, and which slot of a ring buffer instructions mean
+ *   left.c    what iterations leave on its way
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for
  *   pipeline.c  the entries of stages, channels, schedules
@@ -149,10 +152,10 @@ typedef struct DtStarted {
 
 /* Events that slots of ring buffers wait for: of gathers, number `gather` of each slot; with `of`, a loop's body, of
  * what reads the slot and makes that result; a loop, or a function, of that late sum in it. */
-typedef struct DtRingEvents {
+typedef struct DtSlotEvents {
     const void *of;
     uint32_t gather, slots, first;
-} DtRingEvents;
+} DtSlotEvents;
 
 typedef struct DtEmit {
     const DtProgram *program;
@@ -203,7 +206,7 @@ typedef struct DtEmit {
     const char *rows;                  /* the axis that the next launch goes along row by row; NULL: as its ops say */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
     DT_VEC(DtStarted) started;         /* exchange.c */
-    DT_VEC(DtRingEvents) ring_events;
+    DT_VEC(DtSlotEvents) slot_events;
     DT_VEC(bool) events_taken;         /* by number */
     DtScope *scope;
 } DtEmit;
@@ -419,18 +422,18 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
                               uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
-/* ring.c: events, and slots of ring buffers. take: n events in a row, none of them below `from`. event: of gather
+/* event.c: events, and slots of ring buffers. take: n events in a row, none of them below `from`. of: of gather
  * number `gather` of a slot, in slot 0; or of the function. set: of the last instruction, and as many more as `step`
  * says for each slot. slot: where a value lies in the front one, in this memory. put: where the op puts something.
  * turn: the next slot is the front one; or the first. */
-uint32_t dt_ring_take(DtEmit *e, uint32_t from, uint32_t n);
-uint32_t dt_ring_event(DtEmit *e, const void *of, uint32_t gather, uint32_t slots);
-void dt_ring_set(DtEmit *e, uint32_t event, uint32_t step);
-void dt_ring_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step);
-uint32_t dt_ring_slots(const DtType *ringbuf);
-DtPlace dt_ring_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type);
-DtPlace dt_ring_put(DtEmit *e, const DtOp *put, const DtPlace *memory);
-void dt_ring_turn(DtEmit *e, const DtType *ringbuf, bool begins);
+uint32_t dt_event_take(DtEmit *e, uint32_t from, uint32_t n);
+uint32_t dt_event_of(DtEmit *e, const void *of, uint32_t gather, uint32_t slots);
+void dt_event_set(DtEmit *e, uint32_t event, uint32_t step);
+void dt_event_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step);
+uint32_t dt_event_slots(const DtType *ringbuf);
+DtPlace dt_event_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type);
+DtPlace dt_event_put(DtEmit *e, const DtOp *put, const DtPlace *memory);
+void dt_event_turn(DtEmit *e, const DtType *ringbuf, bool begins);
 
 /* exchange.c: emits a collective, or a `done`; false if op is none. finish: waits for the sums that the entry, a piece,
  * returns on their way. */

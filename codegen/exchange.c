@@ -112,8 +112,8 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (!op->starts)
         return;
     if (done) {
-        const DtStarted started = {op->out[0], dt_ring_take(e, 0, 1), to->view.buffer, from->view.buffer};
-        dt_ring_set(e, started.event, 0);
+        const DtStarted started = {op->out[0], dt_event_take(e, 0, 1), to->view.buffer, from->view.buffer};
+        dt_event_set(e, started.event, 0);
         DT_PUSH(e->arena, e->started, started);
         dt_place_set(e, op->out[0], *to);
         return;
@@ -121,21 +121,21 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (dt_left_is(e->scope->func, op, &result)) {
         if (e->scope->wanted[op->out[0]->id])
             DT_BUG("`%s` is started and not where it belongs", dt_op_info[op->kind].text);
-        dt_ring_set(e, dt_left_event(e, e->scope->func, result), 1);
+        dt_event_set(e, dt_left_event(e, e->scope->func, result), 1);
         return;
     }
     const DtOp *put = dt_graph_put(e->scope->func, op->out[0]);
     if (!put)
         DT_BUG("`%s` is started and nobody waits for it", dt_op_info[op->kind].text);
     if (e->buffers.at[from->view.buffer].fixed) /* else it may be gone when the slot is read */
-        dt_ring_set(e, dt_ring_event(e, NULL, place_among(e->scope->func, put), dt_ring_slots(put->out[0]->type)), 1);
+        dt_event_set(e, dt_event_of(e, NULL, place_among(e->scope->func, put), dt_event_slots(put->out[0]->type)), 1);
 }
 
 void dt_exchange_message(DtEmit *e, uint32_t *event)
 {
     if (!*event)
-        *event = 1 + dt_ring_take(e, e->events_taken.n, 1);
-    dt_ring_set(e, *event - 1, 0);
+        *event = 1 + dt_event_take(e, e->events_taken.n, 1);
+    dt_event_set(e, *event - 1, 0);
 }
 
 /* ---- sums of what micro-batches add up ---- */
@@ -147,7 +147,7 @@ static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, cons
     uint32_t n = 0;
     for (uint32_t i = 0; func->ops.at[i] != op; i++)
         n += func->ops.at[i]->late;
-    return dt_ring_event(e, loop ? (const void *)loop : func, n, 1);
+    return dt_event_of(e, loop ? (const void *)loop : func, n, 1);
 }
 
 /* A rank's run of all that lies there becomes the sum of all ranks'. */
@@ -173,14 +173,14 @@ static void emit_late(DtEmit *e, const DtOp *op)
         DT_BUG("the term of a late sum is not added where that lies");
     e->scope->wanted[value->id] = NULL;
     if (e->scope->loop && e->scope->loop->count > 1)
-        dt_ring_wait(e, op, event, 0);
+        dt_event_wait(e, op, event, 0);
     const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1, .count = 1};
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last})); /* up to a CLOSE */
     if (op->kind == DT_OP_REDUCE_SCATTER)
         cut_in_place(e, op, &wanted->place);
     else
         dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
-    dt_ring_set(e, event, 0);
+    dt_event_set(e, event, 0);
     dt_note_part(e, op->kind == DT_OP_REDUCE_SCATTER ? op->out[0] : op->in[0]);
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
     dt_place_set(e, value, wanted->place);
@@ -192,7 +192,7 @@ static void wait_late(DtEmit *e, const DtFunc *func, const DtValue *sum, const D
     const DtOp *loop = sum->op->kind == DT_OP_LOOP ? sum->op : NULL;
     const DtFunc *of = loop ? loop->func : func;
     const DtOp *maker = loop ? of->results.at[sum->index]->op : sum->op;
-    dt_ring_wait(e, done, late_event(e, loop, of, maker), 0);
+    dt_event_wait(e, done, late_event(e, loop, of, maker), 0);
 }
 
 void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry)
@@ -223,8 +223,8 @@ static void emit_done(DtEmit *e, const DtOp *op)
         return;
     }
     if (maker->kind == DT_OP_RINGBUF_GET) {
-        const uint32_t among = place_among(e->scope->func, maker), slots = dt_ring_slots(maker->in[0]->type);
-        dt_ring_wait(e, op, dt_ring_event(e, NULL, among, slots), 1);
+        const uint32_t among = place_among(e->scope->func, maker), slots = dt_event_slots(maker->in[0]->type);
+        dt_event_wait(e, op, dt_event_of(e, NULL, among, slots), 1);
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         return;
     }
@@ -234,7 +234,7 @@ static void emit_done(DtEmit *e, const DtOp *op)
             continue;
         dt_place_touch(e, started.to);
         dt_place_touch(e, started.from);
-        dt_ring_wait(e, op, started.event, 0);
+        dt_event_wait(e, op, started.event, 0);
         e->events_taken.at[started.event] = false;
         e->started.at[i] = e->started.at[--e->started.n];
         return;

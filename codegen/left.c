@@ -26,7 +26,7 @@ bool dt_left_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
 
 uint32_t dt_left_event(DtEmit *e, const DtFunc *body, uint32_t result)
 {
-    return dt_ring_event(e, body, result, dt_ring_slots(ring_of(body, result)));
+    return dt_event_of(e, body, result, dt_event_slots(ring_of(body, result)));
 }
 
 /* Adds what lies in the front slot of the ring, which has this memory, to the place; in the scope of an iteration. */
@@ -34,7 +34,7 @@ static void add_slot(DtEmit *e, uint32_t result, const DtPlace *memory, const Dt
 {
     const DtFunc *body = e->scope->func;
     DtValue *value = body->results.at[result];
-    dt_place_set(e, value, dt_ring_put(e, dt_graph_put(body, value), memory));
+    dt_place_set(e, value, dt_event_put(e, dt_graph_put(body, value), memory));
     dt_copy_value(e, value, to, true);
 }
 
@@ -51,7 +51,7 @@ static void add_before(DtEmit *e, const DtOp *turn, uint32_t result)
 {
     const DtScope *scope = e->scope;
     const DtWanted *wanted = &scope->results[result];
-    const int64_t slots = dt_ring_slots(turn->out[0]->type), n = scope->loop->count - slots;
+    const int64_t slots = dt_event_slots(turn->out[0]->type), n = scope->loop->count - slots;
     if (!wanted->accumulate)
         DT_BUG("a sum is left in its slot, and nothing adds up");
     if (n <= 0)
@@ -73,7 +73,7 @@ void dt_left_turn(DtEmit *e, const DtOp *turn)
     for (uint32_t i = 0; i < func->ops.n && e->scope->loop; i++) {
         if (!dt_left_is(func, func->ops.at[i], &result))
             continue;
-        dt_ring_wait(e, turn, dt_left_event(e, func, result), 1);
+        dt_event_wait(e, turn, dt_left_event(e, func, result), 1);
         if (dt_graph_is_slotted(func, func->ops.at[i]->out[0]))
             add_before(e, turn, result);
     }
@@ -84,17 +84,17 @@ static void add_last(DtEmit *e, const DtOp *done, const DtPlace *memory, const D
 {
     const DtOp *loop = done->in[0]->op;
     const uint32_t result = done->in[0]->index, event = dt_left_event(e, loop->func, result);
-    const int64_t slots = dt_ring_slots(ring_of(loop->func, result)), n = loop->loop->count;
+    const int64_t slots = dt_event_slots(ring_of(loop->func, result)), n = loop->loop->count;
     DtScope *outer = e->scope, *inner = dt_scope_new(e, loop->func, loop->loop, outer->path);
     const DtPlace part = dt_place_slice(e, loop, *whole, inner->reg);
     inner->op = loop;
     for (int64_t turn = n - slots; turn < n; turn++) {
         const int64_t number = loop->loop->reverse ? n - 1 - turn : turn;
         DtPlace to = part;
-        dt_ring_turn(e, ring_of(loop->func, result), false);
+        dt_event_turn(e, ring_of(loop->func, result), false);
         if (turn < 0)
             continue;
-        dt_ring_wait(e, done, event, 1);
+        dt_event_wait(e, done, event, 1);
         to.view.offset += number * part.reg[inner->reg] / (int64_t)dt_dtype_size(part.view.dtype);
         to.reg[inner->reg] = 0;
         dt_note_behind(e, loop, turn);
@@ -123,7 +123,7 @@ void dt_left_finish(DtEmit *e, const DtOp *done)
     if (dt_graph_is_slotted(body, body->results.at[result]))
         add_last(e, done, memory, &place);
     else
-        for (uint32_t i = 0; i < dt_ring_slots(ring_of(body, result)); i++)
-            dt_ring_wait(e, done, first + i, 0);
+        for (uint32_t i = 0; i < dt_event_slots(ring_of(body, result)); i++)
+            dt_event_wait(e, done, first + i, 0);
     dt_place_set(e, done->out[0], place);
 }

@@ -105,7 +105,7 @@ void dt_ringbuf_claim(DtEmit *e)
         if (!memory)
             DT_BUG("a ring buffer is not there when its slots are given away");
         DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
-        *wanted = (DtWanted){.set = true, .place = dt_ring_put(e, op, memory)};
+        *wanted = (DtWanted){.set = true, .place = dt_event_put(e, op, memory)};
         e->scope->wanted[op->in[1]->id] = wanted;
     }
 }
@@ -113,7 +113,7 @@ void dt_ringbuf_claim(DtEmit *e)
 static void emit_put(DtEmit *e, const DtOp *op)
 {
     const DtPlace memory = *dt_copy_require(e, op->in[0]);
-    const DtPlace slot = dt_ring_put(e, op, &memory);
+    const DtPlace slot = dt_event_put(e, op, &memory);
     dt_copy_value(e, op->in[1], &slot, false); /* nothing, if it was written there */
     dt_place_set(e, op->out[0], memory);
 }
@@ -158,16 +158,16 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_RINGBUF:
         dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]));
         dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer); /* a loop that carries it has all of it */
-        dt_ring_turn(e, op->out[0]->type, true);
+        dt_event_turn(e, op->out[0]->type, true);
         return true;
     case DT_OP_RINGBUF_TURN:
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
-        dt_ring_turn(e, op->out[0]->type, false);
+        dt_event_turn(e, op->out[0]->type, false);
         dt_left_turn(e, op);
         return true;
     case DT_OP_RINGBUF_GET: {
         const DtPlace memory = *dt_copy_require(e, op->in[0]);
-        dt_place_set(e, op->out[0], dt_ring_slot(e, op->in[0], &memory, op->number, op->out[0]->type));
+        dt_place_set(e, op->out[0], dt_event_slot(e, op->in[0], &memory, op->number, op->out[0]->type));
         return true;
     }
     default: return false;

@@ -11,7 +11,7 @@
 
 /* ---- events ---- */
 
-uint32_t dt_ring_take(DtEmit *e, uint32_t from, uint32_t n)
+uint32_t dt_event_take(DtEmit *e, uint32_t from, uint32_t n)
 {
     uint32_t first = from, run = 0;
     for (uint32_t i = from; run < n; i++) {
@@ -29,36 +29,36 @@ uint32_t dt_ring_take(DtEmit *e, uint32_t from, uint32_t n)
     return first;
 }
 
-uint32_t dt_ring_event(DtEmit *e, const void *of, uint32_t gather, uint32_t slots)
+uint32_t dt_event_of(DtEmit *e, const void *of, uint32_t gather, uint32_t slots)
 {
-    for (uint32_t i = 0; i < e->ring_events.n; i++) {
-        const DtRingEvents *known = &e->ring_events.at[i];
+    for (uint32_t i = 0; i < e->slot_events.n; i++) {
+        const DtSlotEvents *known = &e->slot_events.at[i];
         if (known->of == of && known->gather == gather && known->slots == slots)
             return known->first;
     }
-    const uint32_t first = dt_ring_take(e, e->events_taken.n, slots);
-    DT_PUSH(e->arena, e->ring_events, ((DtRingEvents){of, gather, slots, first}));
+    const uint32_t first = dt_event_take(e, e->events_taken.n, slots);
+    DT_PUSH(e->arena, e->slot_events, ((DtSlotEvents){of, gather, slots, first}));
     return first;
 }
 
-void dt_ring_set(DtEmit *e, uint32_t event, uint32_t step)
+void dt_event_set(DtEmit *e, uint32_t event, uint32_t step)
 {
     DtPlanInst *inst = &e->items.at[e->items.n - 1].inst;
     inst->event = 1 + event;
     inst->event_step = step;
 }
 
-void dt_ring_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
+void dt_event_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
 {
     dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, done);
-    dt_ring_set(e, event, step);
+    dt_event_set(e, event, step);
 }
 
 /* ---- slots ---- */
 
-uint32_t dt_ring_slots(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
+uint32_t dt_event_slots(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
 
-DtPlace dt_ring_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type)
+DtPlace dt_event_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type)
 {
     DtPlace place = dt_place_dense(e, type, memory->view.buffer);
     place.view.offset = (int64_t)byte / (int64_t)dt_dtype_size(type->dtype);
@@ -66,12 +66,12 @@ DtPlace dt_ring_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, d
     return place;
 }
 
-DtPlace dt_ring_put(DtEmit *e, const DtOp *put, const DtPlace *memory)
+DtPlace dt_event_put(DtEmit *e, const DtOp *put, const DtPlace *memory)
 {
-    return dt_ring_slot(e, put->in[0], memory, put->number, put->in[1]->type);
+    return dt_event_slot(e, put->in[0], memory, put->number, put->in[1]->type);
 }
 
-void dt_ring_turn(DtEmit *e, const DtType *ringbuf, bool begins)
+void dt_event_turn(DtEmit *e, const DtType *ringbuf, bool begins)
 {
     DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RINGBUF, .count = (int32_t)ringbuf->axes[0].extent};
     if (!begins)

@@ -264,9 +264,10 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         }
         if (!p->new_value)
             continue;
-        DT_PUSH(l->arena, func->results, p->new_value);
-        if (!frame->is_entry)
-            DT_PUSH(l->arena, func->writes, i);
+        if (frame->is_entry)
+            DT_PUSH(l->arena, func->results, p->new_value);
+        else
+            dt_graph_write(func, i, p->new_value);
     }
     if (frame->is_entry) /* its results go to metrics and stores alike */
         func->n_returns = func->results.n;

@@ -86,8 +86,8 @@ bool dt_type_same_axes(const DtType *a, const DtType *b);      /* same set, exte
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
 /* bf16[batch/data, embed]{sum tensor}; no extents. */
-void dt_type_print(const DtType *type, const DtMesh *mesh, DtText *ret_text);
-void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *ret_text); /* bf16[batch=8/data, embed=4] */
+/* bf16[batch=8/data, embed=4]; mesh axes by name, or by number where mesh is NULL or has no such axis. */
+void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *text);
 size_t dt_dtype_size(DtDtype dtype);
 const char *dt_dtype_name(DtDtype dtype);
 bool dt_dtype_parse(const char *name, DtDtype *ret_dtype);

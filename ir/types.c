@@ -299,13 +299,11 @@ static void print_mesh_axis(uint32_t number, const DtMesh *mesh, DtText *text)
         dt_text_printf(text, "%u", number);
 }
 
-static void print_axis(const DtAxis *axis, bool extents, const DtMesh *mesh, DtText *text)
+static void print_axis(const DtAxis *axis, const DtMesh *mesh, DtText *text)
 {
     dt_quote_add(text, axis->name);
-    if (extents) {
-        dt_text_add(text, "=");
-        dt_text_integer(text, axis->extent);
-    }
+    dt_text_add(text, "=");
+    dt_text_integer(text, axis->extent);
     for (uint32_t i = 0; i < axis->n_split; i++) {
         dt_text_add(text, i ? "." : "/");
         print_mesh_axis(axis->split[i], mesh, text);
@@ -314,7 +312,7 @@ static void print_axis(const DtAxis *axis, bool extents, const DtMesh *mesh, DtT
         dt_text_add(text, "~");
 }
 
-static void print_type(const DtType *type, bool extents, const DtMesh *mesh, DtText *text)
+void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *text)
 {
     static const char *const reduces[] = {"sum", "max", "min"};
     dt_text_add(text, dt_dtype_name(type->dtype));
@@ -322,7 +320,7 @@ static void print_type(const DtType *type, bool extents, const DtMesh *mesh, DtT
     for (uint32_t i = 0; i < type->rank; i++) {
         if (i)
             dt_text_add(text, ", ");
-        print_axis(&type->axes[i], extents, mesh, text);
+        print_axis(&type->axes[i], mesh, text);
     }
     dt_text_add(text, "]");
     if (!type->partial)
@@ -335,15 +333,4 @@ static void print_type(const DtType *type, bool extents, const DtMesh *mesh, DtT
         }
     }
     dt_text_add(text, "}");
-}
-
-/* Mesh axes by name, or by number where mesh is NULL or has no such axis. */
-void dt_type_print(const DtType *type, const DtMesh *mesh, DtText *ret_text)
-{
-    print_type(type, false, mesh, ret_text);
-}
-
-void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *ret_text)
-{
-    print_type(type, true, mesh, ret_text);
 }

@@ -22,10 +22,6 @@ void dt_device_copy(const DtRank *rank, DtPlaceAt to, DtPlaceAt from, int64_t by
 
 /* Where host code may read and write a place itself; NULL: nowhere. */
 char *dt_device_seen(const DtRank *rank, DtPlaceAt place);
-static inline char *dt_device_look(const DtRank *rank, uint32_t arena, int64_t offset)
-{
-    return dt_device_seen(rank, dt_device_place(rank, arena, offset, 0));
-}
 
 /* A place for host code: the memory itself where that can be, else a copy, which goes back if it was written. */
 typedef struct DtLent {

@@ -6,6 +6,7 @@
  * Nothing is allocated here, and nothing checked: the reader has done that for all values of the
  * registers. */
 #include "plan/kinds.h"
+#include "plan/name.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
 #include "runtime/early.h"
@@ -461,7 +462,7 @@ static bool is_loss(const DtPlan *plan, const char *name)
 /* Whether what the entry makes is shown. */
 static bool is_shown(const DtPlan *plan, const bool *taken, const char *entry)
 {
-    bool shown = !taken && strcmp(entry, "eval") == 0;
+    bool shown = !taken && dt_plan_name(entry).run == DT_PLAN_EVAL;
     for (uint32_t i = 0; taken && i < plan->n_objectives; i++)
         shown = shown || (taken[i] && strcmp(entry, dt_plan_str(plan, plan->objectives[i].step)) == 0);
     return shown;

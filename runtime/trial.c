@@ -4,6 +4,7 @@
 #include "runtime/trial.h"
 
 #include "plan/kinds.h"
+#include "plan/name.h"
 #include "plan/trial.h"
 #include "runtime/rank.h"
 
@@ -176,10 +177,10 @@ static void show_scalars(DtTrialRun *run, int64_t step, bool evaluated)
     char *to = (char *)run->trial + dt_trial_scalars(&run->layout, (uint32_t)step);
     for (uint32_t m = 0; m < plan->n_metrics; m++) {
         const DtPlanMetric *metric = &plan->metrics[m];
-        const char *entry = dt_plan_str(plan, metric->entry);
         static const char all[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        const bool is_eval = dt_plan_name(dt_plan_str(plan, metric->entry)).run == DT_PLAN_EVAL;
         if (metric->n_axes || !dt_plan_on_stage(metric->stage, run->rank->stage) ||
-            (!dt_plan_is_step(plan, metric->entry) && !(evaluated && strcmp(entry, "eval") == 0)))
+            (!dt_plan_is_step(plan, metric->entry) && !(evaluated && is_eval)))
             continue;
         const double value = dt_exec_scalar(run->rank, metric);
         show(run, step, -1, m * 8, (const char *)&value, all, 8, to + m * 8, to + run->layout.scalars + m * 8);

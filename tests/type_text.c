@@ -26,6 +26,16 @@ const DtType *type_of(DtDtype dtype, const char *axes)
     return dt_type_plain(dtype, rank, made);
 }
 
+void print_placement(const DtType *type, const DtMesh *mesh, DtText *text)
+{
+    DtText whole = {0};
+    dt_type_print_extents(type, mesh, &whole);
+    for (const char *at = whole.at; *at; at += *at == '=' ? 1 + strspn(at + 1, "0123456789") : 1)
+        if (*at != '=')
+            dt_text_add_n(text, at, 1);
+    dt_text_free(&whole);
+}
+
 const DtType *reordered(const DtType *type, int k)
 {
     DtAxis left[DT_MAX_RANK], made[DT_MAX_RANK];

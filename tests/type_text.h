@@ -8,6 +8,8 @@
 /* "b=2 s=3" */
 const DtType *type_of(DtDtype dtype, const char *axes);
 DtAxis axis_of(const char *name, int64_t extent);
+/* How it lies, without extents: f32[batch/data, embed]{sum model}. */
+void print_placement(const DtType *type, const DtMesh *mesh, DtText *text);
 /* The axes of type in their k-th order. */
 const DtType *reordered(const DtType *type, int k);
 

@@ -319,14 +319,6 @@ DtPrices dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *mo
     return prices;
 }
 
-DtPrices dt_price_alike(DtArena *arena, const DtPlan *plan, const DtPrice *prices)
-{
-    const DtPrice **by_stage = DT_NEW_ARRAY(arena, const DtPrice *, dt_plan_stages(plan));
-    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
-        by_stage[s] = prices;
-    return by_stage;
-}
-
 typedef struct Work { const DtPlan *plan; double flops[DT_PLAN_DTYPES]; } Work;
 
 static void add_work(void *context, const DtPlanInst *inst, int64_t runs, double ranks)

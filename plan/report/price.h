@@ -40,8 +40,6 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op);
  * several kinds. Stages of one kind have the same array. WAIT costs nothing by itself, nor does READ on a GPU. */
 typedef const DtPrice *const *DtPrices;
 DtPrices dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
-/* The same prices for all stages. */
-DtPrices dt_price_alike(DtArena *arena, const DtPlan *plan, const DtPrice *prices);
 
 /* Peak of products of that dtype on a device in FLOP/s, the mean over ranks; 0: there is none. */
 double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtype);

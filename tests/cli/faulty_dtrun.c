@@ -3,9 +3,9 @@
  * add up is that of the first rank alone), "copies" (rank 1 has another parameter than the others after a step), "data"
  * (the last random number of a sample is another one), or none. */
 #include "runtime/data.h"
-#include "runtime/device.h"
 #include "runtime/reduce.h"
 #include "runtime/runtime.h"
+#include "tests/look.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +53,6 @@ bool __wrap_dt_exec_entry(DtRank *rank, const char *entry)
     const bool good = __real_dt_exec_entry(rank, entry);
     if (good && rank->rank == 1 && strcmp(entry, "update") == 0 && store->kind == DT_PLAN_PARAM &&
         is_fault_in("copies"))
-        *dt_device_look(rank, store->arena, store->offset) ^= 1;
+        *look_at(rank, store->arena, store->offset) ^= 1;
     return good;
 }

@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "passes/passes.h"
-#include "runtime/device.h"
 #include "tests/ir/random_elements.h"
+#include "tests/look.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -146,10 +146,10 @@ static void fill_memory(Bench *t, DtRank *rank)
     const DtPlan *plan = rank->plan;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         if (plan->arenas[a].bytes)
-            memset(dt_device_look(rank, a, 0), 0xff, (size_t)plan->arenas[a].bytes);
+            memset(look_at(rank, a, 0), 0xff, (size_t)plan->arenas[a].bytes);
     for (uint32_t s = 0; s < t->inputs.n; s++) {
         const DtTensor *tensor = t->inputs.at[s];
-        char *at = dt_device_look(rank, plan->stores[s].arena, plan->stores[s].offset);
+        char *at = look_at(rank, plan->stores[s].arena, plan->stores[s].offset);
         for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
             store_element(at, tensor->type->dtype, i, tensor->at[i]);
     }
@@ -168,7 +168,7 @@ static double **read_metrics(Bench *t, const DtRank *rank, const char *entry)
         values[n_values] = DT_NEW_ARRAY(t->arena, double, n + 1);
         for (int64_t i = 0; i < n; i++)
             values[n_values][i] =
-                load_element(dt_device_look(rank, metric->arena, metric->offset), (DtDtype)metric->dtype, i);
+                load_element(look_at(rank, metric->arena, metric->offset), (DtDtype)metric->dtype, i);
         n_values++;
     }
     return values;

@@ -12,8 +12,8 @@
 #include "codegen/codegen.h"
 #include "ir/interp_ranks.h"
 #include "passes/passes.h"
-#include "runtime/device.h"
 #include "runtime/runtime.h"
+#include "tests/look.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -247,14 +247,14 @@ static int be_rank(Case *c, const DtPlan *plan, uint32_t number, int fd, char *o
         const DtStore *store = c->module->stores.at[s];
         const DtTensor *part = dt_ranks_slice(c->arena, c->whole[s], store->type, &c->module->mesh, number);
         for (int64_t i = 0; i < dt_type_elements(part->type); i++)
-            put(store->type, dt_device_look(&rank, plan->stores[s].arena, plan->stores[s].offset), i, part->at[i]);
+            put(store->type, look_at(&rank, plan->stores[s].arena, plan->stores[s].offset), i, part->at[i]);
     }
     if (!dt_exec_entry(&rank, "predict")) {
         fprintf(stderr, "rank %u: %s\n", number, rank.failure.message);
         return 1;
     }
     for (uint32_t m = 0; m < plan->n_metrics; out += (plan->metrics[m].bytes + 63) / 64 * 64, m++)
-        memcpy(out, dt_device_look(&rank, plan->metrics[m].arena, plan->metrics[m].offset),
+        memcpy(out, look_at(&rank, plan->metrics[m].arena, plan->metrics[m].offset),
                (size_t)plan->metrics[m].bytes);
     return 0;
 }

@@ -9,10 +9,10 @@
 #include "frontend/lower.h"
 #include "passes/passes.h"
 #include "plan/read.h"
-#include "runtime/device.h"
 #include "runtime/rank.h"
 #ifdef COUNT_CALLS /* not under sanitizers */
 #include "tests/count_calls.h"
+#include "tests/look.h"
 #endif
 
 #include <criterion/criterion.h>
@@ -189,14 +189,14 @@ static void mark(const DtPlan *plan, uint32_t number, int fd, int pattern, Marks
     load(plan, number, DT_GEMM_DEFAULT, fd, &options, &rank);
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         if (dt_plan_arena_bytes(plan, a, rank.stage))
-            memset(dt_device_look(&rank, a, 0), pattern, (size_t)dt_plan_arena_bytes(plan, a, rank.stage));
+            memset(look_at(&rank, a, 0), pattern, (size_t)dt_plan_arena_bytes(plan, a, rank.stage));
     pthread_barrier_wait(&marks->poisoned);
     cr_assert(dt_init_stores(&rank), "%s", rank.failure.message);
     run_entries(&rank, true);
     pthread_barrier_wait(&marks->done);
     for (uint32_t a = 0; a < plan->n_arenas; touched += plan->arenas[a++].bytes)
         for (int64_t i = 0; i < dt_plan_arena_bytes(plan, a, rank.stage); i++)
-            touched[i] |= (unsigned char)*dt_device_look(&rank, a, i) != pattern;
+            touched[i] |= (unsigned char)*look_at(&rank, a, i) != pattern;
     dt_load_close(&rank);
 }
 

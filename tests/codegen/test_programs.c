@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "frontend/lower.h"
-#include "runtime/device.h"
+#include "tests/look.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -149,7 +149,7 @@ static DtTensor **read_stores(DtArena *arena, const DtRank *rank, const DtModule
     DtTensor **stores = DT_NEW_ARRAY(arena, DtTensor *, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtPlanStore *store = &rank->plan->stores[i];
-        stores[i] = read_tensor(arena, module->stores.at[i]->type, dt_device_look(rank, store->arena, store->offset));
+        stores[i] = read_tensor(arena, module->stores.at[i]->type, look_at(rank, store->arena, store->offset));
     }
     return stores;
 }
@@ -159,11 +159,11 @@ static void prepare_memory(DtRank *rank)
     const DtPlan *plan = rank->plan;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         if (plan->arenas[a].bytes)
-            memset(dt_device_look(rank, a, 0), 0xff, (size_t)plan->arenas[a].bytes);
+            memset(look_at(rank, a, 0), 0xff, (size_t)plan->arenas[a].bytes);
     cr_assert(dt_init_stores(rank), "%s", rank->failure.message);
     for (uint32_t s = 0; s < plan->n_stores; s++) {
         const DtPlanStore *store = &plan->stores[s];
-        float *at = (float *)(void *)(dt_device_look(rank, store->arena, store->offset));
+        float *at = (float *)(void *)(look_at(rank, store->arena, store->offset));
         uint64_t key = dt_hash_text(dt_plan_str(plan, store->path), 1);
         for (int64_t i = 0; store->kind != DT_STORE_STATE && i < store->bytes / 4; i++) {
             float number = (float)(int64_t)(dt_hash_bytes(&i, sizeof i, key) % 601) * 0.001f;
@@ -174,7 +174,7 @@ static void prepare_memory(DtRank *rank)
     }
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const float value = scalar_value(dt_plan_str(plan, plan->scalars[i].name));
-        memcpy(dt_device_look(rank, plan->scalars[i].arena, plan->scalars[i].offset), &value, 4);
+        memcpy(look_at(rank, plan->scalars[i].arena, plan->scalars[i].offset), &value, 4);
     }
 }
 
@@ -190,7 +190,7 @@ static void read_inputs(DtArena *arena, const DtRank *rank, const DtProgram *pro
             cr_assert_str_eq(dt_plan_str(plan, input->name), reader->inputs[i]);
             ret_outcome->input_names[ret_outcome->n_inputs] = reader->inputs[i];
             ret_outcome->inputs[ret_outcome->n_inputs++] =
-                read_tensor(arena, reader->types[i], dt_device_look(rank, input->arena, input->offset));
+                read_tensor(arena, reader->types[i], look_at(rank, input->arena, input->offset));
         }
     }
 }

@@ -7,8 +7,8 @@
 #include "codegen/codegen.h"
 #include "plan/read.h"
 #include "passes/passes.h"
-#include "runtime/device.h"
 #include "runtime/runtime.h"
+#include "tests/look.h"
 
 #include "base/intern.h"
 #include "ir/pipeline.h"
@@ -197,7 +197,7 @@ static const float *store_of(const DtRank *rank, DtPlanStoreKind kind)
     for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
         const DtPlanStore *store = &rank->plan->stores[i];
         if (store->kind == kind && dt_plan_on_stage(store->stage, rank->stage))
-            return (const float *)(const void *)dt_device_look(rank, store->arena, store->offset);
+            return (const float *)(const void *)look_at(rank, store->arena, store->offset);
     }
     return NULL;
 }

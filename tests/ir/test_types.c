@@ -3,6 +3,7 @@
 #include "sample.h"
 
 #include "base/intern.h"
+#include "tests/type_text.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -140,7 +141,7 @@ static void expect_text(const DtType *type, const DtMesh *mesh, const char *want
                         const char *with_extents)
 {
     DtText text = {0}, extents = {0};
-    dt_type_print(type, mesh, &text);
+    print_placement(type, mesh, &text);
     dt_type_print_extents(type, mesh, &extents);
     cr_expect_str_eq(text.at, wanted);
     cr_expect_str_eq(extents.at, with_extents);

@@ -11,8 +11,8 @@
 #include "codegen/codegen.h"
 #include "ir/interp_ranks.h"
 #include "passes/passes.h"
-#include "runtime/device.h"
 #include "runtime/runtime.h"
+#include "tests/look.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -217,7 +217,7 @@ static void fill_stores(Planned *p, DtRank *rank, const Sample *s)
         const DtTensor *part = part_of(p, rank->rank, store, s->stores[i]);
         expect_axes(rank->plan, store->path, place->first_axis, place->n_axes, store->type);
         store_values(part, 0, dt_type_elements(part->type), place->dtype, store->path,
-                     dt_device_look(rank, place->arena, place->offset));
+                     look_at(rank, place->arena, place->offset));
         n++;
     }
     for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
@@ -234,7 +234,7 @@ static void fill_scalars(DtRank *rank, const Sample *s)
         const DtPlanScalar *scalar = &rank->plan->scalars[i];
         const char *name = dt_plan_str(rank->plan, scalar->name);
         store_values(sample_input(s, name), 0, 1, DT_PLAN_F32, name,
-                     dt_device_look(rank, scalar->arena, scalar->offset));
+                     look_at(rank, scalar->arena, scalar->offset));
     }
 }
 
@@ -321,7 +321,7 @@ static double distance(const char *values, uint32_t dtype, const DtTensor *refer
 static const char *elements_of(Planned *p, const DtRank *rank, const DtPlanStore *store, int64_t n)
 {
     const DtPlan *plan = rank->plan;
-    const char *values = dt_device_look(rank, store->arena, store->offset);
+    const char *values = look_at(rank, store->arena, store->offset);
     if (!store->pack)
         return values;
     const DtPlanPack *pack = &plan->packs[store->pack - 1];
@@ -359,7 +359,7 @@ static void compare_predicted(const DtRank *rank, const Sample *s, const Outcome
         if (metric == NULL)
             oracle_fail("%s: the plan has no result `%s`", s->of->name, r->name);
         expect_axes(rank->plan, r->name, metric->first_axis, metric->n_axes, r->tensor->type);
-        const char *values = dt_device_look(rank, metric->arena, metric->offset);
+        const char *values = look_at(rank, metric->arena, metric->offset);
         outcome_compare(measure, r->name, distance(values, metric->dtype, r->tensor, r->name),
                         outcome_norm(r->tensor), 0);
     }

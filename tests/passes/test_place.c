@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "ir/irtext.h"
 #include "passes/place/ring.h"
+#include "tests/type_text.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -62,7 +63,7 @@ static void print_values(const DtMesh *mesh, uint32_t n, DtValue *const *values,
 {
     for (uint32_t i = 0; i < n; i++) {
         dt_text_add(text, i ? ", " : "");
-        dt_type_print(values[i]->type, mesh, text);
+        print_placement(values[i]->type, mesh, text);
     }
 }
 
@@ -109,7 +110,7 @@ static void print_module(const DtModule *module, DtText *text)
         if (store->kind != DT_STORE_PARAM)
             continue;
         dt_text_printf(text, "%s: ", store->path);
-        dt_type_print(store->type, &module->mesh, text);
+        print_placement(store->type, &module->mesh, text);
         dt_text_add(text, "\n");
     }
     for (size_t e = 0; e < DT_COUNT(entries); e++) {

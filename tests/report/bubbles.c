@@ -4,6 +4,7 @@
  * W, B has its time; where it has no B, since nobody wants what that makes, W has. */
 #include "plan/read.h"
 #include "plan/report/simulate.h"
+#include "tests/report/alike.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
             prices[i].seconds = times[3];
     const DtSimulateOptions options = {.objective = UINT32_MAX};
     DtSimulation sim;
-    dt_simulate(arena, plan, &model, dt_price_alike(arena, plan, prices), &options, &sim);
+    dt_simulate(arena, plan, &model, prices_alike(arena, plan, prices), &options, &sim);
     printf("%.4f\n", 1 - plan->meta->n_micro * all / sim.seconds);
     dt_arena_free(arena);
     dt_read_close(&file);

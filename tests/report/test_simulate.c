@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator on plans made by hand, against times worked out by hand. */
 #include "plan/report/simulate.h"
+#include "tests/report/alike.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -39,7 +40,7 @@ static DtSimulation run(Sample *s, const double *seconds, bool slices)
         prices[i] = (DtPrice){.seconds = seconds[i], .time = DT_TIME_PRODUCTS, .cost = DT_COST_KIND_PRODUCT};
     const DtSimulateOptions options = {.slices = slices};
     DtSimulation sim;
-    dt_simulate(s->arena, &s->plan, &s->model, dt_price_alike(s->arena, &s->plan, prices), &options, &sim);
+    dt_simulate(s->arena, &s->plan, &s->model, prices_alike(s->arena, &s->plan, prices), &options, &sim);
     return sim;
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/device.h"
 #include "runtime/rank.h"
+#include "tests/look.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -465,7 +466,7 @@ static bool check_messages(Check *check)
 static bool check_barrier(Check *check)
 {
     DtRank *rank = check->rank;
-    int64_t *mine = (int64_t *)(void *)dt_device_look(rank, RANKS_SHARED, RANKS_ARENA - 64);
+    int64_t *mine = (int64_t *)(void *)look_at(rank, RANKS_SHARED, RANKS_ARENA - 64);
     for (int round = 0; round < 5; round++) {
         if (!rank->comm_ops->barrier(rank->comm, check->group))
             return wrong(check, "barrier", round);
@@ -497,7 +498,7 @@ static bool check_fetch(Check *check)
     for (int round = 0; round < 2; round++) {
         for (uint32_t a = 0; a < 2; a++)
             for (int64_t i = 0; i < BYTES; i++)
-                *dt_device_look(rank, a, FROM + i) = (char)letter(rank->rank, a, i, round);
+                *look_at(rank, a, FROM + i) = (char)letter(rank->rank, a, i, round);
         if (!ops->barrier(rank->comm, &rank->world))
             return wrong(check, "barrier", round);
         if (rank->rank != 0) {

@@ -7,8 +7,8 @@
 #include "base/half.h"
 #include "base/hostcc.h"
 #include "base/philox.h"
-#include "runtime/device.h"
 #include "runtime/rank.h"
+#include "tests/look.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
@@ -40,7 +40,7 @@ static void load(void)
     cr_assert(dt_status_ok(&status), "%s", status.message);
 }
 
-static const float *weights(void) { return (const float *)(const void *)dt_device_look(&tiny.run.rank, 0, 0); }
+static const float *weights(void) { return (const float *)(const void *)look_at(&tiny.run.rank, 0, 0); }
 
 Test(rank, schedule_sets_registers_in_order)
 {
@@ -49,14 +49,14 @@ Test(rank, schedule_sets_registers_in_order)
     load();
     tiny.run.rank.step = 7;
     cr_assert(dt_exec_entry(&tiny.run.rank, "step"));
-    const int64_t *journal = (const int64_t *)(const void *)dt_device_look(&tiny.run.rank, 2, 32768);
+    const int64_t *journal = (const int64_t *)(const void *)look_at(&tiny.run.rank, 2, 32768);
     cr_assert_eq(journal[0], 6);
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < 3; k++)
             cr_assert_eq(journal[1 + 3 * i + k], expected[i][k], "run %d argument %d", i, k);
     for (int micro = 0; micro < 2; micro++)
         for (int layer = 0; layer < 3; layer++)
-            cr_assert_eq(*(const int64_t *)(const void *)dt_device_look(&tiny.run.rank, 2,
+            cr_assert_eq(*(const int64_t *)(const void *)look_at(&tiny.run.rank, 2,
                                                                         40000 + 80 * micro + 8 * layer),
                          micro * 10 + layer);
 }
@@ -81,7 +81,7 @@ Test(rank, registers_are_set_as_the_plan_says)
     plan.entries = &entry, plan.n_entries = 1;
     tiny.run.rank.plan = &plan;
     cr_assert(dt_exec_entry(&tiny.run.rank, dt_plan_str(&plan, entry.name)));
-    const int64_t *journal = (const int64_t *)(const void *)dt_device_look(&tiny.run.rank, 2, 32768);
+    const int64_t *journal = (const int64_t *)(const void *)look_at(&tiny.run.rank, 2, 32768);
     cr_assert_eq(journal[0], 4);
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 2; k++)
@@ -487,7 +487,7 @@ Test(rank, arenas_have_guard_pages)
     if (child == 0) {
         close(STDERR_FILENO); /* the sanitizer would describe it */
         volatile char *end =
-            dt_device_look(&tiny.run.rank, 3, 4096); /* the arena of inputs has exactly a page */
+            look_at(&tiny.run.rank, 3, 4096); /* the arena of inputs has exactly a page */
         *end = 1;
         _exit(0);
     }

@@ -133,17 +133,20 @@ typedef struct DtKAttend {
     DT_VEC(DtKSum) sums;
 } DtKAttend;
 
+/* What pieces are made of: reductions of indices of an inner axis, late sums of rows, a SCATTER of points of the axes
+ * that its result lacks. */
+typedef enum DtKPieces { DT_KPIECES_NONE, DT_KPIECES_AXIS, DT_KPIECES_ROWS, DT_KPIECES_POINTS } DtKPieces;
+
 typedef struct DtKernel {
     const char *symbol, *name;       /* "k12", "layernorm.fwd" */
     DtKForm form;
     uint32_t n_axes, n_outer;
     const char *axis[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK];
-    int64_t pieces, piece;           /* reductions in so many pieces, each of so many indices of an inner axis */
-                                     /* (the last may have fewer), which are combined by 16 lanes; 0: in one */
-    uint32_t piece_axis;
-    bool pieces_of_rows;             /* late sums are, each piece of so many rows */
-    bool pieces_of_points;           /* a SCATTER is, each piece of so many points of the axes that its result lacks */
+    DtKPieces pieces_of;
+    uint32_t piece_axis;             /* pieces of an axis: which */
+    int64_t pieces, piece;           /* so many, each of so many (the last may have fewer), which are combined by 16 */
+                                     /* lanes; 0: in one */
     uint32_t row_threads, row_each;  /* ROW: a row has so many threads, and each so many neighbouring elements, in */
                                      /* lanes that are combined pair by pair (DtTargetRow.order); 0: as on processors */
     DT_VEC(DtKNode) nodes;

@@ -35,7 +35,7 @@ static void cut_rows(DtKernel *k, uint32_t sums)
     const int64_t most = more(less(MOST_ELEMENTS / elements, ENOUGH_PIECES), 1);
     k->piece = more(up(rows, most), ROWS_PIECE);
     k->pieces = up(rows, k->piece);
-    k->pieces_of_rows = true;
+    k->pieces_of = DT_KPIECES_ROWS;
 }
 
 /* Nothing but reductions of what is read or computed for a point, and what is made of them. */
@@ -67,12 +67,15 @@ static void cut_axis(DtKernel *k, int64_t row_unit)
         const int64_t piece = up(up(k->extent[a], most), unit) * unit, pieces = up(k->extent[a], piece);
         if (pieces <= k->pieces)
             continue;
+        k->pieces_of = DT_KPIECES_AXIS;
         k->piece_axis = a;
         k->piece = piece;
         k->pieces = pieces;
     }
-    if (k->pieces < LEAST_PIECES)
+    if (k->pieces < LEAST_PIECES) {
+        k->pieces_of = DT_KPIECES_NONE;
         k->pieces = k->piece = 0;
+    }
 }
 
 void dt_kernel_pieces(DtKernel *k, int64_t unit)

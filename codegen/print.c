@@ -48,7 +48,7 @@ static const char *whole_extent(DtPrint *c, uint32_t axis)
 
 bool dt_print_in_pieces(const DtPrint *c, uint32_t axis) 
 {
-    return c->k->pieces && !c->k->pieces_of_rows && !c->k->pieces_of_points && axis == c->k->piece_axis;
+    return c->k->pieces_of == DT_KPIECES_AXIS && axis == c->k->piece_axis;
 }
 
 bool dt_print_is_late_sum(const DtPrint *c, uint32_t k)
@@ -65,7 +65,8 @@ bool dt_print_is_late_store(const DtPrint *c, uint32_t s) { return c->k->nodes.a
 
 bool dt_print_is_in_pieces(const DtPrint *c, uint32_t k)
 {
-    return c->k->pieces_of_rows ? dt_print_is_late_sum(c, k) : c->k->pieces && dt_print_reduces_at(c, k, 0);
+    return c->k->pieces_of == DT_KPIECES_ROWS ? dt_print_is_late_sum(c, k)
+                                              : c->k->pieces && dt_print_reduces_at(c, k, 0);
 }
 
 const char *dt_print_late_element(DtPrint *c, int64_t *ret_n)

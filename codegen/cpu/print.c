@@ -530,7 +530,7 @@ static void choose_trips(DtPrint *c)
         points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
     for (uint32_t a = 0; a < k->n_axes; a++)
         points *= (double)k->extent[a];
-    c->loops->piece_trips = k->pieces > SHORT && !k->pieces_of_rows && points > FULL;
+    c->loops->piece_trips = k->pieces > SHORT && k->pieces_of != DT_KPIECES_ROWS && points > FULL;
     if (c->loops->piece_trips)
         points *= SHORT / (double)k->pieces;
     while (points > FULL) {

@@ -19,11 +19,11 @@ uint32_t dt_pieces_before(const DtPrint *c, uint32_t k)
 int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile)
 {
     int64_t n = 1;
-    if (c->k->pieces_of_points)
+    if (c->k->pieces_of == DT_KPIECES_POINTS)
         return dt_scatter_results(c->k);
     for (uint32_t a = c->k->n_outer; a < c->k->n_axes; a++)
         n *= c->k->extent[a];
-    return c->k->pieces_of_rows ? n : tile->items;
+    return c->k->pieces_of == DT_KPIECES_ROWS ? n : tile->items;
 }
 
 /* Where the workspace has result r of a piece. */
@@ -37,7 +37,7 @@ const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k)
 
 uint64_t dt_pieces_workspace(const DtPrint *c, const DtTile *tile)
 {
-    const uint32_t n = c->k->pieces_of_points ? 1 : dt_pieces_before(c, c->k->nodes.n);
+    const uint32_t n = c->k->pieces_of == DT_KPIECES_POINTS ? 1 : dt_pieces_before(c, c->k->nodes.n);
     return n * (uint64_t)(tile->pieces * dt_pieces_results(c, tile)) * sizeof(float);
 }
 
@@ -55,7 +55,7 @@ void dt_pieces_print(DtPrint *c, const DtTile *tile)
     const uint32_t at_once = tile->threads / DT_KPIECE_LANES, all = (1u << c->k->n_axes) - 1;
     const long long items = (long long)dt_pieces_results(c, tile);
     const DtTile results = {.items = items, .lanes = DT_KPIECE_LANES, .group = DT_KPIECE_LANES, .vector = 1,
-                            .free = c->k->pieces_of_rows ? all & ~tile->free : tile->free};
+                            .free = c->k->pieces_of == DT_KPIECES_ROWS ? all & ~tile->free : tile->free};
     c->known = results.free;
     c->wide = c->wide_stores = NULL; /* a thread has one element */
     line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", at_once, items, at_once);

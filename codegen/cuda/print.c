@@ -130,10 +130,10 @@ enum { FEW_THREADS = 8192, LONG = 256 };
 /* What leaves a GPU idle is said. */
 static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 {
-    const int64_t items = k->pieces_of_rows ? 1 : tile->items;
+    const int64_t items = k->pieces_of == DT_KPIECES_ROWS ? 1 : tile->items;
     const long long threads = (long long)(tile->places ? tile->blocks * tile->threads
                                                        : items * tile->pieces * tile->group);
-    const double each = k->pieces_of_rows ? tile->each * (double)tile->items : tile->each;
+    const double each = k->pieces_of == DT_KPIECES_ROWS ? tile->each * (double)tile->items : tile->each;
     if (threads >= FEW_THREADS || each < LONG)
         return;
     DtDiag *diag = dt_diag_report(diags, L0589, k->span,
@@ -200,7 +200,7 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         dt_scatter_print(c, &tile);
     else if (kernel->special)
         print_special(c, &tile);
-    else if (kernel->pieces_of_rows)
+    else if (kernel->pieces_of == DT_KPIECES_ROWS)
         dt_rows_print_summed(c, &tile);
     else if (tile.lanes)
         dt_rows_print(c, &tile);
@@ -214,7 +214,7 @@ size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText 
         memset(c->kept, 0, kernel->nodes.n * sizeof c->kept[0]);
         c->draw = dt_print_draw;
         head(c, DT_PLAN_FINISH, dt_pieces_blocks(c, &tile), tile.threads);
-        if (kernel->pieces_of_points)
+        if (kernel->pieces_of == DT_KPIECES_POINTS)
             dt_scatter_finish(c, &tile);
         else
             dt_pieces_print(c, &tile);

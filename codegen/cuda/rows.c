@@ -34,8 +34,8 @@ static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 static bool all_are_here(const DtPrint *c, const DtTile *tile)
 {
     const int64_t groups = tile->threads / tile->group;
-    return c->k->pieces_of_rows ? tile->pieces % groups == 0 && tile->items % c->k->piece == 0
-                                : tile->items * tile->pieces % groups == 0;
+    return c->k->pieces_of == DT_KPIECES_ROWS ? tile->pieces % groups == 0 && tile->items % c->k->piece == 0
+                                              : tile->items * tile->pieces % groups == 0;
 }
 
 /* Values of the row, and stores of them: by one thread, when the others have read what may lie there. */

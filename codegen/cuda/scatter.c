@@ -12,7 +12,7 @@
  * the same. All blocks read all indices, which are few beside the rows.
  *
  * Few places would be few blocks. So where the result is small (FEW_RESULTS), points are cut into pieces, as the kernel
- * says (kernel.h, pieces_of_points): each block has a piece of them, and what it adds up lies in the workspace. A
+ * says (kernel.h, DT_KPIECES_POINTS): each block has a piece of them, and what it adds up lies in the workspace. A
  * second launch combines the pieces, and adds that to what is there. */
 #include "codegen/cuda/scatter.h"
 
@@ -75,7 +75,7 @@ void dt_scatter_pieces(DtKernel *k)
         return;
     k->piece = (points + most - 1) / most;
     k->pieces = (points + k->piece - 1) / k->piece;
-    k->pieces_of_points = true;
+    k->pieces_of = DT_KPIECES_POINTS;
 }
 
 bool dt_scatter_tile(const DtKernel *k, DtTile *tile)

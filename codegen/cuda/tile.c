@@ -75,7 +75,7 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
 static int64_t row_of(const DtKernel *k)
 {
     const uint32_t last = k->n_axes - 1;
-    return k->pieces && !k->pieces_of_rows && k->piece_axis == last ? DT_KROW_PIECE : k->extent[last];
+    return k->pieces_of == DT_KPIECES_AXIS && k->piece_axis == last ? DT_KROW_PIECE : k->extent[last];
 }
 
 void dt_tile_order(DtKernel *k)
@@ -139,19 +139,19 @@ static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *use
     uint32_t sums;
     int64_t results = 1;
     const bool one_axis = k->n_outer + 1 == k->n_axes, blocks = tile->group > WARP;
-    const bool may_hold = one_axis && (!k->pieces || k->pieces_of_rows);
+    const bool may_hold = one_axis && (!k->pieces || k->pieces_of == DT_KPIECES_ROWS);
     for (uint32_t a = k->n_outer; a < k->n_axes; a++)
         results *= k->extent[a];
     count_reductions(k, live, &tile->slots, &sums);
-    tile->threads = blocks ? tile->group : k->pieces_of_rows ? WARP : THREADS;
+    tile->threads = blocks ? tile->group : k->pieces_of == DT_KPIECES_ROWS ? WARP : THREADS;
     tile->sums_at = blocks ? up(2 * tile->slots * WARP * (uint32_t)sizeof(float)) : 0;
     tile->held_at = tile->sums_at;
     const int64_t room = results * sums * (int64_t)sizeof(float) * (tile->threads / tile->group);
     if (may_hold && k->extent[k->n_axes - 1] <= tile->lanes)
         tile->hold = DT_HOLD_REGISTERS;
-    else if (k->pieces_of_rows && room <= SHARED - tile->sums_at)
+    else if (k->pieces_of == DT_KPIECES_ROWS && room <= SHARED - tile->sums_at)
         tile->held_at += up((uint32_t)room);
-    else if (k->pieces_of_rows)
+    else if (k->pieces_of == DT_KPIECES_ROWS)
         tile->threads = 0;
     tile->shared = tile->held_at;
     const int64_t held = held_bytes(k, uses, tile->vector);
@@ -212,7 +212,7 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live, const uint32_t *uses)
         tile.each *= tile.rows;
     }
     if (tile.threads)
-        tile.blocks = dt_tile_blocks(k->pieces_of_rows ? tile.pieces : tile.items * tile.pieces,
+        tile.blocks = dt_tile_blocks(k->pieces_of == DT_KPIECES_ROWS ? tile.pieces : tile.items * tile.pieces,
                                      tile.threads / tile.group);
     return tile;
 }

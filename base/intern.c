@@ -10,21 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Slot {
+typedef struct Entry {
     const char *text;
     uint64_t hash;
     size_t len;
-} Slot;
+} Entry;
 
 static _Thread_local struct {
     DtArena *arena;
-    Slot *slots;
+    Entry *entries;
     size_t n, cap;
 } table;
 
 void dt_intern_forget(void)
 {
-    free(table.slots);
+    free(table.entries);
     dt_arena_free(table.arena);
     memset(&table, 0, sizeof table);
 }
@@ -32,19 +32,19 @@ void dt_intern_forget(void)
 static void grow(void)
 {
     size_t cap = table.cap ? table.cap * 2 : 1024;
-    Slot *slots = calloc(cap, sizeof *slots);
-    if (!slots)
-        dt_arena_exhausted(cap * sizeof *slots);
+    Entry *entries = calloc(cap, sizeof *entries);
+    if (!entries)
+        dt_arena_exhausted(cap * sizeof *entries);
     for (size_t i = 0; i < table.cap; i++) {
-        if (!table.slots[i].text)
+        if (!table.entries[i].text)
             continue;
-        size_t at = table.slots[i].hash & (cap - 1);
-        while (slots[at].text)
+        size_t at = table.entries[i].hash & (cap - 1);
+        while (entries[at].text)
             at = (at + 1) & (cap - 1);
-        slots[at] = table.slots[i];
+        entries[at] = table.entries[i];
     }
-    free(table.slots);
-    table.slots = slots;
+    free(table.entries);
+    table.entries = entries;
     table.cap = cap;
 }
 
@@ -58,13 +58,13 @@ const char *dt_intern_n(const char *text, size_t len)
         grow();
     uint64_t hash = dt_hash_bytes(text, len, 0);
     size_t at = hash & (table.cap - 1);
-    for (; table.slots[at].text; at = (at + 1) & (table.cap - 1))
-        if (table.slots[at].hash == hash && table.slots[at].len == len &&
-            memcmp(table.slots[at].text, text, len) == 0)
-            return table.slots[at].text;
-    table.slots[at] = (Slot){dt_arena_strndup(table.arena, text, len), hash, len};
+    for (; table.entries[at].text; at = (at + 1) & (table.cap - 1))
+        if (table.entries[at].hash == hash && table.entries[at].len == len &&
+            memcmp(table.entries[at].text, text, len) == 0)
+            return table.entries[at].text;
+    table.entries[at] = (Entry){dt_arena_strndup(table.arena, text, len), hash, len};
     table.n++;
-    return table.slots[at].text;
+    return table.entries[at].text;
 }
 
 const char *dt_intern(const char *text) { return dt_intern_n(text, strlen(text)); }

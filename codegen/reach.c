@@ -25,10 +25,10 @@ typedef struct Range {
 } Range;
 
 /* Indices along the two axes of the scores, as they are called where a value is looked at; NULL: it has none. */
-typedef struct Block {
+typedef struct Area {
     const char *axis[2];
     int64_t first[2], last[2];
-} Block;
+} Area;
 
 /* A function that is looked into: a scope, or the callee of a call in another. */
 typedef struct Inside {
@@ -47,9 +47,9 @@ static Range of(int64_t lo, int64_t hi)
 
 /* ---- what a value may be ---- */
 
-static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block block);
+static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Area block);
 
-static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Block block)
+static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Area block)
 {
     if (in->call)
         return range_of(r, in->outer, in->call->in[value->index], block);
@@ -83,7 +83,7 @@ static void note_number(DtReach *r, uint32_t n, const uint8_t *mesh)
 }
 
 /* Positions along a whole axis or the rank's block of it. */
-static Range of_iota(DtReach *r, const DtOp *op, const Block *block)
+static Range of_iota(DtReach *r, const DtOp *op, const Area *block)
 {
     const DtMesh *mesh = &r->e->module->mesh;
     const DtAxis *axis = &op->out[0]->type->axes[0];
@@ -129,9 +129,9 @@ static bool is_among(const char *axis, const char *const *names, uint32_t n)
 
 /* Renames, and splits and merges that leave a rank's elements where they are. A name that the operand has for another
  * axis than the result says nothing of the block: iota[kseq][kseq -> seq] has the positions of keys along queries. */
-static Range of_relabel(DtReach *r, const Inside *in, const DtOp *op, const Block *block)
+static Range of_relabel(DtReach *r, const Inside *in, const DtOp *op, const Area *block)
 {
-    Block before = *block;
+    Area before = *block;
     for (uint32_t i = 0; i < op->n_relabels; i++) {
         const DtRelabel *entry = &op->relabels[i];
         const char *from = long_one(r, op->in[0]->type, entry->from, entry->n_from);
@@ -188,7 +188,7 @@ static Range of_two(DtOpKind kind, Range x, Range y)
     }
 }
 
-static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Block *block)
+static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Area *block)
 {
     if (op->kind == DT_OP_CONST)
         return fabs(op->number) < INT32_MAX && op->number == floor(op->number)
@@ -224,7 +224,7 @@ static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Block *bl
     }
 }
 
-static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block block)
+static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Area block)
 {
     value = dt_op_copied(value);
     const DtOp *op = value->op;
@@ -239,7 +239,7 @@ static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block 
     return range_of(r, &callee, op->func->results.at[value->index], block);
 }
 
-static Range mask_of(DtReach *r, Block block)
+static Range mask_of(DtReach *r, Area block)
 {
     const Inside in = {.scope = r->scope};
     r->visits = 0;
@@ -250,12 +250,12 @@ static Range mask_of(DtReach *r, Block block)
 
 /* What the mask may be in the block, as far as two pieces along each axis tell: halves of zigzag order have
  * positions of their own. */
-static Range seen_in(DtReach *r, Block block)
+static Range seen_in(DtReach *r, Area block)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
     for (uint32_t k = 0; k < 2; k++)
         if (block.first[k] < half[k] && block.last[k] >= half[k]) {
-            Block lower = block, upper = block;
+            Area lower = block, upper = block;
             lower.last[k] = half[k] - 1;
             upper.first[k] = half[k];
             const Range x = seen_in(r, lower), y = seen_in(r, upper);
@@ -265,7 +265,7 @@ static Range seen_in(DtReach *r, Block block)
 }
 
 /* Whether no query of the block sees any of its keys. */
-static bool is_hidden(DtReach *r, Block block)
+static bool is_hidden(DtReach *r, Area block)
 {
     const Range seen = seen_in(r, block);
     return seen.known && seen.hi == 0;
@@ -276,7 +276,7 @@ static bool is_hidden(DtReach *r, Block block)
 static int64_t keys_of_half(DtReach *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
-    Block block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]}, {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
+    Area block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]}, {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
     if (half[0] == 0 || half[1] < 2)
         return 0;
     const Range upper = seen_in(r, block);
@@ -304,7 +304,7 @@ static int64_t keys_of_whole(const DtReach *r, int64_t p, int64_t at, int64_t ro
  * grain. */
 static int64_t keys_of(DtReach *r, int64_t p, int64_t at, int64_t rows)
 {
-    Block block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
+    Area block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
     int64_t lo = 0, hi = (r->n[1] + r->grain - 1) / r->grain;
     const int64_t whole = keys_of_whole(r, p, at, rows);
     if (whole)
@@ -416,7 +416,7 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
     *r = (DtReach){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys}, .n = {n_queries, n_keys}};
     if (!mask)
         return false;
-    const Block all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
+    const Area all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
     int64_t n = 1;
     mask_of(r, all); /* what it depends on */
     list_numbers(r);

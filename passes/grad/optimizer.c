@@ -42,13 +42,13 @@
 #include <stdlib.h>
 
 /* One parameter with what belongs to it. */
-typedef struct Slot {
+typedef struct Updated {
     DtStore *param, *grad, *moment[DT_MAX_MOMENTS];
     DtStore *master; /* what is updated: the wide copy, or the parameter itself */
     DtValue *master_value, *grad_value, *moment_value[DT_MAX_MOMENTS];
     DtValue *squares; /* sum of the gradient's squares */
     const DtUpdateRule *rule;
-} Slot;
+} Updated;
 
 typedef struct Update {
     DtModule *module;
@@ -114,15 +114,15 @@ static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
 }
 
 /* In f32, unscaled, so that its squares do not overflow. */
-static DtValue *read_gradient(Update *u, const Slot *slot)
+static DtValue *read_gradient(Update *u, const Updated *one)
 {
-    DtValue *g = dt_graph_cast(&u->b, slot->grad_value, DT_F32);
+    DtValue *g = dt_graph_cast(&u->b, one->grad_value, DT_F32);
     return u->unscale != NULL ? dt_graph_binary(&u->b, DT_OP_MUL, g, u->unscale) : g;
 }
 
-static DtValue *squares(Update *u, const Slot *slot)
+static DtValue *squares(Update *u, const Updated *one)
 {
-    DtValue *g = slot->grad_value;
+    DtValue *g = one->grad_value;
     const char *axes[DT_MAX_RANK];
     for (uint32_t i = 0; i < g->type->rank; i++)
         axes[i] = g->type->axes[i].name;
@@ -132,14 +132,14 @@ static DtValue *squares(Update *u, const Slot *slot)
 }
 
 /* The norm of a group's gradients, or, if group is NULL, of all. */
-static DtValue *norm_of(Update *u, uint32_t n, const Slot *slots, const DtParamGroup *group)
+static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParamGroup *group)
 {
     DtValue *sum = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        if (group && &u->train->groups.at[slots[i].rule->group] != group)
+        if (group && &u->train->groups.at[all[i].rule->group] != group)
             continue;
-        u->b.span = slots[i].param->span;
-        sum = sum == NULL ? slots[i].squares : dt_graph_binary(&u->b, DT_OP_ADD, sum, slots[i].squares);
+        u->b.span = all[i].param->span;
+        sum = sum == NULL ? all[i].squares : dt_graph_binary(&u->b, DT_OP_ADD, sum, all[i].squares);
     }
     u->b.span = group ? group->span : u->optimizer->span;
     if (sum == NULL)
@@ -151,19 +151,19 @@ static DtValue *norm_of(Update *u, uint32_t n, const Slot *slots, const DtParamG
 }
 
 /* What rules are given as `grad_norm`, by group. */
-static void make_norms(Update *u, uint32_t n, Slot *slots)
+static void make_norms(Update *u, uint32_t n, Updated *all)
 {
     for (uint32_t i = 0; i < n; i++) {
-        u->b.span = slots[i].param->span;
-        slots[i].grad_value = read_gradient(u, &slots[i]);
-        slots[i].squares = squares(u, &slots[i]);
+        u->b.span = all[i].param->span;
+        all[i].grad_value = read_gradient(u, &all[i]);
+        all[i].squares = squares(u, &all[i]);
     }
-    u->norm = norm_of(u, n, slots, NULL);
+    u->norm = norm_of(u, n, all, NULL);
     const uint32_t n_groups = u->train->groups.n; /* 0: all are in one */
     u->norms = DT_NEW_ARRAY(u->module->arena, DtValue *, n_groups + 1);
     for (uint32_t i = 0; i <= n_groups; i++) {
         const DtParamGroup *group = i < n_groups ? &u->train->groups.at[i] : NULL;
-        u->norms[i] = group && group->own_norm ? norm_of(u, n, slots, group) : u->norm;
+        u->norms[i] = group && group->own_norm ? norm_of(u, n, all, group) : u->norm;
     }
 }
 
@@ -217,19 +217,19 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
 }
 
 /* What the rule's function gives, in ret_results, on values of the entry. */
-static void run_rule(Update *u, const Slot *slot, DtValue **ret_results)
+static void run_rule(Update *u, const Updated *one, DtValue **ret_results)
 {
-    const DtFunc *func = slot->rule->func;
+    const DtFunc *func = one->rule->func;
     DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1), *in[DT_UPDATE_OPERANDS];
     uint32_t n = 0;
-    DtValue *wide = dt_graph_cast(&u->b, slot->master_value, DT_F32);
-    DtValue *first[] = {wide, slot->grad_value, u->norms[slot->rule->group]};
+    DtValue *wide = dt_graph_cast(&u->b, one->master_value, DT_F32);
+    DtValue *first[] = {wide, one->grad_value, u->norms[one->rule->group]};
     for (; n < DT_COUNT(first); n++)
         now[func->inputs.at[n]->id] = first[n];
-    for (uint32_t i = 0; i < slot->rule->n_scalars; i++)
-        now[func->inputs.at[n++]->id] = scalar(u, slot->rule->scalars[i]);
+    for (uint32_t i = 0; i < one->rule->n_scalars; i++)
+        now[func->inputs.at[n++]->id] = scalar(u, one->rule->scalars[i]);
     for (uint32_t i = 0; i < func->params.n; i++)
-        now[func->inputs.at[n++]->id] = slot->moment_value[i];
+        now[func->inputs.at[n++]->id] = one->moment_value[i];
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         if (op->n_out != 1 || op->n_in > DT_COUNT(in) || op->func)
@@ -242,21 +242,21 @@ static void run_rule(Update *u, const Slot *slot, DtValue **ret_results)
         ret_results[i] = now[func->results.at[i]->id];
 }
 
-static void update_one(Update *u, const Slot *slot)
+static void update_one(Update *u, const Updated *one)
 {
-    const DtFunc *func = slot->rule->func;
+    const DtFunc *func = one->rule->func;
     DtValue *results[1 + DT_MAX_MOMENTS];
-    u->b.span = slot->param->span;
-    dt_inline_calls(slot->rule->func, NULL);
-    run_rule(u, slot, results);
-    DtValue *new = dt_graph_cast(&u->b, results[0], slot->master->type->dtype);
-    new = unless_skipped(u, new, slot->master_value);
-    give(u, new, slot->master, NULL);
-    if (slot->master != slot->param)
-        give(u, dt_graph_cast(&u->b, new, slot->param->type->dtype), slot->param, NULL);
+    u->b.span = one->param->span;
+    dt_inline_calls(one->rule->func, NULL);
+    run_rule(u, one, results);
+    DtValue *new = dt_graph_cast(&u->b, results[0], one->master->type->dtype);
+    new = unless_skipped(u, new, one->master_value);
+    give(u, new, one->master, NULL);
+    if (one->master != one->param)
+        give(u, dt_graph_cast(&u->b, new, one->param->type->dtype), one->param, NULL);
     for (uint32_t i = 0; i < func->writes.n; i++) {
         const uint32_t which = func->writes.at[i];
-        give(u, unless_skipped(u, results[1 + i], slot->moment_value[which]), slot->moment[which], NULL);
+        give(u, unless_skipped(u, results[1 + i], one->moment_value[which]), one->moment[which], NULL);
     }
 }
 
@@ -292,30 +292,30 @@ static void update_states(Update *u)
     }
 }
 
-/* One slot per gradient; their values, first all parameters', so that the text reads in groups. */
-static Slot *make_slots(Update *u, uint32_t *ret_n)
+/* One per gradient; their values, first all parameters', so that the text reads in groups. */
+static Updated *list_updated(Update *u, uint32_t *ret_n)
 {
     DtModule *module = u->module;
-    Slot *slots = DT_NEW_ARRAY(module->arena, Slot, module->stores.n + 1);
+    Updated *all = DT_NEW_ARRAY(module->arena, Updated, module->stores.n + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < u->grad->results.n; i++) {
         DtStore *grad = u->grad->results.at[i].store;
         if (grad && grad->kind == DT_STORE_GRAD)
-            slots[n++] = (Slot){.param = grad->of, .grad = grad};
+            all[n++] = (Updated){.param = grad->of, .grad = grad};
     }
     for (uint32_t i = 0; i < n; i++) {
-        Slot *slot = &slots[i];
-        slot->master = master_store(u, slot->param);
-        slot->master_value = read_store(u, slot->master, "");
-        slot->grad_value = read_store(u, slot->grad, "d_");
-        slot->rule = rule_of(u->optimizer, slot->param);
-        for (uint32_t k = 0; k < slot->rule->func->params.n; k++) {
-            slot->moment[k] = moment_store(module, slot->param, slot->rule, k);
-            slot->moment_value[k] = read_store(u, slot->moment[k], k == 0 ? "m_" : "v_");
+        Updated *one = &all[i];
+        one->master = master_store(u, one->param);
+        one->master_value = read_store(u, one->master, "");
+        one->grad_value = read_store(u, one->grad, "d_");
+        one->rule = rule_of(u->optimizer, one->param);
+        for (uint32_t k = 0; k < one->rule->func->params.n; k++) {
+            one->moment[k] = moment_store(module, one->param, one->rule, k);
+            one->moment_value[k] = read_store(u, one->moment[k], k == 0 ? "m_" : "v_");
         }
     }
     *ret_n = n;
-    return slots;
+    return all;
 }
 
 static void add_update(DtModule *module, const DtTrainConfig *train, const DtEntryPoint *grad)
@@ -330,13 +330,13 @@ static void add_update(DtModule *module, const DtTrainConfig *train, const DtEnt
     u.b.func->span = u.optimizer->span;
     u.entry.func = u.b.func;
     uint32_t n;
-    Slot *slots = make_slots(&u, &n);
+    Updated *all = list_updated(&u, &n);
     u.b.span = u.optimizer->span;
     read_loss_scale(&u);
-    make_norms(&u, n, slots);
+    make_norms(&u, n, all);
     u.applies = dt_graph_binary(&u.b, DT_OP_LT, u.norm, dt_graph_constant(&u.b, DT_F32, INFINITY));
     for (uint32_t i = 0; i < n; i++)
-        update_one(&u, &slots[i]);
+        update_one(&u, &all[i]);
     update_states(&u);
     u.b.span = u.optimizer->span;
     give(&u, u.norm, NULL, dt_intern("grad_norm"));

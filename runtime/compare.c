@@ -12,8 +12,9 @@
  * The file: "DTRECORD", a hash of the plan's instructions; then pieces, each a number of an instruction (or ENTRY), 0,
  * the length, and the bytes of all places that it writes. */
 #include "runtime/device.h"
-#include "runtime/gemm.h"
 #include "runtime/compare.h"
+#include "runtime/gemm.h"
+#include "runtime/rank.h"
 
 #include "base/file.h"
 #include "base/half.h"
@@ -159,7 +160,7 @@ bool dt_compare_entry(DtCompare *compare)
     DtPlaceAt *places = DT_NEW_ARRAY(scratch, DtPlaceAt, n + 1);
     bool good = true;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        places[a] = dt_device_place(rank, a, 0, (int64_t)dt_load_arena(rank->options, plan, a, rank->stage));
+        places[a] = dt_device_place(rank, a, 0, (int64_t)dt_rank_arena(rank->options, plan, a, rank->stage));
     if (!compare->began)
         good = copy_host(compare, plan->n_arenas, places);
     for (uint32_t s = 0; s < plan->n_scalars; s++)

@@ -47,18 +47,12 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
-uint64_t dt_load_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage)
-{
-    const bool is_there = options->generate || !dt_plan_predicts(plan->arenas[arena].kind);
-    return is_there ? (uint64_t)dt_plan_arena_bytes(plan, arena, stage) : 0;
-}
-
 /* Bytes of all arenas of a rank of the stage. */
 static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uint32_t stage)
 {
     uint64_t bytes = 0;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        bytes += dt_load_arena(options, plan, a, stage);
+        bytes += dt_rank_arena(options, plan, a, stage);
     return bytes;
 }
 
@@ -105,7 +99,7 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status); a++) {
         const bool is_window = rank->options->windows && dt_windows_touch(plan, a);
         status = (is_window ? rank->device_ops->window : rank->device_ops->arena)(
-            rank->device, dt_load_arena(rank->options, plan, a, rank->stage), &rank->arenas[a]);
+            rank->device, dt_rank_arena(rank->options, plan, a, rank->stage), &rank->arenas[a]);
     }
     if (rank->device_ops->arena)
         return status;
@@ -114,7 +108,7 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
             const bool shared = plan->arenas[a].shared != 0 && rank->device_ops->is_host;
             if (r != rank->rank && !shared)
                 continue;
-            uint64_t bytes = dt_load_arena(rank->options, plan, a, dt_rank_stage(plan, r));
+            uint64_t bytes = dt_rank_arena(rank->options, plan, a, dt_rank_stage(plan, r));
             char *at = map_arena(rank, bytes, shared ? shared_fd : -1,
                                  layout.arenas + r * layout.rank_bytes + layout.arena[a]);
             if (at == NULL)

@@ -7,6 +7,7 @@
  * communicators are gone through in the order in which they were made, so no two ranks wait for each other. Where the
  * system has no windows NCCL gives none and does as without. */
 #include "runtime/nccl_internal.h"
+#include "runtime/rank.h"
 #include "runtime/windows.h"
 
 enum { COPIES_SINCE = 22800 }; /* the first version that gathers by copy engines */
@@ -54,7 +55,7 @@ static bool hold_all(DtNcclLinks *l, uint32_t group, uint64_t (*side)(const DtRa
     const DtNcclLink *link = &l->links[group];
     bool good = true;
     for (uint32_t a = 0; good && a < rank->plan->n_arenas; a++)
-        good = hold(l, link->comm, rank->arenas[a], dt_load_arena(rank->options, rank->plan, a, rank->stage),
+        good = hold(l, link->comm, rank->arenas[a], dt_rank_arena(rank->options, rank->plan, a, rank->stage),
                     kind_of(l, link->comm, a));
     if (!dt_windows_pack(rank->plan, group))
         return good;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank is in the mesh: coordinates, groups; and how it fails. */
+/* What a rank is in the mesh: coordinates, groups, what it has of arenas; and how it fails. */
 #include "runtime/rank.h"
 
 #include "base/stages.h"
@@ -8,6 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage)
+{
+    const bool is_there = options->generate || !dt_plan_predicts(plan->arenas[arena].kind);
+    return is_there ? (uint64_t)dt_plan_arena_bytes(plan, arena, stage) : 0;
+}
 
 uint64_t dt_now_ns(void)
 {

@@ -134,8 +134,6 @@ bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const D
 DtStatus dt_cuda_list(bool json, FILE *out);
 
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
-/* Bytes that a rank of the stage maps of the arena: none of what it will not run. */
-uint64_t dt_load_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage);
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
 /* rebuild.c: whether the kernels are to be compiled for this processor; and their machine code, per unit. */

@@ -20,7 +20,7 @@ static bool is_tried(const DtKernel *k, const DtKNode *node)
                  (node->kind == DT_KNODE_IOTA && node->integer == DT_KNONE) ||
                  (node->kind == DT_KNODE_REDUCE && !node->late && node->reduce != DT_REDUCE_MIN);
     for (size_t i = 0; node->kind == DT_KNODE_MAP && i < sizeof maps / sizeof maps[0]; i++)
-        known = known || node->map == maps[i];
+        known = known || (node->map == maps[i] && (node->map != DT_OP_CAST || dt_dtype_is_float(node->dtype)));
     return known;
 }
 

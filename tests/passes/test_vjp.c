@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The derivative of every op that has one, against central differences; what the language says
- * about corners, exactly. */
+/* The derivative of every op that has one, against central differences and forward derivatives; what the language says
+ * about corners, exactly.
+ *
+ * Not over residues, as the certificate compares programs: a difference quotient has no residue, so only forward
+ * derivatives (ir/tangent.h) could be compared there, and rules of log, erf, sin, pow, and of what is decided by order,
+ * would still need numbers. Numbers tell a wrong rule as well: it is off by a factor or a term, at operands that nobody
+ * fitted to it, and no rule has a constant that decides far away (the bounds are those of double precision). */
 #include "gradcheck.h"
 
 #include "base/intern.h"

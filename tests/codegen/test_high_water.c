@@ -10,9 +10,9 @@
 #include "passes/passes.h"
 #include "plan/read.h"
 #include "runtime/rank.h"
+#include "tests/look.h"
 #ifdef COUNT_CALLS /* not under sanitizers */
 #include "tests/count_calls.h"
-#include "tests/look.h"
 #endif
 
 #include <criterion/criterion.h>

@@ -103,6 +103,8 @@ static int compile(DtCli *cli, const char *path, struct DtAutoChoice *choice, Dt
     while (cli->refused && dt_cli_auto_next(cli, choice)) {
         cli->diags = dt_diag_new(cli->arena);
         *ret_program = lower(cli, path);
+        if (!*ret_program)
+            return dt_cli_report(cli);
         code = dt_cli_compile(cli, *ret_program, path);
     }
     return code;
@@ -120,6 +122,8 @@ static int build_from(DtCli *cli, const char *path, struct DtAutoChoice **ret_ch
         code = print_program(cli, program);
     if (code == DT_EXIT_OK && wants_passes(cli, program))
         code = compile(cli, path, *ret_choice, &program);
+    if (!program)
+        return code != DT_EXIT_OK ? code : DT_EXIT_FAILED;
     DtLowerOptions options = dt_cli_lowering(cli, path);
     if (code == DT_EXIT_OK && cli->verify)
         code = dt_cli_verify(cli, &options);

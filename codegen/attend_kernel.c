@@ -91,10 +91,8 @@ static DtKAttention attention_of(DtTiling *g)
 static void say(DtTiling *g, const char *why)
 {
     DtEmit *e = g->e;
-    for (uint32_t i = 0; i < e->refused.n; i++)
-        if (e->refused.at[i] == g->func)
-            return;
-    DT_PUSH(e->arena, e->refused, g->func);
+    if (dt_whole_is_said(e, g->func))
+        return;
     DtDiag *diag = dt_diag_report(e->module->diags, L0588, g->call->span, "attention without a kernel of its own: %s",
                                   why);
     dt_diag_note(diag, "function `%s`, for GPUs", g->func->name);

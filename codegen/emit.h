@@ -200,7 +200,7 @@ typedef struct DtEmit {
     uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
     bool repeats;                      /* other launches will have the next one's text, with other addresses */
     uint32_t launched;                 /* the same of the last launch */
-    DT_VEC(const DtFunc *) refused;    /* attention of which a lint said that it has no kernel */
+    DT_VEC(const DtFunc *) refused;    /* streaming functions of which a lint said that they have no kernel, no tiles */
     DT_VEC(DtSpan) no_products;        /* contractions of which a lint said that no library does them */
     const DtKAttention *attention;     /* what the next launch is, or NULL */
     const char *rows;                  /* the axis that the next launch goes along row by row; NULL: as its ops say */
@@ -297,8 +297,9 @@ typedef struct DtTileWhy {
 #define DT_TILE_NO_PRODUCT "no product has an axis of queries alone and one of keys alone, as `q @d k` has"
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_why);
 
-/* whole.c: lint L0585 of a call whose ops are emitted one by one, if what they keep is large. form: the callee in
- * kernels. */
+/* whole.c: whether a lint has spoken of the streaming function; from now on one has. */
+bool dt_whole_is_said(DtEmit *e, const DtFunc *func);
+/* Lint L0585 of a call whose ops are emitted one by one, if what they keep is large. form: the callee in kernels. */
 void dt_whole_say(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why);
 
 /* hidden.c: whether the function is the same without the scores that the mask of this op hides. outputs: by op

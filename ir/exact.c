@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+const DtExact dt_exact_unknown = {UINT64_MAX, DT_EXACT_NONE}, dt_exact_lowest = {UINT64_MAX - 1, DT_EXACT_NONE};
+
 __extension__ typedef unsigned __int128 Wide;
 
 /* Integers modulo 2^bits - less. */

@@ -17,15 +17,15 @@ typedef struct DtExact {
 } DtExact;
 
 #define DT_EXACT_NONE UINT64_MAX /* as q: there is none */
+enum { DT_EXACT_PRODUCTS = 32 }; /* of products and quotients no more, so that degrees stay below 2^32 */
 
 /* What is not known, of which nothing is known that is made of it; and -inf. */
-static const DtExact dt_exact_unknown = {UINT64_MAX, DT_EXACT_NONE}, dt_exact_lowest = {UINT64_MAX - 1, DT_EXACT_NONE};
+extern const DtExact dt_exact_unknown, dt_exact_lowest;
 
 DtExact dt_exact_number(double x); /* unknown: infinite, but for -inf, or NaN */
 DtExact dt_exact_draw(uint64_t seed);
 /* ADD, SUB, MUL, DIV, NEG, EXP, TANH, STOP; other kinds give what is unknown. y: of two operands the second. */
 DtExact dt_exact_map(DtOpKind kind, DtExact x, DtExact y);
-enum { DT_EXACT_PRODUCTS = 32 }; /* of products and quotients no more, so that degrees stay below 2^32 */
 /* The larger one, in an order that is made up, the same for all. */
 DtExact dt_exact_max(DtExact x, DtExact y);
 /* Equal numbers; where one has no second component, by the first. */

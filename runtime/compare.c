@@ -425,33 +425,27 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst 
     return NULL;
 }
 
-/* How far what was written is from what was recorded, over what rounding explains. On the way to a result probabilities
- * and then gradients of scores are rounded to 16 bits, in the end the result: where sums in f32 differ in their last
- * bits each may fall to the neighbour, which is one unit of it: of the norm three. */
-static double error_of_attention(const DtPlanAttention *attention, const Written *written, const uint8_t *wanted,
-                                 const uint8_t *got)
-{
-    double worst = 0;
-    for (uint32_t i = 0; i < written->n; i++) {
-        const bool wide = written->arg[i] < 64 && attention->wide >> written->arg[i] & 1;
-        const uint32_t dtype = wide ? DT_PLAN_F32 : attention->dtype;
-        const int64_t n = written->place[i].bytes / dt_kinds_size(dtype);
-        View view = {(const char *)wanted, NULL, 0, 1, n, 0, 1, dtype};
-        const double bound = (3 * unit_of(attention->dtype) - unit_of(dtype)) * norm(&view);
-        if (memcmp(wanted, got, (size_t)written->place[i].bytes) != 0)
-            worst = larger(ratio_of(view, (const char *)got, bound), worst);
-        wanted += written->place[i].bytes;
-        got += written->place[i].bytes;
-    }
-    return worst;
-}
-
 /* What comes next is given what was recorded. */
-static bool put_back(const DtCompare *compare, const Written *written, const uint8_t *wanted)
+static void put_back(const DtCompare *compare, const Written *written, const uint8_t *wanted)
 {
     for (uint32_t i = 0; i < written->n; wanted += written->place[i++].bytes)
         dt_device_put(compare->rank, written->place[i], wanted, written->place[i].bytes);
-    return true;
+}
+
+static void check_attention(DtCompare *compare, uint32_t index, const DtPlanAttention *attention,
+                            const Written *written, const uint8_t *wanted)
+{
+    const uint8_t *got = (const uint8_t *)compare->buffers[WRITTEN];
+    double error = 0;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < written->n; at += (uint64_t)written->place[i++].bytes)
+        error = larger(dt_compare_attention(attention, written->arg[i], wanted + at, got + at,
+                                            written->place[i].bytes), error);
+    if (!(error <= 1))
+        say(compare, index, "%.3g times as far from what was recorded as rounding explains", error);
+    compare->n_attentions++;
+    compare->worst_attention = larger(error, compare->worst_attention);
+    put_back(compare, written, wanted);
 }
 
 static bool check_bytes(DtCompare *compare, uint32_t index, const Written *written)
@@ -459,21 +453,13 @@ static bool check_bytes(DtCompare *compare, uint32_t index, const Written *writt
     const uint64_t bytes = written->bytes;
     const Piece piece = {.inst = index, .bytes = bytes};
     const uint8_t *wanted = next_piece(compare, &piece), *got = (const uint8_t *)compare->buffers[WRITTEN];
-    if (!wanted)
-        return false;
     const DtPlan *plan = compare->rank->plan;
     const DtPlanAttention *attention = attention_of(plan, &plan->insts[index]);
     uint64_t different = 0, first = 0;
-    compare->n_attentions += attention != NULL;
-    if (memcmp(wanted, got, bytes) == 0)
-        return true;
-    const double error = attention ? error_of_attention(attention, written, wanted, got) : INFINITY;
-    if (attention)
-        compare->worst_attention = larger(error, compare->worst_attention);
-    if (attention && !(error <= 1))
-        say(compare, index, "%.3g times as far from what was recorded as rounding explains", error);
-    if (attention)
-        return put_back(compare, written, wanted);
+    if (wanted && attention)
+        check_attention(compare, index, attention, written, wanted);
+    if (!wanted || attention || memcmp(wanted, got, bytes) == 0)
+        return wanted != NULL;
     for (uint64_t i = bytes; i-- > 0;)
         if (wanted[i] != got[i]) {
             different++;
@@ -486,7 +472,8 @@ static bool check_bytes(DtCompare *compare, uint32_t index, const Written *writt
     say(compare, index, "%llu of %llu bytes differ; the first word, at %llu, is %08x (%g as f32), recorded %08x (%g)",
         (unsigned long long)different, (unsigned long long)bytes, (unsigned long long)word, is,
         (double)dt_half_float_of_bits(is), was, (double)dt_half_float_of_bits(was));
-    return put_back(compare, written, wanted);
+    put_back(compare, written, wanted);
+    return true;
 }
 
 bool dt_compare_after(DtCompare *compare, uint32_t index, uint32_t n, const DtPlaceAt *places)

@@ -16,4 +16,10 @@ bool dt_compare_after(DtCompare *compare, uint32_t inst, uint32_t n, const DtPla
 bool dt_compare_end(DtCompare *compare, FILE *out);
 void dt_compare_close(DtCompare *compare);
 
+/* compare_attention.c: how far apart two machines are in what a kernel of attention in 16 bits writes at its address
+ * number `pointer`, over what rounding explains; more than 1: one of them is wrong. An infinity is equal to itself
+ * alone. */
+double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted, const void *got,
+                            int64_t bytes);
+
 #endif

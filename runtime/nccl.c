@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-enum { OLDEST = 21800, WINDOWS_SINCE = 22700, COPIES_SINCE = 22800, MAGIC = (int)0xcafebeef };
+enum { OLDEST = 21800, WINDOWS_SINCE = 22700, MAGIC = (int)0xcafebeef };
 
 static const char *const versions[] = {"2", NULL};
 static const DtCudaLib library = {"nccl", versions,
@@ -48,7 +48,7 @@ DtNcclConfig dt_nccl_config(bool copies)
 {
     return (DtNcclConfig){.size = copies ? sizeof(DtNcclConfig) : offsetof(DtNcclConfig, name),
                           .magic = (unsigned)MAGIC,
-                          .version = copies ? COPIES_SINCE : OLDEST,
+                          .version = copies ? DT_NCCL_COPIES_SINCE : OLDEST,
                           .blocking = 0,
                           .cga_size = INT_MIN,
                           .min_blocks = INT_MIN,

@@ -88,7 +88,8 @@ enum { /* values of its enumerations */
     DT_NCCL_WINDOW_DEFAULT = 0,
     DT_NCCL_WINDOW_SYMMETRIC = 1, /* all members' collectives touch it at equal offsets */
     DT_NCCL_NO_BLOCKS = 2,        /* ncclConfig_t's policy: copy engines instead of kernels, where they can do it */
-    DT_NCCL_NONE = -1
+    DT_NCCL_NONE = -1,
+    DT_NCCL_COPIES_SINCE = 22800 /* the first version that gathers by copy engines, and whose config says so */
 };
 
 /* The library. Errors: there is none, it is older than 2.18. */

@@ -10,8 +10,6 @@
 #include "runtime/rank.h"
 #include "runtime/windows.h"
 
-enum { COPIES_SINCE = 22800 }; /* the first version that gathers by copy engines */
-
 struct DtNcclHeld {
     DtNcclComm *comm;
     uint64_t at;
@@ -101,7 +99,7 @@ bool dt_nccl_windows_copies(const DtNcclLinks *l, uint32_t link)
 {
     const DtPlan *plan = l->rank->plan;
     bool found = false;
-    for (uint32_t g = 0; l->work.windows && l->nccl.version >= COPIES_SINCE && g < plan->n_groups; g++) {
+    for (uint32_t g = 0; l->work.windows && l->nccl.version >= DT_NCCL_COPIES_SINCE && g < plan->n_groups; g++) {
         const bool is_its = g == link || (link == plan->n_groups && l->rank->groups[g].size == l->rank->n_ranks);
         found = found || (is_its && dt_windows_gather_beside(plan, g));
     }

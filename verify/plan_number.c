@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+const DtResidue dt_plannumber_unknown = {.p = DT_RESIDUE_UNDEFINED, .q = DT_RESIDUE_NONE};
+
 DtResidues *dt_plannumber_begin(PlanWalk *walk)
 {
     if (walk->numbers)

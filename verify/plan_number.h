@@ -8,7 +8,7 @@
 #include "verify/plan_internal.h"
 #include "verify/residue.h"
 
-static const DtResidue dt_plannumber_unknown = {.p = DT_RESIDUE_UNDEFINED, .q = DT_RESIDUE_NONE};
+extern const DtResidue dt_plannumber_unknown;
 
 /* Those of the plan; NULL after a message: the system gives no random numbers. */
 DtResidues *dt_plannumber_begin(PlanWalk *walk);

@@ -270,7 +270,8 @@ static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
 /* What costs little, and sums, are done to each term; others to the sum of all. */
 static bool is_done_by_terms(const DtOp *op)
 {
-    return dt_op_is_cheap(op->kind) || dt_op_info[op->kind].op_class == DT_CLASS_COMM || op->kind == DT_OP_REDUCE;
+    return dt_op_is_cheap(op->kind) || op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE_SCATTER ||
+           op->kind == DT_OP_REDUCE;
 }
 
 /* The operand in which the op is linear while nothing else of it depends on data that travels; -1:

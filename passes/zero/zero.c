@@ -668,15 +668,27 @@ static void note_cuts_nothing(const Zero *z)
     }
 }
 
-/* Why a rank has no share of the matrix: it is no iteration of a loop, or ranks cannot have as many each. */
+/* Whether ranks can have as many iterations each of one of the loops. */
+static bool divides(const Zero *z, const DtBucket *bucket)
+{
+    const int64_t ranks = z->buckets.module->mesh.axes[bucket->mesh[0]].size;
+    bool is = false;
+    for (uint32_t l = 0; l < bucket->n_loops; l++)
+        is = is || bucket->members.at[0]->type->axes[l].extent % ranks == 0;
+    return is;
+}
+
+/* Why a rank has no share of the matrix: it is no iteration of a loop, ranks cannot have as many each, or several of
+ * them meet in the update. */
 static const char *why_alike(const Zero *z, const DtBucket *bucket)
 {
-    const DtMesh *mesh = &z->buckets.module->mesh;
+    const DtMeshAxis *axis = &z->buckets.module->mesh.axes[bucket->mesh[0]];
     if (bucket->n_loops == 0)
         return "outside of loops";
+    if (divides(z, bucket))
+        return "the update works on several iterations at once";
     return dt_arena_printf(z->buckets.arena, "%lld iterations, and %lld ranks of `%s`",
-                           (long long)bucket->members.at[0]->type->axes[0].extent,
-                           (long long)mesh->axes[bucket->mesh[0]].size, mesh->axes[bucket->mesh[0]].name);
+                           (long long)bucket->members.at[0]->type->axes[0].extent, (long long)axis->size, axis->name);
 }
 
 /* Products of matrices in an update (`muon`) that every rank makes for itself. */
@@ -687,7 +699,7 @@ static void note_alike(const Zero *z)
     for (uint32_t i = 0; i < z->config->zeros.n; i++) {
         const DtZero *line = &z->config->zeros.at[i];
         const DtBucket *shown[SHOWN];
-        uint32_t n = 0, loops = 0;
+        uint32_t n = 0, loops = 0, uneven = 0;
         for (uint32_t b = 0; b < z->buckets.list.n; b++) {
             const DtBucket *bucket = z->buckets.list.at[b];
             if (!bucket->alike || !cuts(bucket, &module->mesh, line))
@@ -696,6 +708,7 @@ static void note_alike(const Zero *z)
                 shown[n] = bucket;
             n++;
             loops += bucket->n_loops > 0;
+            uneven += bucket->n_loops > 0 && !divides(z, bucket);
         }
         if (n == 0)
             continue;
@@ -704,6 +717,8 @@ static void note_alike(const Zero *z)
                                       n == 1 ? "" : "s");
         for (uint32_t k = 0; k < n && k < SHOWN; k++)
             dt_diag_note(diag, "`%s`: %s", shown[k]->members.at[0]->path, why_alike(z, shown[k]));
+        if (loops == n && !uneven)
+            continue;
         dt_diag_help(diag, "%s",
                      loops < n ? "matrices that a `repeat` stacks are dealt out over the ranks, where these divide its "
                                  "iterations; others may have an optimizer that works element by element (`params`)"

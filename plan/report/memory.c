@@ -5,7 +5,7 @@
 
 
 const DtOverheadRow dt_memory_overheads[DT_OVERHEADS] = {
-#define DT_OVERHEAD(id, mib, within, name, source) {mib##LL << 20, within, name, source},
+#define DT_OVERHEAD(id, mib, within, name, source) {mib##LL << 20, name, source},
 #include "plan/report/overheads.def"
 #undef DT_OVERHEAD
 };

@@ -16,7 +16,6 @@ typedef enum DtOverhead {
 
 typedef struct DtOverheadRow {
     int64_t bytes;
-    double within; /* relative standard uncertainty */
     const char *name, *source;
 } DtOverheadRow;
 extern const DtOverheadRow dt_memory_overheads[DT_OVERHEADS];

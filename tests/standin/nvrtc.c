@@ -59,9 +59,10 @@ static const char *write_units(FILE *file, const char *text, long long units)
         "for (int i = 0; i < depth; i++) { const int k = sizeof(type) == 2 ? depth - 1 - i : i;",
         "for (int k = sizeof(type) == 2; k < depth; k++) {",
     };
-    text = write_changed(file, text, sums[0], sums[units == 1 ? 1 : 2]);
-    return text ? write_changed(file, text, "dt_coarse_exp(x) dt_exp(x)",
-                                "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))") : NULL;
+    static const char *const exps[] = {"dt_coarse_exp(x) dt_exp(x)", "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))",
+                                       "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-7f))"};
+    text = write_changed(file, text, sums[0], sums[units == 2 ? 2 : 1]);
+    return text ? write_changed(file, text, exps[0], exps[units == 3 ? 2 : 1]) : NULL;
 }
 
 static int write_text(const char *path, const char *text)

@@ -18,7 +18,7 @@
  * unseen=1: no memory of the host can be written by the device.
  * spills=BYTES: what kernels spill, as the compiler says.
  * units=1: code adds products of 16-bit tiles in another order, and its exponentials of them are off by 2^-21, as those
- * of another machine may be; units=2: a product of each sum is missing.
+ * of another machine may be; units=2: a product of each sum is missing; units=3: exponentials are off by 2^-7.
  * upset=N: the communicator of the Nth collective, or group of messages, of a process is in error when the device comes
  * to it.
  * windowless=1: NCCL has no windows here. DT_STANDIN_WINDOWS=PATH: each communicator that is given up adds a

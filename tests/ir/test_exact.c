@@ -58,9 +58,15 @@ Test(exact, what_is_no_number)
     cr_expect(dt_exact_same(dt_exact_max(dt_exact_lowest, x), x));
     cr_expect(dt_exact_same(one(DT_OP_EXP, of(-INFINITY)), of(0)), "exp(-inf)");
     cr_expect(dt_exact_same(two(DT_OP_ADD, one(DT_OP_EXP, x), one(DT_OP_EXP, dt_exact_lowest)), one(DT_OP_EXP, x)));
-    const DtExact none[] = {two(DT_OP_MUL, dt_exact_lowest, x), two(DT_OP_DIV, x, of(0)),
-                            one(DT_OP_NEG, dt_exact_lowest), one(DT_OP_SQRT, x), two(DT_OP_ADD, x, dt_exact_unknown), dt_exact_unknown,
-                            one(DT_OP_EXP, one(DT_OP_EXP, x))};
+    const DtExact none[] = {
+        two(DT_OP_MUL, dt_exact_lowest, x),
+        two(DT_OP_DIV, x, of(0)),
+        one(DT_OP_NEG, dt_exact_lowest),
+        one(DT_OP_SQRT, x),
+        two(DT_OP_ADD, x, dt_exact_unknown),
+        one(DT_OP_EXP, one(DT_OP_EXP, x)),
+        dt_exact_unknown,
+    };
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
         cr_expect_not(dt_exact_same(none[i], none[i]), "%zu", i);
 }

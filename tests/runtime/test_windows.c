@@ -7,7 +7,7 @@
 enum { DATA, TENSOR, BOTH, ALONE, STAGES, GROUPS };
 enum { SAME, APART, IDLE, SIDE, ARENAS };
 
-#define AT(arena_, ...) {.kind = DT_ARG_ADDRESS, .arena = arena_, .bytes = 64, __VA_ARGS__}
+#define AT(...) {.kind = DT_ARG_ADDRESS, .bytes = 64, .arena = __VA_ARGS__}
 
 static const DtPlanMeta meta, of_stages = {.pipeline = 3};
 static const DtPlanMeshAxis mesh[] = {{.size = 2}, {.size = 2}, {.size = 2}};

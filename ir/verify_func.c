@@ -25,12 +25,15 @@ static void check_params(DtVerify *v, const DtFunc *func)
     }
 }
 
+/* Whether they are as large and lie alike, whatever is still to be reduced between ranks. */
+static bool lie_alike(const DtType *a, const DtType *b)
+{
+    return dt_type_plain(a->dtype, a->rank, a->axes) == dt_type_plain(b->dtype, b->rank, b->axes);
+}
+
 bool dt_verify_may_be_stored(const DtType *value, const DtType *store)
 {
-    if (value->partial && value->pending != DT_REDUCE_SUM)
-        return false;
-    return dt_type_plain(value->dtype, value->rank, value->axes) ==
-           dt_type_plain(store->dtype, store->rank, store->axes);
+    return !(value->partial && value->pending != DT_REDUCE_SUM) && lie_alike(value, store);
 }
 
 static void check_writes(DtVerify *v, const DtFunc *func)
@@ -423,7 +426,7 @@ static void check_over(DtVerify *v, const DtFunc *func)
                 continue;
             if (old->id >= func->n_values || v->values[old->id] != old || made[old->id] >= made[value->id])
                 dt_verify_fail(v, value->op->span, "result %u takes the memory of no value that was there before", k);
-            else if (!dt_verify_may_be_stored(value->type, old->type))
+            else if (!lie_alike(value->type, old->type))
                 dt_verify_fail(v, value->op->span, "result %u takes the memory of a value of another type", k);
             else if (last[old->id] >= made[value->id] || held[old->id] > i)
                 dt_verify_fail(v, value->op->span, "result %u is written over a value that is read later", k);

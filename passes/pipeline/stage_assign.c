@@ -267,11 +267,23 @@ static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
     return op->out[0];
 }
 
-/* What costs little, and sums, are done to each term; others to the sum of all. */
+/* Maps, and what stands around them in gradients of what several stages use, are done to each term; all else, slices
+ * and gathers too, to the sum of all, as the serial program does it: the certificate proves no other order of these. */
 static bool is_done_by_terms(const DtOp *op)
 {
-    return dt_op_is_cheap(op->kind) || op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE_SCATTER ||
-           op->kind == DT_OP_REDUCE;
+    switch (op->kind) {
+    case DT_OP_CAST:
+    case DT_OP_NEG:
+    case DT_OP_MUL:
+    case DT_OP_DIV:
+    case DT_OP_WHERE:
+    case DT_OP_RELABEL:
+    case DT_OP_EXPAND:
+    case DT_OP_REDUCE:
+    case DT_OP_ALL_REDUCE:
+    case DT_OP_REDUCE_SCATTER: return true;
+    default: return false;
+    }
 }
 
 /* The operand in which the op is linear while nothing else of it depends on data that travels; -1:

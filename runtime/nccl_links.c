@@ -207,23 +207,15 @@ static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
     return wait->deadline_ns * (slot && atomic_load_explicit(&slot->waiting, memory_order_relaxed) ? 2 : 1);
 }
 
-/* Whether a later operation on its way has the communicator of number i, too. */
-static bool is_asked_later(const DtNcclLinks *l, uint32_t i)
-{
-    for (uint32_t k = i + 1; k < l->n_pending; k++)
-        if (!pending_at(l, k)->has_ended && pending_at(l, k)->link->comm == pending_at(l, i)->link->comm)
-            return true;
-    return false;
-}
-
 /* What fails beside what is waited for may hold it up, too: each communicator with something on its way is asked. */
 static bool are_well(DtNcclLinks *l, const Wait *wait)
 {
     for (uint32_t i = 0; i < l->n_pending; i++) {
         const DtNcclPending *p = pending_at(l, i);
         int state = 0;
-        if (p->has_ended || is_asked_later(l, i))
+        if (p->has_ended || p->link->asked == l->look)
             continue;
+        p->link->asked = l->look;
         const int error = l->nccl.state(p->link->comm, &state);
         if (error == 0 && (state == 0 || state == DT_NCCL_IN_PROGRESS))
             continue;

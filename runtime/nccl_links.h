@@ -36,6 +36,7 @@ typedef struct DtNcclLink { /* a group or a channel */
     DtCudaStream *stream; /* of its operations: the queue's; without comm that of instructions */
     uint32_t begun;     /* operations that this rank has put on the stream */
     uint64_t received;
+    uint32_t asked;     /* the last look at which its communicator was asked how it is */
     uint32_t number; /* groups as in the plan, that of all ranks, then channels as in the plan */
 } DtNcclLink;
 

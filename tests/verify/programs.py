@@ -109,7 +109,8 @@ OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_
        "draws", "layers", "ghost", "metrics", "frozen_paths", "ring_lines", "padded_halo", "state_split",
        "sequences", "both_ways", "drawing_fns", "carried_groups", "carried_positions", "unread_params",
        "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
-       "loops_beside", "sum_in_loop", "zero_part", "ring_between", "ring_events", "rings_beside", "wide_beside",
+       "loops_beside", "sum_in_loop", "max_over_two",
+       "sliced_ends", "zero_part", "ring_between", "ring_events", "rings_beside", "wide_beside",
        "ring_values", "own_norms", "stages_alike", "padded_alone", "zero_nested", "many_sums", "tied16",
        "grouped_halo", "unread_momentum", "attend_alone", "skip16", "skip_rounded", "padded_layers", "merged_one",
        "norm_of_zeros"]

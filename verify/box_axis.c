@@ -65,14 +65,6 @@ static bool small_range(const CertRange *r)
     return is_small(r->lo) && is_small(r->hi) && is_small(r->step) && is_small(r->n) && r->step >= 1;
 }
 
-static DtResidue fill_of(Box *b, const CertOp *op, const BoxShape *shape)
-{
-    if (shape->is_float)
-        return dt_residue_number(b->r, op->number);
-    return dt_box_is_whole(op->number) ? dt_residue_whole((int64_t)op->number)
-                                       : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
-}
-
 /* ---- slices and pads ---- */
 
 typedef struct Cut {
@@ -122,7 +114,7 @@ static bool slice(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out
 static bool pad(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
     const BoxShape *from = in[0]->shape, *to = out->shape;
-    const DtResidue fill = fill_of(b, op, to);
+    const DtResidue fill = dt_boxnumber_constant(b, to, op->number);
     Cut cuts[CERT_RANK];
     Steps all;
     if (!cuts_of(op, from, to, true, cuts) || !steps_of(to, from, op->n_axes, op->axes, &all))
@@ -205,7 +197,7 @@ static int64_t window_at(const Windows *windows, const Steps *s)
 
 static bool window(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
-    const DtResidue fill = fill_of(b, op, out->shape);
+    const DtResidue fill = dt_boxnumber_constant(b, out->shape, op->number);
     Windows windows;
     if (!windows_of(op, in[0]->shape, out->shape, &windows))
         return false;

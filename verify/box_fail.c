@@ -34,20 +34,55 @@ bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
     return false;
 }
 
-/* Of the attributes' text, of which axes are the end: words outside of quotes and parentheses. */
+/* The next word outside of quotes and parentheses, of the attributes' text; 0: its axes begin, which are its end. */
+static size_t next_word(const char **at, const char **ret_word)
+{
+    bool quoted = false;
+    const char *end = *at += **at == ' ';
+    *ret_word = end;
+    if (*end == '[' || *end == ';')
+        return 0;
+    for (int depth = 0; *end && (*end != ' ' || quoted || depth > 0); end++) {
+        quoted = quoted != (*end == '"');
+        depth += quoted ? 0 : (*end == '(') - (*end == ')');
+    }
+    *at = end;
+    return (size_t)(end - *ret_word);
+}
+
 bool dt_box_has_flag(const CertOp *op, const char *flag)
 {
-    const char *at = op->attributes;
-    while (*at && *at != '[' && *at != ';') {
-        const char *begin = at;
-        bool quoted = false;
-        for (int depth = 0; *at && (*at != ' ' || quoted || depth > 0); at++) {
-            quoted = quoted != (*at == '"');
-            depth += quoted ? 0 : (*at == '(') - (*at == ')');
-        }
-        if ((size_t)(at - begin) == strlen(flag) && memcmp(begin, flag, strlen(flag)) == 0)
+    const char *at = op->attributes, *word;
+    for (size_t n; (n = next_word(&at, &word)) > 0;)
+        if (n == strlen(flag) && memcmp(word, flag, n) == 0)
             return true;
-        at += *at == ' ';
-    }
     return false;
+}
+
+/* A word, or how one begins that has a value; of which op, NULL: of any. */
+typedef struct Known {
+    const char *begin, *kind;
+} Known;
+
+static bool is_known(const Known *known, const CertOp *op, const char *word, size_t n)
+{
+    const size_t len = strlen(known->begin);
+    const bool valued = strchr("=(", known->begin[len - 1]) != NULL;
+    return (valued ? n > len : n == len) && memcmp(word, known->begin, len) == 0 &&
+           (!known->kind || dt_cert_is(known->kind, op->kind));
+}
+
+bool dt_box_has_known(const CertOp *op)
+{
+    static const Known known[] = {{"number=", NULL},  {"ranges=(", NULL},   {"reduce=", NULL}, {"relabel(", NULL},
+                                  {"reverse", "shift"}, {"reverse", "scan"}, {"draws=", "rng"}};
+    const char *at = op->attributes, *word;
+    for (size_t n; (n = next_word(&at, &word)) > 0;) {
+        size_t i = 0;
+        while (i < DT_COUNT(known) && !is_known(&known[i], op, word, n))
+            i++;
+        if (i == DT_COUNT(known))
+            return false;
+    }
+    return true;
 }

@@ -25,7 +25,7 @@ typedef struct BoxLens {
     int64_t longest;   /* of those axes */
     bool fixed;        /* all positions are */
     bool position;     /* some op looks at positions */
-    bool summed;
+    bool summed;       /* or has another name somewhere, or is one of random numbers */
     int64_t k, *at;    /* of how many, which: ascending */
     int64_t *weight;   /* for how many of the unit each of these stands in a sum; NULL: for one, itself */
     DtResidue *factor; /* the same, of floats */
@@ -113,6 +113,8 @@ static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
 
 /* Whether an attribute without a value is this. */
 bool dt_box_has_flag(const CertOp *op, const char *flag);
+/* Whether every attribute is one that such an op may have here. */
+bool dt_box_has_known(const CertOp *op);
 
 /* False, after a reason. */
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -192,6 +194,10 @@ DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *s
 DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
 /* Whether a float of the one dtype may be none of the other; what it becomes then. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
+/* The number of the dtype that is nearest to x, if the dtype has few digits; else x. */
+double dt_boxnumber_nearest(const char *dtype, double x);
+/* What x is in the dtype of the shape; an integer that is none is undefined. */
+DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
 bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast);
 bool dt_boxnumber_is_sum(const CertOp *op);

@@ -64,6 +64,25 @@ static bool has_digits(const char *dtype, double x)
     return x == 0 || (fraction == floor(fraction) && exponent > -14 && exponent <= 15);
 }
 
+double dt_boxnumber_nearest(const char *dtype, double x)
+{
+    int exponent;
+    if (!dt_boxnumber_narrows("f32", dtype) || !isfinite(x))
+        return x;
+    const double fraction = frexp(x, &exponent);
+    const bool half = is(dtype, "f16");
+    const int digits = !half ? 8 : exponent < -13 ? 24 + exponent : 11;
+    const double near = ldexp(rint(ldexp(fraction, digits)), exponent - digits);
+    return half && fabs(near) > 65504 ? copysign(INFINITY, x) : near;
+}
+
+DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x)
+{
+    if (shape->is_float)
+        return dt_residue_number(b->r, dt_boxnumber_nearest(shape->type->dtype, x));
+    return dt_box_is_whole(x) ? dt_residue_whole((int64_t)x) : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
+}
+
 /* What is known to be of the dtype: its second component follows from the first one, in a way that nobody knows. */
 DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x)
 {

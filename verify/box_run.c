@@ -4,6 +4,7 @@
  * compare it with. */
 #include "verify/box_internal.h"
 
+#include "base/hash.h"
 #include "base/intern.h"
 
 #include <limits.h>
@@ -134,8 +135,11 @@ static DtResidue cast_whole(const Box *b, const char *to, DtResidue x)
 {
     if (dt_box_is_odd(x))
         return x;
-    return dt_cert_is_float(to) ? dt_residue_of_whole(b->r, (int64_t)x.p)
-                                : dt_residue_whole(dt_boxnumber_wrap(to, (int64_t)x.p));
+    if (!dt_cert_is_float(to))
+        return dt_residue_whole(dt_boxnumber_wrap(to, (int64_t)x.p));
+    if (dt_boxnumber_narrows("f32", to))
+        return dt_residue_number(b->r, dt_boxnumber_nearest(to, (double)(int64_t)x.p));
+    return dt_residue_of_whole(b->r, (int64_t)x.p);
 }
 MAP(float_cast, cast_float(b, op->types[0]->dtype, X(line)))
 MAP(whole_cast, cast_whole(b, op->types[0]->dtype, X(line)))
@@ -274,8 +278,7 @@ static bool run_const(Box *b, const CertOp *op, BoxTensor *out)
 {
     if (!out->shape->is_float && !dt_box_is_whole(op->number))
         return dt_box_fail(b, op, "an integer that is none");
-    const DtResidue x = out->shape->is_float ? dt_residue_number(b->r, op->number)
-                                             : dt_residue_whole((int64_t)op->number);
+    const DtResidue x = dt_boxnumber_constant(b, out->shape, op->number);
     for (int64_t i = 0; i < out->shape->n * b->ranks; i++)
         out->at[i] = x;
     return true;
@@ -293,23 +296,35 @@ static bool run_iota(Box *b, const CertOp *op, BoxTensor *out)
     return true;
 }
 
-/* A hash of the site, the iteration and the number of the element in the whole tensor. */
+/* The axes of a shape, sorted by name. */
+static void sort_axes(const BoxShape *shape, uint32_t *ret_order)
+{
+    for (uint32_t d = 0; d < shape->rank; d++) {
+        uint32_t at = d;
+        for (; at > 0 && strcmp(shape->axes[ret_order[at - 1]].name, shape->axes[d].name) > 0; at--)
+            ret_order[at] = ret_order[at - 1];
+        ret_order[at] = d;
+    }
+}
+
+/* A hash of the site, the iteration and the number of the element in the whole tensor. The attributes say how elements
+ * are numbers of a call. */
 static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
     const char *site = dt_intern_printf("%s%s%s", b->path, *b->path ? "." : "", op->text);
     const DtResidue drawn = dt_residue_function(b->r, site, dt_residue_whole(0), dt_residue_whole(0));
-    uint64_t rule; /* how elements are numbers of a call */
-    memcpy(&rule, &op->number, sizeof rule);
-    const uint64_t key = dt_residue_mix(dt_residue_mix(drawn.p, rule), b->iteration);
+    const uint64_t key = dt_residue_mix(dt_hash_text(op->attributes, drawn.p), b->iteration);
+    uint32_t order[CERT_RANK];
+    sort_axes(shape, order);
     if (!shape->is_float)
         return dt_box_fail(b, op, "random integers");
     for (uint32_t rank = 0; rank < b->ranks; rank++)
         for (int64_t i = 0; i < shape->n; i++) {
             uint64_t element = 0;
-            for (uint32_t d = 0; d < shape->rank; d++) {
-                const BoxAxis *axis = &shape->axes[d];
-                const int64_t at = dt_boxsmall_global(b, axis, rank, i / shape->stride[d] % axis->local);
+            for (uint32_t k = 0; k < shape->rank; k++) {
+                const BoxAxis *axis = &shape->axes[order[k]];
+                const int64_t at = dt_boxsmall_global(b, axis, rank, i / shape->stride[order[k]] % axis->local);
                 element = element * (uint64_t)axis->whole + (uint64_t)dt_boxsmall_true(axis->lens, at);
             }
             out->at[rank * shape->n + i] = dt_residue_random(b->r, dt_residue_mix(key, element));
@@ -468,8 +483,8 @@ static bool run_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
 
 static bool run_any(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
-    if (op->stages)
-        return dt_box_fail(b, op, "`%s` over stages", op->kind);
+    if (op->stages || !dt_box_has_known(op))
+        return dt_box_fail(b, op, "`%s` over stages, or of another form", op->kind);
     if (op->loop)
         return run_loop(b, program, op, in, out);
     if (is(op->kind, "call"))

@@ -6,8 +6,9 @@
  * each.
  *
  * An axis that no op names is one along which all is done element by element: one element stands for all, and a few
- * are as good as more draws, of which few ranks need more. Of one that is only summed over, two do. Mesh axes that
- * split only such axes, and over which nothing travels, have one rank. */
+ * are as good as more draws, of which few ranks need more. Of one that is only summed over, or gets another name, two
+ * do. Mesh axes that split only such axes, and over which nothing travels, have one rank; two, where random numbers
+ * are split. */
 #include "verify/box_internal.h"
 
 #include <stdlib.h>
@@ -95,8 +96,10 @@ static void note_relabel(Box *b, const CertRelabel *r)
     if (!r->n_from || !r->n_to)
         return;
     join(b, r->from[r->n_from - 1], r->to[r->n_to - 1]);
-    if (r->n_from + r->n_to == 2)
+    if (r->n_from + r->n_to == 2) { /* of two places, it tells which axis is which */
+        note(b, r->to[0], SUMMED);
         return;
+    }
     note(b, r->to[r->n_to - 1], POSITION);
     for (uint32_t i = 0; i + 1 < r->n_from; i++)
         note(b, r->from[i], FIXED);
@@ -139,6 +142,18 @@ void dt_boxsmall_constant(Box *b, int64_t x)
     DT_PUSH(b->arena, b->constants, x);
 }
 
+/* The element of the whole tensor is its number, along all axes. */
+static void note_draws(Box *b, const CertProgram *program, const CertType *type)
+{
+    for (uint32_t d = 0; d < type->rank; d++) {
+        const CertAxis *axis = &type->axes[d];
+        note(b, axis->name, SUMMED);
+        for (uint32_t s = 0; s < axis->n; s++)
+            if (b->size[axis->split[s]] == 1 && program->size[axis->split[s]] > 1)
+                b->size[axis->split[s]] = 2;
+    }
+}
+
 /* Of an op that decides by floats: the larger of its operands, before they were made as large as others. */
 static void note_decision(Box *b, const Collect *c, const CertOp *op)
 {
@@ -158,7 +173,30 @@ static void note_decision(Box *b, const Collect *c, const CertOp *op)
         DT_PUSH(b->arena, b->decided, larger);
 }
 
-/* Constants: of integers, all; of floats, what is compared with. */
+/* Whether each element of the result is one of the operand, but for its sign or dtype. */
+static bool is_copy(const CertOp *op)
+{
+    static const char *const kinds[] = {"expand", "stop", "bind", "relabel", "cast", "neg"};
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (is(kinds[i], op->kind))
+            return op->n_in == 1;
+    return false;
+}
+
+/* Notes the constant that the value is, if it is one: floats may be compared with it. */
+static bool know(Box *b, const Collect *c, uint32_t value)
+{
+    const CertOp *op = c->ops[value];
+    double sign = 1;
+    for (; op && is_copy(op); op = c->ops[op->in[0]])
+        sign = is(op->kind, "neg") ? -sign : sign;
+    if (!op || !is(op->kind, "const") ||
+        dt_residue_know(b->r, sign * dt_boxnumber_nearest(op->types[0]->dtype, op->number)))
+        return true;
+    return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
+}
+
+/* Constants: of integers, all; of floats, what is compared with, or handed to a function. */
 static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
@@ -174,13 +212,15 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2 && is_order(op->kind, false); i++) {
-        const CertOp *made = c->ops[op->in[i]];
         if (!is_float_type(c->types[op->in[!i]]))
             continue;
         b->compares = b->compares || is_order(op->kind, true);
-        if (made && is(made->kind, "const") && !dt_residue_know(b->r, made->number))
-            return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
+        if (!know(b, c, op->in[i]))
+            return false;
     }
+    for (uint32_t i = 0; i < op->n_in && op->func; i++)
+        if (is_float_type(c->types[op->in[i]]) && !know(b, c, op->in[i]))
+            return false;
     return true;
 }
 
@@ -212,6 +252,8 @@ static bool note_op(Box *b, const CertProgram *program, const Collect *c, const 
         note_relabel(b, &op->relabels[i]);
     if (op->loop)
         note(b, op->loop->axis, FIXED);
+    if (is(op->kind, "rng") && op->n_out == 1)
+        note_draws(b, program, op->types[0]);
     if (op->mesh && op->n_in == 1 && op->n_out == 1)
         note_moved(b, c->types[op->in[0]], op->types[0]);
     if (is_taken_back(program, c, op))

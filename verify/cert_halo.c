@@ -163,7 +163,7 @@ static bool add_shift(Halo *h, const CertNode *node, uint32_t x, uint32_t *ret_v
 
 static uint32_t add_relabel(Halo *h, const CertType *type, uint32_t x, bool cuts)
 {
-    CertOp *op = add_op(h, "relabel", cuts ? "cut" : "", type, 1, &x);
+    CertOp *op = add_op(h, "relabel", "", type, 1, &x);
     op->n_relabels = 1;
     op->relabels[0] = cuts ? (CertRelabel){.n_from = 1, .n_to = 2, .from = {h->axis}, .to = {h->block, h->part}}
                            : (CertRelabel){.n_from = 2, .n_to = 1, .from = {h->block, h->part}, .to = {h->axis}};

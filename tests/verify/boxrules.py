@@ -16,8 +16,15 @@ TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
     "r": "bf16[]", "o": "bf16[d=1]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
-    "a": "bool[q=8]", "c": "bool[q=8]",
+    "a": "bool[q=8]", "c": "bool[q=8]", "m": "f32[b=8, h=8]", "d": "f32[b=8]", "p": "f32[b=8/n, h=8]",
 }
+LESS = """func {0} : fn @1:1-2 {{
+  arg %a.0 : f32[s=4096]
+  arg %b.1 : f32[]
+  %2 = {0}(%a.0, %b.1) : bool[s=4096] @1:1-2
+  return %2
+}}
+"""
 ADDS = """func adds : body @1:1-2 {
   arg %step.0 : i32[]
   arg %sum.1 : f32[]
@@ -66,6 +73,29 @@ ROWS = [
     ("every third one for every second", False, "u", "f32[w=64]", "",
      ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
      ["iota[w]() : i32[w=64]", "const() : i32[] number=3", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"]),
+    # axes that get another name, of which one place would say nothing
+    ("two axes of one length exchanged", False, "m", "f32[b=8, h=8]", "",
+     ["stop(%0) : f32[b=8, h=8]"],
+     ["relabel(%0) : f32[h=8, b=8] relabel(b -> h=8) relabel(h -> b=8)", "stop(%1) : f32[b=8, h=8]"]),
+    ("along the other axis", False, "d", "f32[b=8, h=8]", "",
+     ["expand(%0) : f32[b=8, h=8]"], ["relabel(%0) : f32[h=8] relabel(b -> h=8)", "expand(%1) : f32[b=8, h=8]"]),
+    # random numbers: which of them an element is, is told by the names of axes
+    ("numbers drawn, the axes in another order", True, "m", "f32[b=8, h=8]", "",
+     ["rng() : f32[b=8, h=8] draws=4 text=site", "mul(%0, %1) : f32[b=8, h=8]"],
+     ["rng() : f32[h=8, b=8] draws=4 text=site", "mul(%0, %1) : f32[b=8, h=8]"]),
+    ("numbers drawn, the axes under other names", False, "m", "f32[b=8, h=8]", "",
+     ["rng() : f32[b=8, h=8] draws=4 text=site", "mul(%0, %1) : f32[b=8, h=8]"],
+     ["rng() : f32[y=8, x=8] draws=4 text=site", "relabel(%1) : f32[b=8, h=8] relabel(y -> b=8) relabel(x -> h=8)",
+      "mul(%0, %2) : f32[b=8, h=8]"]),
+    ("numbers drawn, one of a call instead of four", False, "m", "f32[b=8, h=8]", "",
+     ["rng() : f32[b=8, h=8] draws=4 text=site", "mul(%0, %1) : f32[b=8, h=8]"],
+     ["rng() : f32[b=8, h=8] draws=1 text=site", "mul(%0, %1) : f32[b=8, h=8]"]),
+    ("numbers drawn, by all ranks the first one's", False, "p", "f32[b=8/n, h=8]", "",
+     ["rng() : f32[b=8/n, h=8] draws=4 text=site", "mul(%0, %1) : f32[b=8/n, h=8]"],
+     ["rng() : f32[b=4, h=8] draws=4 text=site", "mul(%0, %1) : f32[b=8/n, h=8]"]),
+    # an attribute that boxes do not know
+    ("a running sum without the element itself", False, "u", "f32[s=64]", "",
+     ["scan[s](%0) : f32[s=64]"], ["scan[s](%0) : f32[s=64] exclusive"]),
     # booleans tell one bit a draw
     # one decision in all, by another number: draws tell it, not elements
     ("the sign of another number", False, "y z", "f32[]", "",
@@ -156,6 +186,18 @@ ROWS = [
     ("a float by itself, which may be 0", True, "y", "f32[]", "",
      ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"],
      ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"]),
+] + [
+    ("floats below 3, or at most, " + name, False, "x", "bool[s=4096]", LESS.format("lt") + LESS.format("le"),
+     lines + ["call(%%0, %%%d) : bool[s=4096] func=lt" % len(lines)] if called else
+     lines + ["lt(%%0, %%%d) : bool[s=4096]" % len(lines)],
+     lines + ["call(%%0, %%%d) : bool[s=4096] func=le" % len(lines)] if called else
+     lines + ["le(%%0, %%%d) : bool[s=4096]" % len(lines)])
+    for name, called, lines in (
+        ("in a function", True, ["const() : f32[] number=3"]),
+        ("made as large", False, ["const() : f32[] number=3", "expand(%1) : f32[s=4096]"]),
+        ("the other sign", False, ["const() : f32[] number=-3", "neg(%1) : f32[]"]),
+        ("with few digits", False, ["const() : bf16[] number=3", "cast(%1) : f32[]"]),
+        ("an integer", False, ["const() : i32[] number=3", "cast(%1) : f32[]"]))
     # S5: positions that follow from several constants
 ] + [
     ("positions, " + name, False, "x", "f32[s=4096]", "",
@@ -268,6 +310,18 @@ ROWS = [
      ["cast(%0) : bf16[]", "cast(%1) : f32[]"], ["cast(%0) : f16[]", "cast(%1) : f32[]"]),
     ("the digits that an operand has", True, "r", "bf16[]", "",
      ["cast(%0) : f32[]", "cast(%1) : bf16[]"], ["stop(%0) : bf16[]"]),
+    ("positions with few digits, of which not all have so few", False, "x", "f32[s=4096]", "",
+     ["iota[s]() : i32[s=4096]", "cast(%1) : f32[s=4096]", "mul(%0, %2) : f32[s=4096]"],
+     ["iota[s]() : i32[s=4096]", "cast(%1) : bf16[s=4096]", "cast(%2) : f32[s=4096]", "mul(%0, %3) : f32[s=4096]"]),
+    ("positions with few digits, all of which have so few", True, "u", "f32[s=64]", "",
+     ["iota[s]() : i32[s=64]", "cast(%1) : f32[s=64]", "mul(%0, %2) : f32[s=64]"],
+     ["iota[s]() : i32[s=64]", "cast(%1) : bf16[s=64]", "cast(%2) : f32[s=64]", "mul(%0, %3) : f32[s=64]"]),
+    ("a tenth with few digits", False, "y", "f32[]", "",
+     ["const() : f32[] number=0.1", "mul(%0, %1) : f32[]"],
+     ["const() : bf16[] number=0.1", "cast(%1) : f32[]", "mul(%0, %2) : f32[]"]),
+    ("three with few digits", True, "y", "f32[]", "",
+     ["const() : f32[] number=3", "mul(%0, %1) : f32[]"],
+     ["const() : bf16[] number=3", "cast(%1) : f32[]", "mul(%0, %2) : f32[]"]),
     ("a sum of one number, made wider, and back", True, "o", "bf16[]", "",
      ["mul(%0, %0) : bf16[d=1]", "relabel(%1) : bf16[] relabel(d -> )"],
      ["mul(%0, %0) : bf16[d=1]", "reduce[d](%1) : f32[]", "cast(%2) : bf16[]"]),
@@ -386,7 +440,7 @@ def hops(row, placed):
     return HOPS.format(name="left" if placed else "right", dtype=dtype, body=body + "  return %%%d\n" % (2 + len(lines)), call=call)
 
 
-PROGRAM = """mesh m=2
+PROGRAM = """mesh m=2, n=2
 {more}func {name} : fn @1:1-2 {{
 {body}}}
 func main : entry @1:1-2 {{

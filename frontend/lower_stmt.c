@@ -110,6 +110,7 @@ static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
 /* `f32 x[batch] = ...`: what is written must hold; is_sequence: but for the axes. */
 static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value, bool is_sequence)
 {
+    const bool is_number = dt_val_is_constant(val); /* a cast makes a tensor of it */
     DtDtype dtype;
     if (target->type.dtype) {
         if (!dt_axes_dtype(l, &target->type, &dtype) || !dt_val_check(l, val, value))
@@ -127,7 +128,7 @@ static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const D
     }
     if (!target->type.has_axes || is_sequence)
         return true;
-    if (dt_val_is_constant(val) && target->type.axes.n)
+    if (is_number && target->type.axes.n)
         return fill_target(l, target, val);
     DtDeclared want;
     if (!dt_axes_declared(l, &target->type, false, &want) || !dt_val_check(l, val, value))

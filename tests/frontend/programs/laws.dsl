@@ -145,6 +145,10 @@ model structure(x[batch, seq, embed]) {
   twice = applied(h2, x)
   d = running(x)
   k = x |> a:scaled(by = 2.0) |> b:scaled(0.5)
-  return gap(y, z), mark(layers, 4) + abs(total - 6), gap(n, f32(4)), gap(tied, 9 * x), gap(twice, 4 * x), gap(d, x - 1), gap(k, x)
+  i32 whole[batch] = 0
+  f32 filled[batch] = 0.5
+  bool odd[batch] = false
+  repeat m in layers { whole = whole + m; odd = not odd; filled = filled + 0.5 }
+  return gap(f32(whole) + filled + f32(odd), f32(whole) * 0 + 8.5), gap(y, z), mark(layers, 4) + abs(total - 6), gap(n, f32(4)), gap(tied, 9 * x), gap(twice, 4 * x), gap(d, x - 1), gap(k, x)
 }
 fn h2(x[...]) -> [...] { return 2 * x }

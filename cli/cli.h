@@ -123,7 +123,7 @@ int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct
                    const DtCostModel *model);
 
 /* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
-int dt_cli_check_forms(DtCli *cli, struct DtModule *module);
+int dt_cli_check_forms(DtCli *cli, struct DtModule *module, const char *path);
 /* A ring of the function of that name does not make what it returns: reports which clause is to blame. False if the
  * program at path states no such stream, or it is the library's. why: what differs. */
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why);
@@ -132,9 +132,17 @@ int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct Dt
                              DtText *ret_said);
 /* What a box said without the op that it names: those are the compiler's. */
 const char *dt_cli_reason(const DtCli *cli, const char *said);
+/* The loop over blocks of a function with `emit`, or NULL. */
+const struct DtOp *dt_cli_loop_over_blocks(const struct DtFunc *func);
+
+/* tried.c: a function that computes in blocks, which decides by floats and of which a box says that it is not what it
+ * returns: a DtJudgeAlike, in double precision. Of the program at path made smaller, if it takes long. */
+int dt_cli_try_blocks(DtCli *cli, const struct DtFunc *func, const char *path);
 
 /* gradients.c: whether gradients that functions state are their derivatives; likewise. */
 int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
+/* Whether func has nothing but ops whose laws a box knows: then what a box finds unlike is unlike. */
+bool dt_cli_is_exact(const DtCli *cli, const struct DtFunc *func);
 
 /* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS where there is
  * none. */

@@ -76,6 +76,8 @@ static bool is_exact(DtArena *arena, const DtFunc *func, bool hot_inputs)
     return true;
 }
 
+bool dt_cli_is_exact(const DtCli *cli, const DtFunc *func) { return is_exact(cli->arena, func, false); }
+
 /* ---- both sides ---- */
 
 static DtValue *zeros(DtBuilder *b, const DtType *type)
@@ -158,7 +160,7 @@ static Told compare(DtCli *cli, DtFunc *func, DtText *ret_said)
     const DtBoxVerdict verdict = dt_cli_compare_functions(cli, claimed, derived, 1, ret_said);
     if (verdict == DT_BOX_SAME)
         return PROVED;
-    if (verdict == DT_BOX_OTHER && is_exact(cli->arena, claimed, false) && is_exact(cli->arena, derived, false))
+    if (verdict == DT_BOX_OTHER && dt_cli_is_exact(cli, claimed) && dt_cli_is_exact(cli, derived))
         return WRONG;
     return bwd && is_refuted(cli, func) ? WRONG : NOT_TOLD;
 }

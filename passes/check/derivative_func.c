@@ -20,6 +20,7 @@ typedef struct Alone {
     uint64_t seed;
     uint32_t step, n_drawn;
     double lo, hi;     /* floats among operands */
+    double ones;       /* how many of the booleans and integers are 1 */
     const bool *moves; /* by input: NULL, all do */
 } Alone;
 
@@ -30,7 +31,7 @@ static DtTensor *drawn(Alone *a, const DtType *type, double lo, double hi)
     const uint64_t key = ++a->n_drawn;
     for (int64_t i = 0; i < dt_type_elements(type); i++) {
         const double u = dt_philox_uniform(dt_philox(key, (uint64_t)i, DRAW, 0));
-        tensor->at[i] = dt_dtype_is_float(type->dtype) ? lo + (hi - lo) * u : u < 0.5;
+        tensor->at[i] = dt_dtype_is_float(type->dtype) ? lo + (hi - lo) * u : u < a->ones;
     }
     return tensor;
 }
@@ -118,7 +119,7 @@ static bool is_wrong(DtJudge *j, const DtFunc *func)
     const DtFunc *before = dt_graph_find(j->of->loss, func->name); /* where it still states one */
     if (before && has_surrogate(before))
         return false;
-    Alone alone = {.arena = dt_arena_new(), .seed = j->seed, .step = j->step, .lo = 0.3, .hi = 1.3};
+    Alone alone = {.arena = dt_arena_new(), .seed = j->seed, .step = j->step, .lo = 0.3, .hi = 1.3, .ones = 0.5};
     const bool right = is_right(&alone, func);
     dt_arena_free(alone.arena);
     return !right;
@@ -163,18 +164,70 @@ static double work_of(const DtFunc *func)
     return work;
 }
 
+static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}}; /* of operands */
+
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
 {
-    static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}};
     const double work = work_of(func) + work_of(func->fwd) + work_of(func->bwd);
     bool wrong = false;
     for (size_t i = 0; i < DT_COUNT(ends) && !wrong && work <= most; i++) {
         Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = ends[i][0], .hi = ends[i][1],
-                       .moves = moves};
+                       .ones = 0.5, .moves = moves};
         double x, y;
         try_alone(&alone, func, &x, &y);
         wrong = isfinite(x) && isfinite(y) && fabs(x - y) > sure * fmax(1, fmax(fabs(x), fabs(y)));
         dt_arena_free(alone.arena);
     }
     return wrong;
+}
+
+/* ---- two functions ---- */
+
+/* Element by element, within roundings of the largest; ret_finite: whether any number was compared. */
+static bool are_alike(const DtTensor *x, const DtTensor *y, bool *ret_finite)
+{
+    const int64_t n = dt_type_elements(x->type);
+    double largest = 1;
+    bool same = true;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(x->at[i]))
+            largest = fmax(largest, fabs(x->at[i]));
+    for (int64_t i = 0; i < n; i++) {
+        const bool finite = isfinite(x->at[i]);
+        same = same && finite == (bool)isfinite(y->at[i]) &&
+               (!finite || fabs(x->at[i] - y->at[i]) <= tolerance * largest);
+        *ret_finite = *ret_finite || finite;
+    }
+    return same;
+}
+
+static bool try_both(Alone *a, const DtFunc *x, const DtFunc *y, bool *ret_finite)
+{
+    DtInterp interp = {.arena = a->arena, .path = ""};
+    DtTensor **in = DT_NEW_ARRAY(a->arena, DtTensor *, x->inputs.n + 2 * x->results.n + 1),
+             **of_x = in + x->inputs.n, **of_y = of_x + x->results.n;
+    bool same = true;
+    for (uint32_t i = 0; i < x->inputs.n; i++)
+        in[i] = drawn(a, x->inputs.at[i]->type, a->lo, a->hi);
+    dt_interp_run(&interp, x, in, of_x);
+    dt_interp_run(&interp, y, in, of_y);
+    for (uint32_t i = 0; i < x->results.n; i++)
+        same = are_alike(of_x[i], of_y[i], ret_finite) && same;
+    return same;
+}
+
+DtJudgeAlike dt_judge_alike(const DtFunc *x, const DtFunc *y, double most)
+{
+    static const double ones[] = {0.5, 1, 0}; /* masks of nothing and of all, too */
+    bool same = true, finite = false;
+    if (work_of(x) + work_of(y) > most)
+        return DT_JUDGE_NOT_TRIED;
+    for (size_t i = 0; same && i < DT_COUNT(ends) * DT_COUNT(ones); i++) {
+        const double *range = ends[i / DT_COUNT(ones)];
+        Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = range[0], .hi = range[1],
+                       .ones = ones[i % DT_COUNT(ones)]};
+        same = try_both(&alone, x, y, &finite);
+        dt_arena_free(alone.arena);
+    }
+    return !same ? DT_JUDGE_UNLIKE : finite ? DT_JUDGE_ALIKE : DT_JUDGE_NOT_TRIED;
 }

@@ -70,6 +70,11 @@ typedef struct DtJudgeCase {
  * evaluating it takes more than `most` products, nothing is. */
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most);
 
+/* Whether two functions of the same inputs make the same of numbers by chance, in double precision. NOT_TRIED: it takes
+ * more than `most` products, or they make nothing that is finite. */
+typedef enum DtJudgeAlike { DT_JUDGE_ALIKE, DT_JUDGE_UNLIKE, DT_JUDGE_NOT_TRIED } DtJudgeAlike;
+DtJudgeAlike dt_judge_alike(const DtFunc *x, const DtFunc *y, double most);
+
 /* Whether they agree; ret_judgement says how well (free its problem). */
 bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement);
 

@@ -498,6 +498,8 @@ static bool apply(PlanWalk *walk, const Doing *doing)
             continue; /* held when all of it is there */
         if (!dt_certplan_may_write(walk, &write->place))
             return false;
+        if (walk->tiles.open)
+            dt_certplan_beside(walk, &write->place);
         if ((adds || zeroed) && (!dt_certplan_is_zero(walk, &write->place, walk->depth, zeroed) ||
                                  dt_certplan_is_added(walk, &write->place, walk->depth)))
             return dt_certplan_fail(walk, "value %u is added to memory that is not zero",
@@ -693,6 +695,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "memory is zeroed behind pieces");
     dt_certplan_spoil(walk, &place, false);
     dt_certplan_hold(walk, PLAN_ZERO, &place);
+    if (walk->tiles.open)
+        dt_certplan_beside(walk, &place);
     return dt_certplan_may_write(walk, &place);
 }
 

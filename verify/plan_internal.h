@@ -170,6 +170,7 @@ typedef struct PlanTiles { /* attention in blocks */
     uint32_t flags[8];
     bool placed[8];
     const DtPlanArg *arg[8];
+    DT_VEC(PlanPlace) others; /* where blocks wrote what is no output */
     uint32_t wrote[8];     /* the last block that did */
     uint32_t *mark, block; /* by value: 1 + the last block that made it */
     uint64_t began;        /* when this block did */
@@ -553,6 +554,7 @@ bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op);
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
                         PlanPlace *ret_place);
 bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg);
+void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written); /* no output, or memory that is zeroed */
 bool dt_certplan_untile(PlanWalk *walk); /* at the end of the outermost loop */
 
 #endif

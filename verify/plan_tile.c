@@ -226,6 +226,28 @@ bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, ui
            dt_certplan_fail(walk, "a block of attention's output %u goes elsewhere", i);
 }
 
+void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written)
+{
+    PlanTiles *tiles = &walk->tiles;
+    for (uint32_t i = 0; i < tiles->others.n; i++)
+        if (dt_certplan_same(&tiles->others.at[i], written))
+            return;
+    DT_PUSH(walk->arena, tiles->others, *written);
+}
+
+/* Blocks make their parts of outputs one after the other, in each iteration: nothing may be written over any part. */
+static bool lies_alone(PlanWalk *walk, uint32_t i)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    for (uint32_t o = 0; o < i; o++)
+        if (dt_certplan_meets(walk, &tiles->place[i], &tiles->place[o]))
+            return dt_certplan_fail(walk, "outputs %u and %u of attention overlap", o, i);
+    for (uint32_t o = 0; o < tiles->others.n; o++)
+        if (dt_certplan_meets(walk, &tiles->place[i], &tiles->others.at[o]))
+            return dt_certplan_fail(walk, "what a block of attention writes overlaps output %u", i);
+    return true;
+}
+
 bool dt_certplan_untile(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -237,7 +259,7 @@ bool dt_certplan_untile(PlanWalk *walk)
         if (!tiles->placed[i])
             return dt_certplan_fail(walk, "output %u of attention was not made", i);
         bool added = tiles->flags[i] & DT_NOTE_ADDS;
-        if (!dt_certplan_may_write(walk, &tiles->place[i]))
+        if (!lies_alone(walk, i) || !dt_certplan_may_write(walk, &tiles->place[i]))
             return false;
         if (added)
             dt_certplan_wrote(walk, &tiles->place[i]);

@@ -34,7 +34,7 @@ bool same_place(const DtPlanArg *a, const DtPlanArg *b);
 /* A fault of each kind, in the copy. False: there was nothing to change, or it is as it was. */
 #define MUTANT_KINDS(K)                                                                                              \
     K(offset) K(reuse) K(stride) K(length) K(coordinate) K(slot) K(peer) K(drop) K(double) K(swap) K(group) K(count) \
-    K(epilogue) \
+    K(epilogue) K(moved) \
     K(reduce) K(dtype) K(blocks) K(product) K(accumulate) K(kernel) K(operands) K(results) K(guard) K(store) K(loop) \
     K(actions) K(channel) K(integer) K(metric) K(axis) K(entry) K(stage) K(hoist) K(scratch) K(prologue) K(ring)     \
     K(record) K(code) K(start) K(event) K(stale) K(text) K(message) K(sdpa) K(narrow)

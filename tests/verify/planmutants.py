@@ -6,7 +6,8 @@ Plans of the layouts below must hold; then planmutants puts single faults into t
 Faults of the kinds of STRICT change what ranks compute: every one must be rejected. Of the kinds of LOOSE some do not:
 without an instruction whose result nobody needs, with two such results in each other's place, with two that have nothing to do with each other in the other order,
 with another step in a loop of one iteration, with a slot more or a channel that is shorter, with another slot of a ring
-that is as free as the one it was, with a span that reads otherwise in the text. With DTRUN the plans that were accepted
+that is as free as the one it was, with a span that reads otherwise in the text, with
+what an instruction makes in other memory that is free. With DTRUN the plans that were accepted
 are run, and must compute the same losses and norms, bit for bit: then one or two of hundreds of a strict kind may be
 among them. Of what is started, and of what is done meanwhile (kind `event`), ranks that run one instruction after the
 other notice nothing: in a plan that is accepted planraces.py must find no race. Nor do they of the order of messages
@@ -75,7 +76,8 @@ LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product", "epilogue",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
           "scratch", "prologue", "record", "code", "start", "stale", "sdpa", "narrow"]
-LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text", "message"]
+LOOSE = ["results", "drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "ring", "event", "text", "message",
+         "moved"]
 INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=set reg=4 first=1"], []),
             (["kind=set reg=7 count=3"], []), (["kind=set reg=7 body=7 step=1 first=1 count=3"], []),
             (["kind=when body=1 count=1"], []), (["kind=when reg=1 body=1 count=1"], [])]

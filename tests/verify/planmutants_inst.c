@@ -71,6 +71,28 @@ bool mutant_stale(void)
     return false;
 }
 
+/* What an instruction makes lies, for all that read it until its memory is written again, in some other memory: right
+ * where that is free. */
+bool mutant_moved(void)
+{
+    const uint32_t at = below(plan.n_insts);
+    const DtPlanBody *body = body_of(at);
+    const DtPlanArg *from = body ? written(&plan.insts[at]) : NULL, *to = any_arg(DT_ARG_ADDRESS);
+    if (!from || !to || to->arena != from->arena)
+        return false;
+    const int64_t base = to->base + (below(2) ? 0 : to->bytes / 4 * below(4));
+    bool again = false;
+    for (uint32_t i = at; !again && i < body->first_inst + body->n_insts; i++)
+        for (uint32_t a = plan.insts[i].first_arg; a < plan.insts[i].first_arg + plan.insts[i].n_args; a++) {
+            if (!same_place(&plan.args[a], from))
+                continue;
+            again = again || (i > at && plan.args[a].written);
+            if (!again)
+                RECORD(args, DtPlanArg, a)->base = base;
+        }
+    return base != from->base;
+}
+
 bool mutant_stride(void)
 {
     DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);

@@ -77,7 +77,7 @@ static uint64_t of_change(const DtPlanRecord *record, uint32_t i, const uint8_t 
 
 /* Kinds of faults that do not always count. */
 static const char *const loose[] = {"results", "drop",   "entry",   "stride", "coordinate", "slot",  "swap",
-                                    "actions", "channel", "ring",   "event",  "text",       "message"};
+                                    "actions", "channel", "ring",   "event",  "text",       "message", "moved"};
 
 static bool is_loose(const char *kind)
 {

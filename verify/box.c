@@ -360,7 +360,8 @@ typedef struct Try {
     bool whole, rounds, parts;
 } Try;
 
-static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows[2], DtText *problem)
+static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows[2], bool *ret_doubtful,
+                    DtText *problem)
 {
     Box *box = DT_NEW(boxes->box, Box);
     const DtResidues all = boxes->r;
@@ -370,7 +371,20 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows
     boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
     memcpy(ret_narrows, box->narrows, sizeof box->narrows);
+    *ret_doubtful = box->doubtful;
     return equal;
+}
+
+/* The same at all positions, where it is held to be equal at a few, but may be another one elsewhere. */
+static bool is_equal_whole(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
+{
+    bool narrows[2], doubtful;
+    how.whole = true;
+    if (try_one(boxes, sides, how, narrows, &doubtful, problem))
+        return true;
+    if (boxes->large)
+        problem->len = 0;
+    return boxes->large;
 }
 
 /* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few
@@ -378,7 +392,7 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows
  * positions. */
 static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded, DtText *problem)
 {
-    bool narrows[2] = {false}, equal = false, large = false;
+    bool narrows[2] = {false}, equal = false, large = false, doubtful = false;
     DtText said = {0};
     boxes->large = false;
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
@@ -392,7 +406,10 @@ static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, boo
             if (real && !may)
                 break;
             why->len = 0;
-            equal = try_one(boxes, sides, (Try){whole, !real, rounding == DT_BOX_PARTS}, narrows, why);
+            const Try how = {whole, !real, rounding == DT_BOX_PARTS};
+            equal = try_one(boxes, sides, how, narrows, &doubtful, why);
+            if (equal && doubtful && !whole && !is_equal_whole(boxes, sides, how, problem))
+                return false;
             said.len = 0;
             large = large || (boxes->large && !whole);
             *ret_rounded = real;

@@ -3,14 +3,16 @@
  * of positions along axes, numbers of a range (a loop's step, a block), and quotients and rests of such sums, with
  * constants. Where two are compared, one minus the other is zero at positions that follow: those are the edges.
  * What is made otherwise (a product of positions, a sum, a lookup) may be anything that positions along some axes
- * make it: if it decides, these axes are looked at as a whole. */
+ * make it: if it decides, these axes are looked at as a whole. A rest that begins anew within a block repeats; so does
+ * what is decided by it, and all of a period is looked at at each edge. Where that would be too much, or edges may be
+ * elsewhere, it is said that there is doubt (box.c). */
 #include "verify/box_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { TERMS = 6, FORMS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8, MOST_OPS = 100000,
-       MOST_EDGES = 4096 };
+       MOST_EDGES = 4096, MOST_PERIOD = 8 };
 
 typedef struct Form {
     uint32_t n;
@@ -30,15 +32,16 @@ typedef struct Var {
     Form of;           /* QUOTIENT, REST: of this, */
     int64_t by;        /* by that */
     bool lens[BOX_NAMES]; /* along which lenses positions are in it */
+    uint64_t axes;        /* along which axes: a bit for each, which several may share */
 } Var;
 
-/* What all elements of a tensor are: integers, one of some forms; a float that is a constant, or an integer; a float of
- * which nothing is known, n = 0. */
+/* What all elements of a tensor are: integers, one of some forms; a float that is a constant, or scale times one of
+ * some forms, and shift; a float of which nothing is known, n = 0. */
 typedef struct Value {
     uint32_t n;
     Form form[FORMS];
     bool is_number;
-    double number;
+    double number, scale, shift;
 } Value;
 
 typedef struct Edges {
@@ -75,10 +78,12 @@ static uint32_t position_var(Edges *e, const char *axis)
     const BoxLens *lens = dt_boxsmall_lens(e->b, axis);
     if (!lens)
         return add_var(e, (Var){.made = ANYTHING});
-    if (!is_thin(lens))
+    if (!is_thin(lens)) {
         var = (Var){.made = RANGE, .n = lens->longest};
-    else
+    } else {
         var.lens[lens - e->b->lenses] = true;
+        var.axes = UINT64_C(1) << e->vars.n % 64;
+    }
     return add_var(e, var);
 }
 
@@ -93,13 +98,23 @@ static void depends(const Edges *e, const Form *f, bool *lens)
             lens[k] = lens[k] || e->vars.at[f->term[i].var]->lens[k];
 }
 
+static uint64_t axes_of(const Edges *e, const Form *f)
+{
+    uint64_t axes = 0;
+    for (uint32_t i = 0; i < f->n; i++)
+        axes |= e->vars.at[f->term[i].var]->axes;
+    return axes;
+}
+
 /* Anything that may depend on what n values depend on. */
 static Value anything(Edges *e, uint32_t n, const Value *const *of)
 {
     Var var = {.made = ANYTHING};
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < of[i]->n; k++)
+        for (uint32_t k = 0; k < of[i]->n; k++) {
             depends(e, &of[i]->form[k], var.lens);
+            var.axes |= axes_of(e, &of[i]->form[k]);
+        }
     return (Value){.n = 1, .form = {of_var(add_var(e, var))}};
 }
 
@@ -171,6 +186,43 @@ static void cross_less(Edges *e, const Form *of, int64_t x, int depth)
         look_at_all(e, of);
 }
 
+/* The unit of the only lens on which the form depends; 0: there are others, or none. */
+static int64_t unit_of(const Edges *e, const Form *f)
+{
+    bool lens[BOX_NAMES] = {0};
+    int64_t unit = 0;
+    uint32_t n = 0;
+    depends(e, f, lens);
+    for (uint32_t k = 0; k < e->b->n_lenses; k++)
+        if (lens[k] && n++ == 0)
+            unit = e->b->lenses[k].unit;
+    return n == 1 ? unit : 0;
+}
+
+/* Whether what counts by m begins anew once a block at most. */
+static bool is_of_blocks(const Edges *e, const Form *f, int64_t m)
+{
+    const int64_t unit = unit_of(e, f);
+    return unit && m % unit == 0;
+}
+
+/* Whether term i of f is the number of a block, so often that it moves f by blocks. */
+static bool counts_blocks(const Edges *e, const Form *f, uint32_t i)
+{
+    const Var *var = e->vars.at[f->term[i].var];
+    return var->made == QUOTIENT && is_of_blocks(e, &var->of, var->by) && f->term[i].by % unit_of(e, &var->of) == 0;
+}
+
+/* Whether another term of f goes along an axis with term i: then f may be zero where neither is. */
+static bool mixes(const Edges *e, const Form *f, uint32_t i)
+{
+    const uint64_t axes = counts_blocks(e, f, i) ? 0 : e->vars.at[f->term[i].var]->axes;
+    bool mixes = false;
+    for (uint32_t k = 0; k < f->n; k++)
+        mixes = mixes || (k != i && axes & e->vars.at[f->term[k].var]->axes && !counts_blocks(e, f, k));
+    return mixes;
+}
+
 /* Term i of f is a quotient or a rest: where it is what makes f zero, and where it is 0 or 1. */
 static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
 {
@@ -179,6 +231,7 @@ static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
     const int64_t at = dt_cert_down(-f->plus, f->term[i].by), step = var->made == QUOTIENT ? var->by : 1,
                   turn = var->made == QUOTIENT ? 1 : var->by;
     int64_t zero;
+    e->b->doubtful = e->b->doubtful || mixes(e, f, i);
     if (depth == 0 || __builtin_mul_overflow(at, step, &zero) || llabs(zero) > INT32_MAX ||
         llabs(var->by) > INT32_MAX) {
         look_at_all(e, f);
@@ -311,6 +364,8 @@ static Value either_of(Edges *e, const Value *x, const Value *y)
     Value both = *x;
     for (uint32_t i = 0; i < y->n; i++)
         push(e, &both, &y->form[i]);
+    both.scale = x->scale;
+    both.shift = x->shift;
     return both;
 }
 
@@ -330,6 +385,19 @@ static bool range_of(const Edges *e, const Form *f, int64_t *ret_lo, int64_t *re
     return true;
 }
 
+/* A rest by m is no sum of positions and numbers of blocks, but repeats. */
+static void repeat(Edges *e, int64_t m)
+{
+    const int64_t period = e->b->period;
+    int64_t both = period;
+    while (both % m && both <= MOST_PERIOD)
+        both += period;
+    if (both <= MOST_PERIOD)
+        e->b->period = both;
+    else
+        e->b->doubtful = true;
+}
+
 /* A quotient or rest by m. Its own edges are where it begins anew. */
 static Value divided(Edges *e, const Value *x, const Value *y, Made made)
 {
@@ -340,8 +408,14 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
         return anything(e, 2, both);
     for (uint32_t i = 0; i < x->n; i++) {
         const Form *f = &x->form[i];
-        Var var = {.made = made, .of = *f, .by = m};
+        Var var = {.made = made, .of = *f, .by = m, .axes = axes_of(e, f)};
         depends(e, f, var.lens);
+        if (f->n == 0) {
+            const int64_t quotient = dt_cert_down(f->plus, m);
+            const Form number = constant(made == QUOTIENT ? quotient : f->plus - quotient * m);
+            push(e, &all, &number);
+            continue;
+        }
         if (range_of(e, f, &lo, &hi)) {
             lo = dt_cert_down(lo, m);
             var = made == REST ? (Var){.made = RANGE, .n = m} : (Var){.made = RANGE, .lo = lo,
@@ -349,6 +423,8 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
         } else {
             cross(e, f, NESTED);
             cross_less(e, f, m, NESTED);
+            if (made == REST && var.axes && !is_of_blocks(e, f, m))
+                repeat(e, m);
         }
         const Form form = of_var(add_var(e, var));
         push(e, &all, &form);
@@ -356,14 +432,18 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
     return all;
 }
 
-/* A float that is an integer is compared with a constant, which may lie between two. */
+/* A float that is made of positions is compared with a constant, which may lie between two integers, or with another
+ * one. */
 static void decide_float(Edges *e, const Value *x, const Value *y)
 {
-    if (x->is_number || !y->is_number || !dt_box_is_whole(y->number))
+    const double zero = x->n ? ((y->n ? y->shift : y->number) - x->shift) / x->scale : 0;
+    const bool known = y->n ? y->scale == x->scale : y->is_number;
+    if (!x->n || !(known && dt_box_is_whole(zero)))
         return;
-    for (uint32_t i = 0; i < x->n; i++) {
-        cross_less(e, &x->form[i], (int64_t)floor(y->number), NESTED);
-        cross_less(e, &x->form[i], (int64_t)ceil(y->number), NESTED);
+    const Value none = {.n = 1}, apart = sum_of(e, x, y->n ? y : &none, -1);
+    for (uint32_t i = 0; i < apart.n; i++) {
+        cross_less(e, &apart.form[i], (int64_t)floor(zero), NESTED);
+        cross_less(e, &apart.form[i], (int64_t)ceil(zero), NESTED);
     }
 }
 
@@ -411,23 +491,49 @@ static Value source_of(Edges *e, const CertOp *op)
                                        : anything(e, 0, NULL);
 }
 
-/* A float becomes some integer of which nothing follows; a smaller integer may have lost what it was. */
-static Value cast_of(Edges *e, const CertType *from, const CertType *to, const Value *x)
+/* An integer that may have lost what it was, since the dtype is too small, may be anything. */
+static Value held(Edges *e, const CertType *type, const Value *x)
 {
-    const bool wide = is(to->dtype, "i32") || is(to->dtype, "i64") || is_float(to);
-    if (is_float(from) && !is_float(to))
-        return anything(e, 0, NULL);
-    if (is(from->dtype, "bool") || !wide)
-        return anything(e, 1, &x);
+    const bool whole = is(type->dtype, "i32"),
+               holds = whole || is(type->dtype, "i64") || (is_float(type) && !dt_boxnumber_narrows("f32", type->dtype));
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->form[i].n && (!holds || (whole && llabs(x->form[i].plus) > INT32_MAX / 2)))
+            return anything(e, 1, &x);
     return *x;
 }
 
-static Value integers_of(Edges *e, const CertOp *op, const Value *const *in)
+/* A float becomes some integer of which nothing follows; a boolean says whether it is 0. */
+static Value cast_of(Edges *e, const CertType *from, const CertType *to, const Value *x)
+{
+    const Value zero = {.n = 1};
+    const bool to_bool = is(to->dtype, "bool"), decides = to_bool && !is(from->dtype, "bool");
+    if (decides && is_float(from))
+        decide_float(e, x, &(Value){.is_number = true});
+    else if (decides)
+        decide(e, x, &zero);
+    if (is_float(from) && !is_float(to) && !to_bool)
+        return anything(e, 0, NULL);
+    if (is(from->dtype, "bool") || to_bool)
+        return anything(e, 1, &x);
+    Value made = held(e, to, x);
+    if (!is_float(from)) {
+        made.scale = 1;
+        made.shift = 0;
+    }
+    return made;
+}
+
+static bool is_logic(const char *kind) { return is(kind, "not") || is(kind, "and") || is(kind, "or"); }
+
+static Value integers_of(Edges *e, const CertOp *op, const CertType *const *types, const Value *const *in)
 {
     const char *kind = op->kind;
     const Value zero = {.n = 1};
     if (op->n_in == 2 && decides(kind))
         decide(e, in[0], in[1]);
+    for (uint32_t i = 0; i < op->n_in && is_logic(kind); i++)
+        if (!is(types[i]->dtype, "bool"))
+            decide(e, in[i], &zero);
     if (is(kind, "add") || is(kind, "sub"))
         return sum_of(e, in[0], in[1], is(kind, "add") ? 1 : -1);
     if (is(kind, "mul"))
@@ -465,6 +571,20 @@ static bool skips(const Edges *e, const Form *f)
     return skips;
 }
 
+/* Whether f may be a place that is not looked at, and no other: it does not go as positions do, block by block, nor is
+ * it made of operands. */
+static bool strays(const Edges *e, const Form *f)
+{
+    bool steps = f->n == 0, strays = false;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const Var *var = e->vars.at[f->term[i].var];
+        const bool divided = var->made == REST || var->made == QUOTIENT, free = var->made != RANGE && !var->axes;
+        steps = steps || free || var->made == POSITION || var->made == REST;
+        strays = strays || (divided && !free && !is_of_blocks(e, &var->of, var->by));
+    }
+    return strays || !steps;
+}
+
 /* What a lookup finds is anything, and where it looks is decided by whether that is outside, or of another block. */
 static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
 {
@@ -473,12 +593,53 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
             const Form *f = &in[i]->form[k],
                        where = i <= op->n_axes ? of_var(position_var(e, op->axes[i - 1])) : constant(0);
             cross(e, f, NESTED);
+            if (f->n == 0)
+                add_edge(e, f->plus);
             if (skips(e, f)) {
                 look_at_all(e, f);
                 look_at_all(e, &where);
             }
+            e->b->doubtful = e->b->doubtful || strays(e, f);
         }
     return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
+}
+
+/* A float that is made of positions and constants: a sum, a product with a constant. Of others nothing is known. */
+static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y)
+{
+    const bool adds = is(op->kind, "add") || is(op->kind, "sub"), divides = is(op->kind, "div");
+    const double sign = is(op->kind, "sub") || is(op->kind, "neg") ? -1 : 1, number = y->number;
+    Value made = *x;
+    if (op->n_in == 1 && is(op->kind, "neg")) {
+        made.scale = -x->scale;
+        made.shift = -x->shift;
+        return made;
+    }
+    if (op->n_in == 2 && !x->n && x->is_number && y->n && !divides) { /* the constant behind */
+        made = float_of(e, op, y, x);
+        made.scale *= adds ? sign : 1;
+        made.shift *= adds ? sign : 1;
+        return made;
+    }
+    if (op->n_in != 2 || !x->n)
+        return (Value){0};
+    if (adds && y->n && y->scale == x->scale) {
+        made = sum_of(e, x, y, (int64_t)sign);
+        made.scale = x->scale;
+        made.shift = x->shift + sign * y->shift;
+        return made;
+    }
+    if (!y->is_number || !(adds || is(op->kind, "mul") || divides) || (!adds && number == 0))
+        return (Value){0};
+    made.scale = adds ? x->scale : divides ? x->scale / number : x->scale * number;
+    made.shift = adds ? x->shift + sign * number : divides ? x->shift / number : x->shift * number;
+    return made;
+}
+
+/* Of two floats: whether their forms are of one scale. */
+static bool is_alike(const Value *x, const Value *y)
+{
+    return x->n && y->n && x->scale == y->scale && x->shift == y->shift;
 }
 
 static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, const Value *const *in)
@@ -493,16 +654,20 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, 
     if (is(op->kind, "cast") && op->n_in == 1)
         return cast_of(e, types[0], op->types[0], in[0]);
     if (is(op->kind, "where") && op->n_in == 3)
-        return is_float(types[1]) ? (Value){0} : either_of(e, in[1], in[2]);
+        return is_float(types[1]) && !is_alike(in[1], in[2]) ? (Value){0} : either_of(e, in[1], in[2]);
     if (is(op->kind, "gather") || is(op->kind, "scatter_add"))
         return looked_up(e, op, in);
+    if (floats && is_float(op->types[0]))
+        return float_of(e, op, in[0], in[op->n_in - 1]);
     if (floats && op->n_in == 2 && decides(op->kind)) {
         decide_float(e, in[0], in[1]);
-        decide_float(e, in[1], in[0]);
+        if (!in[0]->n)
+            decide_float(e, in[1], in[0]);
     }
     if (floats)
-        return is_float(op->types[0]) ? (Value){0} : anything(e, 0, NULL);
-    return integers_of(e, op, in);
+        return anything(e, op->n_in, in);
+    const Value made = integers_of(e, op, types, in);
+    return held(e, op->types[0], &made);
 }
 
 /* What is summed over a thinned axis counts what is not looked at: it depends on it. */

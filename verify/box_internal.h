@@ -86,6 +86,8 @@ typedef struct Box {
     uint32_t n_lenses;
     DT_VEC(int64_t) constants; /* integers */
     DT_VEC(int64_t) places;    /* positions where functions may change their form (box_edge.c) */
+    int64_t period;            /* between these they repeat after so many */
+    bool doubtful;             /* or elsewhere: all positions are looked at, too, if those are not too many */
     bool compares, becomes_whole; /* some float is compared; becomes an integer */
     DT_VEC(const CertType *) types;
     DT_VEC(const CertType *) decided; /* what is compared: as many decisions as it has elements */

@@ -343,16 +343,20 @@ static void choose_weights(Box *b, BoxLens *lens)
     }
 }
 
-/* False: they would be too many. */
-static bool choose_places(Box *b, BoxLens *lens)
+/* All of a period at each edge; false: they would be too many. */
+static bool choose_places(Box *b, BoxLens *lens, int64_t period)
 {
     const int64_t fair = ALL_PLACES / (lens->longest / lens->unit), least = fair < LEAST_PLACES ? fair : LEAST_PLACES;
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, MOST_PLACES + 1);
     lens->k = 0;
     add_place(lens, 0);
     add_place(lens, -1);
+    for (int64_t d = 1; d < period; d++) {
+        add_place(lens, d);
+        add_place(lens, -1 - d);
+    }
     for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit are its first place */
-        for (int64_t d = -1; d <= 1 && b->places.at[i] % lens->unit; d++)
+        for (int64_t d = -period; d <= period && b->places.at[i] % lens->unit; d++)
             add_place(lens, b->places.at[i] + d);
     for (int64_t i = 0; lens->unit <= least && i < lens->unit; i++) /* all: chance would often leave one out */
         add_place(lens, i);
@@ -425,6 +429,7 @@ static bool find_edges(Box *b, const CertProgram *const *programs, const CertFun
         again = false;
         choose_units(b);
         b->places.n = 0;
+        b->period = 1;
         for (uint32_t i = 0; i < b->n_lenses; i++)
             thin = thin || (b->lenses[i].of == i && b->lenses[i].position && !b->lenses[i].fixed);
         for (uint32_t i = 0; i < 2 && thin; i++)
@@ -437,8 +442,13 @@ static bool find_edges(Box *b, const CertProgram *const *programs, const CertFun
 static void choose(Box *b, BoxLens *lens)
 {
     lens->weight = NULL;
-    if (lens->position && !lens->fixed && lens->unit > 2 && choose_places(b, lens))
-        return;
+    for (int64_t period = b->period; lens->position && !lens->fixed && lens->unit > 2; period = 1) {
+        if (choose_places(b, lens, period))
+            return;
+        if (period == 1)
+            break;
+        b->doubtful = true;
+    }
     if (lens->fixed || lens->position) {
         lens->fixed = true;
         lens->unit = 1;

@@ -112,12 +112,31 @@ static int other(const DtCli *cli, const char *why)
     return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s", cli->words.at[0], cli->program, why);
 }
 
+/* Which kernel does which ops, how its operands lie and what its integers count, only notes say. */
+static bool same_notes(const DtPlan *a, const DtPlan *b)
+{
+    bool same = a->n_notes == b->n_notes && same_bytes(a, a->logical->notes, a->logical->notes_len, b,
+                                                       b->logical->notes, b->logical->notes_len);
+    for (uint32_t i = 0; same && i < a->n_notes; i++)
+        same = a->notes[i].first == b->notes[i].first && a->notes[i].count == b->notes[i].count;
+    return same;
+}
+
+static bool same_launch(const DtPlanLaunch *a, const DtPlanLaunch *b)
+{
+    return a->blocks == b->blocks && a->threads == b->threads && a->shared == b->shared && a->finish == b->finish &&
+           a->workspace == b->workspace;
+}
+
 static bool same_kernels(const DtPlan *a, const DtPlan *b)
 {
-    bool same = a->n_kernels == b->n_kernels && a->n_codes == b->n_codes;
+    bool same = a->n_kernels == b->n_kernels && a->n_codes == b->n_codes && a->n_launches == b->n_launches;
     for (uint32_t i = 0; same && i < a->n_kernels; i++)
-        same = a->kernels[i].code == b->kernels[i].code &&
+        same = a->kernels[i].code == b->kernels[i].code && a->kernels[i].n_pointers == b->kernels[i].n_pointers &&
+               a->kernels[i].n_integers == b->kernels[i].n_integers &&
                strcmp(dt_plan_str(a, a->kernels[i].symbol), dt_plan_str(b, b->kernels[i].symbol)) == 0;
+    for (uint32_t i = 0; same && i < a->n_launches; i++)
+        same = same_launch(&a->launches[i], &b->launches[i]);
     for (uint32_t i = 0; same && i < a->n_codes; i++)
         same = same_bytes(a, a->codes[i].source, a->codes[i].source_len, b, b->codes[i].source, b->codes[i].source_len);
     return same;
@@ -128,6 +147,8 @@ static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want
 {
     if (!same_kernels(have, want))
         return other(cli, "its kernels are not what the program's ops are compiled to");
+    if (!same_notes(have, want))
+        return other(cli, "its kernels are called for other ops than here, or otherwise: its notes differ");
     DtText text = {0};
     dt_text_printf(&text, "the same: %u kernels and the ops of %s\n", have->n_kernels, cli->program);
     for (uint32_t i = 0; i < have->n_codes; i++) {

@@ -22,30 +22,64 @@ static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-static void hold_inputs(PlanWalk *walk, bool all)
+/* What somebody else wrote has memory of its own. */
+static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
-    const DtPlan *plan = walk->plan;
-    for (uint32_t i = 0; i < plan->n_scalars; i++) {
-        PlanPlace place = {.arena = plan->scalars[i].arena,
-                           .base = plan->scalars[i].offset,
-                           .bytes = 4,
-                           .size = 1};
-        dt_certplan_hold_input(walk, dt_intern(dt_plan_str(plan, plan->scalars[i].name)), &place);
-    }
-    for (uint32_t i = 0; all && i < plan->n_inputs; i++) {
-        const char *name = dt_intern(dt_plan_str(plan, plan->inputs[i].name));
-        const CertType *type = dt_certplan_input(walk, name);
-        PlanPlace place = {.arena = plan->inputs[i].arena, .base = plan->inputs[i].offset};
-        if (!type)
-            continue;
-        dt_certplan_dense(walk, type, &place);
-        dt_certplan_hold_input(walk, name, &place);
-    }
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++)
+        if (dt_certplan_meets(walk, &near->at[i]->place, place))
+            return dt_certplan_fail(walk, "input %s lies where something else does", name);
+    dt_certplan_hold_input(walk, name, place);
+    return true;
 }
 
-/* Stores that are no results hold what they held. */
+/* The scalars of the step; and named scalars of other runs, which the runtime may read later (they are no inputs). */
+static bool hold_scalars(PlanWalk *walk)
+{
+    const DtPlan *plan = walk->plan;
+    const DtPlanName mine = dt_certplan_at(walk);
+    for (uint32_t i = 0; i < plan->n_scalars; i++) {
+        const DtPlanScalar *scalar = &plan->scalars[i];
+        const PlanPlace place = {.arena = scalar->arena, .base = scalar->offset, .bytes = 4, .size = 1};
+        if (!hold_apart(walk, dt_intern(dt_plan_str(plan, scalar->name)), &place))
+            return false;
+    }
+    for (uint32_t i = 0; i < plan->n_metrics; i++) {
+        const DtPlanName theirs = dt_plan_name(dt_plan_str(plan, plan->metrics[i].entry));
+        const PlanPlace place = dt_certplan_metric(&plan->metrics[i]);
+        if (!plan->metrics[i].n_axes && !dt_plan_name_same_run(&mine, &theirs))
+            dt_certplan_hold_input(walk, NULL, &place);
+    }
+    walk->found = walk->inputs;
+    return true;
+}
+
+/* Who predicts has written the inputs of the readers that training has. */
+static bool hold_inputs(PlanWalk *walk)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t r = 0; r < plan->n_readers; r++)
+        for (uint32_t i = 0; !plan->readers[r].is_eval && i < plan->readers[r].n_inputs; i++) {
+            const DtPlanInput *input = &plan->inputs[plan->readers[r].first_input + i];
+            const char *name = dt_intern(dt_plan_str(plan, input->name));
+            const CertType *type = dt_certplan_input(walk, name);
+            PlanPlace place = {.arena = input->arena, .base = input->offset};
+            if (!type)
+                continue;
+            dt_certplan_dense(walk, type, &place);
+            if (!hold_apart(walk, name, &place))
+                return false;
+        }
+    return true;
+}
+
+/* Stores that are no results hold what they held, and so do scalars. */
 static bool keeps_stores(PlanWalk *walk)
 {
+    for (const PlanRegion *region = walk->found; region; region = region->next)
+        if (!region->alive)
+            return dt_certplan_fail(walk, "%s is overwritten, which is needed behind it",
+                                    region->name ? region->name : "a result of another entry");
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         const PlanRegion *region = walk->kept[i];
         if (!region->alive && !walk->is_result[region->id])
@@ -55,7 +89,7 @@ static bool keeps_stores(PlanWalk *walk)
     return true;
 }
 
-static void begin_entry(PlanWalk *walk, uint32_t number)
+static bool begin_entry(PlanWalk *walk, uint32_t number)
 {
     const DtPlanEntry *entry = &walk->plan->entries[number];
     dt_certplan_forget_regions(walk);
@@ -88,7 +122,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
         walk->of_store[walk->kept[i]->id] = walk->kept[i];
         dt_certplan_push_region(walk, walk->kept[i]);
     }
-    hold_inputs(walk, dt_certplan_at(walk).run == DT_PLAN_PREDICT);
+    return hold_scalars(walk) && (dt_certplan_at(walk).run != DT_PLAN_PREDICT || hold_inputs(walk));
 }
 
 /* Whether a result has the same place on all stages of a class on which stores lie alike. */
@@ -134,8 +168,7 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
 
 static bool run_entry(PlanWalk *walk, uint32_t number)
 {
-    begin_entry(walk, number);
-    if (!dt_certplan_enter(walk, number) ||
+    if (!begin_entry(walk, number) || !dt_certplan_enter(walk, number) ||
         !dt_certplan_walk(walk, walk->at_entry, &walk->plan->notes[number]))
         return false;
     for (uint32_t f = 0; f < walk->entries.n; f++) {
@@ -189,12 +222,24 @@ static bool has_mesh(PlanWalk *walk)
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
 }
 
+/* Memory is followed of so many arenas, and schedules of stages of one loss (plan_run.c). */
+static bool is_followed(PlanWalk *walk)
+{
+    const DtPlan *plan = walk->plan;
+    if (plan->n_arenas > DT_COUNT(walk->memory))
+        return dt_certplan_fail(walk, "the plan has %u arenas", plan->n_arenas);
+    for (uint32_t i = 0; plan->meta->pipeline && i < plan->n_entries; i++)
+        if (dt_plan_name(dt_plan_str(plan, plan->entries[i].name)).n_objective)
+            return dt_certplan_fail(walk, "a pipeline has several losses");
+    return true;
+}
+
 /* Every entry of the program is in the plan, on each of its stages; without held-out data none of `eval`. */
 static bool has_entries(PlanWalk *walk)
 {
     bool evaluates = false;
-    for (uint32_t i = 0; i < walk->plan->n_entries; i++)
-        evaluates = evaluates || dt_plan_name(dt_plan_str(walk->plan, walk->plan->entries[i].name)).run == DT_PLAN_EVAL;
+    for (uint32_t i = 0; i < walk->plan->n_readers; i++)
+        evaluates = evaluates || walk->plan->readers[i].is_eval;
     for (uint32_t i = 0; i < walk->program->entries.n; i++) {
         const CertEntry *entry = &walk->program->entries.at[i];
         if (!evaluates && entry->is.run == DT_PLAN_EVAL)
@@ -210,7 +255,7 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
 {
     DtArena *arena = walk->arena;
     const DtPlan *plan = walk->plan;
-    if (!dt_certtext_read(arena, final, program, walk->problem) || !has_mesh(walk))
+    if (!dt_certtext_read(arena, final, program, walk->problem) || !has_mesh(walk) || !is_followed(walk))
         return false;
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
@@ -222,7 +267,8 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
-    walk->has_record = DT_NEW_ARRAY(arena, bool, plan->n_stores + 1);
+    walk->has_record = DT_NEW_ARRAY(arena, uint32_t, plan->n_stores + 1);
+    walk->has_metric = DT_NEW_ARRAY(arena, bool, plan->n_metrics + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
     walk->of_store = DT_NEW_ARRAY(arena, PlanRegion *, program->stores.n + 1);
     walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program->stores.n + 1);

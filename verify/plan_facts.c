@@ -49,7 +49,8 @@ static bool has_owner(const PlanWalk *walk, const CertStore *store, const DtPlan
         return false;
     const CertStore *of = &walk->program->stores.at[store->of];
     const DtPlanStore *owner = &walk->plan->stores[record->of];
-    return is(dt_certplan_kinds[owner->kind], of->kind) && is(dt_plan_str(walk->plan, owner->path), of->path);
+    return is(dt_certplan_kinds[owner->kind], of->kind) && is(dt_plan_str(walk->plan, owner->path), of->path) &&
+           dt_plan_store_on(owner, walk->stage) && dt_certplan_first(walk, owner) == dt_cert_first(of, walk->stage);
 }
 
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
@@ -68,10 +69,10 @@ bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStor
 bool dt_certplan_records(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
-    for (uint32_t i = 0; i < plan->n_stores; i++)
-        if (!walk->has_record[i])
-            return dt_certplan_fail(walk, "the record of %s is of no store of the program",
-                                    dt_plan_str(plan, plan->stores[i].path));
+    for (uint32_t i = 0; i < plan->n_metrics; i++)
+        if (!walk->has_metric[i])
+            return dt_certplan_fail(walk, "the record of `%s` is of no result of the program",
+                                    dt_plan_str(plan, plan->metrics[i].name));
     for (uint32_t i = 0; i < plan->n_inputs; i++) {
         const DtPlanInput *input = &plan->inputs[i];
         const CertType *type = dt_certplan_input(walk, dt_plan_str(plan, input->name));

@@ -288,9 +288,11 @@ struct PlanWalk {
     const DtPlanInst *inst;
     PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
     const CertType **terms; /* by number: what the memory of a store that has `terms` holds; NULL: what its type says */
-    bool *has_record; /* by record of a store: some stage's store has it */
+    uint32_t *has_record; /* by record of a store: 1 + the last stage on which a store has it */
+    bool *has_metric;     /* by record of a result: there is one */
     bool *is_result;  /* by number, in this plan entry */
     PlanRegion **of_store, *inputs; /* in this plan entry, also those that are gone: by number; all of them */
+    const PlanRegion *found;        /* of inputs, those that have to be there when it ends */
     PlanRegion *regions,
         **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
@@ -446,13 +448,14 @@ static inline PlanPlace dt_certplan_metric(const DtPlanMetric *metric)
 bool dt_certplan_stores(PlanWalk *walk);
 bool dt_certplan_has_slots(const CertStore *store);
 extern const char *const dt_certplan_kinds[]; /* of stores, by DtPlanStoreKind */
+int64_t dt_certplan_first(const PlanWalk *walk, const DtPlanStore *record); /* iteration that it has on the stage */
 /* Whether records of axes are those of the type; of the first `shared` ones it may have a part. */
 bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n, uint32_t shared);
 
 /* plan_facts.c */
 const CertType *dt_certplan_input(const PlanWalk *walk, const char *name); /* NULL: no entry reads it */
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record); /* as the program says */
-bool dt_certplan_records(PlanWalk *walk); /* no store, input or result but the program's, each with its axes */
+bool dt_certplan_records(PlanWalk *walk); /* no input or result but the program's, each with its axes */
 
 /* plan_entry.c */
 const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number); /* that the present one runs; NULL: a problem */

@@ -259,6 +259,12 @@ static bool is_complete(PlanWalk *walk, const PlanPlace *place)
     return sum || dt_certplan_is_zero(walk, place, walk->depth, false);
 }
 
+/* A named scalar of the present entry. */
+static bool is_named_scalar(const PlanWalk *walk, const DtPlanMetric *metric)
+{
+    return !metric->n_axes && is(dt_plan_str(walk->plan, metric->entry), dt_plan_str(walk->plan, walk->at_entry->name));
+}
+
 /* The sum over stages of a named scalar: what its stage computed, zeros elsewhere. */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
 {
@@ -268,8 +274,7 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
     for (uint32_t i = 0; pipelined(walk) && i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
         const PlanPlace want = dt_certplan_metric(metric);
-        if (metric->n_axes || metric->entry != walk->at_entry->name ||
-            !dt_certplan_same(&place, &want))
+        if (!is_named_scalar(walk, metric) || !dt_certplan_same(&place, &want))
             continue;
         if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->count != 1 ||
             inst->dtype != metric->dtype || inst->reduce != DT_PLAN_SUM ||
@@ -606,8 +611,7 @@ static bool keeps_results(PlanWalk *walk)
                 return false;
     for (uint32_t i = 0; i < walk->plan->n_metrics; i++) { /* of other stages: zero here */
         const PlanPlace place = dt_certplan_metric(&walk->plan->metrics[i]);
-        if (walk->plan->metrics[i].entry == walk->at_entry->name && !walk->plan->metrics[i].n_axes &&
-            !spares_result(walk, &place))
+        if (is_named_scalar(walk, &walk->plan->metrics[i]) && !spares_result(walk, &place))
             return false;
     }
     return true;
@@ -672,8 +676,7 @@ static bool has_results(PlanWalk *walk)
                 walk->is_result[adds->store] = true;
         }
     for (uint32_t i = 0; i < walk->plan->n_metrics; i++)
-        if (walk->plan->metrics[i].entry == walk->at_entry->name &&
-            !walk->plan->metrics[i].n_axes && !pipe->shared[i])
+        if (is_named_scalar(walk, &walk->plan->metrics[i]) && !pipe->shared[i])
             return dt_certplan_fail(walk, "a scalar is not known to all stages");
     return true;
 }

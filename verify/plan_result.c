@@ -47,6 +47,9 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, cons
         if (!is(dt_kinds_name(metric->dtype), type->dtype) ||
             !dt_certplan_axes(walk, type, metric->first_axis, metric->n_axes, 0))
             return dt_certplan_fail(walk, "the record of result `%s` has another type", name);
+        if (metric->n_axes && plan->meta->pipeline && metric->stage < 0) /* scalars are shared */
+            return dt_certplan_fail(walk, "the record of result `%s` names no stage", name);
+        walk->has_metric[i] = true;
         *ret_place = dt_certplan_metric(metric);
         return true;
     }
@@ -320,11 +323,21 @@ static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return there;
 }
 
+/* What lies between results is summed, too. */
+static void spoil_gap(PlanWalk *walk, const PlanPlace *all, int64_t from, int64_t to)
+{
+    PlanPlace gap = *all;
+    gap.base = from;
+    gap.bytes = to - from;
+    if (to > from)
+        dt_certplan_spoil(walk, &gap, false);
+}
+
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
 {
     PlanPlace all, place;
     uint64_t n = dt_certplan_word(walk);
-    int64_t end = 0, begin = 0;
+    int64_t end = 0;
     dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &all);
     if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || n == 0 ||
         inst->count * dt_kinds_size(inst->dtype) != all.bytes)
@@ -353,9 +366,10 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
             (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN
                : place.base != all.base))
             return dt_certplan_fail(walk, "results are summed as what they are not");
-        begin = i ? begin : place.base;
+        spoil_gap(walk, &all, i ? end : place.base, place.base);
         end = place.base + place.bytes;
     }
+    spoil_gap(walk, &all, end, all.base + all.bytes);
     return all.base + all.bytes - end < DT_PLAN_ALIGN && all.base + all.bytes >= end
                ? true
                : dt_certplan_fail(walk, "a sum over ranks ends where its results do not");

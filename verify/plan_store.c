@@ -43,6 +43,13 @@ static uint32_t kind_of(const CertStore *store)
     return kind;
 }
 
+int64_t dt_certplan_first(const PlanWalk *walk, const DtPlanStore *record)
+{
+    const DtPlanAxis *axis = record->n_axes ? &walk->plan->axes[record->first_axis] : NULL;
+    const int64_t behind = record->stage < 0 ? 0 : walk->stage - record->stage;
+    return axis ? axis->first + behind * axis->step : 0;
+}
+
 static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
 {
     const DtPlan *plan = walk->plan;
@@ -50,12 +57,9 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
     *ret_n = 0;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        const DtPlanAxis *axis =
-            store->n_axes ? &plan->axes[store->first_axis] : &(DtPlanAxis){.first = 0};
-        int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
         if (dt_plan_store_on(store, walk->stage))
-            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)),
-                                        axis->first + behind * axis->step, store->kind, i};
+            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)), dt_certplan_first(walk, store),
+                                        store->kind, i};
     }
     qsort(known, *ret_n, sizeof *known, by_path);
     return known;
@@ -77,7 +81,8 @@ bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first
         const CertAxis *axis = &type->axes[i];
         const DtPlanAxis *at = &plan->axes[first + i];
         good = is(dt_plan_str(plan, at->name), axis->name) && at->local == dt_certplan_local(walk, type, i) &&
-               (i < shared ? at->extent >= axis->logical : at->extent == axis->logical);
+               (i < shared ? at->extent >= axis->logical : at->extent == axis->logical) &&
+               ((i == 0 && shared) || (at->first == 0 && at->step == 0));
         uint32_t s = 0; /* records say nothing of time */
         for (uint32_t k = 0; good && k < axis->n; k++)
             if (axis->split[k] >= walk->first_device)
@@ -93,7 +98,7 @@ static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *
     const uint32_t shared = store->stage >= 0 ? (uint32_t)store->loops : 0;
     const bool good = record->n_loops == store->loops && is(dt_kinds_name(record->dtype), store->type->dtype) &&
                       dt_certplan_axes(walk, store->type, record->first_axis, record->n_axes, shared);
-    walk->has_record[record - walk->plan->stores] = true;
+    walk->has_record[record - walk->plan->stores] = 1 + walk->stage;
     return good ? dt_certplan_begins(walk, store, record)
                 : dt_certplan_fail(walk, "the record of store %s has other axes", store->path);
 }
@@ -128,6 +133,8 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
         return false;
     *place = (PlanPlace){.arena = record->arena, .base = record->offset};
     dt_certplan_dense(walk, walk->terms[number] ? walk->terms[number] : store->type, place);
+    if (named == store && record->pack)
+        return dt_certplan_fail(walk, "store %s is in no bucket", store->path);
     if (named == store && !has_axes(walk, store, record))
         return false;
     return place->bytes == record->bytes ||
@@ -191,6 +198,9 @@ bool dt_certplan_stores(PlanWalk *walk)
             dt_cert_has(&program->stores.at[i], walk->stage) &&
             !is_member(walk, known, n, i))
             return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (walk->has_record[known[i].record] != 1 + walk->stage)
+            return dt_certplan_fail(walk, "the record of %s is of no store of the program", known[i].path);
     qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);
     for (uint32_t i = 1; i < walk->n_kept; i++) {
         const PlanPlace *a = &walk->kept[i - 1]->place, *b = &walk->kept[i]->place;

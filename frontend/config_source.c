@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static bool is_reader_name(const char *name)
+bool dt_config_is_reader(const char *name)
 {
     return dt_configargs_find(DT_CONFIG_SOURCE, name) != DT_SCHEMA_COUNT ||
            dt_configargs_find(DT_CONFIG_SAMPLER, name) != DT_SCHEMA_COUNT;
@@ -31,7 +31,7 @@ bool dt_config_is_source(const DtEntry *entry)
     const char *callee = dt_configargs_callee(entry->value);
     if (!callee)
         return false;
-    if (is_reader_name(callee))
+    if (dt_config_is_reader(callee))
         return true;
     bool declared = entry->targets.n > 0;
     for (uint32_t i = 0; i < entry->targets.n; i++)
@@ -163,7 +163,7 @@ bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan 
     DtSchemaId schema;
     const char *callee = dt_configargs_callee(value);
     *ret_reader = (DtReader){.kind = DT_SAMPLE_RAW, .span = span};
-    if (!callee || !is_reader_name(callee))
+    if (!callee || !dt_config_is_reader(callee))
         return unknown_reader(host, value);
     if (dt_configargs_find(DT_CONFIG_SOURCE, callee) != DT_SCHEMA_COUNT) {
         if (!read_source(host, value, &ret_reader->source))

@@ -5,6 +5,7 @@
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
+#include "frontend/config.h"
 
 #include <string.h>
 
@@ -61,7 +62,10 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     bool in_library = false;
     for (uint32_t i = 0; i < n_library; i++)
         in_library |= library[i] == expr->name.text;
-    if (in_library)
+    if (dt_config_is_reader(expr->name.text))
+        dt_diag_help(d, "it gives samples, and is all that stands behind `=` in the train block: an assignment for "
+                        "each, `x[batch, ...] = %s(...)`", expr->name.text);
+    else if (in_library)
         dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
     else
         dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);

@@ -93,6 +93,15 @@ train {
   optimizer = sgd(0.1)
   steps = 1
 }
+# ---- source_in_place
+dim batch = 4, node = 3
+model m(x[batch, node]) -> [batch] { return sum[node](x) }
+train {
+  x[batch, node], weight[batch] = synthetic(0, 1), synthetic(1, 2)
+  loss = sum[batch](weight * m(x))
+  optimizer = sgd(0.1)
+  steps = 1
+}
 # ---- uncalled
 include "std.dsl"
 dim batch = 4, embed = 8

@@ -42,3 +42,9 @@ parallel p on pair {
   mesh context = 2
   shard seq on context (order = zigzag)
 }
+# ---- prime
+dim batch = 4, node = 13
+model net(x[batch, node]) -> [batch] { param w[node] = ones; return sum[node](x * w) }
+train { x[batch, node] = synthetic(0, 1); loss = sum[batch](net(x)); optimizer = sgd(0.1); steps = 1 }
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel split on pair { mesh tensor = 2; shard node on tensor }

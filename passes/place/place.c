@@ -383,6 +383,7 @@ static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
     DtOp *made;
     DtPlaceRing ring;
     s->why = dt_intern_printf("operand of `%s`", dt_op_info[op->kind].text);
+    dt_placelazy_meet_sums(s, in, op->n_in);
     if (op->kind == DT_OP_LOOP)
         made = place_loop(s, op, in);
     else if (!dt_placechoose_operands(s, op, in, &ring))

@@ -339,6 +339,7 @@ static bool settle_time(Choice *c, DtValue **in)
          sums && !joins && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
         if (c->now[i] == DT_PLACE_PENDING && !(in[i] = dt_placelazy_before_all(c->s, in[i], c->op)))
             return false;
+    dt_placelazy_meet_sums(c->s, in, c->op->n_in); /* x * x of a sum */
     return !p->failed;
 }
 

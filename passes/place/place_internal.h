@@ -39,6 +39,7 @@ typedef struct DtPlaceInfo {
     DtValue *next;       /* in the ring; itself if alone */
     const DtType *bound; /* the rule placement that a limited line gives it, or NULL */
     bool is_free;        /* made of constants and positions: any placement costs nothing */
+    uint8_t of_data;     /* what it is made of (place_lazy.c); 0: not looked at yet */
 } DtPlaceInfo;
 
 typedef struct DtPlaceKnown {
@@ -164,6 +165,10 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits);
 
 /* x, pending over time, complete; NULL after a diagnostic that says why it cannot be. */
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
+
+/* Where operands are of the data alone, some being sums that the prologue has left and some pending over time, it
+ * completes these, too: what both make rests on a sum, and may be needed complete (a variance). */
+void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n);
 
 /* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose
  * results are the inputs of the same names. */

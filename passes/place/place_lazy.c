@@ -12,6 +12,7 @@
 #include "passes/place/place_internal.h"
 
 #include "base/intern.h"
+#include "passes/loops.h"
 
 #include <string.h>
 
@@ -107,26 +108,35 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
 
 /* ---- sums over time ---- */
 
+static bool is_of_prologue(const DtOp *op) { return op->kind == DT_OP_INPUT && op->text[0] == '@'; }
+
 static bool is_plain(const DtOp *op)
 {
-    return op->kind != DT_OP_PARAM &&
-           !(op->kind == DT_OP_INPUT && op->text[0] == '@') &&
-           dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
+    if (op->kind == DT_OP_LOOP) { /* of nothing but such ops: an advantage that goes along the positions */
+        bool plain = !op->func->params.n && !op->func->writes.n;
+        for (uint32_t i = 0; plain && i < op->func->ops.n; i++)
+            plain = is_plain(op->func->ops.at[i]);
+        return plain;
+    }
+    return op->kind != DT_OP_PARAM && !is_of_prologue(op) && dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
 }
 
-/* Whether x of func depends on inputs of the program and constants only, through plain ops. */
-static bool is_data_only(const DtFunc *func, const DtValue *x)
+/* What a value of the entry is made of: of parameters and other values that a step changes; of what the prologue has
+ * summed, and data; of data alone. */
+enum { OF_MORE = 1, OF_SUMS, OF_DATA };
+
+static int made_of(DtPlaceScope *s, const DtValue *x)
 {
-    bool *data = DT_NEW_ARRAY(func->module->arena, bool, func->n_values + 1);
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        bool only = is_plain(op);
-        for (uint32_t k = 0; only && k < op->n_in; k++)
-            only = data[op->in[k]->id];
-        for (uint32_t k = 0; k < op->n_out; k++)
-            data[op->out[k]->id] = only;
+    const DtOp *op = x->op;
+    if (dt_placeconvert_info(s, x)->of_data)
+        return dt_placeconvert_info(s, x)->of_data;
+    int found = !op ? OF_MORE : is_of_prologue(op) ? OF_SUMS : is_plain(op) ? OF_DATA : OF_MORE;
+    for (uint32_t i = 0; found > OF_MORE && i < op->n_in; i++) {
+        const int of = made_of(s, op->in[i]);
+        found = of < found ? of : found;
     }
-    return data[x->id];
+    dt_placeconvert_info(s, x)->of_data = (uint8_t)found;
+    return found;
 }
 
 static DtValue *clone_data(DtPlacer *p, DtBuilder *b, const DtValue *x)
@@ -141,6 +151,8 @@ static DtValue *clone_data(DtPlacer *p, DtBuilder *b, const DtValue *x)
     b->span = op->span;
     b->path = op->path;
     DtOp *copy = dt_graph_copy(b, op, in);
+    if (op->kind == DT_OP_LOOP)
+        copy->func = dt_loops_copy_func(op->func);
     for (uint32_t i = 0; i < op->n_out; i++)
         DT_PUSH(p->module->arena, p->clones, ((DtPlaceKnown){op->out[i], copy->out[i]}));
     return copy->out[x->index];
@@ -165,11 +177,28 @@ static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
     return input;
 }
 
+static bool is_pending(const DtPlaceScope *s, const DtValue *x)
+{
+    return s->b.func == s->p->top && (x->type->partial & s->p->time) && x->type->pending == DT_REDUCE_SUM;
+}
+
+void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n)
+{
+    bool sums = false, data = s->p->completed.n > 0;
+    for (uint32_t i = 0; data && i < n; i++) {
+        const int of = s->b.func == s->p->top ? made_of(s, in[i]) : OF_MORE;
+        sums = sums || of == OF_SUMS;
+        data = of >= (is_pending(s, in[i]) ? OF_DATA : OF_SUMS);
+    }
+    for (uint32_t i = 0; sums && data && i < n; i++)
+        if (is_pending(s, in[i]))
+            in[i] = from_prologue(s, in[i]);
+}
+
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
 {
     DtPlacer *p = s->p;
-    if (s->b.func == p->top && x->type->pending == DT_REDUCE_SUM &&
-        is_data_only(p->top, x))
+    if (is_pending(s, x) && made_of(s, x) == OF_DATA)
         return from_prologue(s, x);
     DtDiag *diag = dt_placerefuse_at(
         p, E0590, user->span,
@@ -178,6 +207,9 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
                         dt_op_info[user->kind].text));
     dt_placerefuse_call(diag, user);
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
+    if (is_pending(s, x) && made_of(s, x) == OF_SUMS)
+        dt_diag_note(diag, "sums of data alone are made before the first micro-batch, but this one rests on another: "
+                           "write a variance as `mean[a](x * x) - mean[a](x) ** 2`");
     dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
                        "sum over `each`; or drop "
                        "`micro`");

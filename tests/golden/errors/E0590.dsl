@@ -49,3 +49,26 @@ train {
 }
 cluster c { gpus = 2; gpu = "cpu" }
 parallel p on c { mesh m = 2; shard wide on m; micro batch = 2 }
+# ---- variance
+include "std.dsl"
+dim batch = 4, time = 3
+fn behind(reward[batch, time]) -> [batch, time] {
+  a[batch] = 0.0
+  repeat i in time {
+    a = reward[time = i] + 0.9 * a
+    y[time = i] = a
+  }
+  return y
+}
+model net(x[batch, time]) -> [batch, time] { param w[time] = normal(1); return x * w }
+train {
+  x[batch, time] = synthetic(-1, 1)
+  reward[batch, time] = synthetic(-1, 1)
+  gain = behind(reward)
+  off = gain - mean[batch, time](gain)
+  loss = mean[batch, time](net(x) * off * rsqrt(mean[batch, time](off * off) + 1e-6))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster one { gpus = 1; gpu = "cpu" }
+parallel small on one { mesh data = 1; shard batch on data; micro batch = 2 }

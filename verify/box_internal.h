@@ -196,7 +196,7 @@ DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *s
 DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
 /* Whether a float of the one dtype may be none of the other; what it becomes then. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
-/* The number of the dtype that is nearest to x, if the dtype has few digits; else x. */
+/* The number of the float dtype that is nearest to x. */
 double dt_boxnumber_nearest(const char *dtype, double x);
 /* What x is in the dtype of the shape; an integer that is none is undefined. */
 DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x);

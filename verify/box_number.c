@@ -56,22 +56,14 @@ bool dt_boxnumber_narrows(const char *from, const char *to)
 
 /* ---- roundings ---- */
 
-static bool has_digits(const char *dtype, double x)
-{
-    int exponent;
-    const int digits = is(dtype, "bf16") ? 8 : is(dtype, "f16") ? 11 : 24;
-    const double fraction = ldexp(frexp(x, &exponent), digits);
-    return x == 0 || (fraction == floor(fraction) && exponent > -14 && exponent <= 15);
-}
-
 double dt_boxnumber_nearest(const char *dtype, double x)
 {
     int exponent;
-    if (!dt_boxnumber_narrows("f32", dtype) || !isfinite(x))
-        return x;
     const double fraction = frexp(x, &exponent);
     const bool half = is(dtype, "f16");
-    const int digits = !half ? 8 : exponent < -13 ? 24 + exponent : 11;
+    const int digits = is(dtype, "f32") ? 24 : is(dtype, "bf16") ? 8 : exponent < -13 ? 24 + exponent : 11;
+    if (!dt_boxnumber_narrows("f64", dtype) || !isfinite(x))
+        return x;
     const double near = ldexp(rint(ldexp(fraction, digits)), exponent - digits);
     return half && fabs(near) > 65504 ? copysign(INFINITY, x) : near;
 }
@@ -90,15 +82,17 @@ DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x)
     return x;
 }
 
-/* Of a rounding nothing is known but that numbers of the dtype stay: 0, 1, constants that have so few digits, what
- * was rounded, operands. */
+/* Of a rounding nothing is known but what becomes of constants that something is compared with, and that numbers of the
+ * dtype stay: 0, 1, what was rounded, operands. */
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x)
 {
-    bool stays = dt_residue_is_symbol(x) || x.p == 0 || x.p == dt_residue_of_whole(b->r, 1).p ||
-                 x.q == dt_boxnumber_of_dtype(b, to, x).q;
-    for (uint32_t i = 0; !stays && i < b->r->n_known; i++)
-        stays = x.p == b->r->known_p[i] && has_digits(to, b->r->known[i]);
-    return stays ? x : dt_boxnumber_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
+    if (dt_residue_is_symbol(x) || x.p == 0 || x.p == dt_residue_of_whole(b->r, 1).p ||
+        x.q == dt_boxnumber_of_dtype(b, to, x).q)
+        return x;
+    for (uint32_t i = 0; i < b->r->n_known; i++)
+        if (x.p == b->r->known_p[i])
+            return dt_residue_like(dt_residue_number(b->r, dt_boxnumber_nearest(to, b->r->known[i])), x);
+    return dt_boxnumber_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
 }
 
 /* ---- how much is rounded ---- */

@@ -18,6 +18,7 @@ typedef struct DtBucket {
     uint32_t n_mesh, n_split[DT_ZERO_LEVELS];
     uint16_t pending;                  /* mesh axes of devices over which a micro-batch's gradients are sums */
     bool alike;                        /* in the update every rank makes the same products of it */
+    bool filled;                       /* the update may store something else than zeros behind the members */
     bool plain;                        /* nothing is cut: a bucket of gradients alone */
     bool at_once;                      /* its gradients are complete where they are made, by one exchange */
     bool terms;                        /* by one exchange in the last micro-batch (DtStore.terms) */

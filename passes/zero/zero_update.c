@@ -100,7 +100,8 @@ static Now source(Update *u, const DtOp *op)
     x->name = store->path;
     x = dt_zero_move(&u->b, bucket, x, bucket->n_split[dt_zero_level(store->kind)], bucket->n_mesh,
                      dt_intern("gradients of `zero`"));
-    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket, .fill = ZERO};
+    const bool zero = op->store->kind == DT_STORE_GRAD || !bucket->filled;
+    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket, .fill = zero ? ZERO : ANYTHING};
 }
 
 /* ---- runs, whole tensors, and those of some iterations ---- */
@@ -474,6 +475,30 @@ static void note_alike(Update *u, const DtOp *op)
     }
 }
 
+static void rewrite(Update *u, const DtFunc *func)
+{
+    u->b.func->ops.n = 0;
+    u->now = DT_NEW_ARRAY(u->z->arena, Now, func->n_values + 1);
+    u->of = DT_NEW_ARRAY(u->z->arena, DtBucket *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        rewrite_op(u, func->ops.at[i]);
+        note_alike(u, func->ops.at[i]);
+    }
+}
+
+/* Notes buckets in which something else than zeros is stored behind the members; whether there are more of them now. */
+static bool note_filled(Update *u, const DtEntryPoint *entry)
+{
+    bool more = false;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const Now *now = &u->now[entry->func->results.at[i]->id];
+        if (!entry->results.at[i].store || now->shape != RUN || now->fill == ZERO || now->bucket->filled)
+            continue;
+        now->bucket->filled = more = true;
+    }
+    return more;
+}
+
 void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
 {
     const DtFunc *func = entry->func;
@@ -484,12 +509,9 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
     made.func = dt_graph_func(z->module, func->name, DT_FUNC_ENTRY);
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};
-    u->now = DT_NEW_ARRAY(z->arena, Now, func->n_values + 1);
-    u->of = DT_NEW_ARRAY(z->arena, DtBucket *, func->n_values + 1);
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        rewrite_op(u, func->ops.at[i]);
-        note_alike(u, func->ops.at[i]);
-    }
+    rewrite(u, func);
+    if (note_filled(u, entry)) /* the next step finds it there */
+        rewrite(u, func);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
         Now now = u->now[func->results.at[i]->id];

@@ -133,11 +133,20 @@ static bool begins_alike(CertProof *final, const CertProof *serial)
         if (dt_certproof_is_passed(store) || dt_certproof_is_total(store) || store->members >= 0)
             continue;
         const CertStore *const *found = bsearch(&store, known, n, sizeof known[0], dt_cert_by_key);
-        if (!found || (*found)->init != store->init || (*found)->pattern != store->pattern)
+        if (!found || (*found)->init != store->init || (*found)->pattern != store->pattern ||
+            (*found)->loops != store->loops)
             return dt_cert_fail(&final->state, NULL,
                                 "`%s` begins otherwise than in the serial program", store->key);
     }
     return true;
+}
+
+static const CertStore *find_store(const CertProof *p, const char *key)
+{
+    for (uint32_t i = 0; i < p->program.stores.n; i++)
+        if (p->program.stores.at[i].key == key)
+            return &p->program.stores.at[i];
+    return NULL;
 }
 
 /* How often an update stores what has this key. */
@@ -185,6 +194,40 @@ static bool keeps_copies(CertProof *final)
     return true;
 }
 
+/* What is added up in a store is what its record says: of a bucket, each member; where no stage has a part of it only,
+ * it is the serial program's. */
+static bool adds_up(CertProof *final, CertProof *serial)
+{
+    for (uint32_t i = 0; i < final->program.stores.n; i++) {
+        const CertStore *store = &final->program.stores.at[i],
+                        *all = store->bucket >= 0 ? &final->program.stores.at[store->bucket] : store;
+        const CertStore *meant = find_store(serial, store->key);
+        CertValue have = {0}, want = {0};
+        if (!dt_certproof_is_total(store) || (store->members >= 0 && !meant))
+            continue;
+        if (!dt_certsource_gradient(final, all->place, &have) ||
+            (meant && !dt_certsource_gradient(serial, meant->place, &want)))
+            return false;
+        if (have.node && all != store)
+            have.node = dt_certpack_member(&final->state, have.node, store->at, store->type, all->type);
+        if (store->members >= 0 || !have.node || !want.node ||
+            (!final->program.pipe && !dt_certsum_equal(&final->state, have.node, want.node, NULL)))
+            return dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
+    }
+    return true;
+}
+
+/* What stores have behind the members of a bucket stays zero where a sum takes it for that. */
+static bool keeps_zeros(CertProof *final)
+{
+    for (uint32_t i = 0; i < final->state.relied.n; i++)
+        for (uint32_t k = 0; k < final->filled.n; k++)
+            if (final->state.relied.at[i].path == final->filled.at[k])
+                return dt_cert_fail(&final->state, final->state.relied.at[i].op,
+                                    "what a store has behind the members of a bucket may be other than 0");
+    return true;
+}
+
 /* Which values of the serial program are gradients, if these may cross ranks in another dtype. */
 static bool note_gradients(CertProof *serial)
 {
@@ -228,7 +271,7 @@ static bool prove_meant(CertMeant *meant, const char *serial, const char *final,
         if (a->left.at[i].key[0] != '@' && !claim(b, &a->left.at[i], ret_counts))
             return false;
     ret_counts->values = b->state.values;
-    return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a);
+    return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a) && adds_up(b, a) && keeps_zeros(b);
 }
 
 static bool prove(DtArena *arena, const char *serial, const char *final, bool is_serial,

@@ -31,8 +31,9 @@
  * program leaves as such, and of their terms (cert_step.c).
  *
  * What is trusted: the local rules (one table); that equal expressions have equal values up to the order of additions;
- * of padding (cert_pad.c), that sources begin with zeros in it and that finite numbers times
- * zero are zero. The order of a schedule, slots and addresses are not looked at here.
+ * of padding (cert_pad.c), and of what a bucket has behind its members, that sources begin with zeros in it and that
+ * finite numbers times zero are zero, as is zero divided by a number that all of a tensor is divided by. The order of a
+ * schedule, slots and addresses are not looked at here.
  *
  * Nor are the functions of pass `expand`: the final program is the one before it, where a ring call and an op in
  * zigzag order are one op each, with a rule. The plan certificate takes the program behind it. That those functions do

@@ -22,6 +22,10 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
         partial = store->type->partial ? partial & (uint16_t)~p->program.time : 0;
     if (time && !passes && (!result->accumulate || !is(type->pending, "sum")))
         why = "is a sum over micro-batches that is not added up";
+    else if (result->accumulate && store && !dt_certproof_is_total(store))
+        why = "is added to what is stored there";
+    else if ((type->split & p->program.time) && !passes && (store || dt_plan_name(p->base).run != DT_PLAN_PREDICT))
+        why = "is what the last micro-batch has of it";
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
     else if (store && store->loops && !passes &&
@@ -34,6 +38,9 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
         why = "is stored before all of the step have read it";
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value) : type->padded != 0)
         why = "has padding that is not zero, or goes to the user with it";
+    const bool zeros = value->fill[CERT_REST] == CERT_ZERO && (!value->rest || (store && value->rest == store->path));
+    if (!why && store && !passes && !dt_certproof_is_total(store) && dt_certpack_is(value->node) && !zeros)
+        DT_PUSH(p->state.arena, p->filled, store->path);
     return !why || dt_cert_fail(&p->state, NULL, "entry %s: `%s` %s", entry->name, what, why);
 }
 
@@ -136,6 +143,17 @@ typedef struct Task {
     bool done;
 } Task;
 
+/* Pieces and stages' parts are of a stage. */
+static bool have_stages(CertProof *p)
+{
+    for (uint32_t i = 0; p->program.pipe && i < p->program.entries.n; i++) {
+        const CertEntry *entry = &p->program.entries.at[i];
+        if (entry->is.number >= 0 && entry->stage < 0)
+            return dt_cert_fail(&p->state, NULL, "entry %s is of no stage", entry->name);
+    }
+    return true;
+}
+
 static bool run_entries(CertProof *p)
 {
     DT_VEC(Task) tasks = {0};
@@ -213,5 +231,5 @@ bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertN
     }
     p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.n_places);
     p->run = DT_NEW_ARRAY(arena, const char *, p->program.n_places);
-    return dt_certsource_writers(p) && find_channels(p) && run_entries(p);
+    return have_stages(p) && dt_certsource_writers(p) && find_channels(p) && run_entries(p);
 }

@@ -316,7 +316,7 @@ static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *bo
         return NULL;
     }
     CertNode *at = goes->loop->at[goes->carried[k]];
-    return goes->lacks[k] ? dt_certnode_of(state->nodes, dt_certkind_lacks, "", at->shape, at) : at;
+    return goes->lacks[k] ? dt_certsum_lacking(state, at, at) : at;
 }
 
 /* The body's inputs; false after a problem. */
@@ -420,8 +420,8 @@ static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const 
     CertState *state = stack->state;
     const CertLoop *loop = &stack->loop;
     const CertCarried *serial = goes->loop;
-    bool lacks = false;
-    if (!dt_certsum_equal(state, made, serial->made[goes->carried[k]], &lacks) || lacks != goes->lacks[k])
+    const CertNode *lacks = NULL, *at = serial->at[goes->carried[k]];
+    if (!dt_certsum_equal(state, made, serial->made[goes->carried[k]], &lacks) || lacks != (goes->lacks[k] ? at : NULL))
         return NULL;
     if (!lacks)
         return dt_certsum_carried(state, serial, goes->carried[k],
@@ -448,6 +448,7 @@ static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, co
     CertState *state = stack->state;
     for (uint32_t k = 0; k < op->n_out; k++) {
         memcpy(out[k].fill, made[k].fill, sizeof made[k].fill);
+        out[k].rest = made[k].rest;
         if (k >= loop->carried) {
             if (!is_stacked(state, op, op->types[k], made[k].type))
                 return false;

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { SHAPES = 1 << 10 };
@@ -194,15 +195,29 @@ CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *
     return shape == zero->shape ? zero : dt_certnode_of(nodes, dt_intern("expand"), dt_intern(""), shape, zero);
 }
 
+/* Whether a number is itself in dtype, but for roundings if it is a float: not too small, too large, or cut. */
+static bool is_in(const char *dtype, double n)
+{
+    const double least = dt_cert_is(dtype, "f16") ? 0x1p-14 : 0x1p-126;
+    if (n == 0 || !dt_cert_is_float(dtype))
+        return n == 0 || (n == floor(n) && fabs(n) <= 127 && (n == 1 || !dt_cert_is(dtype, "bool")));
+    return isinf(n) || (fabs(n) >= least && fabs(n) <= 65504);
+}
+
 bool dt_certnode_number(const CertNode *node, double *ret_number)
 {
+    const CertNode *from = node;
     while (node->n_in == 1 && (is(node, "expand") || is(node, "relabel") || is(node, "cast")))
         node = node->in[0];
     if (!is(node, "const"))
         return false;
     const char *number = strstr(node->attributes, "number=");
-    *ret_number = number ? strtod(number + strlen("number="), NULL) : 0;
-    return true;
+    const double n = number ? strtod(number + strlen("number="), NULL) : 0;
+    bool same = !dt_cert_is_float(node->shape->dtype) || is_in(node->shape->dtype, n);
+    for (; from != node; from = from->in[0])
+        same = same && (!is(from, "cast") || is_in(from->shape->dtype, n));
+    *ret_number = n;
+    return same;
 }
 
 bool dt_certnode_is_zero(const CertNode *node)

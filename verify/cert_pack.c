@@ -34,6 +34,7 @@ static const char *lies(const CertType *type, const CertType *bucket)
         dt_text_printf(&text, " %s=%lld", type->axes[a].name, (long long)type->axes[a].extent);
         for (uint32_t s = 0; s < type->axes[a].n; s++)
             dt_text_printf(&text, "/%u", type->axes[a].split[s]);
+        dt_text_add(&text, type->axes[a].zigzag ? "~" : "");
     }
     notes->lies = dt_intern_n(text.at, text.len);
     notes->lies_in = bucket;
@@ -58,6 +59,26 @@ static int by_offset(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
+/* Of one iteration. */
+static int64_t local_elements(const CertState *state, const CertType *type, const CertType *bucket)
+{
+    int64_t n = 1;
+    for (uint32_t a = 0; a < type->rank; a++)
+        n *= is_iterations(bucket, type->axes[a].name) ? 1 : dt_cert_local(state->program, &type->axes[a]);
+    return n;
+}
+
+/* Whether a member has the iterations of its bucket. */
+static bool has_iterations(const CertType *member, const CertType *bucket)
+{
+    bool has = true;
+    for (uint32_t a = 0; has && a < bucket->rank; a++) {
+        const CertAxis *axis = dt_certtext_axis(member, bucket->axes[a].name);
+        has = !is_iterations(bucket, bucket->axes[a].name) || (axis && dt_cert_same_axis(axis, &bucket->axes[a]));
+    }
+    return has;
+}
+
 CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store))
 {
@@ -67,8 +88,15 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
         DT_PUSH(state->arena, members, &program->stores.at[i]);
     qsort(members.at, members.n, sizeof members.at[0], by_offset);
     CertNode **in = DT_NEW_ARRAY(state->arena, CertNode *, 2 * members.n);
+    const CertType *whole = program->stores.at[bucket].type;
+    const CertAxis *flat = dt_certtext_axis(whole, dt_intern("@bucket"));
+    int64_t end = 0;
     for (uint32_t i = 0; i < members.n; i++) {
         const CertStore *member = members.at[i];
+        const int64_t n = local_elements(state, member->type, whole);
+        if (!flat || member->at < end || n > flat->extent - member->at || !has_iterations(member->type, whole))
+            return NULL;
+        end = member->at + n;
         in[2 * i] = place(state, member->at, member->type, program->stores.at[bucket].type);
         in[2 * i + 1] = source(state, member);
     }
@@ -95,13 +123,13 @@ static bool is_split_alike(const CertAxis *a, const CertAxis *b)
     return alike;
 }
 
-/* A bucket whose elements are all here, beside a member that lies on the same ranks. The op's axes are such that both
- * have, split alike, for one bucket per iteration; the bucket has no others. */
-static bool fits(const CertOp *op, const CertType *bucket, const CertType *member)
+/* A bucket whose elements are all here, one row on each rank, beside a member that lies on the same ranks. Both have the
+ * op's axes, split alike, for one bucket per iteration; the bucket has no others. */
+static bool fits(const CertState *state, const CertOp *op, const CertType *bucket, const CertType *member)
 {
     const char *flat = dt_intern("@bucket"), *parts = dt_intern("@split");
-    const CertAxis *axis = dt_certtext_axis(bucket, flat);
-    if (!axis || axis->n)
+    const CertAxis *axis = dt_certtext_axis(bucket, flat), *rows = dt_certtext_axis(bucket, parts);
+    if (!axis || axis->n || (rows && dt_cert_local(state->program, rows) != 1))
         return false;
     for (uint32_t i = 0; i < op->n_axes; i++) {
         const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]), *b = dt_certtext_axis(member, op->axes[i]);
@@ -117,15 +145,6 @@ static bool fits(const CertOp *op, const CertType *bucket, const CertType *membe
     }
     return bucket->split == member->split && bucket->partial == member->partial &&
            (!bucket->partial || bucket->pending == member->pending) && bucket->dtype == member->dtype;
-}
-
-/* Of one iteration. */
-static int64_t local_elements(const CertState *state, const CertType *type, const CertType *bucket)
-{
-    int64_t n = 1;
-    for (uint32_t a = 0; a < type->rank; a++)
-        n *= is_iterations(bucket, type->axes[a].name) ? 1 : dt_cert_local(state->program, &type->axes[a]);
-    return n;
 }
 
 /* in, zeros among them as what the others are stacked over; what is stacked over nothing has all iterations of what
@@ -159,19 +178,23 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     *out = (CertValue){.type = op->types[0], .loop = stack, .first = in[0].first};
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *bucket = packs ? op->types[0] : in[i].type, *member = packs ? in[i].type : op->types[0];
-        if (!fits(op, bucket, member) || in[i].loop != stack || in[i].first != in[0].first ||
+        if (!fits(state, op, bucket, member) || in[i].loop != stack || in[i].first != in[0].first ||
             dt_certpack_is(in[i].node) == packs)
             return dt_cert_fail(state, op, "a bucket lies otherwise than what is in it");
         zero = zero && dt_certpad_is_zero(state, &in[i]);
+        const int64_t begin = packs ? offset : (int64_t)op->number;
+        offset = begin + local_elements(state, member, bucket);
+        if (begin < 0 || offset > local_elements(state, bucket, bucket))
+            return dt_cert_fail(state, op, "a bucket is shorter than what is in it");
         if (!packs)
             break;
-        nodes[2 * i] = place(state, offset, member, bucket);
+        nodes[2 * i] = place(state, begin, member, bucket);
         nodes[2 * i + 1] = in[i].node;
-        offset += local_elements(state, member, bucket);
     }
     out->node = packs ? bucket_of(state, 2 * op->n_in, nodes)
                       : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
+    out->fill[CERT_REST] = out->fill[CERT_SURE] = CERT_ZERO; /* what is put behind the members */
     return out->node || dt_cert_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
@@ -201,7 +224,7 @@ static const char *all_axes(const CertShape *shape)
     return axes;
 }
 
-/* A reduction of the whole bucket: the sum of the members' reductions. Padding must be zero. */
+/* A reduction of the whole bucket: the sum of the members' reductions. Padding must be zero, as what is behind them. */
 static bool reduce(CertState *state, const CertOp *op, const CertValue *in, CertValue *out)
 {
     const CertNode *bucket = in[0].node;
@@ -210,6 +233,10 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     const CertShape *shape = dt_certnode_shape(state->nodes, op->types[0]);
     if (op->n_axes != in[0].type->rank || !dt_cert_is(op->reduce, "sum"))
         return dt_cert_fail(state, op, "a bucket is reduced over some of its axes only");
+    if (!dt_certpad_is_zero(state, &in[0]) || in[0].fill[CERT_REST] != CERT_ZERO)
+        return dt_cert_fail(state, op, "a bucket is reduced whose padding may be other than 0");
+    if (in[0].fill[CERT_SURE] != CERT_ZERO)
+        DT_PUSH(state->arena, state->relied, ((CertRelied){in[0].rest, op}));
     for (uint32_t i = 0; i < n; i++) {
         CertNode *member = bucket->in[2 * i + 1];
         const bool zero = dt_certstep_is_zero(member);
@@ -217,8 +244,6 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
         int64_t lo = 0, hi = 0;
         one.node = member;
         const bool some = dt_certrange_some(state, &one, &lo, &hi);
-        if (!(zero || dt_cert_is(member->kind, "mul")) || !dt_certpad_is_zero(state, &in[0]))
-            return dt_cert_fail(state, op, "a bucket is reduced whose padding may be other than 0");
         terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member)
                         : dt_certnode_make(state->nodes, (CertNode){.kind = op->kind,
                                                                     .attributes = all_axes(member->shape),

@@ -20,6 +20,16 @@ static CertFill fill_of_number(const char *dtype, double number)
                              : CERT_ANYTHING;
 }
 
+static bool named(const CertType *type, const char *const *names, uint32_t n, uint32_t k)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const CertAxis *axis = dt_certtext_axis(type, names[i]);
+        if (axis && axis->padded == k + 1)
+            return true;
+    }
+    return false;
+}
+
 /* What operand i holds in the padding of axis k of the result. */
 static CertFill operand(const CertValue *x, uint32_t k)
 {
@@ -60,6 +70,12 @@ static bool position_below(const CertState *state, const CertOp *op, const CertV
            (in[0].type->padded >> k & 1) && dt_certnode_number(in[1].node, ret_n);
 }
 
+/* Whether a lookup's result has axis k from an index, or a scatter makes it: not the axis that operand 0 has. */
+static bool is_made(const CertOp *op, const CertValue *in, uint32_t k)
+{
+    return named(in[0].type, op->axes, op->n_axes, k) || named(in[0].type, op->axes2, op->n_axes2, k);
+}
+
 static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
 {
     bool zero = op->number == 0; /* what else comes in: of `pad` and `window` */
@@ -67,6 +83,7 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
     switch (op->rule->pads) {
     case F_ANY: break;
     case F_SAME: return operand(&in[0], k);
+    case F_LOOKUP: return is_made(op, in, k) ? CERT_ANYTHING : operand(&in[0], k);
     case F_WHERE:
         if (operand(&in[0], k) == CERT_ZERO)
             return operand(&in[2], k);
@@ -90,12 +107,13 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
                 return CERT_POSITIVE;
         return CERT_ANYTHING;
     case F_QUOTIENT:
-        zero = operand(&in[0], k) == CERT_ZERO && operand(&in[1], k) == CERT_POSITIVE;
+        zero = operand(&in[0], k) == CERT_ZERO &&
+               (operand(&in[1], k) == CERT_POSITIVE || (k >= CERT_REST && !dt_certpack_is(in[1].node)));
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_PRODUCT: /* of finite numbers */
         for (uint32_t i = 0; i < op->n_in; i++) {
             bool has = dt_certpack_is(in[i].node) || (in[i].type->padded >> k & 1);
-            bool factor = in[i].type->rank == 0 || dt_cert_is(op->kind, "dot");
+            bool factor = in[i].type->rank == 0 || k >= CERT_REST || dt_cert_is(op->kind, "dot");
             zero = zero && (has || !factor ? operand(&in[i], k) == CERT_ZERO
                                            : dt_certpad_is_zero(state, &in[i]));
         }
@@ -107,8 +125,11 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
 void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value)
 {
     bool sum = dt_cert_is(op->kind, "all_reduce") || dt_cert_is(op->kind, "reduce_scatter");
-    for (uint32_t k = 0; k < state->program->n_padded; k++) {
-        if (!(ret_value->type->padded >> k & 1) && !dt_certpack_is(ret_value->node))
+    const bool bucket = dt_certpack_is(ret_value->node);
+    if (!bucket && !ret_value->type->padded)
+        return;
+    for (uint32_t k = 0; k < CERT_FILLS; k++) {
+        if (!(ret_value->type->padded >> k & 1) && !(bucket && (k < state->program->n_padded || k >= CERT_REST)))
             continue;
         CertFill f = fill(state, op, in, k);
         if (sum && f != CERT_ZERO && dt_cert_is(op->reduce, "sum")) /* of one number on each rank */
@@ -116,6 +137,11 @@ void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, Ce
         if (dt_cert_is(op->kind, "pad") && !(in[0].type->padded >> k & 1))
             f = fill_of_number(ret_value->type->dtype, op->number);
         ret_value->fill[k] = (uint8_t)f;
+    }
+    for (uint32_t i = 0; bucket && i < op->n_in; i++) {
+        if (ret_value->rest && in[i].rest && in[i].rest != ret_value->rest) /* of one path only */
+            ret_value->fill[CERT_REST] = CERT_ANYTHING;
+        ret_value->rest = in[i].rest ? in[i].rest : ret_value->rest;
     }
 }
 
@@ -158,16 +184,6 @@ CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in)
     if (op->n_in == 1 && op->n_axes && whole_logical(op, in[0].type, op->types[0]))
         return in[0].node;
     return NULL;
-}
-
-static bool named(const CertType *type, const char *const *names, uint32_t n, uint32_t k)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const CertAxis *axis = dt_certtext_axis(type, names[i]);
-        if (axis && axis->padded == k + 1)
-            return true;
-    }
-    return false;
 }
 
 static bool no(CertState *state, const CertOp *op, uint32_t k, const char *why)

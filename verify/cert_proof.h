@@ -44,6 +44,7 @@ typedef struct CertProof {
     DT_VEC(const char *) across; /* stage sets of the sums met in the entry being evaluated */
     uint32_t news;               /* terms that became known */
     const char *base;
+    DT_VEC(const char *) filled; /* paths of buckets in which something else than zeros is left behind the members */
     DT_VEC(CertLeft) left;
 } CertProof;
 

@@ -195,6 +195,13 @@ static bool own_cast(const Rule *r)
     return floats ? linear(r, false) : none(r);
 }
 
+static bool own_iota(const Rule *r)
+{
+    const CertType *y = result(r);
+    return (y->rank == 1 && r->op->n_axes == 1 && r->op->axes[0] == y->axes[0].name && !y->partial) ||
+           no(r, "positions are of one axis");
+}
+
 static uint32_t n_zigzag(const CertType *type, const char *const *names, uint32_t n)
 {
     uint32_t found = 0;
@@ -225,12 +232,26 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
     return true;
 }
 
+/* The elements that the axes of a relabel have together, as long as it says; 0: as many as nothing has. */
+static int64_t elements(const CertType *type, const char *const *names, uint32_t n, const int64_t *extents)
+{
+    int64_t all = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const CertAxis *axis = dt_certtext_axis(type, names[i]);
+        all *= axis && (!extents || axis->extent == extents[i]) ? axis->extent : 0;
+    }
+    return all;
+}
+
 static bool own_relabel(const Rule *r)
 {
     uint8_t a[CERT_NAMES * CERT_SPLIT], b[CERT_NAMES * CERT_SPLIT];
     for (uint32_t i = 0; i < r->op->n_relabels; i++) {
         const CertRelabel *entry = &r->op->relabels[i];
+        const int64_t n = elements(operand(r, 0), entry->from, entry->n_from, NULL);
         uint32_t n_a, n_b;
+        if (n == 0 || n != elements(result(r), entry->to, entry->n_to, entry->extents))
+            return no(r, "its axes have other elements than they had");
         if (!blocks(r, operand(r, 0), entry->from, entry->n_from, a, &n_a) ||
             !blocks(r, result(r), entry->to, entry->n_to, b, &n_b))
             return false;
@@ -244,10 +265,43 @@ static bool own_relabel(const Rule *r)
     return true;
 }
 
-static bool own_pad(const Rule *r)
+/* What is cut out of an axis, or put around it, is as long as the op says. */
+static bool is_as_long(const Rule *r, bool cuts)
+{
+    const CertOp *op = r->op;
+    bool same = op->n_ranges == op->n_axes;
+    for (uint32_t i = 0; same && i < op->n_axes; i++) {
+        const CertAxis *x = dt_certtext_axis(operand(r, 0), op->axes[i]), *y = dt_certtext_axis(result(r), op->axes[i]);
+        const CertRange *range = &op->ranges[i];
+        same = x && y && range->lo >= 0 && range->hi >= 0 && range->step >= 1;
+        if (same && cuts)
+            same = y->extent == range->n && range->lo + (range->n - 1) * range->step < x->extent;
+        else if (same)
+            same = y->extent == range->lo + (x->extent - 1) * range->step + 1 + range->hi;
+    }
+    return same || no(r, "its result is not as long as it says");
+}
+
+static bool own_slice(const Rule *r) { return is_as_long(r, true); }
+
+static bool fills(const Rule *r)
 {
     return !operand(r, 0)->partial || r->op->number == 0 ||
            no(r, "a fill that is not 0 beside a pending sum");
+}
+
+static bool own_pad(const Rule *r) { return is_as_long(r, false) && fills(r); }
+
+static bool own_concat(const Rule *r)
+{
+    const char *axis = r->op->n_axes == 1 ? r->op->axes[0] : NULL;
+    const CertAxis *y = axis ? dt_certtext_axis(result(r), axis) : NULL;
+    int64_t rest = y ? y->extent : -1;
+    for (uint32_t i = 0; i < r->op->n_in; i++) {
+        const CertAxis *x = axis ? dt_certtext_axis(operand(r, i), axis) : NULL;
+        rest -= x ? x->extent : rest + 1;
+    }
+    return rest == 0 || no(r, "its result is not as long as its operands");
 }
 
 /* Parts of a split axis have windows of their own only if each element is one. */
@@ -258,7 +312,7 @@ static bool own_window(const Rule *r) /* and fold */
                    *w = axis ? dt_certtext_axis(windows, r->op->axes[1]) : NULL;
     if (!w || (axis->n && (r->op->shifts || w->extent != 1)))
         return no(r, "its axis is split");
-    return own_pad(r);
+    return fills(r);
 }
 
 static bool own_dot(const Rule *r)
@@ -307,8 +361,12 @@ static bool own_scatter(const Rule *r)
         if ((operand(r, i)->split | operand(r, i)->partial) & target)
             return no(r,
                       "a target axis is split over a mesh axis over which an operand is not whole");
-        if (bits_named(r, i, r->op->axes2, r->op->n_axes2) & (uint16_t)~bits)
-            return no(r, "an index lies otherwise than what is scattered");
+        for (uint32_t k = 0; k < r->op->n_axes2; k++) {
+            const CertAxis *a = dt_certtext_axis(x, r->op->axes2[k]),
+                           *b = dt_certtext_axis(operand(r, i), r->op->axes2[k]);
+            if (b && (!a || !dt_cert_same_axis(a, b)))
+                return no(r, "an index lies otherwise than what is scattered");
+        }
     }
     if (x->partial && !dt_cert_is(x->pending, "sum"))
         return no(r, "a pending maximum is scattered");
@@ -338,8 +396,8 @@ static bool moves(const Rule *r, uint16_t gone, uint16_t came, uint16_t done)
 {
     const CertType *x = operand(r, 0), *y = result(r);
     for (uint32_t a = 0; a < x->rank; a++) {
-        const CertAxis *from = &x->axes[a], *to = dt_certtext_axis(y, from->name);
-        if (!to || to->extent != from->extent || (from->n && to->n && from->zigzag != to->zigzag))
+        const CertAxis *from = &x->axes[a], *to = &y->axes[a];
+        if (to->extent != from->extent || (from->n && to->n && from->zigzag != to->zigzag))
             return no(r, "an axis or its order of blocks changes");
         const uint32_t same = from->n < to->n ? from->n : to->n;
         if (memcmp(from->split, to->split, same * sizeof from->split[0]) != 0)
@@ -349,14 +407,27 @@ static bool moves(const Rule *r, uint16_t gone, uint16_t came, uint16_t done)
         for (uint32_t s = same; s < to->n; s++)
             came ^= (uint16_t)(1u << to->split[s]);
     }
-    if (x->rank != y->rank || gone || came)
+    if (gone || came)
         return no(r, "its mesh axes are not those whose splits change");
     return pending_is(r, x->partial & (uint16_t)~done, x->partial ? x->pending : "sum");
 }
 
+/* Stages run entries of their own: only sums over them are known to meet (cert_source.c). */
 static bool exchanges(const Rule *r)
 {
-    return !(r->op->mesh & r->state->program->time) || no(r, "nothing is exchanged over time");
+    if (r->op->mesh & (r->state->program->time | r->state->program->pipe))
+        return no(r, "nothing is exchanged over time, or between stages");
+    return true;
+}
+
+/* Elements go as they lie. */
+static bool is_moved(const Rule *r)
+{
+    const CertType *x = operand(r, 0), *y = result(r);
+    bool same = x->dtype == y->dtype && x->rank == y->rank;
+    for (uint32_t a = 0; same && a < x->rank; a++)
+        same = x->axes[a].name == y->axes[a].name;
+    return same || no(r, "what is moved changes its dtype, or the order of its axes");
 }
 
 static bool own_all_reduce(const Rule *r)
@@ -367,7 +438,7 @@ static bool own_all_reduce(const Rule *r)
         return no(r, "no reduction is pending over its mesh axes");
     if (x->partial && !dt_cert_is(x->pending, r->op->reduce))
         return no(r, "it reduces in another way than is pending");
-    return exchanges(r) && kept(r, 0, NULL, 0) && grounded(r, NULL, 0) &&
+    return exchanges(r) && kept(r, 0, NULL, 0) &&
            pending_is(r, x->partial & (uint16_t)~set, r->op->reduce);
 }
 
@@ -375,8 +446,9 @@ static bool own_reduce_scatter(const Rule *r)
 {
     const CertType *x = operand(r, 0);
     uint16_t set = r->op->mesh;
-    if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")))
-        return no(r, "no sum is pending over its mesh axes");
+    if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")) ||
+        !dt_cert_is(r->op->reduce, "sum"))
+        return no(r, "no sum is pending over its mesh axes, or it makes another one");
     return exchanges(r) && moves(r, 0, set, set);
 }
 
@@ -412,8 +484,9 @@ const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
 static bool own_shift(const Rule *r)
 {
     const CertType *x = operand(r, 0);
-    return exchanges(r) && ((dt_certrule_same(x, 0, x->partial, result(r)) &&
-                             dt_certrule_shifted(x, r->op->mesh)) ||
+    const CertAxis *axis = dt_certrule_shifted(x, r->op->mesh);
+    return exchanges(r) && ((dt_certrule_same(x, 0, x->partial, result(r)) && axis &&
+                             dt_cert_local(r->state->program, axis) == 1) ||
                             no(r, "what is passed on is not one part per rank of one axis"));
 }
 
@@ -421,7 +494,8 @@ static bool own_shift(const Rule *r)
 
 static const CertRule rules[] = {
     {"param input call loop pack unpack", 0, 0, .more = true, .pending = P_OWN},
-    {"const iota rng", 0, 1, .made = N_ANY},
+    {"const rng", 0, 1, .made = N_ANY},
+    {"iota", 0, 1, .made = N_ANY, .own = own_iota},
     {"mul", 2, 1, .map = true, .pending = P_PRODUCT, .pads = F_PRODUCT},
     {"add", 2, 1, .map = true, .pending = P_SUMS, .pads = F_SUM},
     {"sub", 2, 1, .map = true, .pending = P_SUMS, .pads = F_ZERO},
@@ -438,21 +512,21 @@ static const CertRule rules[] = {
     {"expand", 1, 1, .map = true, .made = N_ANY, .pending = P_PASS, .pads = F_SAME},
     {"relabel", 1, 1, .gone = N_FROM, .made = N_TO, .pending = P_PASS, .pads = F_SAME,
      .own = own_relabel},
-    {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME},
+    {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME, .own = own_slice},
     {"pad", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,
      .own = own_pad},
     {"window fold", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,
      .own = own_window},
     {"concat", 1, 1, .more = true, .gone = N_FIRST, .whole = N_FIRST, .strict = true,
-     .pending = P_SUMS, .pads = F_ZERO},
+     .pending = P_SUMS, .pads = F_ZERO, .own = own_concat},
     {"dot", 2, 1, .gone = N_AXES, .pending = P_PRODUCT, .pads = F_PRODUCT, .own = own_dot},
     {"reduce", 1, 1, .gone = N_AXES, .pending = P_OWN, .pads = F_ZERO, .own = own_reduce},
     {"scan", 1, 1, .whole = N_AXES, .strict = true, .pending = P_SUMS, .pads = F_ZERO},
     {"topk", 1, 2, .gone = N_FIRST, .whole = N_AXES, .strict = true, .own = own_alike},
     {"gather", 2, 1, .more = true, .gone = N_AXES, .pending = P_OWN, .complete = ~1u,
-     .pads = F_SAME, .own = own_gather},
+     .pads = F_LOOKUP, .own = own_gather},
     {"scatter_add", 2, 1, .more = true, .gone = N_AXES2, .made = N_AXES, .pending = P_OWN,
-     .complete = ~1u, .pads = F_SAME, .own = own_scatter},
+     .complete = ~1u, .pads = F_LOOKUP, .own = own_scatter},
     {"all_reduce", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_reduce},
     {"reduce_scatter", 1, 1, .moves = true, .pads = F_SAME, .own = own_reduce_scatter},
     {"all_gather", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_gather},
@@ -482,12 +556,15 @@ bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in)
     uint32_t n_gone, n_made, n_whole;
     if (!rule)
         return no(r, "no rule for this op");
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if ((op->types[i]->split | op->types[i]->partial) & state->program->pipe)
+            return no(r, "stages have parts of one value");
     if (op->n_in < rule->n_in || (op->n_in > rule->n_in && !rule->more) ||
         op->n_out < rule->n_out || !op->n_out)
         return no(r, "other operands or results than it has");
     state->values += op->n_out;
     if (rule->moves)
-        return rule->own(r);
+        return is_moved(r) && rule->own(r);
     const char *const *gone = dt_certrule_names(op, rule->gone, scratch[0], &n_gone),
                       *const *made = dt_certrule_names(op, rule->made, scratch[1], &n_made),
                       *const *must = dt_certrule_names(op, rule->whole, scratch[2], &n_whole);

@@ -82,7 +82,11 @@ bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value)
     if (!dt_certsource_is_known(p, place))
         return true;
     for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next) {
-        *ret_value = p->parts.at[i].value;
+        const CertValue *part = &p->parts.at[i].value, before = *ret_value;
+        *ret_value = *part;
+        for (uint32_t k = 0; nodes.n && k < CERT_FILLS; k++) /* zeros of all pieces, behind the same members */
+            if (before.fill[k] != CERT_ZERO || before.rest != part->rest)
+                ret_value->fill[k] = CERT_ANYTHING;
         DT_PUSH(p->state.arena, nodes, ret_value->node);
     }
     const CertShape *shape = dt_certrange_all(&p->state, ret_value->type, ret_value->loop);
@@ -100,7 +104,8 @@ bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value)
         if (part->result == result)
             part->value = value;
         else if (part->value.node &&
-                 (!dt_certrule_same(type, 0, type->partial, value.type) || !result->accumulate ||
+                 (!dt_certrule_same(type, 0, type->partial, value.type) ||
+                  !result->accumulate || !part->result->accumulate ||
                   part->value.loop != value.loop || part->value.first != value.first))
             return dt_cert_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
     }
@@ -195,6 +200,9 @@ static bool param_source(CertProof *p, const CertOp *op, CertValue *ret_value)
         return dt_cert_fail(&p->state, op, "a store is read as another type than it has");
     if (!dt_cert_has(store, stage))
         return dt_cert_fail(&p->state, op, "a stage reads a store of another stage");
+    if (!dt_certproof_is_passed(store) && ((store->type->split & p->program.time) ||
+                                           (store->type->partial && !dt_certproof_is_total(store))))
+        return dt_cert_fail(&p->state, op, "a store whose ranks or micro-batches hold terms or parts in time");
     if (dt_certproof_is_passed(store)) {
         const CertValue *value = dt_certsource_passed(p, op, op->store, stage);
         *ret_value = value ? *value : *ret_value;
@@ -211,10 +219,14 @@ static bool param_source(CertProof *p, const CertOp *op, CertValue *ret_value)
     if (!store->node)
         store->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
                                           : store_node(&p->state, store);
+    if (!store->node)
+        return dt_cert_fail(&p->state, op, "a bucket whose members have elements in common");
     ret_value->loop = dt_certproof_loop_of(store);
     ret_value->first = dt_cert_first(store, stage);
     ret_value->node = store->node;
     memset(ret_value->fill, CERT_ZERO, sizeof ret_value->fill);
+    ret_value->fill[CERT_SURE] = CERT_ANYTHING;
+    ret_value->rest = store->path;
     return true;
 }
 
@@ -236,8 +248,9 @@ bool dt_certsource_of(CertState *state, const CertOp *op, CertValue *ret_value)
     if (op->text[0] == '@' && strchr(op->text, '.')) { /* what a prologue has left */
         for (uint32_t i = 0; i < p->left.n; i++)
             if (p->left.at[i].key == op->text && is_prologue(p->left.at[i].entry, p->base)) {
-                ret_value->node = p->left.at[i].value.node;
-                return true;
+                ret_value->node = p->left.at[i].value.node; /* complete, behind the prologue */
+                return dt_certrule_same(p->left.at[i].value.type, 0, 0, type) ||
+                       dt_cert_fail(state, op, "what a prologue has left is read as another type");
             }
         return true;
     }
@@ -277,8 +290,10 @@ bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertV
     if (state->stage < 0 || state->stage >= stages || !dt_stages_is_valid(op->stages, stages) ||
         !dt_stages_has(op->stages, (uint32_t)state->stage))
         return dt_cert_fail(state, op, "a sum over stages on a stage that is not one of them");
-    if (!is(op->reduce, "sum") || (x.node && !dt_certpad_is_zero(state, &x)))
-        return dt_cert_fail(state, op, "stages add up");
+    if (!is(op->reduce, "sum") || op->mesh != state->program->pipe)
+        return dt_cert_fail(state, op, "stages add up, and nothing else does with them");
+    if (x.node && (!dt_certpad_is_zero(state, &x) || (dt_certpack_is(x.node) && x.fill[CERT_SURE] != CERT_ZERO)))
+        return dt_cert_fail(state, op, "stages add up padding that may be other than 0");
     if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0])) /* what is pending stays so */
         return dt_cert_fail(state, op, "a sum over stages changes the layout");
     CertAcross *sum = sum_of(p, op->stages);

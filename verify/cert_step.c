@@ -186,9 +186,9 @@ static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
     parts.attributes = dt_certkind_sum;
     for (const CertMeaning *m = of; m; m = m->next) {
         CertNode sum = parts, *s = m->node;
-        bool lacks = false;
+        const CertNode *lacks = NULL;
         if (is(s, "add") && dt_certsum_equal(state, &sum, s, &lacks))
-            return lacks ? dt_certnode_of(state->nodes, dt_certkind_lacks, "", s->shape, s) : s;
+            return lacks ? dt_certsum_lacking(state, s, lacks) : s;
     }
     return dt_certnode_make(state->nodes, parts);
 }
@@ -378,8 +378,8 @@ CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape
 
 /* ---- ops ---- */
 
-/* x of reduce[@m](where(iota[@m] == 0, x, 0)), which is x kept on the first rank; or NULL. */
-static CertNode *kept_on_first(const CertOp *op, const CertNode *where)
+/* x of reduce[@m](where(iota[@m] == 0, x, 0)), which is x kept on the first rank, in the sum's dtype; or NULL. */
+static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNode *where)
 {
     if (!dt_cert_is(op->kind, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' || !is(where, "where"))
         return NULL;
@@ -391,7 +391,9 @@ static CertNode *kept_on_first(const CertOp *op, const CertNode *where)
     for (uint32_t i = 0; i < where->in[1]->shape->rank; i++)
         if (where->in[1]->shape->axes[i] == op->axes[0])
             return NULL;
-    return where->in[1];
+    CertNode *x = where->in[1];
+    const CertShape *shape = dt_certnode_cast_shape(state->nodes, x->shape, op->types[0]->dtype);
+    return x->shape == shape ? x : dt_certnode_of(state->nodes, dt_intern("cast"), dt_intern(""), shape, x);
 }
 
 /* What an op is made of, where more than its operands and attributes matters: random draws have the place of their
@@ -462,7 +464,7 @@ static CertNode *identity(CertState *state, const CertOp *op, const CertValue *i
         return dt_certstep_moved(state, op, in[0].node, in[0].total);
     if (op->rule->moves || buckets || !op->n_in)
         return NULL;
-    CertNode *same = kept_on_first(op, in[0].node);
+    CertNode *same = kept_on_first(state, op, in[0].node);
     return same ? same : dt_certpad_identity(op, in);
 }
 
@@ -482,10 +484,11 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
         nodes[i] = known_as(in[i].node);
         buckets = buckets || dt_certpack_is(nodes[i]);
     }
-    CertNode *same = identity(state, op, in, buckets);
+    CertNode *same = cuts ? out[0].node : identity(state, op, in, buckets);
+    if (same && same->shape && same->shape->dtype != op->types[0]->dtype)
+        return dt_cert_fail(state, op, "`%s` is of another dtype than what it makes", op->kind);
     if (cuts) {
-        if (program->n_padded)
-            dt_certpad_fill(state, op, in, &out[0]);
+        dt_certpad_fill(state, op, in, &out[0]);
         return true;
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -503,8 +506,7 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
             out[i].total = in[0].total;
             out[i].node = state->total(state, in[0].total - 1, out[i].node);
         }
-        if (program->n_padded)
-            dt_certpad_fill(state, op, in, &out[i]);
+        dt_certpad_fill(state, op, in, &out[i]);
     }
     return true;
 }

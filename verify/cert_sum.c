@@ -12,7 +12,8 @@ typedef struct Match {
     CertState *state;
     Nodes terms, ranges; /* of what there is; ranges: over some iterations */
     int64_t left;        /* terms that are not met yet */
-    uint32_t lacks;      /* of them lack what a loop began with */
+    uint32_t lacks;      /* of them lack what a loop began with, */
+    const CertNode *of;  /* of this value that it carries */
     uint32_t steps;
     bool all; /* sums of the serial program among the terms are taken apart, too */
     bool any; /* there are such */
@@ -65,6 +66,13 @@ CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t c
                                                      .in = &at,
                                                      .lo = lo,
                                                      .hi = hi});
+}
+
+CertNode *dt_certsum_lacking(CertState *state, CertNode *s, const CertNode *of)
+{
+    CertNode *in[2] = {s, (CertNode *)(uintptr_t)of};
+    return dt_certnode_make(
+        state->nodes, (CertNode){.kind = dt_certkind_lacks, .attributes = "", .shape = s->shape, .n_in = 2, .in = in});
 }
 
 /* ---- taking apart ---- */
@@ -225,6 +233,7 @@ static void collect(Match *m, CertNode *x)
     Nodes inner = {0};
     if (x->kind == dt_certkind_lacks) {
         m->lacks++;
+        m->of = x->in[1];
         x = x->in[0];
     }
     x = x->to ? x->to : x;
@@ -255,15 +264,18 @@ static bool same_but_range(const CertNode *x, const CertNode *y)
 /* The iterations lo .. hi of what `like` is, out of those of the ranges that begin with the first one. */
 static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
 {
-    for (uint32_t i = 0; i < m->ranges.n && lo < hi; i++) {
+    if (lo >= hi)
+        return lo == hi;
+    for (uint32_t i = 0; i < m->ranges.n; i++) { /* they stand in no order */
         CertNode *x = m->ranges.at[i];
         if (!x || x->lo != lo || x->hi > hi || x->over != like->over || !same_but_range(x, like))
             continue;
-        lo = x->hi;
         m->ranges.at[i] = NULL;
-        i = UINT32_MAX; /* from the beginning: they stand in no order */
+        const bool met = meet_range(m, like, x->hi, hi);
+        m->ranges.at[i] = met ? NULL : x;
+        return met;
     }
-    return lo == hi;
+    return false;
 }
 
 /* Whether x is want but for its iterations: of a term, what it is a term of. */
@@ -359,16 +371,16 @@ static bool match(Match *m, CertNode *have, CertNode *want, uint32_t lacks)
     return good;
 }
 
-bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks)
+bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, const CertNode **ret_lacks)
 {
     Match m = {.state = state}, all = {.state = state, .all = true};
     if (have == want || (have->to && have->to == want))
         return true;
     if (!is_sum(have) || have->shape != want->shape || state->is_serial)
-        return dt_certstep_is_zero(have) && dt_certstep_is_zero(want);
+        return have->shape == want->shape && dt_certstep_is_zero(have) && dt_certstep_is_zero(want);
     const bool good = match(&m, have, want, ret_lacks != NULL) || (m.any && match(&all, have, want, ret_lacks != NULL));
     if (ret_lacks)
-        *ret_lacks = m.lacks > 0;
+        *ret_lacks = m.of;
     if (good && !m.lacks)
         have->to = want;
     return good;

@@ -11,9 +11,9 @@
 
 /* ---- fields ---- */
 
-typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, MESH, STAGES, LOOP, RELABEL, RANGES, MEANS } How;
+typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, PASSED, MESH, STAGES, LOOP, RELABEL, RANGES, MEANS } How;
 
-/* key=value or key(...): into which member. meaning: its text is part of what an op means. */
+/* key=value or key(...): into which member, or none (PASSED). meaning: its text is part of what an op means. */
 typedef struct Field {
     const char *key;
     How how;
@@ -41,15 +41,15 @@ static void names(CertReader *r, const char *end, const char **ret_names, uint32
 static void relabel_of(CertReader *r, CertOp *op)
 {
     CertRelabel *relabel = &op->relabels[op->n_relabels % CERT_NAMES];
-    int64_t extent;
     if (op->n_relabels++ >= CERT_NAMES)
         dt_certword_fail(r, "fewer relabels");
     names(r, "->", relabel->from, &relabel->n_from, CERT_NAMES);
     for (; !r->failed && !dt_certword_take(r, ")"); dt_certword_take(r, ",")) {
-        if (relabel->n_to == CERT_NAMES)
+        const uint32_t k = relabel->n_to;
+        if (k == CERT_NAMES)
             dt_certword_fail(r, "fewer names");
-        else
-            dt_certword_scan(r, "%n=%i", &relabel->to[relabel->n_to++], &extent);
+        else if (dt_certword_scan(r, "%n=%i", &relabel->to[k], &relabel->extents[k]))
+            relabel->n_to++;
     }
 }
 
@@ -68,7 +68,8 @@ static void loop_of(CertReader *r, CertLoop **ret_loop)
         if (dt_certword_at_end(r) || !field_of(r, loop, loop_fields)->key)
             dt_certword_fail(r, "a known part of a loop");
     if (!loop->label || !loop->axis || (loop->carried | loop->invariant | loop->stacked |
-                                        loop->stacked_out | loop->count | loop->first) >> 31)
+                                        loop->stacked_out | loop->count | loop->first) >> 31 ||
+        loop->count < 1)
         dt_certword_fail(r, "a loop of this size");
 }
 
@@ -129,6 +130,7 @@ static void value_into(CertReader *r, How how, void *to)
     case LOOP: loop_of(r, to); break;
     case RELABEL: relabel_of(r, to); break;
     case RANGES: ranges_of(r, to); break;
+    case PASSED: dt_certword_pass_over(r); break;
     case MEANS: break;
     }
 }
@@ -172,6 +174,9 @@ static const Field op_fields[] = {
     {"ranges", RANGES, 0, true},
     {"reduce", NAME, offsetof(CertOp, reduce), true},
     {"relabel", RELABEL, 0, true},
+    {"draws", PASSED, 0, true},
+    {"reverse", PASSED, 0, true},
+    {"gradients", PASSED, 0, true},
     {0}};
 
 /* The order of what is summed over is free. */
@@ -189,6 +194,7 @@ static void sort_names(const char **at, uint32_t n)
 static void attributes(CertReader *r, CertOp *op)
 {
     DtText *text = &r->scratch;
+    uint32_t seen = 0;
     text->len = 0;
     dt_text_add_n(text, "", 0);
     while (!dt_certword_at_end(r)) {
@@ -198,7 +204,11 @@ static void attributes(CertReader *r, CertOp *op)
             break;
         }
         const Field *field = field_of(r, op, op_fields);
-        if (field->key && !field->meaning)
+        const uint32_t bit = 1u << (field - op_fields);
+        if (!field->key || ((seen & bit) && field->how != RELABEL))
+            dt_certword_fail(r, "an attribute that ops have, once");
+        seen |= bit;
+        if (!field->meaning)
             continue;
         dt_text_add_n(text, " ", 1);
         dt_text_add_n(text, begin, (size_t)(r->at - begin));

@@ -24,6 +24,9 @@ enum {
     CERT_MESH = 16,
     CERT_NAMES = 4,
     CERT_PADDED = 8,
+    CERT_REST = CERT_PADDED, /* what a bucket has behind its members, if stores have zeros there; */
+    CERT_SURE,               /* and if they have anything */
+    CERT_FILLS,
     CERT_STAGES = DT_STAGES_MOST,
     CERT_FUNCS = 256,
     CERT_DEPTH = 1024
@@ -72,6 +75,7 @@ typedef struct CertRange {
 typedef struct CertRelabel {
     uint32_t n_from, n_to;
     const char *from[CERT_NAMES], *to[CERT_NAMES];
+    int64_t extents[CERT_NAMES]; /* of `to` */
 } CertRelabel;
 
 typedef struct CertOp {
@@ -122,10 +126,10 @@ typedef struct CertStore {
     CertNode *summed, *total; /* of what is added up: what CertState.total last made another value of, and that */
 } CertStore;
 
-/* Whether what has stages stage .. to (stage -1: all of them) is of this one (-1: of every one). */
+/* Whether what has stages stage .. to (stage -1: all of them) is of this one (-1: of all). */
 static inline bool dt_cert_on(int64_t stage, int64_t to, int64_t here)
 {
-    return stage < 0 || (here < 0 ? to == stage : here >= stage && here <= to);
+    return stage < 0 || (here >= stage && here <= to);
 }
 static inline bool dt_cert_has(const CertStore *store, int64_t stage)
 {
@@ -189,7 +193,7 @@ typedef struct CertProgram {
     int64_t size[CERT_MESH];
     const char *crossing; /* the dtype in which gradients may cross ranks; NULL: their own */
     uint16_t time, pipe;  /* mesh axes: micro-batches; the pipeline's stages */
-    CertPadded padded[CERT_PADDED];
+    CertPadded padded[CERT_FILLS];
     DT_VEC(CertStore) stores;
     const CertFunc *funcs[CERT_FUNCS]; /* by name */
     DT_VEC(CertEntry) entries;
@@ -307,14 +311,21 @@ typedef struct CertValue {
     const CertType *type;
     const char *loop; /* its loop axis, NULL: none */
     int64_t first;
-    uint8_t fill[CERT_PADDED]; /* CertFill by padded axis; of a bucket: of all its members */
+    uint8_t fill[CERT_FILLS]; /* CertFill by padded axis; of a bucket: of all its members, and behind these */
     int64_t total;             /* 1 + the store of which it is all or a part, moved or cast; 0: of none */
+    const char *rest;          /* of a bucket: path of the stores that fill[CERT_REST] speaks of; NULL: of none */
 } CertValue;
 
 typedef struct CertValues {
     CertValue *at;
     uint32_t n;
 } CertValues;
+
+/* A sum of all that is in a bucket, which has zeros behind its members if stores of this path do. */
+typedef struct CertRelied {
+    const char *path;
+    const CertOp *op;
+} CertRelied;
 
 typedef struct CertState CertState;
 struct CertState {
@@ -340,6 +351,7 @@ struct CertState {
     struct CertMeant *meant;
     bool is_serial; /* what it makes is what is meant, */
     bool numbers;   /* by the numbers of its values */
+    DT_VEC(CertRelied) relied;
 };
 
 /* False, after a reason with the op's place in the text; of several the first one counts. cert_fail.c */
@@ -444,9 +456,11 @@ CertNode *dt_certsum_without(CertState *state, CertNode *s, uint32_t i);
 bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x);
 /* parts, whose operand *x may be of some iterations: so are they, and *x says which no more. */
 CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
-/* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with;
- * NULL: it may not. */
-bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks);
+/* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with,
+ * of that value which it carries; NULL: it may not. */
+bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, const CertNode **ret_lacks);
+/* s, but for what a loop began with, of what it carries as `of`. */
+CertNode *dt_certsum_lacking(CertState *state, CertNode *s, const CertNode *of);
 
 /* ---- iterations (cert_range.c) ---- */
 
@@ -481,7 +495,8 @@ bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertVa
 /* ---- buckets (cert_pack.c) ---- */
 
 bool dt_certpack_is(const CertNode *node);
-/* A bucket store as a source: source makes the node of a member. */
+/* A bucket store as a source: source makes the node of a member. NULL: members have elements in common, or end behind
+ * it. */
 CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store));
 /* The member that begins and lies as the store or type says; NULL: there is none. bucket: the type of the whole,
@@ -523,9 +538,11 @@ typedef enum CertNames { N_NONE, N_AXES, N_AXES2, N_FIRST, N_FROM, N_TO, N_ANY }
 /* What a rule says of pending reductions: none may be; they pass, of any kind or sums only; they multiply. */
 typedef enum CertPending { P_NONE, P_PASS, P_SUMS, P_PRODUCT, P_OWN } CertPending;
 
-/* What padding holds afterwards: anything; what operand 0 held; zero if it was zero in all operands; the same for a
- * product, whose other factors may lack the axis; or by a rule of its own. */
-typedef enum CertPads { F_ANY, F_SAME, F_ZERO, F_SUM, F_PRODUCT, F_QUOTIENT, F_WHERE, F_AND, F_LESS } CertPads;
+/* What padding holds afterwards: anything; what operand 0 held, whose axis it is; zero if it was zero in all operands;
+ * the same for a product, whose other factors may lack the axis; or by a rule of its own. */
+typedef enum CertPads {
+    F_ANY, F_SAME, F_LOOKUP, F_ZERO, F_SUM, F_PRODUCT, F_QUOTIENT, F_WHERE, F_AND, F_LESS
+} CertPads;
 
 struct CertRule {
     const char *kinds; /* names of ops, separated by blanks */

@@ -153,12 +153,19 @@ bool dt_view_behind(const DtOp *relabel, const DtMesh *mesh, DtView *view)
     return through_relabel(relabel, false, mesh, &there) && dt_view_same_strides(&there, &result);
 }
 
+/* Of operand i, whose axes may stand in another order than the result's. */
+static int64_t part_extent(const DtOp *concat, uint32_t i, const DtMesh *mesh)
+{
+    const DtType *type = concat->in[i]->type;
+    return dt_type_local_extent(type, (uint32_t)dt_type_find(type, concat->axes[0]), mesh);
+}
+
 void dt_view_part(const DtOp *concat, uint32_t i, const DtMesh *mesh, DtView *view)
 {
-    const int axis = dt_type_find(concat->out[0]->type, concat->axes[0]), d = dt_view_find(view, concat->axes[0]);
+    const int d = dt_view_find(view, concat->axes[0]);
     for (uint32_t k = 0; k < i; k++)
-        view->offset += dt_type_local_extent(concat->in[k]->type, (uint32_t)axis, mesh) * view->stride[d];
-    view->extent[d] = dt_type_local_extent(concat->in[i]->type, (uint32_t)axis, mesh);
+        view->offset += part_extent(concat, k, mesh) * view->stride[d];
+    view->extent[d] = part_extent(concat, i, mesh);
 }
 
 static void through_expand(const DtType *type, const DtMesh *mesh, DtView *view)

@@ -261,6 +261,21 @@ static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, u
     return false;
 }
 
+/* The place with its axes in the order of `order`, which has the same; their extents stay. */
+static PlanPlace in_order(const PlanPlace *place, const PlanPlace *order)
+{
+    PlanPlace turned = *place;
+    for (uint32_t d = 0; d < order->rank && place->rank == order->rank; d++) {
+        const int from = dt_certplan_axis(place, order->axis[d]);
+        if (from < 0)
+            return *place;
+        turned.axis[d] = place->axis[from];
+        turned.extent[d] = place->extent[from];
+        turned.stride[d] = place->stride[from];
+    }
+    return turned;
+}
+
 /* Whether all parts of a concat lie in `whole`, each behind the one before it along the axis. first, second: where
  * these are; second may be NULL. What is joined may be joined of more, so nothing is looked for twice. */
 static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanFound *first,
@@ -270,9 +285,13 @@ static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     for (uint32_t k = 0; k < op->n_in; k++) {
         PlanPlace want = *whole, own;
         dt_certplan_dense(walk, dt_certplan_type(frame, op->in[k]), &own);
+        const int along = dt_certplan_axis(&own, whole->axis[axis]); /* its axes may stand in another order */
+        if (along < 0)
+            return false;
         want.base += before * want.stride[axis] * want.size;
-        want.extent[axis] = own.extent[axis];
-        before += own.extent[axis];
+        want.extent[axis] = own.extent[along];
+        before += own.extent[along];
+        want = in_order(&want, &own);
         dt_certplan_spans(&want);
         if (!has_part(walk, frame, op, k, k == 0 ? first : k == 1 ? second : NULL, &want))
             return false;
@@ -294,6 +313,7 @@ static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op
         PlanFound whole = first.at[i];
         if (whole.place.rank != shape.rank || whole.added || whole.summed)
             continue;
+        whole.place = in_order(&whole.place, &shape);
         const bool is_one = whole.place.extent[axis] == 1 && op->n_in > 1;
         if (is_one && !second.n)
             dt_certplan_find(walk, frame, op->in[1], NULL, &second);

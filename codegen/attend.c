@@ -513,7 +513,9 @@ static void emit_tiles(DtTiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (dt_tile_is_output(g, i))
             dt_place_begin(e, &left.at[i]);
+    e->in_blocks = true;
     emit_blocks(g, rows, buffers, left.at, left.accumulates);
+    e->in_blocks = false;
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});
     for (uint32_t k = g->n_loops; k-- > 0;)

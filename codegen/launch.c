@@ -273,7 +273,7 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         uint32_t flags = 0;
         if (!pointer->written) {
             const bool spare = k->attend && k->attend->dot != DT_KNONE && i == k->attend->result.pointer;
-            (spare ? dt_note_spare : dt_note_read)(e, e->copied ? e->copied : pointer->value);
+            dt_note_read_as(e, e->copied ? e->copied : pointer->value, pointer->view, spare ? DT_NOTE_SPARE : 0);
             continue;
         }
         while (output->value != pointer->value)

@@ -158,9 +158,26 @@ void dt_note_read(DtEmit *e, const DtValue *value)
     word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS);
 }
 
-void dt_note_spare(DtEmit *e, const DtValue *value)
+/* Of the value's axes, in their order. */
+static void strides(DtEmit *e, const DtValue *value, const DtView *view)
 {
-    word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS + DT_NOTE_SPARE);
+    for (uint32_t i = 0; i < value->type->rank; i++)
+        for (uint32_t d = 0; d < view->rank; d++)
+            if (view->axis[d] == value->type->axes[i].name)
+                word(e, (uint64_t)view->stride[d]);
+}
+
+void dt_note_read_as(DtEmit *e, const DtValue *value, const DtView *view, uint32_t flags)
+{
+    const DtPlace place = {.view = *view};
+    bool whole = !e->in_blocks && view->rank == value->type->rank;
+    for (uint32_t d = 0; whole && d < view->rank; d++)
+        whole = dt_type_find(value->type, view->axis[d]) >= 0;
+    if (whole && !dt_place_is_dense(&place, value->type, &e->module->mesh))
+        flags |= DT_NOTE_STRIDES;
+    word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS + flags);
+    if (flags & DT_NOTE_STRIDES)
+        strides(e, value, view);
 }
 
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags)
@@ -185,10 +202,8 @@ void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_
     word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS + flags);
     if (old)
         word(e, number_of(e, old));
-    for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < value->type->rank; i++)
-        for (uint32_t d = 0; d < view->rank; d++)
-            if (view->axis[d] == value->type->axes[i].name)
-                word(e, (uint64_t)view->stride[d]);
+    if (flags & DT_NOTE_STRIDES)
+        strides(e, value, view);
     if (flags & DT_NOTE_DTYPE)
         word(e, view->dtype);
 }

@@ -265,7 +265,7 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
     return true;
 }
 
-bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
+static bool read_strides(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
 {
     for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < type->rank; i++) {
         uint64_t stride = dt_certplan_word(walk);
@@ -273,6 +273,13 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
             return dt_certplan_fail(walk, "a stride of %llu elements", (unsigned long long)stride);
         place->stride[i] = (int64_t)stride;
     }
+    return true;
+}
+
+bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
+{
+    if (!read_strides(walk, type, flags, place))
+        return false;
     if (flags & DT_NOTE_DTYPE) {
         const char *dtype = dt_kinds_name(dt_certplan_number(walk));
         if (!dtype || !dt_certstep_is_wider(dtype, type->dtype))
@@ -332,6 +339,15 @@ static bool is_spare(const Doing *doing, uint32_t a)
     return doing->attend && doing->attend->of->backward && doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
 }
 
+/* Products say themselves how their operands lie, kernels are made for it. */
+static bool lies_as(const PlanPlace *place, const PlanPlace *shape)
+{
+    bool same = place->rank == shape->rank;
+    for (uint32_t d = 0; same && d < place->rank; d++)
+        same = place->axis[d] == shape->axis[d] && (place->extent[d] == 1 || place->stride[d] == shape->stride[d]);
+    return same;
+}
+
 static bool read_args(PlanWalk *walk, Doing *doing)
 {
     const DtPlanInst *inst = doing->inst;
@@ -362,13 +378,18 @@ static bool read_args(PlanWalk *walk, Doing *doing)
             know_part(doing, a, value, &write->place);
             continue;
         }
-        PlanPlace place;
-        if (flags == DT_NOTE_SPARE && is_spare(doing, a))
+        PlanPlace place, shape;
+        dt_certplan_dense(walk, dt_certplan_type(walk->frame, value), &shape);
+        if (inst->kind == DT_INST_KERNEL && !read_strides(walk, dt_certplan_type(walk->frame, value), flags, &shape))
+            return false;
+        if ((flags & ~(uint32_t)DT_NOTE_STRIDES) == DT_NOTE_SPARE && is_spare(doing, a))
             doing->spare = doing->n_read + 1;
-        else if (flags)
+        else if (inst->kind == DT_INST_KERNEL ? flags & ~(uint32_t)DT_NOTE_STRIDES : flags)
             return dt_certplan_fail(walk, "an argument that is read has a note of a result");
         if (!holds(walk, value, arg, &place))
             return false;
+        if (inst->kind == DT_INST_KERNEL && !walk->tiles.open && !lies_as(&place, &shape))
+            return dt_certplan_fail(walk, "a kernel reads value %u in another layout than it has", value);
         know_part(doing, a, value, &place);
         if (doing->n_read < 2)
             *(doing->n_read ? &doing->second : &doing->first) = place;

@@ -10,6 +10,7 @@ losses or norms than the plan, or fail."""
 import base64
 import copy
 import os
+import random
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import planmutants
 
 MICRO, SPLIT, STAGES = "quickstart none - 4 0 - f32", "quickstart d4 - 1 0 - f32", planmutants.CLASS
 CHUNKS, CUT, TIED = "quickstart dc dualpipe_v 2 2 keep master", "gpt2 ut - 1 0 - f32", "tied"
+EXPERTS = "moe none - 4 0 all f32"
 PROGRAM = os.path.join(planmutants.ROOT, "tests", "cli", "verify.dsl")
 
 
@@ -341,6 +343,18 @@ def judge(tools, layout, edit, reason):
     return ["%s of `%s`: %s" % (edit.__name__, layout, what) for what in wrong]
 
 
+def judge_layouts(tools):
+    """A note says that a kernel reads a value that lies otherwise, by the last bit of one of its strides."""
+    plan = tools.read(planmutants.compile_plan(tools.dtc, tools.folder, EXPERTS, False))
+    notes = notes_of(plan)
+    for at in random.Random(1).sample(range(len(notes)), 200):
+        edited = bytearray(notes)
+        edited[at] ^= 1
+        if not tools.write(with_notes(plan, edited)) and "in another layout than it has" in tools.verify():
+            return []
+    return ["no kernel reads what lies otherwise"]
+
+
 def judge_program(tools, options, edits, reason):
     """Accepted by itself, since who edits may write notes and digests anew; not as what the program is compiled to."""
     path, against = os.path.join(tools.folder, "program.plan"), ["--program", PROGRAM, "--parallel", "none"]
@@ -362,9 +376,10 @@ def main(arguments):
             wrong += judge(tools, *row)
         for row in PROGRAMS:
             wrong += judge_program(tools, *row)
+        wrong += judge_layouts(tools)
     for what in wrong:
         print("FAIL", what)
-    total = len(EDITS) + len(PROGRAMS)
+    total = len(EDITS) + len(PROGRAMS) + 1
     print("%d passed, %d failed" % (max(total - len(wrong), 0), len(wrong)))
     return 1 if wrong else 0
 

@@ -360,8 +360,13 @@ typedef struct Try {
     bool whole, rounds, parts;
 } Try;
 
-static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows[2], bool *ret_doubtful,
-                    DtText *problem)
+/* What is known then. */
+typedef struct Tried {
+    bool narrows[2], doubtful; /* of the box */
+    bool decides;              /* some op decides by floats */
+} Tried;
+
+static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried, DtText *problem)
 {
     Box *box = DT_NEW(boxes->box, Box);
     const DtResidues all = boxes->r;
@@ -370,17 +375,16 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, bool ret_narrows
     const bool equal = begin(box, sides) && compare_draws(box, sides);
     boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
-    memcpy(ret_narrows, box->narrows, sizeof box->narrows);
-    *ret_doubtful = box->doubtful;
+    *ret_tried = (Tried){{box->narrows[0], box->narrows[1]}, box->doubtful, box->decided.n > 0};
     return equal;
 }
 
 /* The same at all positions, where it is held to be equal at a few, but may be another one elsewhere. */
 static bool is_equal_whole(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
 {
-    bool narrows[2], doubtful;
+    Tried tried;
     how.whole = true;
-    if (try_one(boxes, sides, how, narrows, &doubtful, problem))
+    if (try_one(boxes, sides, how, &tried, problem))
         return true;
     if (boxes->large)
         problem->len = 0;
@@ -389,26 +393,27 @@ static bool is_equal_whole(DtBoxes *boxes, const Side *sides, Try how, DtText *p
 
 /* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few
  * positions may be right at all of them, if those are not too many: a sum over an identity matrix that is made of
- * positions. */
+ * positions. Not if it decides by floats: of many, one decides so seldom that the difference would not be met. */
 static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded, DtText *problem)
 {
-    bool narrows[2] = {false}, equal = false, large = false, doubtful = false;
+    bool equal = false, large = false;
+    Tried tried = {0};
     DtText said = {0};
     boxes->large = false;
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
         dt_text_printf(problem, "the system gives no random numbers (getentropy), which boxes are checked with");
         return false;
     }
-    for (uint32_t whole = 0; !equal && whole < 2 && !(whole && boxes->large); whole++)
+    for (uint32_t whole = 0; !equal && whole < 2 && !(whole && (boxes->large || tried.decides)); whole++)
         for (uint32_t real = 0; !equal && real < 2 && !boxes->large; real++) {
-            const bool may = rounding && (narrows[0] || (rounding == DT_BOX_REALS && narrows[1]));
+            const bool may = rounding && (tried.narrows[0] || (rounding == DT_BOX_REALS && tried.narrows[1]));
             DtText *why = whole ? &said : problem;
             if (real && !may)
                 break;
             why->len = 0;
             const Try how = {whole, !real, rounding == DT_BOX_PARTS};
-            equal = try_one(boxes, sides, how, narrows, &doubtful, why);
-            if (equal && doubtful && !whole && !is_equal_whole(boxes, sides, how, problem))
+            equal = try_one(boxes, sides, how, &tried, why);
+            if (equal && tried.doubtful && !whole && !is_equal_whole(boxes, sides, how, problem))
                 return false;
             said.len = 0;
             large = large || (boxes->large && !whole);

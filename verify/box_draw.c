@@ -9,7 +9,8 @@ enum {
     LEAST_DRAWS = 3,
     DECISIONS = 40,
     BOOL_DRAWS = 100,
-    MOST_DRAWS = 1000,
+    MOST_DRAWS = 1500,
+    LEAST_INTEGERS = 9, /* draws, where operands are some */
     MOST_INTEGERS = 4096,
     CASTS = 1 << 10,
     MOST_CASTS = 1 << 16,
@@ -142,10 +143,14 @@ static DtResidue draw_tie(const Box *b, const BoxShape *shape, uint32_t argument
     return which < b->r->n_known ? dt_residue_number(b->r, b->r->known[which]) : draw_number(b, shape, hash);
 }
 
-/* Of them, one after the other, in all draws each of them twice: in the first half all operands are equal. */
+/* Of them, one after the other, in all draws each of them twice: in the first half all operands are equal. In every
+ * third draw two of them, at random: there many elements are equal, wherever they are. */
 static uint64_t number_of_integer(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t linear)
 {
-    const uint64_t n = whole_elements(shape), step = (n + 1) % b->integers.n ? n + 1 : n, moved = b->number * step;
+    const uint64_t n = whole_elements(shape), step = (n + 1) % b->integers.n ? n + 1 : n,
+                   moved = (b->number - b->number / 3) * step;
+    if (b->number % 3 == 2)
+        return dt_residue_mix(b->seed, dt_residue_mix(dt_residue_mix(b->seed, argument), linear) & 1) % b->integers.n;
     return (linear + moved + 7 * argument * (moved / b->integers.n)) % b->integers.n;
 }
 
@@ -228,7 +233,7 @@ bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32
         const uint64_t n = whole_elements(shape),
                        each = shape->is_float  ? 0
                               : shape->is_bool ? BOOL_DRAWS
-                                               : 2 * (b->integers.n / n + 1);
+                                               : LEAST_INTEGERS + 3 * (b->integers.n / n);
         wanted = each > wanted ? each : wanted;
         fewest = shape->is_float && n < fewest ? n : fewest;
     }

@@ -599,7 +599,7 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
                 look_at_all(e, f);
                 look_at_all(e, &where);
             }
-            e->b->doubtful = e->b->doubtful || strays(e, f);
+            e->b->doubtful = e->b->doubtful || (axes_of(e, &where) && strays(e, f));
         }
     return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
 }

@@ -16,7 +16,7 @@ TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
     "r": "bf16[]", "o": "bf16[d=1]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
-    "a": "bool[q=8]", "c": "bool[q=8]", "m": "f32[b=8, h=8]", "d": "f32[b=8]", "p": "f32[b=8/n, h=8]", "e": "f32[g=2]",
+    "a": "bool[q=8]", "c": "bool[q=8]", "m": "f32[b=8, h=8]", "d": "f32[b=8]", "p": "f32[b=8/n, h=8]", "e": "f32[g=2]", "w": "f32[b=64]", "j": "i32[b=8]",
 }
 LESS = """func {0} : fn @1:1-2 {{
   arg %a.0 : f32[s=4096]
@@ -70,6 +70,25 @@ ROWS = [
       "scatter_add[s; g](%0, %3) : f32[s=4096]"],
      ["iota[g]() : i32[g=2]", "const() : i32[] number=300", "add(%1, %2) : i32[g=2]",
       "scatter_add[s; g](%0, %3) : f32[s=4096]"]),
+    # integers that are operands: some are equal wherever they are
+] + [
+    ("what has the same number, " + name, False, "%s %s" % of, "f32[%s]" % axis, "",
+     ["relabel(%%0) : i32[t=%d] relabel(%s -> t=%d)" % (n, axis[0], n), "eq(%%0, %%2) : bool[%s, t=%d]" % (axis, n),
+      "cast(%%3) : f32[%s, t=%d]" % (axis, n), "relabel(%%1) : f32[t=%d] relabel(%s -> t=%d)" % (n, axis[0], n),
+      "dot[t](%%4, %%5) : f32[%s]" % axis],
+     ["relabel(%%0) : i32[t=%d] relabel(%s -> t=%d)" % (n, axis[0], n), "eq(%%0, %%2) : bool[%s, t=%d]" % (axis, n),
+      "iota[%s]() : i32[%s]" % (axis[0], axis), "iota[t]() : i32[t=%d]" % n, kind + "(%%5, %%4) : bool[%s, t=%d]" % (axis, n),
+      "and(%%3, %%6) : bool[%s, t=%d]" % (axis, n), "cast(%%7) : f32[%s, t=%d]" % (axis, n),
+      "relabel(%%1) : f32[t=%d] relabel(%s -> t=%d)" % (n, axis[0], n), "dot[t](%%8, %%9) : f32[%s]" % axis])
+    for name, of, axis, n, kind in (("itself only", ("i", "w"), "b=64", 64, "eq"), ("before it only", ("i", "w"), "b=64", 64, "le"),
+                                    ("itself only, of few", ("j", "d"), "b=8", 8, "eq"),
+                                    ("before it only, of few", ("j", "d"), "b=8", 8, "le"))
+] + [
+    # refused at few positions, and not met at many
+    ("the largest, but for one place", False, "x", "f32[]", "",
+     ["reduce[s](%0) : f32[] reduce=max"],
+     ["iota[s]() : i32[s=4096]", "const() : i32[] number=1717", "eq(%1, %2) : bool[s=4096]",
+      "const() : f32[] number=-inf", "where(%3, %4, %0) : f32[s=4096]", "reduce[s](%5) : f32[] reduce=max"]),
     # lookups that go faster than positions
     ("every second one", True, "u", "f32[w=64]", "",
      ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],

@@ -74,8 +74,9 @@ static bool is_known(const Known *known, const CertOp *op, const char *word, siz
 
 bool dt_box_has_known(const CertOp *op)
 {
-    static const Known known[] = {{"number=", NULL},  {"ranges=(", NULL},   {"reduce=", NULL}, {"relabel(", NULL},
-                                  {"reverse", "shift"}, {"reverse", "scan"}, {"draws=", "rng"}};
+    static const Known known[] = {{"number=", NULL},    {"ranges=(", NULL},      {"relabel(", NULL},
+                                  {"reduce=", "reduce"}, {"reduce=", "all_reduce"}, {"reduce=", "reduce_scatter"},
+                                  {"reverse", "shift"}, {"reverse", "scan"},     {"draws=", "rng"}};
     const char *at = op->attributes, *word;
     for (size_t n; (n = next_word(&at, &word)) > 0;) {
         size_t i = 0;

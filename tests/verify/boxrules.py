@@ -123,6 +123,8 @@ ROWS = [
     # an attribute that boxes do not know
     ("a running sum without the element itself", False, "u", "f32[s=64]", "",
      ["scan[s](%0) : f32[s=64]"], ["scan[s](%0) : f32[s=64] exclusive"]),
+    ("a product that says how it is reduced", False, "x", "f32[]", "",
+     ["dot[s](%0, %0) : f32[]"], ["dot[s](%0, %0) : f32[] reduce=max"]),
     # booleans tell one bit a draw
     # one decision in all, by another number: draws tell it, not elements
     ("the sign of another number", False, "y z", "f32[]", "",

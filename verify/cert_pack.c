@@ -123,8 +123,8 @@ static bool is_split_alike(const CertAxis *a, const CertAxis *b)
     return alike;
 }
 
-/* A bucket whose elements are all here, one row on each rank, beside a member that lies on the same ranks. Both have the
- * op's axes, split alike, for one bucket per iteration; the bucket has no others. */
+/* A bucket whose elements are all here, one row on each rank, beside a member that lies on the same ranks. Both have
+ * the op's axes, split alike, for one bucket per iteration; the bucket has no others. */
 static bool fits(const CertState *state, const CertOp *op, const CertType *bucket, const CertType *member)
 {
     const char *flat = dt_intern("@bucket"), *parts = dt_intern("@split");

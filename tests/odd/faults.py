@@ -56,9 +56,13 @@ def check(tools, seed, counts, n_faults, n_layouts, keep, how):
             case, seen = ranks.Case(tools[:2], folder, odd.text(ranks.SEEDS[0])), collections.Counter()
             try:
                 case.run("right", layouts.text(lines, n_ranks), **how)
-                faults, refused, differ = accepted(tools[2], folder, "right", seed, n_faults)
             except ranks.Failed as failure:
                 counts[failure.args[0]] += 1
+                continue
+            try:
+                faults, refused, differ = accepted(tools[2], folder, "right", seed, n_faults)
+            except ranks.Failed as failure:
+                wrong.append("seed %d, layout %d: planmutants: %s" % (seed, number, failure.args[1]))
                 continue
             want = bits_of(case, "right", how.get("flags", []))
             counts["plans"] += 1

@@ -94,7 +94,7 @@ bool mutant_store(void)
 {
     uint32_t a = below(plan.n_stores), b = below(plan.n_stores);
     DtPlanStore *x = RECORD(stores, DtPlanStore, a);
-    if (plan.stores[a].arena != plan.stores[b].arena ||
+    if (!plan.n_stores || plan.stores[a].arena != plan.stores[b].arena ||
         plan.stores[a].offset == plan.stores[b].offset)
         return false;
     x->offset = plan.stores[b].offset;
@@ -104,14 +104,14 @@ bool mutant_store(void)
 bool mutant_metric(void)
 {
     DtPlanMetric *at = RECORD(metrics, DtPlanMetric, below(plan.n_metrics));
-    return (at->offset += below(2) ? 64 : -64, true);
+    return plan.n_metrics && (at->offset += below(2) ? 64 : -64, true);
 }
 
 /* Of a store. */
 bool mutant_axis(void)
 {
     const DtPlanStore *at = &plan.stores[below(plan.n_stores)];
-    if (!at->n_axes)
+    if (!plan.n_stores || !at->n_axes)
         return false;
     uint32_t number = below(at->n_axes);
     DtPlanAxis *record = RECORD(axes, DtPlanAxis, at->first_axis + number);

@@ -358,7 +358,8 @@ static bool move_scratch(int32_t stage, uint32_t arena, int64_t base, int64_t mo
 static bool scratch_one(void)
 {
     const DtPlanMetric *metric = &plan.metrics[below(plan.n_metrics)];
-    return plan.n_metrics && plan.meta->pipeline && !metric->n_axes && strcmp(dt_plan_str(&plan, metric->entry), "step") == 0 &&
+    return plan.n_metrics && plan.meta->pipeline && !metric->n_axes &&
+           strcmp(dt_plan_str(&plan, metric->entry), "step") == 0 &&
            move_scratch(-1, metric->arena, metric->offset, 64);
 }
 

@@ -107,6 +107,8 @@ CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t off
                              const CertType *bucket)
 {
     const CertNode *want = place(state, offset, type, bucket);
+    if (!has_iterations(type, bucket))
+        return NULL;
     for (uint32_t i = 0; dt_certpack_is(node) && i < node->n_in; i += 2)
         if (node->in[i] == want)
             return node->in[i + 1];

@@ -194,6 +194,14 @@ static bool keeps_copies(CertProof *final)
     return true;
 }
 
+/* Where stages have parts of tied ones, what is added up is compared where the update uses it, and called after what it
+ * is of. */
+static bool is_called_after(const CertProgram *program, const CertStore *store)
+{
+    const CertStore *of = store->of >= 0 && store->of < program->stores.n ? &program->stores.at[store->of] : NULL;
+    return of && of->path == store->path && of->pattern == store->pattern;
+}
+
 /* What is added up in a store is what its record says: of a bucket, each member; where no stage has a part of it only,
  * it is the serial program's. */
 static bool adds_up(CertProof *final, CertProof *serial)
@@ -211,7 +219,8 @@ static bool adds_up(CertProof *final, CertProof *serial)
         if (have.node && all != store)
             have.node = dt_certpack_member(&final->state, have.node, store->at, store->type, all->type);
         if (store->members >= 0 || !have.node || !want.node ||
-            (!final->program.pipe && !dt_certsum_equal(&final->state, have.node, want.node, NULL)))
+            (final->program.pipe ? !is_called_after(&final->program, store)
+                                 : !dt_certsum_equal(&final->state, have.node, want.node, NULL)))
             return dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
     }
     return true;

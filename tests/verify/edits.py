@@ -161,10 +161,8 @@ def result(rng, text, i, line):
 
 
 def record(rng, text, i, line):
-    """Of another store, in part. What a stage's gradient is called is not looked at: it may be part of a tied one."""
+    """Of another store, in part."""
     mine, other = RECORD.findall(line), rng.choice([each for each in text.lines if each.startswith("store ")])
-    if re.search(r" : (grad|next) .* stage=", line):
-        mine = [each for each in mine if each[0] != "path"]
     if rng.random() < 0.3:
         its = re.search(r" : \w+ (%s)" % TYPE, other).group(1)
         return re.sub(r"( : \w+ )" + TYPE, lambda m: m.group(1) + its, line)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Bugs planted into the compiler, and what finds them: planted.py DTC JUDGED [--build FOLDER] [NAME...]
+planted.py --texts: only whether each row's text stands once in its file.
 
 For each row of planted_bugs.py the text of one file is changed in a copy of the tree, and dtc is built from it. It
 compiles the row's cases with --verify, as users do; what finds the bug must be what the row says, or something earlier
@@ -161,7 +162,20 @@ def tried(tree, cases, bug):
     return text, all(v in ORDER[:ORDER.index(by) + 1] for v in verdicts)
 
 
+def texts():
+    wrong = []
+    for what, file, old, *_ in planted_bugs.BUGS:
+        with open(os.path.join(ROOT, file)) as source:
+            n = source.read().count(old)
+        wrong += ["%s: the old text stands %d times in %s" % (what, n, file)] if n != 1 else []
+    print("".join("FAIL %s\n" % row for row in wrong), end="")
+    print("%d passed, %d failed" % (len(planted_bugs.BUGS) - len(wrong), len(wrong)))
+    return 1 if wrong else 0
+
+
 def main(arguments):
+    if arguments == ["--texts"]:
+        return texts()
     kept = None
     if "--build" in arguments:
         at = arguments.index("--build")

@@ -39,7 +39,8 @@ typedef struct DtPlaceInfo {
     DtValue *next;       /* in the ring; itself if alone */
     const DtType *bound; /* the rule placement that a limited line gives it, or NULL */
     bool is_free;        /* made of constants and positions: any placement costs nothing */
-    uint8_t of_data;     /* what it is made of (place_lazy.c); 0: not looked at yet */
+    uint8_t made_of;     /* see place_lazy.c */
+    DtValue *clone;      /* its copy in the prologue; or NULL */
 } DtPlaceInfo;
 
 typedef struct DtPlaceKnown {
@@ -65,11 +66,10 @@ typedef struct DtPlacer {
     bool failed;
     DtFunc *top; /* the copy of the entry being placed */
     bool lazy;   /* in it all sums may wait, and all gathers are asked for (update) */
-    /* What the data of top alone decide, before the first micro-batch; or NULL. clones: values of
-     * top -> their copies there. completed: pending values of top -> the inputs of top that hold
-     * them complete. more: prologues of finished entries. */
+    /* What the data of top alone decide, before the first micro-batch; or NULL. completed: pending
+     * values of top -> the inputs of top that hold them complete. more: prologues of finished
+     * entries. */
     DtFunc *prologue;
-    DT_VEC(DtPlaceKnown) clones;
     DT_VEC(DtPlaceKnown) completed;
     DT_VEC(DtEntryPoint) more;
     DT_VEC(DtPlaceMade) made;
@@ -88,6 +88,7 @@ typedef struct DtPlaceScope {
     bool is_ring;            /* of one whose keys travel: sums over them are the ring's to complete */
     DtBuilder b;
     DT_VEC(DtPlaceInfo) info; /* by id of the new values */
+    uint32_t n_looked;        /* of the new ops: those of which made_of is known */
     const bool *lazy;         /* by id of the old values */
     const uint32_t *uses;     /* the same: how often they are read */
     const char *place;        /* labels of the loops around, "" outside */
@@ -166,8 +167,8 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits);
 /* x, pending over time, complete; NULL after a diagnostic that says why it cannot be. */
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
 
-/* Where operands are of the data alone, some being sums that the prologue has left and some pending over time, it
- * completes these, too: what both make rests on a sum, and may be needed complete (a variance). */
+/* Where operands are made of the data alone, some of sums that the prologue has left and some pending over time, the
+ * prologue completes these, too: what both make could not be completed later, and may have to be (a variance). */
 void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n);
 
 /* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose

@@ -112,7 +112,7 @@ static bool is_of_prologue(const DtOp *op) { return op->kind == DT_OP_INPUT && o
 
 static bool is_plain(const DtOp *op)
 {
-    if (op->kind == DT_OP_LOOP) { /* of nothing but such ops: an advantage that goes along the positions */
+    if (op->kind == DT_OP_LOOP) { /* along an axis of the data, as the advantages of PPO are made */
         bool plain = !op->func->params.n && !op->func->writes.n;
         for (uint32_t i = 0; plain && i < op->func->ops.n; i++)
             plain = is_plain(op->func->ops.at[i]);
@@ -123,39 +123,58 @@ static bool is_plain(const DtOp *op)
 
 /* What a value of the entry is made of: of parameters and other values that a step changes; of what the prologue has
  * summed, and data; of data alone. */
-enum { OF_MORE = 1, OF_SUMS, OF_DATA };
+enum { OF_MORE, OF_SUMS, OF_DATA };
 
+/* Ops that were made since the last call are looked at in their order, each once. */
 static int made_of(DtPlaceScope *s, const DtValue *x)
 {
-    const DtOp *op = x->op;
-    if (dt_placeconvert_info(s, x)->of_data)
-        return dt_placeconvert_info(s, x)->of_data;
-    int found = !op ? OF_MORE : is_of_prologue(op) ? OF_SUMS : is_plain(op) ? OF_DATA : OF_MORE;
-    for (uint32_t i = 0; found > OF_MORE && i < op->n_in; i++) {
-        const int of = made_of(s, op->in[i]);
-        found = of < found ? of : found;
+    const DtFunc *func = s->b.func;
+    for (; s->n_looked < func->ops.n; s->n_looked++) {
+        const DtOp *op = func->ops.at[s->n_looked];
+        int least = is_of_prologue(op) ? OF_SUMS : is_plain(op) ? OF_DATA : OF_MORE;
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            const int of = dt_placeconvert_info(s, op->in[i])->made_of;
+            least = of < least ? of : least;
+        }
+        for (uint32_t i = 0; i < op->n_out; i++)
+            dt_placeconvert_info(s, op->out[i])->made_of = (uint8_t)least;
     }
-    dt_placeconvert_info(s, x)->of_data = (uint8_t)found;
-    return found;
+    return dt_placeconvert_info(s, x)->made_of;
 }
 
-static DtValue *clone_data(DtPlacer *p, DtBuilder *b, const DtValue *x)
+static void clone_op(DtPlaceScope *s, DtBuilder *b, const DtOp *op)
 {
-    for (uint32_t i = 0; i < p->clones.n; i++)
-        if (p->clones.at[i].from == x)
-            return p->clones.at[i].to;
-    const DtOp *op = x->op;
-    DtValue **in = DT_NEW_ARRAY(p->module->arena, DtValue *, op->n_in + 1);
+    DtValue **in = DT_NEW_ARRAY(s->p->module->arena, DtValue *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = clone_data(p, b, op->in[i]);
+        in[i] = dt_placeconvert_info(s, op->in[i])->clone;
     b->span = op->span;
     b->path = op->path;
     DtOp *copy = dt_graph_copy(b, op, in);
     if (op->kind == DT_OP_LOOP)
         copy->func = dt_loops_copy_func(op->func);
     for (uint32_t i = 0; i < op->n_out; i++)
-        DT_PUSH(p->module->arena, p->clones, ((DtPlaceKnown){op->out[i], copy->out[i]}));
-    return copy->out[x->index];
+        dt_placeconvert_info(s, op->out[i])->clone = copy->out[i];
+}
+
+/* x in the prologue, with all that it is made of: operands first, by a list, since programs may be long chains. */
+static DtValue *clone_data(DtPlaceScope *s, DtBuilder *b, const DtValue *x)
+{
+    DT_VEC(const DtValue *) todo = {0};
+    DT_PUSH(s->p->module->arena, todo, x);
+    while (todo.n) {
+        const uint32_t n = todo.n;
+        const DtOp *op = todo.at[n - 1]->op;
+        const bool is_cloned = dt_placeconvert_info(s, todo.at[n - 1])->clone;
+        for (uint32_t i = op->n_in; !is_cloned && i-- > 0;)
+            if (!dt_placeconvert_info(s, op->in[i])->clone)
+                DT_PUSH(s->p->module->arena, todo, op->in[i]);
+        if (todo.n > n)
+            continue;
+        if (!is_cloned)
+            clone_op(s, b, op);
+        todo.n--;
+    }
+    return dt_placeconvert_info(s, x)->clone;
 }
 
 /* x as an input that the entry's prologue has completed. */
@@ -169,7 +188,7 @@ static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
         p->prologue =
             dt_graph_func(p->module, dt_intern_printf("%s.prologue", p->top->name), DT_FUNC_ENTRY);
     DtBuilder ahead = {.func = p->prologue, .span = s->b.span, .path = s->b.path};
-    dt_graph_return(p->prologue, clone_data(p, &ahead, x));
+    dt_graph_return(p->prologue, clone_data(s, &ahead, x));
     const DtType *whole = dt_type_plain(x->type->dtype, x->type->rank, x->type->axes);
     const char *name = dt_intern_printf("@%s.%u", p->prologue->name, p->completed.n);
     DtValue *input = dt_graph_source(&s->b, DT_OP_INPUT, whole, name, NULL);
@@ -208,7 +227,7 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     dt_placerefuse_call(diag, user);
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
     if (is_pending(s, x) && made_of(s, x) == OF_SUMS)
-        dt_diag_note(diag, "sums of data alone are made before the first micro-batch, but this one rests on another: "
+        dt_diag_note(diag, "sums of data alone are made before the first micro-batch, but this one is made of another: "
                            "write a variance as `mean[a](x * x) - mean[a](x) ** 2`");
     dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
                        "sum over `each`; or drop "
@@ -227,5 +246,5 @@ void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of)
                 ((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true}));
     DT_PUSH(p->module->arena, p->more, point);
     p->prologue = NULL;
-    p->clones.n = p->completed.n = 0;
+    p->completed.n = 0;
 }

@@ -122,7 +122,7 @@ int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCost
 int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct DtPlan *plan,
                    const DtCostModel *model);
 
-/* forms.c: whether functions compute what they say; not DT_EXIT_OK after a message. */
+/* forms.c: whether functions of the program at path compute what they say; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module, const char *path);
 /* A ring of the function of that name does not make what it returns: reports which clause is to blame. False if the
  * program at path states no such stream, or it is the library's. why: what differs. */
@@ -135,8 +135,8 @@ const char *dt_cli_reason(const DtCli *cli, const char *said);
 /* The loop over blocks of a function with `emit`, or NULL. */
 const struct DtOp *dt_cli_loop_over_blocks(const struct DtFunc *func);
 
-/* tried.c: a function that computes in blocks, which decides by floats and of which a box says that it is not what it
- * returns: a DtJudgeAlike, in double precision. Of the program at path made smaller, if it takes long. */
+/* tried.c: whether a function gives in blocks what it returns, in double precision, where floats decide and a box
+ * proves nothing: a DtJudgeAlike. If it takes long, that of the program at path with smaller dims. */
 int dt_cli_try_blocks(DtCli *cli, const struct DtFunc *func, const char *path);
 
 /* gradients.c: whether gradients that functions state are their derivatives; likewise. */

@@ -317,7 +317,7 @@ static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
         check_neutral(cli, func);
 }
 
-/* Residues have an order of their own, which knows no sums: where the larger float counts, unlike may be alike. */
+/* In a box, floats have an order by chance: where the larger one decides, what is unlike there may be alike. */
 static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
 {
     if (same_span(func->span, *last))
@@ -326,15 +326,21 @@ static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
     DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
                                "that `%s` computes in blocks what it returns is tried, not proved",
                                dt_graph_source_name(func));
-    dt_diag_note(d, "with numbers by chance, in double precision, it does; a proof would have to know which of its "
-                    "floats are larger");
+    dt_diag_note(d, "run in double precision on numbers by chance, both give the same; there is no proof where the "
+                    "larger of some floats decides");
 }
 
-static int say_other(DtCli *cli, const DtFunc *func, const DtText *said)
+/* told: what trying both in double precision has shown. */
+static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudgeAlike told)
 {
     DtDiag *d = dt_diag_report(cli->diags, E0223, func->span, "`%s` does not compute in blocks what it returns",
                                dt_graph_source_name(func));
     dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, dt_cli_text(said)));
+    if (told == DT_JUDGE_NOT_TRIED) {
+        dt_diag_note(d, "the larger of some floats may decide, which this does not know; to run both in double "
+                        "precision would take too long, or they give no finite number");
+        dt_diag_help(d, "compile it once with shorter axes (`-D`): there it is tried");
+    }
     dt_diag_help(d, "look at its `scan`, `merge`, `neutral` and `emit`: what is emitted in a block is what `return` "
                     "has there, made of what stands before the block and of the block alone");
     return DT_EXIT_DIAGNOSTICS;
@@ -358,15 +364,18 @@ static int check_blocks(DtCli *cli, const DtModule *module, const char *path)
             continue;
         const DtBoxVerdict verdict =
             dt_box_functions(cli->arena, text.at, func->meant->name, func->name, &said);
-        if (verdict == DT_BOX_SAME)
+        if (verdict == DT_BOX_SAME) {
             proved++;
-        else if (verdict == DT_BOX_LARGE)
+        } else if (verdict == DT_BOX_LARGE) {
             say_too_large(cli, func, &last);
-        else if (!(dt_cli_is_exact(cli, func) && dt_cli_is_exact(cli, func->meant)) &&
-                 dt_cli_try_blocks(cli, func, path) == DT_JUDGE_ALIKE)
-            say_tried(cli, func, &last);
-        else
-            code = say_other(cli, func, &said);
+        } else {
+            const bool exact = dt_cli_is_exact(cli, func) && dt_cli_is_exact(cli, func->meant);
+            const DtJudgeAlike told = exact ? DT_JUDGE_UNLIKE : dt_cli_try_blocks(cli, func, path);
+            if (told == DT_JUDGE_ALIKE)
+                say_tried(cli, func, &last);
+            else
+                code = say_other(cli, func, &said, told);
+        }
         dt_text_free(&said);
     }
     dt_text_free(&text);

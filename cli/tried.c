@@ -32,7 +32,7 @@ static const DtFunc *lowered(DtArena *arena, const DtLowerOptions *options, cons
     return dt_diag_errors(diags) ? NULL : find(program, func);
 }
 
-/* Gives the dim the smallest number with which the program still has the function. */
+/* Gives the dim the smallest of a few numbers with which the program still has the function. */
 static void shrink(const DtLowerOptions *options, DtOption *dim, int64_t extent, const DtFunc *func)
 {
     static const char *const tries[] = {"2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64", "96", "128"};

@@ -4,7 +4,8 @@
  * direction, by forward derivatives, against the inner product of the direction and what its backward function makes
  * of a cotangent by chance. Of what is wrong the innermost is named: none that it calls is wrong. This only helps to
  * find a bug that was found: operands by chance may lie where the program never is. A gradient that a function states
- * is tried so, too, before all (cli/gradients.c). */
+ * is tried so, too, before all (cli/gradients.c); and two functions that should compute the same are run alone
+ * (cli/tried.c). */
 #include "passes/check/internal.h"
 
 #include "base/philox.h"
@@ -20,7 +21,7 @@ typedef struct Alone {
     uint64_t seed;
     uint32_t step, n_drawn;
     double lo, hi;     /* floats among operands */
-    double ones;       /* how many of the booleans and integers are 1 */
+    double ones;       /* the share of booleans and integers that are 1 */
     const bool *moves; /* by input: NULL, all do */
 } Alone;
 
@@ -164,7 +165,7 @@ static double work_of(const DtFunc *func)
     return work;
 }
 
-static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}}; /* of operands */
+static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}}; /* between which operands are drawn */
 
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
 {
@@ -183,7 +184,7 @@ bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
 
 /* ---- two functions ---- */
 
-/* Element by element, within roundings of the largest; ret_finite: whether any number was compared. */
+/* Element by element, within roundings of the largest or of 1; ret_finite: set if any number was compared. */
 static bool are_alike(const DtTensor *x, const DtTensor *y, bool *ret_finite)
 {
     const int64_t n = dt_type_elements(x->type);

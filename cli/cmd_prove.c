@@ -112,7 +112,7 @@ static int other(const DtCli *cli, const char *why)
     return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s", cli->words.at[0], cli->program, why);
 }
 
-/* Which kernel does which ops, how its operands lie and what its integers count, only notes say. */
+/* Which kernel does which ops, how its operands lie and what its integers count is said by notes alone. */
 static bool same_notes(const DtPlan *a, const DtPlan *b)
 {
     bool same = a->n_notes == b->n_notes && same_bytes(a, a->logical->notes, a->logical->notes_len, b,
@@ -148,7 +148,7 @@ static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want
     if (!same_kernels(have, want))
         return other(cli, "its kernels are not what the program's ops are compiled to");
     if (!same_notes(have, want))
-        return other(cli, "its kernels are called for other ops than here, or otherwise: its notes differ");
+        return other(cli, "its notes differ, which say for which ops kernels are called, and how operands lie");
     DtText text = {0};
     dt_text_printf(&text, "the same: %u kernels and the ops of %s\n", have->n_kernels, cli->program);
     for (uint32_t i = 0; i < have->n_codes; i++) {

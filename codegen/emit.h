@@ -193,7 +193,7 @@ typedef struct DtEmit {
     DT_VEC(DtEAxes) axes;              /* records of axes, to use them for equal types */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
-    bool in_blocks;                    /* of attention */
+    bool in_blocks;                    /* of attention: notes say no strides of what is read */
     DT_VEC(DtKDraw) draws;             /* made for them */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
@@ -501,7 +501,8 @@ void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: 
 void dt_note_part(DtEmit *e, const DtValue *value); /* of what micro-batches added to a result where that lies */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
-void dt_note_read_as(DtEmit *e, const DtValue *value, const DtView *view, uint32_t flags); /* by a kernel */
+/* By a kernel that is made for this view. */
+void dt_note_read_as(DtEmit *e, const DtValue *value, const DtView *view, uint32_t flags);
 enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
 void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old);

@@ -72,7 +72,8 @@ bool dt_config_is_group_option(const char *name);
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry);
 bool dt_config_is_source(const DtEntry *entry);
-bool dt_config_is_reader(const char *name); /* of a source or sampler */
+/* A source or sampler: `text`, `next_token`. */
+bool dt_config_is_reader(const char *name);
 /* Adds the names that an expression mentions, as keys. */
 void dt_config_mentioned(const DtExpr *expr, DtMap *ret_names);
 

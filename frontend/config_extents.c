@@ -34,16 +34,20 @@ static int mesh_index(const DtMesh *mesh, const char *name)
     return -1;
 }
 
-/* "= 29 x 1733", "is prime" */
+/* " = 29 x 1733", " is prime"; nothing of what has no divisor below 2^20 and is too large to say more of. */
 static const char *factors(DtArena *arena, int64_t n)
 {
+    const int64_t most = 1 << 20;
     const char *text = "";
-    for (int64_t f = 2; f * f <= n && f < 1 << 20; f++)
+    if (n < 2)
+        return "";
+    const bool is_small = n < most * most;
+    for (int64_t f = 2; f * f <= n && f < most; f++)
         for (; n % f == 0; n /= f)
             text = dt_arena_printf(arena, "%s%s%lld", text, *text ? " x " : "", (long long)f);
     if (!*text)
-        return "is prime";
-    return n > 1 ? dt_arena_printf(arena, "= %s x %lld", text, (long long)n) : dt_arena_printf(arena, "= %s", text);
+        return is_small ? " is prime" : "";
+    return n > 1 ? dt_arena_printf(arena, " = %s x %lld", text, (long long)n) : dt_arena_printf(arena, " = %s", text);
 }
 
 /* The expression that a dim line binds to name; NULL if it is no dim. */
@@ -60,10 +64,10 @@ static void label_dim(const Extents *e, DtDiag *d, const DtAxis *axis)
 {
     const DtExpr *value = dim_value(e, axis->name);
     if (value)
-        dt_diag_label(d, value->span, "%lld %s", (long long)axis->extent,
+        dt_diag_label(d, value->span, "%lld%s", (long long)axis->extent,
                       factors(e->host->arena, axis->extent));
     else
-        dt_diag_note(d, "%lld %s", (long long)axis->extent,
+        dt_diag_note(d, "%lld%s", (long long)axis->extent,
                      factors(e->host->arena, axis->extent));
 }
 

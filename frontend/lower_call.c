@@ -63,8 +63,8 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     for (uint32_t i = 0; i < n_library; i++)
         in_library |= library[i] == expr->name.text;
     if (dt_config_is_reader(expr->name.text))
-        dt_diag_help(d, "it gives samples, and is all that stands behind `=` in the train block: an assignment for "
-                        "each, `x[batch, ...] = %s(...)`", expr->name.text);
+        dt_diag_help(d, "`%s` gives samples: it stands alone behind `=` in the train block, each in an assignment "
+                        "of its own, `x[batch, ...] = %s(...)`", expr->name.text, expr->name.text);
     else if (in_library)
         dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
     else

@@ -110,7 +110,7 @@ static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
 /* `f32 x[batch] = ...`: what is written must hold; is_sequence: but for the axes. */
 static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value, bool is_sequence)
 {
-    const bool is_number = dt_val_is_constant(val); /* a cast makes a tensor of it */
+    const bool is_number = dt_val_is_constant(val); /* before a dtype is given to it, which makes a tensor of it */
     DtDtype dtype;
     if (target->type.dtype) {
         if (!dt_axes_dtype(l, &target->type, &dtype) || !dt_val_check(l, val, value))

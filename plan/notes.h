@@ -46,7 +46,7 @@ enum {
     DT_NOTE_ADDS = 1,      /* written: added to what is there */
     DT_NOTE_ZEROED = 2,    /* written: added up in memory that was zeroed for it: all of the value then */
     DT_NOTE_IN_PLACE = 4,  /* written: may be memory of the value that follows, which is read at the same index */
-    DT_NOTE_STRIDES = 8,   /* a stride in elements per axis of the value's type follows; without it has no gaps */
+    DT_NOTE_STRIDES = 8,   /* a stride in elements per axis of the value's type follows; else it is dense, or a block */
     DT_NOTE_DTYPE = 16,    /* written: lies in the dtype that follows, not its own */
     DT_NOTE_SPARE = 1,     /* read: by no op, but by a library that runs instead of the kernel (plan.h, SDPA) */
     DT_NOTE_FLAGS = 32

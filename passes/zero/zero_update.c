@@ -475,6 +475,7 @@ static void note_alike(Update *u, const DtOp *op)
     }
 }
 
+/* All of the old entry. Behind members, stores are taken to have zeros, but for those of buckets noted as filled. */
 static void rewrite(Update *u, const DtFunc *func)
 {
     u->b.func->ops.n = 0;
@@ -486,7 +487,8 @@ static void rewrite(Update *u, const DtFunc *func)
     }
 }
 
-/* Notes buckets in which something else than zeros is stored behind the members; whether there are more of them now. */
+/* Notes buckets in which something else than zeros is stored behind the members, by any store, since the certificate
+ * knows stores of a bucket by its one path; whether there are more of them now. */
 static bool note_filled(Update *u, const DtEntryPoint *entry)
 {
     bool more = false;
@@ -510,7 +512,7 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};
     rewrite(u, func);
-    if (note_filled(u, entry)) /* the next step finds it there */
+    if (note_filled(u, entry)) /* the next step finds it there; no bucket is made of another, so once is enough */
         rewrite(u, func);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];

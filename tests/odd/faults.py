@@ -25,10 +25,11 @@ UNSEEN = ("event", "text", "message")  # of what runs beside other work, and of 
 
 
 def bits_of(case, name, flags):
-    """What the plan leaves, or how it failed."""
+    """What the plan leaves, or how it failed: a tuple."""
     base = os.path.join(case.folder, name)
-    for path in (base + ".log", base + ".saved"):
-        shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
+    shutil.rmtree(base + ".saved", ignore_errors=True)
+    if os.path.exists(base + ".log"):
+        os.remove(base + ".log")
     try:
         ranks.execute([case.dtrun, base + ".plan", "--quiet", "--steps", str(ranks.STEPS), "--log", base + ".log", "--save",
                        base + ".saved", "--set", "save.every=1", "--set", "save.keep=0", "--timeout", "30"] + flags, "dtrun")
@@ -57,7 +58,9 @@ def check(tools, seed, counts, n_faults, n_layouts, keep, how):
             try:
                 case.run("right", layouts.text(lines, n_ranks), **how)
             except ranks.Failed as failure:
-                counts[failure.args[0]] += 1
+                if ranks.is_bad("", failure.args[0]):
+                    wrong.append("seed %d, layout %d: %s" % (seed, number, failure.args[0]))
+                counts[failure.args[0]] += 1 # refused
                 continue
             try:
                 faults, refused, differ = accepted(tools[2], folder, "right", seed, n_faults)
@@ -65,6 +68,9 @@ def check(tools, seed, counts, n_faults, n_layouts, keep, how):
                 wrong.append("seed %d, layout %d: planmutants: %s" % (seed, number, failure.args[1]))
                 continue
             want = bits_of(case, "right", how.get("flags", []))
+            if isinstance(want, tuple):
+                wrong.append("seed %d, layout %d: the plan itself: %s" % (seed, number, want))
+                continue
             counts["plans"] += 1
             counts["refused"] += refused
             wrong += ["seed %d, layout %d: %s" % (seed, number, said) for said in differ]
@@ -75,6 +81,7 @@ def check(tools, seed, counts, n_faults, n_layouts, keep, how):
                 got = bits_of(case, name, how.get("flags", []))
                 counts["run"] += 1
                 if got == want:
+                    counts["equal"] += 1
                     continue
                 wrong.append("seed %d, layout %d: %s leaves something else%s" % (
                     seed, number, name, ": %s" % (got,) if isinstance(got, tuple) else ""))
@@ -93,16 +100,19 @@ def main(arguments):
     how = gpus.ON_GPU if "--gpu" in arguments else {}
     arguments = [word for word in arguments if word != "--gpu"]
     tools, first = [os.path.abspath(path) for path in arguments[:3]], int(arguments[3])
-    counts, wrong = collections.Counter(), []
+    counts, n_wrong = collections.Counter(), 0
     for seed in range(first, first + int(arguments[4])):
         found = check(tools, seed, counts, int(flags["--faults"]), int(flags["--layouts"]), flags["--keep"], how)
-        wrong += found
+        n_wrong += len(found)
         for what in found:
             print("FAIL", what)
         sys.stdout.flush()
     print(", ".join("%d %s" % (n, what) for what, n in sorted(counts.items())))
-    print("%d passed, %d failed" % (counts["run"] - len(wrong), len(wrong)))
-    return 1 if wrong else 0
+    if not counts["refused"]:
+        print("FAIL no fault was put into any plan")
+        n_wrong += 1
+    print("%d passed, %d failed" % (counts["equal"], n_wrong))
+    return 1 if n_wrong else 0
 
 
 if __name__ == "__main__":

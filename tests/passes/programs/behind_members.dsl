@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the optimizer keeps of a parameter grows by one in each step, also behind the parameter's elements in its bucket, where
-# ranks share it; the next step adds up the squares of all elements, and of nothing else.
+# ranks share it, and so does what it makes of that; the next step adds up the squares of all elements, and of nothing else.
 include "std.dsl"
 dim batch = 8, vocab = 5, embed = 3
 fn own[all](p[..., all], g[..., all], updates, lr) -> [..., all] {
-  state steps[..., all] = zeros
-  before = steps
+  state steps[..., all], twice[..., all] = zeros
+  before, double = steps, twice
   steps = before + 1
-  return p - lr * g / (1 + sum[all](before * before))
+  twice = double + 2 * before
+  return p - lr / (1 + sum[all](before * before) + sum[all](double * double) + sum[all](p * p)) * g
 }
 model m(i32 tokens[batch]) -> [batch, vocab] {
   param wte[vocab, embed] = normal(0.5)

@@ -22,18 +22,18 @@ static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* What somebody else wrote has memory of its own. */
+/* What the runtime has written has memory of its own. */
 static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     const PlanList *near = dt_certplan_near(walk, place);
     for (uint32_t i = 0; i < near->n; i++)
         if (dt_certplan_meets(walk, &near->at[i]->place, place))
-            return dt_certplan_fail(walk, "input %s lies where something else does", name);
+            return dt_certplan_fail(walk, "%s, which the runtime writes, lies where something else does", name);
     dt_certplan_hold_input(walk, name, place);
     return true;
 }
 
-/* The scalars of the step; and named scalars of other runs, which the runtime may read later (they are no inputs). */
+/* The scalars of the step; and named scalars that other runs leave, which the runtime may read later (no inputs). */
 static bool hold_scalars(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -54,7 +54,7 @@ static bool hold_scalars(PlanWalk *walk)
     return true;
 }
 
-/* Who predicts has written the inputs of the readers that training has. */
+/* What is to be predicted from: the runtime has written it to the inputs of training's readers. */
 static bool hold_inputs(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -78,7 +78,7 @@ static bool keeps_stores(PlanWalk *walk)
 {
     for (const PlanRegion *region = walk->found; region; region = region->next)
         if (!region->alive)
-            return dt_certplan_fail(walk, "%s is overwritten, which is needed behind it",
+            return dt_certplan_fail(walk, "%s is overwritten, and still needed when the entry has ended",
                                     region->name ? region->name : "a result of another entry");
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         const PlanRegion *region = walk->kept[i];
@@ -222,12 +222,13 @@ static bool has_mesh(PlanWalk *walk)
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
 }
 
-/* Memory is followed of so many arenas, and schedules of stages of one loss (plan_run.c). */
+/* Memory is followed in so many arenas only, and schedules of a pipeline (plan_run.c) only where it has one loss. */
 static bool is_followed(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
     if (plan->n_arenas > DT_COUNT(walk->memory))
-        return dt_certplan_fail(walk, "the plan has %u arenas", plan->n_arenas);
+        return dt_certplan_fail(walk, "the plan has %u arenas, of which no more than %u are followed", plan->n_arenas,
+                                (unsigned)DT_COUNT(walk->memory));
     for (uint32_t i = 0; plan->meta->pipeline && i < plan->n_entries; i++)
         if (dt_plan_name(dt_plan_str(plan, plan->entries[i].name)).n_objective)
             return dt_certplan_fail(walk, "a pipeline has several losses");

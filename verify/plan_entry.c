@@ -212,7 +212,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
     const bool eval = dt_certplan_at(walk).run == DT_PLAN_EVAL;
     if (reader->is_eval != eval || inst->n_args != reader->n_inputs + 2)
         return dt_certplan_fail(walk, "the reader is not of this entry");
-    if (walk->first_device && !walk->taken[0] && !walk->count[0]) /* whoever reads it would find it in all of them */
+    if (walk->first_device && !walk->taken[0] && !walk->count[0]) /* all of them would find the same rows there */
         return dt_certplan_fail(walk, "a batch is read outside of the micro-batches");
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtPlanInput *input = &plan->inputs[reader->first_input + i];

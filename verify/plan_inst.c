@@ -339,7 +339,7 @@ static bool is_spare(const Doing *doing, uint32_t a)
     return doing->attend && doing->attend->of->backward && doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
 }
 
-/* Products say themselves how their operands lie, kernels are made for it. */
+/* Whether a value that a kernel reads has the axes and strides for which the kernel is made. */
 static bool lies_as(const PlanPlace *place, const PlanPlace *shape)
 {
     bool same = place->rank == shape->rank;
@@ -353,6 +353,7 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     const DtPlanInst *inst = doing->inst;
     if (inst->n_args > MOST)
         return dt_certplan_fail(walk, "too many arguments");
+    const bool kernel = inst->kind == DT_INST_KERNEL; /* other instructions say themselves how operands lie */
     uint32_t n_written = 0;
     find_library(walk, doing);
     const uint32_t n_args = (uint32_t)inst->n_args - inst->guards;
@@ -380,15 +381,16 @@ static bool read_args(PlanWalk *walk, Doing *doing)
         }
         PlanPlace place, shape;
         dt_certplan_dense(walk, dt_certplan_type(walk->frame, value), &shape);
-        if (inst->kind == DT_INST_KERNEL && !read_strides(walk, dt_certplan_type(walk->frame, value), flags, &shape))
+        if (kernel && !read_strides(walk, dt_certplan_type(walk->frame, value), flags, &shape))
             return false;
-        if ((flags & ~(uint32_t)DT_NOTE_STRIDES) == DT_NOTE_SPARE && is_spare(doing, a))
+        flags &= kernel ? ~(uint32_t)DT_NOTE_STRIDES : ~(uint32_t)0;
+        if (flags == DT_NOTE_SPARE && is_spare(doing, a))
             doing->spare = doing->n_read + 1;
-        else if (inst->kind == DT_INST_KERNEL ? flags & ~(uint32_t)DT_NOTE_STRIDES : flags)
+        else if (flags)
             return dt_certplan_fail(walk, "an argument that is read has a note of a result");
         if (!holds(walk, value, arg, &place))
             return false;
-        if (inst->kind == DT_INST_KERNEL && !walk->tiles.open && !lies_as(&place, &shape))
+        if (kernel && !walk->tiles.open && !lies_as(&place, &shape))
             return dt_certplan_fail(walk, "a kernel reads value %u in another layout than it has", value);
         know_part(doing, a, value, &place);
         if (doing->n_read < 2)
@@ -519,8 +521,7 @@ static bool apply(PlanWalk *walk, const Doing *doing)
             continue; /* held when all of it is there */
         if (!dt_certplan_may_write(walk, &write->place))
             return false;
-        if (walk->tiles.open)
-            dt_certplan_beside(walk, &write->place);
+        dt_certplan_beside(walk, &write->place);
         if ((adds || zeroed) && (!dt_certplan_is_zero(walk, &write->place, walk->depth, zeroed) ||
                                  dt_certplan_is_added(walk, &write->place, walk->depth)))
             return dt_certplan_fail(walk, "value %u is added to memory that is not zero",
@@ -716,8 +717,7 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "memory is zeroed behind pieces");
     dt_certplan_spoil(walk, &place, false);
     dt_certplan_hold(walk, PLAN_ZERO, &place);
-    if (walk->tiles.open)
-        dt_certplan_beside(walk, &place);
+    dt_certplan_beside(walk, &place);
     return dt_certplan_may_write(walk, &place);
 }
 

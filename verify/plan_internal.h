@@ -557,7 +557,7 @@ bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op);
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
                         PlanPlace *ret_place);
 bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg);
-void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written); /* no output, or memory that is zeroed */
+void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written); /* by blocks, if any are open: no output */
 bool dt_certplan_untile(PlanWalk *walk); /* at the end of the outermost loop */
 
 #endif

@@ -134,7 +134,7 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
     *place = (PlanPlace){.arena = record->arena, .base = record->offset};
     dt_certplan_dense(walk, walk->terms[number] ? walk->terms[number] : store->type, place);
     if (named == store && record->pack)
-        return dt_certplan_fail(walk, "store %s is in no bucket", store->path);
+        return dt_certplan_fail(walk, "the record of store %s puts it into a bucket", store->path);
     if (named == store && !has_axes(walk, store, record))
         return false;
     return place->bytes == record->bytes ||

@@ -229,13 +229,15 @@ bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, ui
 void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written)
 {
     PlanTiles *tiles = &walk->tiles;
-    for (uint32_t i = 0; i < tiles->others.n; i++)
-        if (dt_certplan_same(&tiles->others.at[i], written))
-            return;
-    DT_PUSH(walk->arena, tiles->others, *written);
+    bool known = !tiles->open;
+    for (uint32_t i = 0; !known && i < tiles->others.n; i++)
+        known = dt_certplan_same(&tiles->others.at[i], written);
+    if (!known)
+        DT_PUSH(walk->arena, tiles->others, *written);
 }
 
-/* Blocks make their parts of outputs one after the other, in each iteration: nothing may be written over any part. */
+/* Blocks make their parts of outputs one after the other, in each iteration of the loops around them: nothing that any
+ * of these writes may lie over any part. */
 static bool lies_alone(PlanWalk *walk, uint32_t i)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -248,6 +250,21 @@ static bool lies_alone(PlanWalk *walk, uint32_t i)
     return true;
 }
 
+/* The same of all outputs, with the registers of the loops over blocks open, of which the inner ones have ended. */
+static bool lie_alone(PlanWalk *walk)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    int64_t kept[DT_PLAN_REGS];
+    bool alone = true;
+    memcpy(kept, walk->count, sizeof kept);
+    for (uint32_t k = 0; k < tiles->n_loops; k++)
+        walk->count[tiles->regs[k]] = tiles->counts[k];
+    for (uint32_t i = 0; alone && i < tiles->n_outputs; i++)
+        alone = lies_alone(walk, i);
+    memcpy(walk->count, kept, sizeof kept);
+    return alone;
+}
+
 bool dt_certplan_untile(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -255,11 +272,14 @@ bool dt_certplan_untile(PlanWalk *walk)
         for (PlanRegion *region = tiles->mark[v] ? walk->frame->regions[v] : NULL; region;
              region = region->next)
             region->alive = false;
-    for (uint32_t i = 0; i < tiles->n_outputs; i++) {
+    for (uint32_t i = 0; i < tiles->n_outputs; i++)
         if (!tiles->placed[i])
             return dt_certplan_fail(walk, "output %u of attention was not made", i);
+    if (!lie_alone(walk))
+        return false;
+    for (uint32_t i = 0; i < tiles->n_outputs; i++) {
         bool added = tiles->flags[i] & DT_NOTE_ADDS;
-        if (!lies_alone(walk, i) || !dt_certplan_may_write(walk, &tiles->place[i]))
+        if (!dt_certplan_may_write(walk, &tiles->place[i]))
             return false;
         if (added)
             dt_certplan_wrote(walk, &tiles->place[i]);

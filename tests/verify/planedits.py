@@ -20,7 +20,10 @@ import planmutants
 
 MICRO, SPLIT, STAGES = "quickstart none - 4 0 - f32", "quickstart d4 - 1 0 - f32", planmutants.CLASS
 CHUNKS, CUT, TIED = "quickstart dc dualpipe_v 2 2 keep master", "gpt2 ut - 1 0 - f32", "tied"
-EXPERTS = "moe none - 4 0 all f32"
+EXPERTS, BLOCKS = "moe none - 4 0 all f32", "blocks"
+# attention in two loops around its blocks, over samples and heads
+planmutants.EXAMPLES[BLOCKS] = ("examples/gpt2.dsl", "batch=4 seq=8 vocab=16 layers=2 embed=16 heads=2",
+                                "cluster.nodes=1 cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=1")
 PROGRAM = os.path.join(planmutants.ROOT, "tests", "cli", "verify.dsl")
 
 
@@ -180,6 +183,21 @@ def sum_of_loss(plan):
     plan.grow(1, plan.all("AREN")[1]["bytes"] + 64)
 
 
+def over_other_head(plan):
+    """A temporary of a block of attention lies, in the second turn of the inner loop, over the first turn's output."""
+    runs, far = plan.all("SCHD"), 1 << 20
+    at = next(i for i, item in enumerate(runs) if item.is_a("loop") and runs[i + 1].is_a("loop"))
+    blocks, behind = (plan.all("BODY")[runs[at + k]["body"]] for k in (2, 5))
+    args = [arg for arg in plan.args(blocks) if arg.is_a("address")]
+    made = [(arg["arena"], arg["base"]) for arg in args if arg["written"]]
+    for arg in args + plan.args(behind)[:1]:
+        if arg.is_at(*made[-1]):
+            arg["base"] = far
+        elif arg.is_at(*made[0]):
+            arg["base"], arg["reg"] = far + 4096, "(%s-4096)" % ("0, " * runs[at + 1]["reg"])
+    plan.grow(made[0][0], far + 8192)
+
+
 # ---- records ----
 
 def in_bucket(plan):
@@ -245,13 +263,14 @@ def several_losses(plan):
 
 EDITS = [(MICRO, two_scalars, "lies where something else does"),
          (MICRO, scalar_in_store, "lies where something else does"),
-         (MICRO, step_over_rate, "@lr is overwritten, which is needed behind it"),
+         (MICRO, step_over_rate, "@lr is overwritten, and still needed"),
          (MICRO, norm_over_loss, "a result of another entry is overwritten"),
          (MICRO, read_once, "a batch is read outside of the micro-batches"),
          (MICRO, inputs_in_unknown_arena, "the plan has 13 arenas"),
          (MICRO, predicts_of_eval, "does not hold value"),
+         (BLOCKS, over_other_head, "what a block of attention writes overlaps output"),
          (TIED, sum_of_loss, "a scalar is not added over stages"),
-         (SPLIT, in_bucket, "store wte is in no bucket"),
+         (SPLIT, in_bucket, "the record of store wte puts it into a bucket"),
          (CUT, begins_later, "has other axes"),
          (STAGES, on_all_stages, "is of no store of the program"),
          (CHUNKS, other_owner, "has another owner"),
@@ -259,8 +278,8 @@ EDITS = [(MICRO, two_scalars, "lies where something else does"),
          (TIED, on_no_stage, "names no stage"),
          (MICRO, no_eval, "of the program is 0 times in the plan"),
          (TIED, several_losses, "a pipeline has several losses")]
-RUNS = [two_scalars, step_over_rate, read_once, inputs_in_unknown_arena, sum_of_loss, in_bucket, begins_later,
-        on_all_stages, no_eval]
+RUNS = [two_scalars, step_over_rate, read_once, inputs_in_unknown_arena, over_other_head, sum_of_loss, in_bucket,
+        begins_later, on_all_stages, no_eval]
 
 
 # ---- with --program ----

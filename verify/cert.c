@@ -123,30 +123,16 @@ int dt_cert_by_key(const void *a, const void *b)
 /* What the first step finds in stores, and later ones what was left there: the same ones, beginning with the same. */
 static bool begins_alike(CertProof *final, const CertProof *serial)
 {
-    uint32_t n = serial->program.stores.n;
-    const CertStore **known = DT_NEW_ARRAY(final->state.arena, const CertStore *, n + 1);
-    for (uint32_t i = 0; i < n; i++)
-        known[i] = &serial->program.stores.at[i];
-    qsort(known, n, sizeof known[0], dt_cert_by_key);
     for (uint32_t i = 0; i < final->program.stores.n; i++) {
         const CertStore *store = &final->program.stores.at[i];
         if (dt_certproof_is_passed(store) || dt_certproof_is_total(store) || store->members >= 0)
             continue;
-        const CertStore *const *found = bsearch(&store, known, n, sizeof known[0], dt_cert_by_key);
-        if (!found || (*found)->init != store->init || (*found)->pattern != store->pattern ||
-            (*found)->loops != store->loops)
+        const CertStore *found = dt_certsource_find(serial, store->key);
+        if (!found || found->init != store->init || found->pattern != store->pattern || found->loops != store->loops)
             return dt_cert_fail(&final->state, NULL,
                                 "`%s` begins otherwise than in the serial program", store->key);
     }
     return true;
-}
-
-static const CertStore *find_store(const CertProof *p, const char *key)
-{
-    for (uint32_t i = 0; i < p->program.stores.n; i++)
-        if (p->program.stores.at[i].key == key)
-            return &p->program.stores.at[i];
-    return NULL;
 }
 
 /* How often an update stores what has this key. */
@@ -166,62 +152,76 @@ static bool keeps_copies(CertProof *final)
 {
     const CertProgram *program = &final->program;
     uint32_t n = 0;
-    const CertStore **by_key =
+    const CertStore **sorted =
         DT_NEW_ARRAY(final->state.arena, const CertStore *, program->stores.n + 1);
     for (uint32_t i = 0; i < program->stores.n; i++)
         if (!dt_certproof_is_passed(&program->stores.at[i]) &&
             !dt_certproof_is_total(&program->stores.at[i]))
-            by_key[n++] = &program->stores.at[i];
-    qsort(by_key, n, sizeof by_key[0], dt_cert_by_key);
+            sorted[n++] = &program->stores.at[i];
+    qsort(sorted, n, sizeof sorted[0], dt_cert_by_key);
     for (uint32_t i = 0, next; i < n; i = next) {
         int64_t copies = 0;
-        for (next = i; next < n && by_key[next]->key == by_key[i]->key; next++)
-            copies += by_key[next]->stage < 0 ? dt_certsource_stages(program)
-                                              : by_key[next]->to - by_key[next]->stage + 1;
+        for (next = i; next < n && sorted[next]->key == sorted[i]->key; next++)
+            copies += sorted[next]->stage < 0 ? dt_certsource_stages(program)
+                                              : sorted[next]->to - sorted[next]->stage + 1;
         const char *last = NULL; /* stages' entries have one base */
         for (uint32_t e = 0; e < program->entries.n; e++) {
             const char *base = dt_certsource_base(program, &program->entries.at[e]);
             const int64_t left = dt_certproof_is_update(base) && base != last
-                                     ? times_left(final, base, by_key[i]->key)
+                                     ? times_left(final, base, sorted[i]->key)
                                      : 0;
             last = base;
             if (left && left != copies)
                 return dt_cert_fail(&final->state, NULL,
                                     "`%s` is stored on %lld of %lld stages that have it",
-                                    by_key[i]->key, (long long)left, (long long)copies);
+                                    sorted[i]->key, (long long)left, (long long)copies);
         }
     }
     return true;
 }
 
-/* Where stages have parts of tied ones, what is added up is compared where the update uses it, and called after what it
- * is of. */
-static bool is_called_after(const CertProgram *program, const CertStore *store)
+/* Whether a gradient's store has the name of its parameter, a next value's that of its state. */
+static bool is_named_after(const CertProgram *program, const CertStore *store)
 {
     const CertStore *of = store->of >= 0 && store->of < program->stores.n ? &program->stores.at[store->of] : NULL;
     return of && of->path == store->path && of->pattern == store->pattern;
 }
 
-/* What is added up in a store is what its record says: of a bucket, each member; where no stage has a part of it only,
- * it is the serial program's. */
+/* What is added up in a store, no bucket, is what its name says. Stages of a pipeline may have a part each, of a tied
+ * parameter's gradient: there the update's use of it is compared, and only the name is looked at here. */
+static bool adds_up_one(CertProof *final, CertProof *serial, const CertStore *store, CertNode *have)
+{
+    const CertStore *meant = dt_certsource_find(serial, store->key);
+    CertValue want = {0};
+    if (meant && !dt_certsource_gradient(serial, meant->place, &want))
+        return false;
+    if (final->program.pipe && !is_named_after(&final->program, store))
+        return dt_cert_fail(&final->state, NULL, "`%s` has another name than what it belongs to", store->key);
+    return (have && want.node &&
+            (final->program.pipe || dt_certsum_equal(&final->state, have, want.node, NULL))) ||
+           dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
+}
+
+/* The same of all stores, and of each member of buckets, which have names of their own. */
 static bool adds_up(CertProof *final, CertProof *serial)
 {
     for (uint32_t i = 0; i < final->program.stores.n; i++) {
-        const CertStore *store = &final->program.stores.at[i],
-                        *all = store->bucket >= 0 ? &final->program.stores.at[store->bucket] : store;
-        const CertStore *meant = find_store(serial, store->key);
-        CertValue have = {0}, want = {0};
-        if (!dt_certproof_is_total(store) || (store->members >= 0 && !meant))
+        const CertStore *store = &final->program.stores.at[i];
+        CertValue all = {0};
+        if (!dt_certproof_is_total(store) || store->bucket >= 0)
             continue;
-        if (!dt_certsource_gradient(final, all->place, &have) ||
-            (meant && !dt_certsource_gradient(serial, meant->place, &want)))
+        if (!dt_certsource_gradient(final, store->place, &all))
             return false;
-        if (have.node && all != store)
-            have.node = dt_certpack_member(&final->state, have.node, store->at, store->type, all->type);
-        if (store->members >= 0 || !have.node || !want.node ||
-            (final->program.pipe ? !is_called_after(&final->program, store)
-                                 : !dt_certsum_equal(&final->state, have.node, want.node, NULL)))
-            return dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
+        if (store->members < 0 && !adds_up_one(final, serial, store, all.node))
+            return false;
+        if (store->members >= 0 && dt_certsource_find(serial, store->key))
+            return dt_cert_fail(&final->state, NULL, "`%s` is no bucket in the serial program", store->key);
+        for (int k = store->members; k >= 0; k = final->program.stores.at[k].before) {
+            const CertStore *member = &final->program.stores.at[k];
+            CertNode *have = dt_certpack_member(&final->state, all.node, member->at, member->type, store->type);
+            if (!adds_up_one(final, serial, member, have))
+                return false;
+        }
     }
     return true;
 }

@@ -3,6 +3,7 @@
  * and whether it may go there. */
 #include "verify/cert_proof.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
@@ -23,9 +24,9 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
     if (time && !passes && (!result->accumulate || !is(type->pending, "sum")))
         why = "is a sum over micro-batches that is not added up";
     else if (result->accumulate && store && !dt_certproof_is_total(store))
-        why = "is added to what is stored there";
+        why = "is added to what its store holds, which it should replace";
     else if ((type->split & p->program.time) && !passes && (store || dt_plan_name(p->base).run != DT_PLAN_PREDICT))
-        why = "is what the last micro-batch has of it";
+        why = "is split over micro-batches, and only the last one's part would be left";
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
     else if (store && store->loops && !passes &&
@@ -59,16 +60,19 @@ static bool leave(CertProof *p, const CertResult *result, CertValue value)
         leave_one(p, store, result, value);
         return true;
     }
+    uint32_t n = 0;
     for (int i = store->members; i >= 0; i = p->program.stores.at[i].before) {
         const CertStore *member = &p->program.stores.at[i];
         CertValue one = value;
+        n++;
         one.node = dt_certpack_member(&p->state, value.node, member->at, member->type, store->type);
         if (!one.node)
             return dt_cert_fail(&p->state, NULL, "what goes to the bucket of `%s` does not hold it",
                                 member->path);
         leave_one(p, member, result, one);
     }
-    return true;
+    return value.node->n_in == 2 * n ||
+           dt_cert_fail(&p->state, NULL, "what goes to the bucket `%s` holds more than its members", store->path);
 }
 
 /* Whether the entry reads only what is known, or may deliver a term of a sum over stages before that. */
@@ -143,7 +147,7 @@ typedef struct Task {
     bool done;
 } Task;
 
-/* Pieces and stages' parts are of a stage. */
+/* In a pipeline every entry whose name has a number is of a stage. */
 static bool have_stages(CertProof *p)
 {
     for (uint32_t i = 0; p->program.pipe && i < p->program.entries.n; i++) {
@@ -224,6 +228,10 @@ bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertN
         return false;
     dt_certrange_note(&p->program);
     p->program.whole = &serial->program;
+    p->by_key = DT_NEW_ARRAY(arena, const CertStore *, p->program.stores.n + 1);
+    for (uint32_t i = 0; i < p->program.stores.n; i++)
+        p->by_key[i] = &p->program.stores.at[i];
+    qsort(p->by_key, p->program.stores.n, sizeof p->by_key[0], dt_cert_by_key);
     p->serial = serial;
     if (p == serial) {
         meant->n = p->program.n_values;

@@ -420,7 +420,7 @@ static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const 
     CertState *state = stack->state;
     const CertLoop *loop = &stack->loop;
     const CertCarried *serial = goes->loop;
-    const CertNode *lacks = NULL, *at = serial->at[goes->carried[k]];
+    CertNode *lacks = NULL, *at = serial->at[goes->carried[k]];
     if (!dt_certsum_equal(state, made, serial->made[goes->carried[k]], &lacks) || lacks != (goes->lacks[k] ? at : NULL))
         return NULL;
     if (!lacks)

@@ -195,13 +195,16 @@ CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *
     return shape == zero->shape ? zero : dt_certnode_of(nodes, dt_intern("expand"), dt_intern(""), shape, zero);
 }
 
-/* Whether a number is itself in dtype, but for roundings if it is a float: not too small, too large, or cut. */
-static bool is_in(const char *dtype, double n)
+/* Whether a number stays what it is in dtype, but for the rounding of floats: it may not become 0 or infinite, lose a
+ * fraction, or wrap. The bounds are such that one does for all dtypes but f16, whose least is larger, and bool. */
+static bool stays_in(const char *dtype, double n)
 {
     const double least = dt_cert_is(dtype, "f16") ? 0x1p-14 : 0x1p-126;
-    if (n == 0 || !dt_cert_is_float(dtype))
-        return n == 0 || (n == floor(n) && fabs(n) <= 127 && (n == 1 || !dt_cert_is(dtype, "bool")));
-    return isinf(n) || (fabs(n) >= least && fabs(n) <= 65504);
+    if (n == 0 || (n == 1 && dt_cert_is(dtype, "bool")))
+        return true;
+    if (dt_cert_is_float(dtype))
+        return isinf(n) || (fabs(n) >= least && fabs(n) <= 65504);
+    return !dt_cert_is(dtype, "bool") && n == floor(n) && fabs(n) <= 127;
 }
 
 bool dt_certnode_number(const CertNode *node, double *ret_number)
@@ -213,9 +216,9 @@ bool dt_certnode_number(const CertNode *node, double *ret_number)
         return false;
     const char *number = strstr(node->attributes, "number=");
     const double n = number ? strtod(number + strlen("number="), NULL) : 0;
-    bool same = !dt_cert_is_float(node->shape->dtype) || is_in(node->shape->dtype, n);
+    bool same = !dt_cert_is_float(node->shape->dtype) || stays_in(node->shape->dtype, n);
     for (; from != node; from = from->in[0])
-        same = same && (!is(from, "cast") || is_in(from->shape->dtype, n));
+        same = same && (!is(from, "cast") || stays_in(from->shape->dtype, n));
     *ret_number = n;
     return same;
 }

@@ -97,7 +97,7 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
         if (!flat || member->at < end || n > flat->extent - member->at || !has_iterations(member->type, whole))
             return NULL;
         end = member->at + n;
-        in[2 * i] = place(state, member->at, member->type, program->stores.at[bucket].type);
+        in[2 * i] = place(state, member->at, member->type, whole);
         in[2 * i + 1] = source(state, member);
     }
     return bucket_of(state, 2 * members.n, in);
@@ -291,7 +291,8 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
         const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape, op->types[index]->dtype);
         nodes[k - 1] = first->in[k - 1];
         CertNode *same = dt_certpad_selected(op, parts, shape->rank);
-        nodes[k] = same                ? same
+        const bool is_same = same && same->shape->dtype == shape->dtype;
+        nodes[k] = is_same           ? same
                    : op->rule->moves ? dt_certstep_moved(state, op, parts[0], in[0].total)
                                      : dt_certstep_member(state, op, shape, parts, index);
     }

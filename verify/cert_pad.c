@@ -70,10 +70,13 @@ static bool position_below(const CertState *state, const CertOp *op, const CertV
            (in[0].type->padded >> k & 1) && dt_certnode_number(in[1].node, ret_n);
 }
 
-/* Whether a lookup's result has axis k from an index, or a scatter makes it: not the axis that operand 0 has. */
-static bool is_made(const CertOp *op, const CertValue *in, uint32_t k)
+/* Indices out of range read 0 and add nothing, and so may those of padding: nothing but zeros is sure to stay. Where an
+ * index is looked up along the axis, or added up there, only a tensor of zeros makes such. */
+static CertFill lookup(const CertOp *op, const CertValue *x, uint32_t k)
 {
-    return named(in[0].type, op->axes, op->n_axes, k) || named(in[0].type, op->axes2, op->n_axes2, k);
+    const bool names = named(x->type, op->axes, op->n_axes, k) || named(x->type, op->axes2, op->n_axes2, k);
+    const bool zero = names ? dt_certnode_is_zero(x->node) : operand(x, k) == CERT_ZERO;
+    return zero ? CERT_ZERO : CERT_ANYTHING;
 }
 
 static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
@@ -83,7 +86,7 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
     switch (op->rule->pads) {
     case F_ANY: break;
     case F_SAME: return operand(&in[0], k);
-    case F_LOOKUP: return is_made(op, in, k) ? CERT_ANYTHING : operand(&in[0], k);
+    case F_LOOKUP: return lookup(op, &in[0], k);
     case F_WHERE:
         if (operand(&in[0], k) == CERT_ZERO)
             return operand(&in[2], k);
@@ -92,8 +95,8 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
         zero = operand(&in[0], k) == CERT_ZERO || operand(&in[1], k) == CERT_ZERO;
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_LESS:
-        zero =
-            position_below(state, op, in, k, &n) && n <= (double)state->program->padded[k].logical;
+        zero = k < state->program->n_padded && position_below(state, op, in, k, &n) &&
+               n <= (double)state->program->padded[k].logical;
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_ZERO:
         for (uint32_t i = 0; i < op->n_in; i++)

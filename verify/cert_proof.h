@@ -33,6 +33,7 @@ typedef struct CertAcross {
 typedef struct CertProof {
     CertState state;
     CertProgram program;
+    const CertStore **by_key; /* its stores, sorted so */
     struct CertProof *serial;
     /* of each stage's stores, by place */
     CertValue *stored; /* what pieces left there, */
@@ -81,6 +82,8 @@ static inline const CertStore *dt_certproof_store_at(const CertProof *p, int64_t
 /* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue.2". */
 const char *dt_certsource_base(const CertProgram *program, const CertEntry *entry);
 uint32_t dt_certsource_stages(const CertProgram *program);
+/* The store of this key; NULL: there is none. */
+const CertStore *dt_certsource_find(const CertProof *p, const char *key);
 /* Which results go to each store; what one of them adds to a gradient; what all of them add up, once it is known. False
  * after a problem. */
 bool dt_certsource_writers(CertProof *p);

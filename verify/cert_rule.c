@@ -232,7 +232,7 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
     return true;
 }
 
-/* The elements that the axes of a relabel have together, as long as it says; 0: as many as nothing has. */
+/* How many elements these axes have together; 0: one is missing, or is not as long as extents say (NULL: nothing). */
 static int64_t elements(const CertType *type, const char *const *names, uint32_t n, const int64_t *extents)
 {
     int64_t all = 1;
@@ -251,7 +251,7 @@ static bool own_relabel(const Rule *r)
         const int64_t n = elements(operand(r, 0), entry->from, entry->n_from, NULL);
         uint32_t n_a, n_b;
         if (n == 0 || n != elements(result(r), entry->to, entry->n_to, entry->extents))
-            return no(r, "its axes have other elements than they had");
+            return no(r, "its axes have not as many elements as before");
         if (!blocks(r, operand(r, 0), entry->from, entry->n_from, a, &n_a) ||
             !blocks(r, result(r), entry->to, entry->n_to, b, &n_b))
             return false;
@@ -265,19 +265,21 @@ static bool own_relabel(const Rule *r)
     return true;
 }
 
-/* What is cut out of an axis, or put around it, is as long as the op says. */
+/* A slice cuts every step-th element out of an axis, from lo on; a pad puts others around such ones, and hi behind: the
+ * axes are as long as that says. */
 static bool is_as_long(const Rule *r, bool cuts)
 {
     const CertOp *op = r->op;
     bool same = op->n_ranges == op->n_axes;
     for (uint32_t i = 0; same && i < op->n_axes; i++) {
-        const CertAxis *x = dt_certtext_axis(operand(r, 0), op->axes[i]), *y = dt_certtext_axis(result(r), op->axes[i]);
+        const CertAxis *x = dt_certtext_axis(operand(r, 0), op->axes[i]), *y = dt_certtext_axis(result(r), op->axes[i]),
+                       *whole = cuts ? x : y, *part = cuts ? y : x;
         const CertRange *range = &op->ranges[i];
-        same = x && y && range->lo >= 0 && range->hi >= 0 && range->step >= 1;
-        if (same && cuts)
-            same = y->extent == range->n && range->lo + (range->n - 1) * range->step < x->extent;
-        else if (same)
-            same = y->extent == range->lo + (x->extent - 1) * range->step + 1 + range->hi;
+        same = x && y && range->lo >= 0 && range->hi >= 0 && range->step >= 1 && range->lo < whole->extent &&
+               part->extent - 1 <= (whole->extent - 1 - range->lo) / range->step;
+        if (same)
+            same = cuts ? range->n == part->extent
+                        : range->hi == whole->extent - 1 - range->lo - (part->extent - 1) * range->step;
     }
     return same || no(r, "its result is not as long as it says");
 }
@@ -294,12 +296,11 @@ static bool own_pad(const Rule *r) { return is_as_long(r, false) && fills(r); }
 
 static bool own_concat(const Rule *r)
 {
-    const char *axis = r->op->n_axes == 1 ? r->op->axes[0] : NULL;
-    const CertAxis *y = axis ? dt_certtext_axis(result(r), axis) : NULL;
+    const CertAxis *y = r->op->n_axes == 1 ? dt_certtext_axis(result(r), r->op->axes[0]) : NULL;
     int64_t rest = y ? y->extent : -1;
-    for (uint32_t i = 0; i < r->op->n_in; i++) {
-        const CertAxis *x = axis ? dt_certtext_axis(operand(r, i), axis) : NULL;
-        rest -= x ? x->extent : rest + 1;
+    for (uint32_t i = 0; i < r->op->n_in && rest >= 0; i++) {
+        const CertAxis *x = dt_certtext_axis(operand(r, i), r->op->axes[0]);
+        rest = x ? rest - x->extent : -1;
     }
     return rest == 0 || no(r, "its result is not as long as its operands");
 }
@@ -446,9 +447,10 @@ static bool own_reduce_scatter(const Rule *r)
 {
     const CertType *x = operand(r, 0);
     uint16_t set = r->op->mesh;
-    if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")) ||
-        !dt_cert_is(r->op->reduce, "sum"))
-        return no(r, "no sum is pending over its mesh axes, or it makes another one");
+    if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")))
+        return no(r, "no sum is pending over its mesh axes");
+    if (!dt_cert_is(r->op->reduce, "sum"))
+        return no(r, "it makes no sum of the pending one");
     return exchanges(r) && moves(r, 0, set, set);
 }
 

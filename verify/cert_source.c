@@ -5,6 +5,7 @@
 
 #include "base/intern.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char store_kind[] = "source", input_kind[] = "input of";
@@ -29,6 +30,14 @@ bool dt_certsource_is_known(const CertProof *p, uint32_t place)
     return p->writers[place] >= 0;
 }
 
+const CertStore *dt_certsource_find(const CertProof *p, const char *key)
+{
+    const CertStore like = {.key = key}, *at = &like;
+    const CertStore *const *found =
+        bsearch(&at, p->by_key, p->program.stores.n, sizeof p->by_key[0], dt_cert_by_key);
+    return found ? *found : NULL;
+}
+
 static CertNode *sum_up(CertProof *p, const CertShape *shape, uint32_t n, CertNode *const *in)
 {
     return dt_certpack_sum(&p->state, shape, n, in);
@@ -38,13 +47,10 @@ static CertNode *sum_up(CertProof *p, const CertShape *shape, uint32_t n, CertNo
 static CertNode *as_serial(CertProof *p, const CertStore *store, CertNode *node)
 {
     CertValue value = {0};
-    const CertProgram *serial = &p->serial->program;
-    for (uint32_t i = 0; i < serial->stores.n; i++)
-        if (serial->stores.at[i].key == store->key &&
-            dt_certsource_gradient(p->serial, serial->stores.at[i].place, &value) && value.node &&
-            dt_certsum_equal(&p->state, node, value.node, NULL))
-            return value.node;
-    return node;
+    const CertStore *meant = dt_certsource_find(p->serial, store->key);
+    const bool same = meant && dt_certsource_gradient(p->serial, meant->place, &value) && value.node &&
+                      dt_certsum_equal(&p->state, node, value.node, NULL);
+    return same ? value.node : node;
 }
 
 static CertNode *members_as_serial(CertProof *p, const CertStore *store, CertNode *node)
@@ -202,7 +208,7 @@ static bool param_source(CertProof *p, const CertOp *op, CertValue *ret_value)
         return dt_cert_fail(&p->state, op, "a stage reads a store of another stage");
     if (!dt_certproof_is_passed(store) && ((store->type->split & p->program.time) ||
                                            (store->type->partial && !dt_certproof_is_total(store))))
-        return dt_cert_fail(&p->state, op, "a store whose ranks or micro-batches hold terms or parts in time");
+        return dt_cert_fail(&p->state, op, "a store of which ranks hold terms of a sum, or micro-batches a part each");
     if (dt_certproof_is_passed(store)) {
         const CertValue *value = dt_certsource_passed(p, op, op->store, stage);
         *ret_value = value ? *value : *ret_value;
@@ -220,13 +226,13 @@ static bool param_source(CertProof *p, const CertOp *op, CertValue *ret_value)
         store->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
                                           : store_node(&p->state, store);
     if (!store->node)
-        return dt_cert_fail(&p->state, op, "a bucket whose members have elements in common");
+        return dt_cert_fail(&p->state, op, "a bucket whose members overlap, end behind it, or have other iterations");
     ret_value->loop = dt_certproof_loop_of(store);
     ret_value->first = dt_cert_first(store, stage);
     ret_value->node = store->node;
     memset(ret_value->fill, CERT_ZERO, sizeof ret_value->fill);
     ret_value->fill[CERT_SURE] = CERT_ANYTHING;
-    ret_value->rest = store->path;
+    ret_value->rest = store->members >= 0 ? store->path : NULL;
     return true;
 }
 
@@ -291,7 +297,7 @@ bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertV
         !dt_stages_has(op->stages, (uint32_t)state->stage))
         return dt_cert_fail(state, op, "a sum over stages on a stage that is not one of them");
     if (!is(op->reduce, "sum") || op->mesh != state->program->pipe)
-        return dt_cert_fail(state, op, "stages add up, and nothing else does with them");
+        return dt_cert_fail(state, op, "what is reduced over stages is a sum, over them alone");
     if (x.node && (!dt_certpad_is_zero(state, &x) || (dt_certpack_is(x.node) && x.fill[CERT_SURE] != CERT_ZERO)))
         return dt_cert_fail(state, op, "stages add up padding that may be other than 0");
     if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0])) /* what is pending stays so */

@@ -186,7 +186,7 @@ static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
     parts.attributes = dt_certkind_sum;
     for (const CertMeaning *m = of; m; m = m->next) {
         CertNode sum = parts, *s = m->node;
-        const CertNode *lacks = NULL;
+        CertNode *lacks = NULL;
         if (is(s, "add") && dt_certsum_equal(state, &sum, s, &lacks))
             return lacks ? dt_certsum_lacking(state, s, lacks) : s;
     }
@@ -486,7 +486,7 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
     }
     CertNode *same = cuts ? out[0].node : identity(state, op, in, buckets);
     if (same && same->shape && same->shape->dtype != op->types[0]->dtype)
-        return dt_cert_fail(state, op, "`%s` is of another dtype than what it makes", op->kind);
+        return dt_cert_fail(state, op, "`%s` hands on a value of another dtype than its result", op->kind);
     if (cuts) {
         dt_certpad_fill(state, op, in, &out[0]);
         return true;

@@ -13,7 +13,7 @@ typedef struct Match {
     Nodes terms, ranges; /* of what there is; ranges: over some iterations */
     int64_t left;        /* terms that are not met yet */
     uint32_t lacks;      /* of them lack what a loop began with, */
-    const CertNode *of;  /* of this value that it carries */
+    CertNode *of;        /* of this value that it carries */
     uint32_t steps;
     bool all; /* sums of the serial program among the terms are taken apart, too */
     bool any; /* there are such */
@@ -68,9 +68,9 @@ CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t c
                                                      .hi = hi});
 }
 
-CertNode *dt_certsum_lacking(CertState *state, CertNode *s, const CertNode *of)
+CertNode *dt_certsum_lacking(CertState *state, CertNode *s, CertNode *of)
 {
-    CertNode *in[2] = {s, (CertNode *)(uintptr_t)of};
+    CertNode *in[2] = {s, of};
     return dt_certnode_make(
         state->nodes, (CertNode){.kind = dt_certkind_lacks, .attributes = "", .shape = s->shape, .n_in = 2, .in = in});
 }
@@ -371,7 +371,7 @@ static bool match(Match *m, CertNode *have, CertNode *want, uint32_t lacks)
     return good;
 }
 
-bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, const CertNode **ret_lacks)
+bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, CertNode **ret_lacks)
 {
     Match m = {.state = state}, all = {.state = state, .all = true};
     if (have == want || (have->to && have->to == want))

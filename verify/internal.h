@@ -24,8 +24,8 @@ enum {
     CERT_MESH = 16,
     CERT_NAMES = 4,
     CERT_PADDED = 8,
-    CERT_REST = CERT_PADDED, /* what a bucket has behind its members, if stores have zeros there; */
-    CERT_SURE,               /* and if they have anything */
+    CERT_REST = CERT_PADDED, /* what a bucket has behind its members if stores have zeros there; */
+    CERT_SURE,               /* the same if stores may have anything there */
     CERT_FILLS,
     CERT_STAGES = DT_STAGES_MOST,
     CERT_FUNCS = 256,
@@ -193,7 +193,7 @@ typedef struct CertProgram {
     int64_t size[CERT_MESH];
     const char *crossing; /* the dtype in which gradients may cross ranks; NULL: their own */
     uint16_t time, pipe;  /* mesh axes: micro-batches; the pipeline's stages */
-    CertPadded padded[CERT_FILLS];
+    CertPadded padded[CERT_PADDED];
     DT_VEC(CertStore) stores;
     const CertFunc *funcs[CERT_FUNCS]; /* by name */
     DT_VEC(CertEntry) entries;
@@ -311,9 +311,10 @@ typedef struct CertValue {
     const CertType *type;
     const char *loop; /* its loop axis, NULL: none */
     int64_t first;
-    uint8_t fill[CERT_FILLS]; /* CertFill by padded axis; of a bucket: of all its members, and behind these */
-    int64_t total;             /* 1 + the store of which it is all or a part, moved or cast; 0: of none */
-    const char *rest;          /* of a bucket: path of the stores that fill[CERT_REST] speaks of; NULL: of none */
+    uint8_t fill[CERT_FILLS];      /* CertFill by padded axis; of a bucket: of all its members, and behind these */
+    uint8_t none[16 - CERT_FILLS]; /* 0: values are compared byte by byte (cert_func.c) */
+    int64_t total;                 /* 1 + the store of which it is all or a part, moved or cast; 0: of none */
+    const char *rest;              /* of a bucket: path of the stores that fill[CERT_REST] speaks of; NULL: of none */
 } CertValue;
 
 typedef struct CertValues {
@@ -458,9 +459,9 @@ bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x);
 CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
 /* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with,
  * of that value which it carries; NULL: it may not. */
-bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, const CertNode **ret_lacks);
+bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, CertNode **ret_lacks);
 /* s, but for what a loop began with, of what it carries as `of`. */
-CertNode *dt_certsum_lacking(CertState *state, CertNode *s, const CertNode *of);
+CertNode *dt_certsum_lacking(CertState *state, CertNode *s, CertNode *of);
 
 /* ---- iterations (cert_range.c) ---- */
 
@@ -495,8 +496,8 @@ bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertVa
 /* ---- buckets (cert_pack.c) ---- */
 
 bool dt_certpack_is(const CertNode *node);
-/* A bucket store as a source: source makes the node of a member. NULL: members have elements in common, or end behind
- * it. */
+/* A bucket store as a source: source makes the node of a member. NULL: members overlap, end behind it, or have other
+ * iterations. */
 CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store));
 /* The member that begins and lies as the store or type says; NULL: there is none. bucket: the type of the whole,
@@ -538,10 +539,14 @@ typedef enum CertNames { N_NONE, N_AXES, N_AXES2, N_FIRST, N_FROM, N_TO, N_ANY }
 /* What a rule says of pending reductions: none may be; they pass, of any kind or sums only; they multiply. */
 typedef enum CertPending { P_NONE, P_PASS, P_SUMS, P_PRODUCT, P_OWN } CertPending;
 
-/* What padding holds afterwards: anything; what operand 0 held, whose axis it is; zero if it was zero in all operands;
- * the same for a product, whose other factors may lack the axis; or by a rule of its own. */
+/* What padding holds afterwards. */
 typedef enum CertPads {
-    F_ANY, F_SAME, F_LOOKUP, F_ZERO, F_SUM, F_PRODUCT, F_QUOTIENT, F_WHERE, F_AND, F_LESS
+    F_ANY,    /* anything */
+    F_SAME,   /* what operand 0 held */
+    F_LOOKUP, /* zero if operand 0 held it, along an axis that the op takes from there as it is */
+    F_ZERO,   /* zero if all operands held it */
+    F_PRODUCT, /* the same, but other factors may lack the axis */
+    F_SUM, F_QUOTIENT, F_WHERE, F_AND, F_LESS /* by a rule of its own (cert_pad.c) */
 } CertPads;
 
 struct CertRule {

@@ -355,15 +355,14 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxR
     return NULL;
 }
 
-/* How often something is tried. */
+/* How both sides are evaluated: members of the box. */
 typedef struct Try {
     bool whole, rounds, parts;
 } Try;
 
-/* What is known then. */
+/* What that has shown: members of the box, and whether some op decides by floats. */
 typedef struct Tried {
-    bool narrows[2], doubtful; /* of the box */
-    bool decides;              /* some op decides by floats */
+    bool narrows[2], doubtful, decides;
 } Tried;
 
 static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried, DtText *problem)
@@ -379,16 +378,15 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried
     return equal;
 }
 
-/* The same at all positions, where it is held to be equal at a few, but may be another one elsewhere. */
-static bool is_equal_whole(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
+/* Sides that are equal at a few positions, but may differ elsewhere: whether they do at all positions, if those are not
+ * too many. */
+static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
 {
     Tried tried;
     how.whole = true;
-    if (try_one(boxes, sides, how, &tried, problem))
-        return true;
-    if (boxes->large)
-        problem->len = 0;
-    return boxes->large;
+    const bool differ = !try_one(boxes, sides, how, &tried, problem) && !boxes->large;
+    boxes->large = false;
+    return differ;
 }
 
 /* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few
@@ -413,7 +411,7 @@ static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, boo
             why->len = 0;
             const Try how = {whole, !real, rounding == DT_BOX_PARTS};
             equal = try_one(boxes, sides, how, &tried, why);
-            if (equal && tried.doubtful && !whole && !is_equal_whole(boxes, sides, how, problem))
+            if (equal && tried.doubtful && !whole && differ_elsewhere(boxes, sides, how, problem))
                 return false;
             said.len = 0;
             large = large || (boxes->large && !whole);

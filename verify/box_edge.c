@@ -33,6 +33,7 @@ typedef struct Var {
     int64_t by;        /* by that */
     bool lens[BOX_NAMES]; /* along which lenses positions are in it */
     uint64_t axes;        /* along which axes: a bit for each, which several may share */
+    double most;          /* how large it may be, whatever its sign; ANYTHING: 0, nothing is known */
 } Var;
 
 /* What all elements of a tensor are: integers, one of some forms; a float that is a constant, or scale times one of
@@ -57,6 +58,14 @@ static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
 static bool is_thin(const BoxLens *lens) { return lens->position && !lens->fixed && lens->unit > 2; }
 
+static double most_of(const Edges *e, const Form *f)
+{
+    double most = fabs((double)f->plus);
+    for (uint32_t i = 0; i < f->n; i++)
+        most += e->vars.at[f->term[i].var]->most * fabs((double)f->term[i].by);
+    return most;
+}
+
 static uint32_t add_var(Edges *e, Var var)
 {
     Var *made = DT_NEW(e->b->scratch, Var);
@@ -64,6 +73,11 @@ static uint32_t add_var(Edges *e, Var var)
         dt_box_large(e->b, NULL, "too many integers");
         return 0;
     }
+    var.most = var.made == POSITION   ? (double)dt_boxsmall_lens(e->b, var.axis)->longest
+               : var.made == RANGE    ? fabs((double)var.lo) + (double)var.n
+               : var.made == QUOTIENT ? most_of(e, &var.of) / (double)var.by + 1
+               : var.made == REST     ? (double)var.by
+                                      : 0;
     *made = var;
     DT_PUSH(e->b->scratch, e->vars, made);
     return e->vars.n - 1;
@@ -491,13 +505,13 @@ static Value source_of(Edges *e, const CertOp *op)
                                        : anything(e, 0, NULL);
 }
 
-/* An integer that may have lost what it was, since the dtype is too small, may be anything. */
+/* An integer that may have lost what it was, since the dtype is too small for it, may be anything. */
 static Value held(Edges *e, const CertType *type, const Value *x)
 {
     const bool whole = is(type->dtype, "i32"),
                holds = whole || is(type->dtype, "i64") || (is_float(type) && !dt_boxnumber_narrows("f32", type->dtype));
     for (uint32_t i = 0; i < x->n; i++)
-        if (x->form[i].n && (!holds || (whole && llabs(x->form[i].plus) > INT32_MAX / 2)))
+        if (x->form[i].n && (!holds || (whole && most_of(e, &x->form[i]) > INT32_MAX / 2)))
             return anything(e, 1, &x);
     return *x;
 }
@@ -657,15 +671,13 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, 
         return is_float(types[1]) && !is_alike(in[1], in[2]) ? (Value){0} : either_of(e, in[1], in[2]);
     if (is(op->kind, "gather") || is(op->kind, "scatter_add"))
         return looked_up(e, op, in);
-    if (floats && is_float(op->types[0]))
-        return float_of(e, op, in[0], in[op->n_in - 1]);
     if (floats && op->n_in == 2 && decides(op->kind)) {
         decide_float(e, in[0], in[1]);
         if (!in[0]->n)
             decide_float(e, in[1], in[0]);
     }
     if (floats)
-        return anything(e, op->n_in, in);
+        return is_float(op->types[0]) ? float_of(e, op, in[0], in[op->n_in - 1]) : anything(e, op->n_in, in);
     const Value made = integers_of(e, op, types, in);
     return held(e, op->types[0], &made);
 }

@@ -34,7 +34,8 @@ bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
     return false;
 }
 
-/* The next word outside of quotes and parentheses, of the attributes' text; 0: its axes begin, which are its end. */
+/* The length of the next word of the attributes' text, which ends outside of quotes and parentheses; 0: there is none,
+ * axes follow. */
 static size_t next_word(const char **at, const char **ret_word)
 {
     bool quoted = false;
@@ -44,6 +45,7 @@ static size_t next_word(const char **at, const char **ret_word)
         return 0;
     for (int depth = 0; *end && (*end != ' ' || quoted || depth > 0); end++) {
         quoted = quoted != (*end == '"');
+        end += quoted && end[0] == '\\' && end[1];
         depth += quoted ? 0 : (*end == '(') - (*end == ')');
     }
     *at = end;
@@ -59,7 +61,7 @@ bool dt_box_has_flag(const CertOp *op, const char *flag)
     return false;
 }
 
-/* A word, or how one begins that has a value; of which op, NULL: of any. */
+/* An attribute: its word, or, up to `=` or `(`, how one with a value begins; and the op that may have it, NULL: any. */
 typedef struct Known {
     const char *begin, *kind;
 } Known;
@@ -72,7 +74,7 @@ static bool is_known(const Known *known, const CertOp *op, const char *word, siz
            (!known->kind || dt_cert_is(known->kind, op->kind));
 }
 
-bool dt_box_has_known(const CertOp *op)
+bool dt_box_knows_attributes(const CertOp *op)
 {
     static const Known known[] = {{"number=", NULL},    {"ranges=(", NULL},      {"relabel(", NULL},
                                   {"reduce=", "reduce"}, {"reduce=", "all_reduce"}, {"reduce=", "reduce_scatter"},

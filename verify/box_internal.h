@@ -25,7 +25,7 @@ typedef struct BoxLens {
     int64_t longest;   /* of those axes */
     bool fixed;        /* all positions are */
     bool position;     /* some op looks at positions */
-    bool summed;       /* or has another name somewhere, or is one of random numbers */
+    bool two;          /* two are taken: it is summed over, has another name somewhere, or numbers are drawn along it */
     int64_t k, *at;    /* of how many, which: ascending */
     int64_t *weight;   /* for how many of the unit each of these stands in a sum; NULL: for one, itself */
     DtResidue *factor; /* the same, of floats */
@@ -116,7 +116,7 @@ static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
 /* Whether an attribute without a value is this. */
 bool dt_box_has_flag(const CertOp *op, const char *flag);
 /* Whether every attribute is one that such an op may have here. */
-bool dt_box_has_known(const CertOp *op);
+bool dt_box_knows_attributes(const CertOp *op);
 
 /* False, after a reason. */
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -58,12 +58,12 @@ bool dt_boxnumber_narrows(const char *from, const char *to)
 
 double dt_boxnumber_nearest(const char *dtype, double x)
 {
+    if (!dt_boxnumber_narrows("f64", dtype) || !isfinite(x))
+        return x;
     int exponent;
     const double fraction = frexp(x, &exponent);
     const bool half = is(dtype, "f16");
     const int digits = is(dtype, "f32") ? 24 : is(dtype, "bf16") ? 8 : exponent < -13 ? 24 + exponent : 11;
-    if (!dt_boxnumber_narrows("f64", dtype) || !isfinite(x))
-        return x;
     const double near = ldexp(rint(ldexp(fraction, digits)), exponent - digits);
     return half && fabs(near) > 65504 ? copysign(INFINITY, x) : near;
 }

@@ -483,8 +483,10 @@ static bool run_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
 
 static bool run_any(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
-    if (op->stages || !dt_box_has_known(op))
-        return dt_box_fail(b, op, "`%s` over stages, or of another form", op->kind);
+    if (op->stages)
+        return dt_box_fail(b, op, "`%s` over stages", op->kind);
+    if (!dt_box_knows_attributes(op))
+        return dt_box_fail(b, op, "`%s` with an attribute that it is not known to have", op->kind);
     if (op->loop)
         return run_loop(b, program, op, in, out);
     if (is(op->kind, "call"))

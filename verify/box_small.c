@@ -53,7 +53,7 @@ static void join(Box *b, const char *x, const char *y)
     to->longest = to->longest > from->longest ? to->longest : from->longest;
     to->fixed |= from->fixed;
     to->position |= from->position;
-    to->summed |= from->summed;
+    to->two |= from->two;
 }
 
 static bool note_type(Box *b, const CertProgram *program, const CertType *type)
@@ -77,7 +77,7 @@ static bool note_type(Box *b, const CertProgram *program, const CertType *type)
     return true;
 }
 
-typedef enum What { FIXED, POSITION, SUMMED } What;
+typedef enum What { FIXED, POSITION, TWO } What;
 
 static void note(Box *b, const char *name, What what)
 {
@@ -86,7 +86,7 @@ static void note(Box *b, const char *name, What what)
         return;
     lens->fixed |= what == FIXED;
     lens->position |= what == POSITION;
-    lens->summed |= what == SUMMED;
+    lens->two |= what == TWO;
 }
 
 /* ---- what ops do with axes ---- */
@@ -96,8 +96,8 @@ static void note_relabel(Box *b, const CertRelabel *r)
     if (!r->n_from || !r->n_to)
         return;
     join(b, r->from[r->n_from - 1], r->to[r->n_to - 1]);
-    if (r->n_from + r->n_to == 2) { /* of two places, it tells which axis is which */
-        note(b, r->to[0], SUMMED);
+    if (r->n_from + r->n_to == 2) { /* one place would not tell axes of one length apart */
+        note(b, r->to[0], TWO);
         return;
     }
     note(b, r->to[r->n_to - 1], POSITION);
@@ -147,7 +147,7 @@ static void note_draws(Box *b, const CertProgram *program, const CertType *type)
 {
     for (uint32_t d = 0; d < type->rank; d++) {
         const CertAxis *axis = &type->axes[d];
-        note(b, axis->name, SUMMED);
+        note(b, axis->name, TWO);
         for (uint32_t s = 0; s < axis->n; s++)
             if (b->size[axis->split[s]] == 1 && program->size[axis->split[s]] > 1)
                 b->size[axis->split[s]] = 2;
@@ -245,9 +245,9 @@ static bool note_op(Box *b, const CertProgram *program, const Collect *c, const 
         whole = whole || is(op->kind, all[i]);
     const bool looks = is(op->kind, "iota") || is(op->kind, "gather") || is(op->kind, "scatter_add");
     for (uint32_t i = 0; i < op->n_axes; i++)
-        note(b, op->axes[i], whole ? FIXED : looks ? POSITION : SUMMED);
+        note(b, op->axes[i], whole ? FIXED : looks ? POSITION : TWO);
     for (uint32_t i = 0; i < op->n_axes2; i++)
-        note(b, op->axes2[i], SUMMED);
+        note(b, op->axes2[i], TWO);
     for (uint32_t i = 0; i < op->n_relabels; i++)
         note_relabel(b, &op->relabels[i]);
     if (op->loop)
@@ -376,7 +376,7 @@ static void take_first(Box *b, BoxLens *lens, int64_t k)
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, k + 1);
     for (int64_t i = 0; i < k; i++)
         lens->at[i] = i;
-    if (lens->summed)
+    if (lens->two)
         choose_weights(b, lens);
 }
 
@@ -455,9 +455,9 @@ static void choose(Box *b, BoxLens *lens)
         take_first(b, lens, 1); /* all */
         return;
     }
-    int64_t k = lens->summed ? 2 : b->again;
+    int64_t k = lens->two ? 2 : b->again;
     k = k < lens->unit ? k : lens->unit;
-    b->again = lens->summed ? b->again : b->again / (uint32_t)k;
+    b->again = lens->two ? b->again : b->again / (uint32_t)k;
     take_first(b, lens, k);
 }
 

@@ -16,7 +16,8 @@ TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
     "r": "bf16[]", "o": "bf16[d=1]", "g": "f32[c=6, e=2]", "h": "f32[c=64, e=2]",
-    "a": "bool[q=8]", "c": "bool[q=8]", "m": "f32[b=8, h=8]", "d": "f32[b=8]", "p": "f32[b=8/n, h=8]", "e": "f32[g=2]", "w": "f32[b=64]", "j": "i32[b=8]",
+    "a": "bool[q=8]", "c": "bool[q=8]", "m": "f32[b=8, h=8]", "d": "f32[b=8]", "p": "f32[b=8/n, h=8]",
+    "q": "f32[s=500000000]", "e": "f32[g=2]", "w": "f32[b=64]", "j": "i32[b=8]",
 }
 LESS = """func {0} : fn @1:1-2 {{
   arg %a.0 : f32[s=4096]
@@ -260,6 +261,9 @@ ROWS = [
                                         "const() : f32[]", "eq(%4, %5) : bool[s=4096]"]),
         ("as floats, half of them", ["cast(%1) : f32[s=4096]", "const() : f32[] number=0.5", "mul(%2, %3) : f32[s=4096]",
                                      "const() : f32[] number=858.5", "eq(%4, %5) : bool[s=4096]"]),
+        ("as floats, of which the larger is the smaller",
+         ["cast(%1) : f32[s=4096]", "const() : f32[] number=1717", "max(%2, %3) : f32[s=4096]",
+          "min(%2, %3) : f32[s=4096]", "eq(%4, %5) : bool[s=4096]"]),
         ("as floats, twice", ["cast(%1) : f32[s=4096]", "add(%2, %2) : f32[s=4096]", "const() : f32[] number=3434",
                               "eq(%3, %4) : bool[s=4096]"]),
         ("as floats, a quarter of them less than a constant",
@@ -301,6 +305,11 @@ ROWS = [
      ["iota[s]() : i32[s=9000]", "const() : i32[] number=2147481921", "add(%1, %2) : i32[s=9000]",
       "const() : i32[] number=2147481920", "add(%1, %4) : i32[s=9000]", "const() : i32[]", "lt(%3, %6) : bool[s=9000]",
       "le(%6, %5) : bool[s=9000]", "and(%7, %8) : bool[s=9000]", "neg(%0) : f32[s=9000]", "where(%9, %0, %10) : f32[s=9000]"]),
+    ("positions, eight times of which are no integers", False, "q", "f32[s=500000000]", "",
+     ["neg(%0) : f32[s=500000000]"],
+     ["iota[s]() : i32[s=500000000]", "const() : i32[] number=8", "mul(%1, %2) : i32[s=500000000]",
+      "const() : i32[] number=-2147483640", "eq(%3, %4) : bool[s=500000000]", "neg(%0) : f32[s=500000000]",
+      "where(%5, %0, %6) : f32[s=500000000]"]),
     ("a distance of two positions, of two constants", False, "u", "f32[s=4096]", "",
      ["reduce[s](%0) : f32[]", "expand(%1) : f32[s=4096]"],
      ["reduce[s](%0) : f32[]", "iota[s]() : i32[s=4096]", "iota[t]() : i32[t=4096]", "const() : i32[] number=1111",

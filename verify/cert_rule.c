@@ -232,13 +232,15 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
     return true;
 }
 
-/* How many elements these axes have together; 0: one is missing, or is not as long as extents say (NULL: nothing). */
+/* How many elements these axes have together; 0: one is missing, or is not as long as extents say (NULL: nothing), or
+ * an axis is named so often that there is no such number. */
 static int64_t elements(const CertType *type, const char *const *names, uint32_t n, const int64_t *extents)
 {
     int64_t all = 1;
     for (uint32_t i = 0; i < n; i++) {
         const CertAxis *axis = dt_certtext_axis(type, names[i]);
-        all *= axis && (!extents || axis->extent == extents[i]) ? axis->extent : 0;
+        if (!axis || (extents && axis->extent != extents[i]) || __builtin_mul_overflow(all, axis->extent, &all))
+            return 0;
     }
     return all;
 }

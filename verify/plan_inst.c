@@ -577,36 +577,6 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
                                     doing->n_ops ? doing->ops[0]->kind : casts ? "cast" : "expand");
 }
 
-static uint32_t product(const Doing *doing, PlanIndex *ret_at)
-{
-    const PlanPlace *const places[3] = {&doing->first, &doing->second, &doing->writes[0].place};
-    uint32_t n = 0;
-    for (uint32_t p = 0; p < 3; p++)
-        for (uint32_t d = 0; d < places[p]->rank; d++) {
-            const char *axis = places[p]->axis[d];
-            PlanIndex index = {.extent = places[p]->extent[d]};
-            bool known = false;
-            for (uint32_t q = 0; q < 3; q++) {
-                known = known || (q < p && dt_certplan_axis(places[q], axis) >= 0);
-                index.step[q] = dt_certplan_stride(places[q], axis);
-            }
-            if (!known)
-                ret_at[n++] = index;
-        }
-    return dt_certplan_runs(ret_at, n);
-}
-
-static uint32_t described(const DtPlanGemm *g, PlanIndex *ret_at)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_batch; i++)
-        ret_at[n++] = (PlanIndex){g->batch[i], {g->a_batch[i], g->b_batch[i], g->c_batch[i]}};
-    ret_at[n++] = (PlanIndex){g->m, {g->a_row, 0, g->c_row}};
-    ret_at[n++] = (PlanIndex){g->n, {0, g->b_col, g->c_col}};
-    ret_at[n++] = (PlanIndex){g->k, {g->a_col, g->b_row, 0}};
-    return dt_certplan_runs(ret_at, n);
-}
-
 static const CertOp *joined(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
@@ -636,13 +606,12 @@ static const CertOp *joined(PlanWalk *walk, const Doing *doing)
 static bool is_gemm(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
-    PlanIndex have[3 * CERT_RANK], want[3 * CERT_RANK];
     const CertOp *dot = joined(walk, doing);
     if (!dot)
         return dt_certplan_fail(walk, g->epilogue ? "a matrix product does not do to its result what its ops do"
                                                   : "a matrix product is none of two values");
-    uint32_t n = described(g, have);
-    bool same = n == product(doing, want) && memcmp(have, want, n * sizeof have[0]) == 0;
+    const PlanPlace *const places[3] = {&doing->first, &doing->second, &doing->writes[0].place};
+    const bool same = dt_certplan_is_product(g, places);
     bool order = (doing->read[0] == dot->in[0] && doing->read[1] == dot->in[1]) ||
                  (doing->read[0] == dot->in[1] && doing->read[1] == dot->in[0]);
     bool adds = doing->writes[0].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED);

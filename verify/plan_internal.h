@@ -367,6 +367,8 @@ int dt_certplan_axis(const PlanPlace *place, const char *axis); /* its number, o
 int64_t dt_certplan_stride(const PlanPlace *place, const char *axis); /* 0: it has no such axis */
 /* Sorts indices and joins neighbours that are one run in all tensors; how many are left. */
 uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
+/* Whether the record walks A, B and C as a contraction of tensors that lie there does. */
+bool dt_certplan_is_product(const DtPlanGemm *gemm, const PlanPlace *const *places);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);

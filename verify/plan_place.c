@@ -240,3 +240,40 @@ uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n)
     }
     return used;
 }
+
+/* Indices along which tensors are walked: each axis of any of the three once. */
+static uint32_t indices_of(const PlanPlace *const *places, PlanIndex *ret_at)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < 3; p++)
+        for (uint32_t d = 0; d < places[p]->rank; d++) {
+            const char *axis = places[p]->axis[d];
+            PlanIndex index = {.extent = places[p]->extent[d]};
+            bool known = false;
+            for (uint32_t q = 0; q < 3; q++) {
+                known = known || (q < p && dt_certplan_axis(places[q], axis) >= 0);
+                index.step[q] = dt_certplan_stride(places[q], axis);
+            }
+            if (!known)
+                ret_at[n++] = index;
+        }
+    return dt_certplan_runs(ret_at, n);
+}
+
+static uint32_t described(const DtPlanGemm *g, PlanIndex *ret_at)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_batch; i++)
+        ret_at[n++] = (PlanIndex){g->batch[i], {g->a_batch[i], g->b_batch[i], g->c_batch[i]}};
+    ret_at[n++] = (PlanIndex){g->m, {g->a_row, 0, g->c_row}};
+    ret_at[n++] = (PlanIndex){g->n, {0, g->b_col, g->c_col}};
+    ret_at[n++] = (PlanIndex){g->k, {g->a_col, g->b_row, 0}};
+    return dt_certplan_runs(ret_at, n);
+}
+
+bool dt_certplan_is_product(const DtPlanGemm *gemm, const PlanPlace *const *places)
+{
+    PlanIndex have[3 * CERT_RANK], want[3 * CERT_RANK];
+    const uint32_t n = described(gemm, have);
+    return n == indices_of(places, want) && memcmp(have, want, n * sizeof have[0]) == 0;
+}

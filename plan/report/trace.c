@@ -160,15 +160,33 @@ static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *te
     dt_text_add(text, "}");
 }
 
+/* Whole nanoseconds at seconds `at` of the trace's clock; later times have no smaller ones. */
+static long long nanoseconds(double at) { return (long long)floor(at * 1e9 + 0.5); }
+
+/* The slice's `ts` and `dur` in microseconds. Both ends are rounded to whole nanoseconds, and only then subtracted: a
+ * duration that is rounded by itself can reach beyond the begin of the next slice, and Perfetto drops a slice that
+ * overlaps another one of its track. Perfetto multiplies both numbers by 1000 and cuts off the fraction, which may be
+ * one nanosecond less than was written; so a slice ends one nanosecond before the next one can begin. */
+static void add_times(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
+{
+    const long long from = nanoseconds(stage->begin + slice->begin);
+    const long long to = nanoseconds(stage->begin + slice->end);
+    const long long lasts = to > from ? to - from - 1 : 0;
+    dt_text_printf(text, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld", from / 1000, from % 1000, lasts / 1000,
+                   lasts % 1000);
+}
+
 /* What a plan says of its device may make it none. */
-static bool is_time(const DtSlice *slice) { return isfinite(slice->begin) && isfinite(slice->end - slice->begin); }
+static bool is_clock(double at) { return at >= 0 && at <= 1e9; } /* in nanoseconds it fits in 64 bits */
+static bool is_time(const DtSlice *slice) { return is_clock(slice->begin) && is_clock(slice->end); }
 
 static void add_slice(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
 {
     begin(text);
-    dt_text_printf(text, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"name\":", stage->process,
-                   stage->track + track_of(stage, slice), (stage->begin + slice->begin) * 1e6,
-                   (slice->end - slice->begin) * 1e6);
+    dt_text_printf(text, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,", stage->process,
+                   stage->track + track_of(stage, slice));
+    add_times(stage, slice, text);
+    dt_text_add(text, ",\"name\":");
     if (slice->kind == DT_SLICE_INST) {
         add_inst(stage, slice, text);
     } else {
@@ -206,9 +224,13 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
         {"\"ph\":\"s\"", channel->from, flow->sent}, {"\"ph\":\"f\",\"bp\":\"e\"", channel->to, flow->received}};
     for (int i = 0; i < 2; i++) {
         const uint32_t process = process_of(s, ends[i].stage); /* its first track is the one of pieces */
+        long long at = nanoseconds(ends[i].at);
+        if (i == 0) /* within the piece that sends, which is drawn without its last nanosecond */
+            at = at > 2 ? at - 2 : 0;
         begin(text);
-        dt_text_printf(text, "{%s,\"id\":%u,\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"cat\":\"message\",\"name\":",
-                       ends[i].how, number, process, process + 1, ends[i].at * 1e6 - (i ? 0 : 1e-3));
+        dt_text_printf(text, "{%s,\"id\":%u,\"pid\":%u,\"tid\":%u,\"ts\":%lld.%03lld,\"cat\":\"message\","
+                       "\"name\":",
+                       ends[i].how, number, process, process + 1, at / 1000, at % 1000);
         dt_trace_string(text, dt_plan_str(s->plan, channel->name));
         dt_text_printf(text, ",\"args\":{\"bytes\":%lld}}", (long long)channel->bytes);
     }
@@ -235,7 +257,7 @@ void dt_trace_report(const DtSummary *s, DtText *ret_text)
         dt_trace_stage(&(DtTraceStage){s->plan, s->prices[i], &s->sim, i, process, process + 1, 0, 0, ""}, ret_text);
     }
     for (uint32_t i = 0; i < s->sim.n_flows; i++)
-        if (isfinite(s->sim.flows[i].sent) && isfinite(s->sim.flows[i].received))
+        if (is_clock(s->sim.flows[i].sent) && is_clock(s->sim.flows[i].received))
             add_flow(s, i, ret_text);
     dt_text_add(ret_text, "\n]}\n");
 }

@@ -109,7 +109,8 @@ static bool in_main_file(const DtLower *l, DtSpan span)
 void dt_lint_unused(DtLower *l)
 {
     for (uint32_t i = 0; i < l->items.n; i++)
-        use_item(l, l->items.at[i]);
+        if (!dt_scope_in_library(l, l->items.at[i]->span) || in_main_file(l, l->items.at[i]->span))
+            use_item(l, l->items.at[i]);
     for (uint32_t i = 0; i < l->globals.n; i++) {
         const DtGlobal *global = l->globals.at[i];
         if (global->used || global->kind == DT_GLOBAL_DEF || !in_main_file(l, global->span))

@@ -53,7 +53,7 @@ bool dt_axes_name(DtLower *l, DtName name, DtAxisNames *ret_names)
         unknown_axis(l, name);
         return false;
     }
-    DT_PUSH(l->arena, *ret_names, name.text);
+    DT_PUSH(l->arena, *ret_names, dt_scope_axis_meant(l, name));
     return true;
 }
 

@@ -248,6 +248,7 @@ typedef struct DtGlobal {
     uint8_t state; /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
     int64_t extent;
     bool used, is_library;
+    const char *meant; /* axis of the library: the name that stands for it in this program, see scope.c */
 } DtGlobal;
 
 /* A function made by a call, or the failure to make it. */
@@ -274,6 +275,7 @@ struct DtLower {
     DtGlobal **value_table, **axis_table; /* hashed by name: dims and definitions; dims and axes */
     DtGlobal **library_table;             /* the library's definitions: value_table has them as far as no file
                                              defines the name itself */
+    DtGlobal **library_axes;              /* the library's axes, by the names that it writes */
     uint32_t table_size;
     DT_VEC(DtGlobal *) made_up;           /* axes of a definition that is checked alone */
     DT_VEC(DtMemo *) memos;
@@ -311,6 +313,9 @@ DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definiti
 /* What a name means where it is written: in the library, its own definitions come first. */
 DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or NULL */
+/* The name of the axis that is written there: another one than the text only in the library, for an axis of its own
+ * whose name the program has taken. */
+const char *dt_scope_axis_meant(const DtLower *l, DtName name);
 /* Extent of a dim; reports what is wrong with it (once) and returns -1. */
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);
 bool dt_scope_in_library(const DtLower *l, DtSpan span);

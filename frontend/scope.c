@@ -171,6 +171,12 @@ DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name)
     return own && dt_scope_in_library(l, name->span) ? own : dt_scope_value(l, name->name.text);
 }
 
+const char *dt_scope_axis_meant(const DtLower *l, DtName name)
+{
+    const DtGlobal *own = *slot_of(l, l->library_axes, name.text);
+    return own && dt_scope_in_library(l, name.span) ? own->meant : name.text;
+}
+
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name)
 {
     DtGlobal *global = *slot_of(l, l->axis_table, name);
@@ -218,7 +224,7 @@ static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr 
     if (kind != DT_GLOBAL_AXIS)
         ok = enter(l, kind == DT_GLOBAL_DEF && global->is_library ? l->library_table : l->value_table, global);
     if (ok && kind != DT_GLOBAL_DEF)
-        ok = enter(l, l->axis_table, global);
+        ok = enter(l, kind == DT_GLOBAL_AXIS && global->is_library ? l->library_axes : l->axis_table, global);
     if (ok)
         DT_PUSH(l->arena, l->globals, global);
     if (ok && def)
@@ -233,6 +239,51 @@ static uint32_t count_names(const DtLower *l)
     return n;
 }
 
+static bool type_names(const DtAstType *type, const char *axis)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < type->axes.n; i++)
+        found = found || type->axes.at[i].name.text == axis;
+    return found;
+}
+
+/* Whether a definition of the library takes or gives tensors with an axis of this name. */
+static bool is_in_signatures(const DtLower *l, const char *axis)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < l->items.n && !found; i++) {
+        const DtDef *def = l->items.at[i]->kind == DT_ITEM_DEF ? l->items.at[i]->def : NULL;
+        if (!def || !dt_scope_in_library(l, def->span))
+            continue;
+        for (uint32_t k = 0; k < def->formals.n; k++)
+            found = found || type_names(&def->formals.at[k].type, axis);
+        for (uint32_t k = 0; k < def->results.n; k++)
+            found = found || type_names(&def->results.at[k], axis);
+    }
+    return found;
+}
+
+/* The library's axes become axes of the program, unless the program has a dim or an axis of that name. Then the
+ * program's one is meant where signatures of the library name it (`height` of `conv`: an axis of the caller's tensors),
+ * and an axis that only bodies of the library use gets another name, so that the program's extent does not bind it. */
+static void merge_library_axes(DtLower *l)
+{
+    for (uint32_t i = 0; i < l->table_size; i++) {
+        DtGlobal *axis = l->library_axes[i];
+        if (!axis)
+            continue;
+        axis->meant = axis->name;
+        if (*slot_of(l, l->axis_table, axis->meant) && is_in_signatures(l, axis->name))
+            continue;
+        while (*slot_of(l, l->axis_table, axis->meant))
+            axis->meant = dt_intern_printf("%s_", axis->meant);
+        DtGlobal *own = DT_NEW(l->arena, DtGlobal);
+        *own = *axis;
+        own->name = axis->meant;
+        *slot_of(l, l->axis_table, own->name) = own;
+    }
+}
+
 static void collect_names(DtLower *l)
 {
     l->table_size = 64;
@@ -241,6 +292,7 @@ static void collect_names(DtLower *l)
     l->value_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
     l->axis_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
     l->library_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
+    l->library_axes = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
     for (uint32_t i = 0; i < l->items.n; i++) {
         const DtItem *item = l->items.at[i];
         for (uint32_t k = 0; k < item->binds.n; k++)
@@ -253,6 +305,7 @@ static void collect_names(DtLower *l)
     for (uint32_t i = 0; i < l->table_size; i++) /* what the files name themselves hides the library's */
         if (l->library_table[i] && !dt_scope_value(l, l->library_table[i]->name))
             *slot_of(l, l->value_table, l->library_table[i]->name) = l->library_table[i];
+    merge_library_axes(l);
 }
 
 /* ---- -D ---- */

@@ -77,6 +77,7 @@ static const struct {
     {"examples/diffusion.dsl", 0, 3},
     {"examples/byol.dsl", 0, 3},
     {"tests/frontend/programs/laws.dsl", 0, 1},
+    {"tests/frontend/programs/library_names.dsl", 0, 1},
     {"tests/frontend/programs/states.dsl", 0, 3},
     {"tests/frontend/programs/dtypes.dsl", 0, 3},
 };
@@ -165,12 +166,12 @@ static const char *only_model(DtArena *arena, const char *text, const char *name
 
 #define LAWS "tests/frontend/programs/laws.dsl"
 
-static void check_laws(const char *model, uint32_t n_laws)
+static void check_laws_of(const char *source, const char *model, uint32_t n_laws)
 {
     DtArena *arena = dt_arena_new();
     char *text;
     size_t len;
-    DtStatus status = dt_file_read(arena, LAWS, 1 << 20, &text, &len);
+    DtStatus status = dt_file_read(arena, source, 1 << 20, &text, &len);
     cr_assert(dt_status_ok(&status));
     char path[] = "/tmp/dt_laws_XXXXXX";
     int fd = mkstemp(path);
@@ -195,6 +196,9 @@ static void check_laws(const char *model, uint32_t n_laws)
     dt_arena_free(arena);
 }
 
+static void check_laws(const char *model, uint32_t n_laws) { check_laws_of(LAWS, model, n_laws); }
+
+Test(laws, names_of_the_librarys_axes) { check_laws_of("tests/frontend/programs/library_names.dsl", "taken", 6); }
 Test(laws, indexing) { check_laws("indexing", 9); }
 Test(laws, shapes) { check_laws("shapes", 9); }
 Test(laws, windows) { check_laws("windows", 6); }

@@ -1,6 +1,6 @@
 # ---- allowed
 include "std.dsl"
-dim batch = 4, d = 3, e = 2
+dim batch = 4, d = 3
 dim lonely = 4 # lint: allow L0202 - kept for other files
 # lint: allow L0202
 dim other = 4

@@ -1,6 +1,6 @@
 # ---- state
 include "std.dsl"
-dim batch = 4, d = 3, e = 2
+dim batch = 4, d = 3
 model m(x[batch, d]) -> [batch] {
   param w[d] = normal(0.1)
   state mu[d] = zeros

@@ -16,7 +16,7 @@ typedef struct DtHostRange {
     int64_t at, bytes;
 } DtHostRange;
 
-enum { DT_HOST_SETS = 2 };
+enum { DT_HOST_SETS = 2, DT_HOST_SECONDS = 20 }; /* of processor time for both builds of a call, three trials */
 
 /* A way in which a kernel, void symbol(char *const *p, const int64_t *q), is called. */
 typedef struct DtHostCall {
@@ -31,7 +31,8 @@ typedef enum DtHostVerdict {
     DT_HOST_NOT_RUN,
     DT_HOST_EQUAL,
     DT_HOST_DIFFERS, /* other bits, or the fast build did not return */
-    DT_HOST_NO_ROOM, /* its ranges do not fit into the address space that this process may have */
+    DT_HOST_NO_ROOM, /* its ranges do not fit into the address space that this process may have, or the plain build
+                      * needs more than DT_HOST_SECONDS: nothing was compared */
     DT_HOST_FAULT    /* the plain build did not return either: it touches what is not its own */
 } DtHostVerdict;
 
@@ -48,6 +49,7 @@ typedef struct DtHostPair {
     uint32_t n_calls, unit;
     uint8_t *verdicts;       /* DtHostVerdict by call; of calls of other units they stay */
     bool unloadable;         /* result: the plain build cannot be loaded, so nothing was compared */
+    uint32_t n_endless;      /* result: of the calls that differ, those whose fast build ran into DT_HOST_SECONDS */
 } DtHostPair;
 
 /* Compares each pair in a process of its own, at most two at once: whatever the code does, the caller goes on. */

@@ -28,12 +28,10 @@ static void add(Pieces *p, int64_t lo, int64_t hi)
 
 static void close_gap(Pieces *p, uint32_t before)
 {
+    const uint32_t after = --p->n - before;
     p->hi[before - 1] = p->hi[before];
-    for (uint32_t i = before; i + 1 < p->n; i++) {
-        p->lo[i] = p->lo[i + 1];
-        p->hi[i] = p->hi[i + 1];
-    }
-    p->n--;
+    memmove(&p->lo[before], &p->lo[before + 1], after * sizeof p->lo[0]);
+    memmove(&p->hi[before], &p->hi[before + 1], after * sizeof p->hi[0]);
 }
 
 static DtIntSet set_of(Pieces *p)

@@ -40,11 +40,15 @@ static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *val
 static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uint32_t from, uint32_t to, int64_t none,
                  int64_t *ret_stride)
 {
-    *ret_stride = to > from ? rows->stride[lists->axis[to - 1]] : none;
-    for (uint32_t i = from; i + 1 < to; i++) {
-        const uint32_t outer = lists->axis[i], inner = lists->axis[i + 1];
-        if (rows->stride[outer] != k->extent[inner] * rows->stride[inner])
+    int64_t next = 0; /* the stride that the axis outside of the last one must have */
+    *ret_stride = none;
+    for (uint32_t i = to; i-- > from;) {
+        const uint32_t axis = lists->axis[i];
+        if (i + 1 == to)
+            *ret_stride = rows->stride[axis];
+        else if (rows->stride[axis] != next)
             return false;
+        next = k->extent[axis] * rows->stride[axis];
     }
     return true;
 }

@@ -4,6 +4,7 @@
  *   cuda shim [all]     every kernel of some programs, as CUDA text run by the shim (shim.c), leaves the same bits as
  *                       its C text (which other tests compare with the interpreter), for plain numbers, edges,
  *                       infinities, NaN; threads run in one of three orders, `all`: in each
+ *   cuda shim PART      only the programs whose paths contain PART, in each of the orders
  *   cuda planted [all]  a fault in the text is noticed: another order of lanes, rows that are none, a warp that parts;
  *                       every third, `all`: each
  *   cuda address        no kernel of some programs, attention included, touches what is not its own: the shim's run of
@@ -324,6 +325,8 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
             bad++;
             dt_text_printf(&said, " %s", calls[i].symbol);
         }
+    if (pair.n_endless)
+        dt_text_printf(&said, " (%u of them needed more than %d s)", pair.n_endless, DT_HOST_SECONDS);
     const char *what = bad ? dt_arena_printf(arena, "%u of %u calls differ:%s", bad, n, said.at)
                            : dt_arena_printf(arena, "%u calls of %u kernels, the same bits", n, plain->kernels.n);
     if (fault)
@@ -480,7 +483,8 @@ static bool has_nvrtc(void)
 enum { ORDERS = 3, COMPILED = 1, USUAL = 1 }; /* COMPILED: the case that is compiled for each machine; sm_90a */
 enum { SOME = 3 }; /* of so many faults one is planted in the usual run */
 
-static void with_shim(bool all, bool faulty)
+/* part: NULL, or which paths of programs are wanted. */
+static void with_shim(bool all, bool faulty, const char *part)
 {
     char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];
     if (!mkdtemp(folder))
@@ -489,7 +493,7 @@ static void with_shim(bool all, bool faulty)
         compare(&cases[faults[i].seen_in], folder, 0, &faults[i]);
     for (uint32_t i = 0; i < DT_COUNT(cases) && !faulty; i++)
         for (uint32_t order = 0; order < ORDERS; order++)
-            if (all || order == i % ORDERS)
+            if (part ? strstr(cases[i].path, part) != NULL : all || order == i % ORDERS)
                 compare(&cases[i], folder, order, NULL);
     for (uint32_t i = 0; i < DT_COUNT(others) && all && !faulty; i++)
         for (uint32_t order = 0; order < ORDERS; order++)
@@ -557,7 +561,8 @@ static void with_nvrtc(bool all)
 int main(int argc, char **argv)
 {
     const bool all = argc == 3 && strcmp(argv[2], "all") == 0;
-    if (argc < 2 || argc > 2 + all)
+    const char *part = argc == 3 && !all && strcmp(argv[1], "shim") == 0 ? argv[2] : NULL;
+    if (argc < 2 || argc > 2 + (all || part))
         return 2;
     if (strcmp(argv[1], "nvrtc") == 0)
         with_nvrtc(all);
@@ -570,7 +575,7 @@ int main(int argc, char **argv)
     else if (strcmp(argv[1], "races") == 0)
         with_sanitizer(&threads, races, DT_COUNT(races));
     else
-        with_shim(all, strcmp(argv[1], "planted") == 0);
+        with_shim(all, strcmp(argv[1], "planted") == 0, part);
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
     return failed ? 1 : skipped ? 77 : 0;
 }

@@ -8,6 +8,8 @@
  * order: what all threads of a block, or of a warp, did before they waited for each other, and what they do then; and
  * launches. Not in order are blocks of one launch, and threads that exchange values: that orders no memory on a device.
  * Then this file is compiled without that sanitizer, which would take the shim's own memory for the kernels'. */
+#undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack for an error */
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +55,10 @@ static char memory[SOME_BLOCKS][SHARED] __attribute__((aligned(128)));
 char *dt_shim_shared = memory[0];
 
 typedef struct Fiber {
-    ucontext_t context;
-    State state;
+    ucontext_t context; /* where it begins; under sanitizers also where it left */
+    jmp_buf left;       /* where it left: cheaper than a context, whose exchange calls the system twice */
+    int begun;
+    State state;        /* set by set_state only */
     int line, from; /* where it waits; from which thread it wants a value */
     float gives;
     int meetings[2]; /* so far, of its warp and of its block */
@@ -62,7 +66,9 @@ typedef struct Fiber {
 
 static Fiber fibers[MOST];
 static char *stacks;
+static uint64_t ready[MOST / 64]; /* one bit a thread: its state is READY */
 static ucontext_t home;
+static jmp_buf home_left;
 static const dt_shim_kernel *running;
 static char *const *pointers;
 static const long *integers;
@@ -153,14 +159,42 @@ static void enters(void *from) { (void)from; }
 static void leaves(void) {}
 #endif
 
+static void set_state(int thread, State state)
+{
+    const uint64_t bit = (uint64_t)1 << thread % 64;
+    fibers[thread].state = state;
+    ready[thread / 64] = state == READY ? ready[thread / 64] | bit : ready[thread / 64] & ~bit;
+}
+
 /* ---- there and back ---- */
+
+/* Sanitizers follow exchanges of contexts, not jumps between stacks. */
+#if defined DT_SHIM_ADDRESS || defined DT_SHIM_THREADS
+static void switch_home(Fiber *me) { swapcontext(&me->context, &home); }
+static void switch_to(Fiber *it) { swapcontext(&home, &it->context); }
+#else
+static void switch_home(Fiber *me)
+{
+    if (_setjmp(me->left) == 0)
+        _longjmp(home_left, 1);
+}
+static void switch_to(Fiber *it)
+{
+    if (_setjmp(home_left) != 0)
+        return;
+    if (it->begun)
+        _longjmp(it->left, 1);
+    it->begun = 1;
+    setcontext(&it->context);
+}
+#endif
 
 static void to_home(int me)
 {
     void *saved = NULL;
     becomes(-1);
     leave(fibers[me].state == DONE ? NULL : &saved, home_stack, home_size);
-    swapcontext(&fibers[me].context, &home);
+    switch_home(&fibers[me]);
     arrive(saved, NULL, NULL);
 }
 
@@ -169,7 +203,7 @@ static void to_fiber(int it)
     void *saved = NULL;
     becomes(it);
     leave(&saved, stack_of(it), STACK);
-    swapcontext(&home, &fibers[it].context);
+    switch_to(&fibers[it]);
     arrive(saved, NULL, NULL);
 }
 
@@ -181,7 +215,7 @@ static void run(void)
     has_begun();
     running->thread(pointers, integers);
     ends();
-    fibers[dt_shim_thread].state = DONE;
+    set_state(dt_shim_thread, DONE);
     to_home(dt_shim_thread);
 }
 
@@ -190,7 +224,7 @@ static void run(void)
 static float wait_for_warp(float x, int from, int line)
 {
     const int me = dt_shim_thread;
-    fibers[me].state = WAITS;
+    set_state(me, WAITS);
     fibers[me].line = line;
     fibers[me].from = from;
     fibers[me].gives = x;
@@ -210,7 +244,7 @@ float dt_shim_shuffle(float x, int from, int line) { return wait_for_warp(x, fro
 void dt_shim_block_wait(int line)
 {
     const int me = dt_shim_thread;
-    fibers[me].state = STANDS;
+    set_state(me, STANDS);
     fibers[me].line = line;
     comes(me, 1);
     to_home(me);
@@ -269,7 +303,7 @@ static void let_go(int warp)
     for (int i = 0; i < WARP; i++) { /* each finds what it wanted as its own */
         fibers[warp + i].gives = given[i];
         fibers[warp + i].from = warp + i;
-        fibers[warp + i].state = READY;
+        set_state(warp + i, READY);
     }
 }
 
@@ -286,25 +320,38 @@ static void let_block_go(int n)
             fail("threads of a block wait at different lines", i);
     }
     for (int i = 0; i < n; i++)
-        fibers[i].state = READY;
+        set_state(i, READY);
 }
 
-/* The next thread that is ready, -1: none is. */
-static int next_of(int n, int last)
+/* The first thread from `from` to n - 1 that is ready, -1: none is. */
+static int first_ready(int from, int n)
 {
-    int first = 0, step = 1;
-    if (DT_SHIM_ORDER == 2) {
-        chance = chance * 1664525u + 1013904223u;
-        first = (int)((chance >> 8) % (uint32_t)n);
-    } else {
-        first = DT_SHIM_ORDER == 1 ? n - 1 : 0;
-        step = DT_SHIM_ORDER == 1 ? n - 1 : 1;
+    for (int word = from / 64; word * 64 < n; word++) {
+        const uint64_t here = ready[word] & (word == from / 64 ? ~(uint64_t)0 << from % 64 : ~(uint64_t)0);
+        if (here)
+            return word * 64 + __builtin_ctzll(here);
     }
-    (void)last;
-    for (int i = 0; i < n; i++)
-        if (fibers[(first + i * step) % n].state == READY)
-            return (first + i * step) % n;
     return -1;
+}
+
+static int last_ready(int n)
+{
+    for (int word = (n - 1) / 64; word >= 0; word--)
+        if (ready[word])
+            return word * 64 + 63 - __builtin_clzll(ready[word]);
+    return -1;
+}
+
+/* The next of n threads to run, -1: none is ready. */
+static int next_of(int n)
+{
+    if (DT_SHIM_ORDER == 0)
+        return first_ready(0, n);
+    if (DT_SHIM_ORDER == 1)
+        return last_ready(n);
+    chance = chance * 1664525u + 1013904223u;
+    const int from = (int)((chance >> 8) % (uint32_t)n), next = first_ready(from, n);
+    return next >= 0 ? next : first_ready(0, n);
 }
 
 static void run_block(int n)
@@ -312,7 +359,8 @@ static void run_block(int n)
     limit_room();
     begins();
     for (int i = 0; i < n; i++) {
-        fibers[i].state = READY;
+        set_state(i, READY);
+        fibers[i].begun = 0;
         fibers[i].meetings[0] = fibers[i].meetings[1] = 0;
         getcontext(&fibers[i].context);
         fibers[i].context.uc_stack.ss_sp = stack_of(i);
@@ -320,7 +368,7 @@ static void run_block(int n)
         fibers[i].context.uc_link = NULL;
         makecontext(&fibers[i].context, run, 0);
     }
-    for (int at = -1; (at = next_of(n, at)) >= 0;) {
+    for (int at; (at = next_of(n)) >= 0;) {
         dt_shim_thread = at;
         to_fiber(at);
         if (fibers[at].state == WAITS)

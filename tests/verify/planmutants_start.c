@@ -146,7 +146,7 @@ static bool message(void)
 
 bool mutant_start(void)
 {
-    Started started;
+    Started started = {0};
     if (plan.n_channels && below(2))
         return message();
     if (below(8) == 0)

@@ -194,6 +194,13 @@ static void add_scalars(DtEmit *e)
                                   .update = dt_write_str(e->plan, dt_entry_run(&update))};
         DT_PUSH(e->plan->arena, e->plan->objectives, record);
     }
+    for (uint32_t i = 0; train && i < train->shown.n; i++) {
+        const DtShownValue *s = &train->shown.at[i];
+        DtPlanShow record = {.name = dt_write_str(e->plan, s->name),
+                             .entry = dt_write_str(e->plan, s->entry),
+                             .formula = dt_write_str(e->plan, s->formula)};
+        DT_PUSH(e->plan->arena, e->plan->shows, record);
+    }
     for (uint32_t i = 0; train && i < train->scalars.n; i++) {
         const DtStepScalar *s = &train->scalars.at[i];
         const uint32_t buffer = dt_place_fixed(e, s->name, DT_ARENA_SCALARS, dt_place_bytes(e, type));

@@ -5,6 +5,7 @@
  *   SETT name="lr.base" is_whole=0 value=0.002
  *   SCAL name="@lr" formula="mul(lr.base, ...)"
  *   OBJE loss="loss" step="step" update="update" rate="@lr" every=1
+ *   SHOW name="accuracy" entry="eval" formula="div(accuracy.0, accuracy.1)"
  *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 n_inputs=2 from=0 to=0.9 ...
  *   INPT name="tokens" dtype=i32 n_axes=2 draw_lo=0 draw_hi=256 lo=0,0,0,0 hi=256,0,0,0 n_ranges=1 indexed="vocab" ...
  *   AXIS name="batch" extent=16
@@ -96,6 +97,18 @@ static void add_objectives(const DtTrainConfig *train, DtText *text)
     }
 }
 
+static void add_shown(const DtTrainConfig *train, DtText *text)
+{
+    for (uint32_t i = 0; i < train->shown.n; i++) {
+        const DtShownValue *shown = &train->shown.at[i];
+        dt_text_add(text, "SHOW");
+        string(text, "name", shown->name);
+        string(text, "entry", shown->entry);
+        string(text, "formula", shown->formula);
+        dt_text_add(text, "\n");
+    }
+}
+
 static void list(DtText *text, const char *key, const int64_t *values, uint32_t n, uint32_t of)
 {
     for (uint32_t i = 0; i < of; i++) {
@@ -168,6 +181,7 @@ void dt_facts_print(const DtProgram *program, DtText *ret_text)
     add_meta(train, ret_text);
     add_scalars(train, ret_text);
     add_objectives(train, ret_text);
+    add_shown(train, ret_text);
     for (uint32_t i = 0; i < train->readers.n; i++)
         add_reader(&train->readers.at[i], false, ret_text);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)

@@ -7,7 +7,9 @@
  *   eval      training = false: the losses
  *   predict   training = false: the results of the first model that the block calls; without a
  *             train block, of the
- *             first model whose inputs are all typed */
+ *             first model whose inputs are all typed
+ *
+ * In loss and eval, sums then take the place of expressions of sums (lower_shown.c). */
 #include "frontend/lower_internal.h"
 
 #include "base/bug.h"
@@ -598,6 +600,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     dt_configcheck_program(&host, items, l->program);
     DtTrainConfig *chosen = l->program->train;
     const DtEntryPoint *eval = dt_entry_whole(l->module, DT_ENTRY_EVAL, NULL);
+    if (chosen)
+        dt_shown_make(l, chosen);
     if (chosen && chosen->eval_readers.n && eval)
         chosen->eval_rest = dt_samples_add_up(eval->func);
     return dt_diag_errors(diags) ? NULL : l->program;

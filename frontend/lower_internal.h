@@ -17,6 +17,7 @@
  *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
  *   lower_scalars.c  numbers that are known when a step begins: schedules
+ *   lower_shown.c   losses and metrics as expressions of sums
  *   lower_groups.c  parameters by path: which are frozen, which have what optimizer
  *   lower_optimizer.c  what optimizers do to each parameter
  *   lower_call.c    calls: callee, arguments, signatures
@@ -529,6 +530,11 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
 /* Between the two there are scalars of the step, of this train block. */
 void dt_scalars_begin(DtLower *l, DtTrainConfig *train, DtSpan span);
 void dt_scalars_end(DtLower *l);
+
+/* ---- losses and metrics that are shown (lower_shown.c) ---- */
+
+/* Fills train->shown; entries then return sums where losses and metrics are expressions of such. */
+void dt_shown_make(DtLower *l, DtTrainConfig *train);
 /* Reads a rate, a number of the step of which the run may set "KEY.name"; ERROR after a report. */
 DtVal dt_scalars_rate(DtLower *l, const char *key, const DtExpr *expr);
 /* The name of the scalar that the value is, "@lr", which the train block gets; NULL after a report. */

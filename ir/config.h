@@ -100,6 +100,12 @@ typedef struct DtParamGroup {
     DtSpan span;
 } DtParamGroup;
 
+/* A loss or metric that is shown of an entry of the plan: formula (base/formula.h) of the entry's
+ * results, or "": its result of that name. */
+typedef struct DtShownValue {
+    const char *name, *entry, *formula;
+} DtShownValue;
+
 enum { DT_MAX_OBJECTIVES = 8, DT_MAX_METRICS = 16 };
 
 typedef struct DtTrainConfig {
@@ -115,6 +121,7 @@ typedef struct DtTrainConfig {
     uint64_t seed;
     const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics; /* names of values beside the loss */
     DtSpan metric_spans[DT_MAX_METRICS];
+    DT_VEC(DtShownValue) shown; /* of each entry losses, then metrics */
     DtPatterns frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */

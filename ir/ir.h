@@ -607,8 +607,19 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len); /* NULL after diagnostics */
 
-/* Whether each result of an entry without placement (losses, metrics) is a sum of one term per sample, plus terms that
- * no sample changes (samples.c). False also where the rules cannot tell. */
+/* What a value of an entry without placement is to the samples of the batch (samples.c). JOINT: it
+ * needs several samples at once, or the rules cannot tell. SUM: one term per sample, plus terms
+ * that no sample changes. */
+typedef enum DtSampled {
+    DT_SAMPLED_WHOLE,
+    DT_SAMPLED_SUM,
+    DT_SAMPLED_EACH,
+    DT_SAMPLED_JOINT
+} DtSampled;
+/* A DtSampled for each value of the entry, by its id. ret_draws: the entry draws random numbers, so
+ * a sample's term also depends on its place in the batch. */
+const uint8_t *dt_samples_of(const DtFunc *entry, DtArena *arena, bool *ret_draws);
+/* Whether each result (losses, metrics) is whole or such a sum, and nothing is drawn. */
 bool dt_samples_add_up(const DtFunc *entry);
 
 /* Checks every rule of ops.def and of the structs above. Appends one line per violation, with function,

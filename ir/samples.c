@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the loss of a batch is a sum of one term per sample, and hence whether the samples behind the last
- * whole batch of an evaluation can be counted: see runtime/train.c.
+/* Which values of an entry are sums of one term per sample. Numbers that are shown are expressions
+ * of such sums (frontend/lower_shown.c), and the runtime adds sums up over batches and over the
+ * samples behind the last whole batch (runtime/evaluate.c).
  *
- * The question is one of placement: give each sample a rank of its own, let the shape rules (shape.c) say what
- * every op makes of that, and look at the loss. If the rules refuse an op, it needs several samples at once
- * (a maximum over the batch, a quotient of two sums, statistics over groups of samples). If the loss comes out
- * as a pending sum, each rank holds the term of its sample. A term that no sample changes (a penalty on the
- * parameters) may stand beside the sum. With random numbers no sum is one: where a sample stands in its batch decides
- * what is drawn for it. */
+ * The question is one of placement: give each sample a rank of its own, and let the shape rules
+ * (shape.c) say what every op makes of that. If the rules refuse an op, it needs several samples at
+ * once (a maximum over the batch, a quotient of two sums, statistics over groups of samples), and
+ * so does what is made of its results. If a value comes out as a pending sum, each rank holds the
+ * term of its sample. A term that no sample changes (a penalty on the parameters) may stand beside
+ * the sum. */
 #include "ir/shape.h"
+
+#include <string.h>
 
 typedef struct Samples {
     DtArena *scratch;
     DtMesh mesh;                 /* one rank per sample */
     DT_VEC(const char *) axes;   /* names of axes that count samples */
+    bool draws;                  /* random numbers were met */
 } Samples;
+
+/* Types by value; NULL: the value needs several samples at once. */
 
 static const DtType *split_type(Samples *s, const DtType *type)
 {
@@ -77,7 +83,13 @@ static bool join_sum(DtOp *op)
     return joined;
 }
 
-static bool type_func(Samples *s, const DtFunc *func, const DtType *const *inputs, const DtType **ret_results);
+static const DtType **type_func(Samples *s, const DtFunc *func, const DtType *const *inputs);
+
+static void return_types(const DtFunc *func, const DtType *const *types, const DtType **ret_results)
+{
+    for (uint32_t i = 0; i < func->results.n; i++)
+        ret_results[i] = types[func->results.at[i]->id];
+}
 
 static const DtType *without_axis(const DtType *type, const char *axis)
 {
@@ -110,8 +122,10 @@ static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
                                                             : without_axis(op->in[i]->type, loop->axis);
     for (bool stable = false; !stable;) { /* ends: values only ever become pending */
         stable = true;
-        if (!type_func(s, op->func, in, results))
-            return false;
+        return_types(op->func, type_func(s, op->func, in), results);
+        for (uint32_t i = 0; i < op->n_out; i++)
+            if (!results[i])
+                return false;
         for (uint32_t i = 0; i < loop->n_carried; i++) {
             if (results[i] == in[1 + i])
                 continue;
@@ -127,18 +141,19 @@ static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
     return true;
 }
 
-/* Types of op's results if its operands have the types that draft->in say. */
+/* Types of op's results if its operands have the types that draft->in say; false: the rules refuse
+ * it. */
 static bool type_op(Samples *s, DtOp *draft, const DtType **out)
 {
-    if (draft->kind == DT_OP_RNG) /* a sample in another place of a batch would meet other numbers */
-        return false;
+    s->draws = s->draws || draft->kind == DT_OP_RNG;
     if (draft->kind == DT_OP_LOOP)
         return type_loop(s, draft, out);
     if (draft->kind == DT_OP_CALL) {
         const DtType **in = DT_NEW_ARRAY(s->scratch, const DtType *, draft->n_in + 1);
         for (uint32_t i = 0; i < draft->n_in; i++)
             in[i] = draft->in[i]->type;
-        return type_func(s, draft->func, in, out);
+        return_types(draft->func, type_func(s, draft->func, in), out);
+        return true;
     }
     const DtType **wish = DT_NEW_ARRAY(s->scratch, const DtType *, draft->n_out + 1);
     for (uint32_t i = 0; i < draft->n_out; i++)
@@ -147,32 +162,37 @@ static bool type_op(Samples *s, DtOp *draft, const DtType **out)
            (join_sum(draft) && !dt_shape_derive(draft, &s->mesh, wish, out));
 }
 
-static bool type_func(Samples *s, const DtFunc *func, const DtType *const *inputs, const DtType **ret_results)
+/* Types of the results of one op of func, whose operands have theirs. */
+static void type_one(Samples *s, const DtOp *op, const DtType **types)
+{
+    DtOp draft = *op;
+    DtValue *in = DT_NEW_ARRAY(s->scratch, DtValue, op->n_in + 1);
+    DtValue **pointers = DT_NEW_ARRAY(s->scratch, DtValue *, op->n_in + 1);
+    const DtType **out = DT_NEW_ARRAY(s->scratch, const DtType *, op->n_out + 1);
+    bool known = true;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        in[k] = *op->in[k];
+        in[k].type = types[op->in[k]->id];
+        pointers[k] = &in[k];
+        known = known && in[k].type;
+    }
+    draft.in = pointers;
+    known = known && type_op(s, &draft, out);
+    for (uint32_t k = 0; k < op->n_out; k++) {
+        types[op->out[k]->id] = known ? out[k] : NULL;
+        if (known && out[k])
+            learn(s, out[k]);
+    }
+}
+
+static const DtType **type_func(Samples *s, const DtFunc *func, const DtType *const *inputs)
 {
     const DtType **types = DT_NEW_ARRAY(s->scratch, const DtType *, func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         types[func->inputs.at[i]->id] = inputs[i];
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        DtOp draft = *func->ops.at[i];
-        DtValue *in = DT_NEW_ARRAY(s->scratch, DtValue, draft.n_in + 1);
-        DtValue **pointers = DT_NEW_ARRAY(s->scratch, DtValue *, draft.n_in + 1);
-        const DtType **out = DT_NEW_ARRAY(s->scratch, const DtType *, draft.n_out + 1);
-        for (uint32_t k = 0; k < draft.n_in; k++) {
-            in[k] = *draft.in[k];
-            in[k].type = types[draft.in[k]->id];
-            pointers[k] = &in[k];
-        }
-        draft.in = pointers;
-        if (!type_op(s, &draft, out))
-            return false;
-        for (uint32_t k = 0; k < draft.n_out; k++) {
-            types[draft.out[k]->id] = out[k];
-            learn(s, out[k]);
-        }
-    }
-    for (uint32_t i = 0; i < func->results.n; i++)
-        ret_results[i] = types[func->results.at[i]->id];
-    return true;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        type_one(s, func->ops.at[i], types);
+    return types;
 }
 
 /* The axis that counts the samples of all inputs: their first one. NULL if they differ. */
@@ -191,20 +211,40 @@ static const DtAxis *sample_axis(const DtFunc *entry)
     return axis;
 }
 
-bool dt_samples_add_up(const DtFunc *entry)
+static DtSampled kind_of(const DtType *type)
+{
+    if (!type)
+        return DT_SAMPLED_JOINT;
+    return is_whole(type)                                      ? DT_SAMPLED_WHOLE
+           : type->partial && type->pending == DT_REDUCE_SUM ? DT_SAMPLED_SUM
+           : type->partial                                     ? DT_SAMPLED_JOINT
+                                                               : DT_SAMPLED_EACH;
+}
+
+const uint8_t *dt_samples_of(const DtFunc *entry, DtArena *arena, bool *ret_draws)
 {
     const DtAxis *axis = sample_axis(entry);
-    if (!axis || entry->results.n == 0)
-        return false;
-    if (axis->extent == 1)
-        return true;
+    uint8_t *kinds = DT_NEW_ARRAY(arena, uint8_t, entry->n_values + 1);
+    *ret_draws = false;
+    memset(kinds, DT_SAMPLED_JOINT, entry->n_values + 1);
+    if (!axis)
+        return kinds;
     Samples s = {.scratch = dt_arena_child(entry->module->arena),
                  .mesh = {.n = 1, .axes = {{.name = "samples", .size = axis->extent}}}};
-    const DtType **results = DT_NEW_ARRAY(s.scratch, const DtType *, entry->results.n + 1);
     DT_PUSH(s.scratch, s.axes, axis->name);
-    bool sums = type_func(&s, entry, NULL, results);
-    for (uint32_t i = 0; sums && i < entry->results.n; i++)
-        sums = is_whole(results[i]) || (results[i]->partial && results[i]->pending == DT_REDUCE_SUM);
+    const DtType **types = type_func(&s, entry, NULL);
+    for (uint32_t i = 0; i < entry->n_values; i++)
+        kinds[i] = (uint8_t)kind_of(types[i]);
+    *ret_draws = s.draws;
     dt_arena_free(s.scratch);
-    return sums;
+    return kinds;
+}
+
+bool dt_samples_add_up(const DtFunc *entry)
+{
+    bool draws, sums = entry->results.n > 0;
+    const uint8_t *kinds = dt_samples_of(entry, entry->module->arena, &draws);
+    for (uint32_t i = 0; sums && i < entry->results.n; i++)
+        sums = kinds[entry->results.at[i]->id] <= DT_SAMPLED_SUM;
+    return sums && !draws;
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "plan/kinds.h"
 #include "plan/name.h"
+#include "plan/show.h"
 
 #include <string.h>
 
@@ -644,6 +645,12 @@ static bool check_scalars(Check *check)
             !is_always(check, "SCAL", i, scalar->arena))
             return false;
     }
+    return true;
+}
+
+static bool check_metrics(Check *check)
+{
+    const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
         if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
@@ -653,6 +660,17 @@ static bool check_scalars(Check *check)
         if (!has_entry(plan, metric->entry))
             return dt_check_fail(check, "METR", i, "is of an entry that the plan lacks");
     }
+    return true;
+}
+
+static bool check_shows(Check *check)
+{
+    DtFormulaProblem problem;
+    for (uint32_t i = 0; i < check->plan->n_shows; i++)
+        if (!has_entry(check->plan, check->plan->shows[i].entry))
+            return dt_check_fail(check, "SHOW", i, "is of an entry that the plan lacks");
+        else if (!dt_show_has_value(check->plan, &check->plan->shows[i], &problem))
+            return dt_check_fail(check, "SHOW", i, "%s", problem.text);
     return true;
 }
 
@@ -740,7 +758,9 @@ bool dt_check_records(Check *check)
 {
     return check_meta(check) && check_groups(check) && check_channels(check) &&
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
-           check_kernels(check) && check_launches(check) && check_registers(check) && check_sdpas(check) &&
-           check_gemms(check) && check_inputs(check) && check_readers(check) && check_scalars(check) &&
-           check_objectives(check) && check_saved(check) && check_told(check) && check_notes(check);
+           check_kernels(check) && check_launches(check) && check_registers(check) &&
+           check_sdpas(check) && check_gemms(check) && check_inputs(check) &&
+           check_readers(check) && check_scalars(check) && check_metrics(check) &&
+           check_shows(check) && check_objectives(check) && check_saved(check) &&
+           check_told(check) && check_notes(check);
 }

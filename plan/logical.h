@@ -8,10 +8,10 @@
  *   placed   the program as ranks have it
  *   final    the same where rings and the zigzag order are written out: what notes speak of
  *
- * Facts are lines in the form of a plan's text: a tag and fields by name, zeros too, of the record that they are to
- * equal: META once, SETT and SCAL in their order, READ in the order of readers, each with its inputs INPT behind it,
- * these with their AXISs.
- * Fields that a layout decides are not among them. */
+ * Facts are lines in the form of a plan's text: a tag and fields by name, zeros too, of the record
+ * that they are to equal: META once, SETT, SCAL, OBJE and SHOW in their order, READ in the order of
+ * readers, each with its inputs INPT behind it, these with their AXISs. Fields that a layout
+ * decides are not among them. */
 #ifndef DT_PLAN_LOGICAL_H
 #define DT_PLAN_LOGICAL_H
 

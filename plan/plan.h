@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 22, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 23, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -369,6 +369,11 @@ typedef struct DtPlanMetric {
     uint32_t reserved;
 } DtPlanMetric;
 
+/* SHOW: losses and metrics that are shown of an entry: losses first. formula: base/formula.h, of
+ * the scalars that METR names for the entry, and of `batches`, over which each of these is a mean;
+ * "": the METR record of that name. */
+typedef struct DtPlanShow { DtPlanStr name, entry, formula; uint32_t reserved; } DtPlanShow;
+
 /* SPAN: where something comes from. */
 typedef struct DtPlanSpan {
     DtPlanStr file, path, text; /* text: the op or call */
@@ -419,7 +424,8 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
     X("OBJE", objectives, DtPlanObjective)                                                                 \
-    X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \
+    X("METR", metrics, DtPlanMetric) X("SHOW", shows, DtPlanShow) X("SPAN", spans, DtPlanSpan)              \
+    X("SAVE", saved, DtPlanSaved)                                                                            \
     X("PEAK", peaks, DtPlanPeak) X("ATTN", attentions, DtPlanAttention) X("DEVC", devices, DtPlanDevice)     \
     X("PRED", predictions, DtPlanPrediction)                                                                \
     X("LOGI", logical, DtPlanLogical) X("NOTE", notes, DtPlanNote)

@@ -433,56 +433,17 @@ const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const 
 
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
 {
-    float narrow;
-    double value;
+    union {
+        float narrow;
+        double wide;
+        int32_t whole;
+    } value = {0};
     const bool is_wide = metric->dtype == DT_PLAN_F64;
-    const int64_t bytes = is_wide ? (int64_t)sizeof value : (int64_t)sizeof narrow;
-    void *to = is_wide ? (void *)&value : &narrow;
-    if (!dt_early_get(rank, metric, to, bytes))
-        dt_device_get(rank, to, dt_device_place(rank, metric->arena, metric->offset, bytes), bytes);
-    return is_wide ? value : (double)narrow;
-}
-
-static void show(const DtRank *rank, const DtPlanMetric *metric, DtShown *shown)
-{
-    if (metric == NULL || shown->n == DT_MAX_SHOWN)
-        return;
-    shown->name[shown->n] = dt_plan_str(rank->plan, metric->name);
-    shown->value[shown->n++] = dt_exec_scalar(rank, metric);
-}
-
-static bool is_loss(const DtPlan *plan, const char *name)
-{
-    for (uint32_t i = 0; i < plan->n_objectives; i++)
-        if (strcmp(dt_plan_str(plan, plan->objectives[i].loss), name) == 0)
-            return true;
-    return false;
-}
-
-/* Whether what the entry makes is shown. */
-static bool is_shown(const DtPlan *plan, const bool *taken, const char *entry)
-{
-    bool shown = !taken && dt_plan_name(entry).run == DT_PLAN_EVAL;
-    for (uint32_t i = 0; taken && i < plan->n_objectives; i++)
-        shown = shown || (taken[i] && strcmp(entry, dt_plan_str(plan, plan->objectives[i].step)) == 0);
-    return shown;
-}
-
-void dt_exec_shown(const DtRank *rank, const bool *taken, DtShown *ret_shown)
-{
-    const DtPlan *plan = rank->plan;
-    *ret_shown = (DtShown){0};
-    for (uint32_t i = 0; i < plan->n_objectives; i++) {
-        const DtPlanObjective *o = &plan->objectives[i];
-        if (!taken || taken[i])
-            show(rank, dt_exec_metric(plan, taken ? dt_plan_str(plan, o->step) : "eval", dt_plan_str(plan, o->loss)),
-                 ret_shown);
-    }
-    ret_shown->n_losses = ret_shown->n;
-    for (uint32_t m = 0; m < plan->n_metrics; m++) {
-        const DtPlanMetric *metric = &plan->metrics[m];
-        if (!metric->n_axes && is_shown(plan, taken, dt_plan_str(plan, metric->entry)) &&
-            !is_loss(plan, dt_plan_str(plan, metric->name)))
-            show(rank, metric, ret_shown);
-    }
+    const int64_t bytes = is_wide ? (int64_t)sizeof value.wide : (int64_t)sizeof value.narrow;
+    if (!dt_early_get(rank, metric, &value, bytes))
+        dt_device_get(rank, &value, dt_device_place(rank, metric->arena, metric->offset, bytes),
+                      bytes);
+    return is_wide                        ? value.wide
+           : metric->dtype == DT_PLAN_I32 ? (double)value.whole
+                                          : (double)value.narrow;
 }

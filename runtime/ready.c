@@ -45,11 +45,12 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
 /* What an evaluation or a text needs of the plan. */
 static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
 {
-    bool held_out = false;
+    bool held_out = false, shows = false;
     for (uint32_t i = 0; i < plan->n_readers; i++)
         held_out |= plan->readers[i].is_eval;
-    const char *loss = plan->n_objectives ? dt_plan_str(plan, plan->objectives[0].loss) : "";
-    if (options->eval && (!held_out || !dt_exec_metric(plan, "eval", loss)))
+    for (uint32_t i = 0; i < plan->n_shows; i++)
+        shows |= !strcmp(dt_plan_str(plan, plan->shows[i].entry), "eval");
+    if (options->eval && (!held_out || !shows))
         return dt_status_fail(DT_EXIT_USAGE, "--eval: the plan has no held-out data: write "
                                              "`eval = every(200, data = ...)` in `train`");
     return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;

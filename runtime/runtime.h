@@ -500,17 +500,21 @@ bool dt_exec_has(const DtRank *rank, const char *entry);
 void dt_exec_open(DtRank *rank); /* once, before the first entry */
 
 /* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
-/* What is shown of a step or an evaluation: losses, then the metrics of the program. */
+const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
+double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
+
+/* shown.c: losses and metrics of a step or an evaluation. */
 enum { DT_MAX_SHOWN = DT_PLAN_MAX_OBJECTIVES + 16 };
 typedef struct DtShown {
     uint32_t n, n_losses;
     const char *name[DT_MAX_SHOWN];
     double value[DT_MAX_SHOWN];
 } DtShown;
-/* taken: by number of the loss, those that the step had; NULL: what entry "eval" shows. */
-void dt_exec_shown(const DtRank *rank, const bool *taken, DtShown *ret_shown);
-const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
-double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
+/* What a step shows; taken: by number of the loss, those that it had. */
+void dt_shown_step(const DtRank *rank, const bool *taken, DtShown *ret_shown);
+/* What an evaluation shows. means: by METR record, of scalars of entry "eval", the mean over so
+ * many batches. */
+void dt_shown_over(const DtRank *rank, const double *means, double batches, DtShown *ret_shown);
 
 /* ---- data (data.c) ---- */
 

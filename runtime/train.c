@@ -9,7 +9,9 @@
  * reads after it. */
 #include "base/file.h"
 #include "runtime/device.h"
+#include "runtime/evaluate.h"
 #include "runtime/graphs.h"
+#include "runtime/idle_inputs.h"
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
@@ -147,12 +149,20 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
     if (run->saved >= 0)
         snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)run->saved,
                  run->saved == rank->step ? " and leads there: go on from an older one" : "");
-    return dt_rank_fail(rank, DT_EXIT_FAILED,
-                        "the %s of step %lld is %s%s; %s. Try a lower learning rate, a longer warm-up or `clip`%s",
-                        what, (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite", more,
-                        began ? "losses before it in this step have had their update, which is not saved"
-                              : "parameters are as before it",
-                        hint);
+    DtText why = {0}; /* a quotient is 0 / 0 where no sample counts */
+    if (isnan(value))
+        dt_idle_inputs(rank, false, rank->step * rank->plan->meta->batch, rank->plan->meta->batch,
+                       &why);
+    dt_rank_fail(rank, DT_EXIT_FAILED, "the %s of step %lld is %s%s; %s. %s%s", what,
+                 (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite",
+                 why.len ? why.at : more,
+                 began ? "losses before it in this step have had their update, which is not saved"
+                       : "parameters are as before it",
+                 why.len ? "A batch in which nothing counts has no loss"
+                         : "Try a lower learning rate, a longer warm-up or `clip`",
+                 hint);
+    dt_text_free(&why);
+    return false;
 }
 
 /* "loss", "gradient norm"; of several losses: "loss `critic`". */
@@ -215,113 +225,7 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
         dt_profile_step(rank->profile, ret_report->seconds);
     ret_report->memory = largest_memory(run);
     ret_report->scale = rank->scale;
-    dt_exec_shown(rank, taken, &ret_report->shown);
-    return true;
-}
-
-/* ---- evaluation ---- */
-
-static const DtPlanReader *eval_reader(const DtPlan *plan, uint32_t *ret_index)
-{
-    for (uint32_t i = 0; i < plan->n_readers; i++)
-        if (plan->readers[i].is_eval) {
-            *ret_index = i;
-            return &plan->readers[i];
-        }
-    return NULL;
-}
-
-/* Loss of one batch of the held-out data. */
-static bool eval_batch(DtRun *run, int64_t batch, DtShown *ret_shown)
-{
-    run->rank.eval_batch = batch;
-    run->rank.evaluates = true;
-    bool ok = dt_exec_entry(&run->rank, "eval");
-    run->rank.evaluates = false;
-    if (!ok)
-        return false;
-    dt_exec_shown(&run->rank, NULL, ret_shown);
-    return true;
-}
-
-/* The part that the `rest` samples behind the last whole batch have in the sum of losses, each counted as
- * if a batch held nothing else. Batch `whole` holds them and then the last one over and over; the batch
- * after it holds nothing but the last one, which tells its loss. Exact if the loss of a batch is a sum (or
- * mean) of one term per sample, and a constant. */
-static bool eval_rest(DtRun *run, int64_t whole, int64_t rest, DtShown *sums)
-{
-    DtShown mixed, last;
-    double batch = (double)run->rank.meta.batch;
-    if (!eval_batch(run, whole, &mixed) || !eval_batch(run, whole + 1, &last))
-        return false;
-    for (uint32_t i = 0; i < mixed.n; i++)
-        sums->value[i] += batch * mixed.value[i] - (batch - (double)rest) * last.value[i];
-    return true;
-}
-
-/* Mean of the losses of eval_steps batches of the held-out data, or of all of it. If the loss is a sum over
- * samples that includes the samples behind the last whole batch. Otherwise (a quotient of two sums over
- * the batch, say) a part of a batch has no loss that could be compared, and whole batches count only. */
-static bool evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
-{
-    DtRank *rank = &run->rank;
-    uint32_t index = 0;
-    dt_exec_shown(rank, NULL, ret_shown);
-    if (ret_shown->n_losses == 0 || eval_reader(rank->plan, &index) == NULL)
-        return dt_rank_fail(rank, DT_EXIT_USAGE,
-                            "the plan has no held-out data: write "
-                            "`eval = every(200, data = ...)` in `train`");
-    int64_t whole = dt_data_batches(rank->readers[index]), batch = rank->meta.batch;
-    int64_t samples = dt_data_samples(rank->readers[index]), rest = 0;
-    if (rank->meta.eval_steps > 0 && rank->meta.eval_steps <= whole)
-        whole = rank->meta.eval_steps;
-    else if (samples > 0 && rank->meta.eval_rest)
-        rest = samples - whole * batch;
-    if (whole + rest == 0)
-        return dt_rank_fail(rank, DT_EXIT_USAGE,
-                            "the held-out data has %lld samples, fewer than a batch of %lld, and the loss is not "
-                            "a sum over samples: compile with a smaller batch",
-                            (long long)samples, (long long)batch);
-    atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
-    DtShown one;
-    memset(ret_shown->value, 0, sizeof ret_shown->value);
-    for (int64_t i = 0; i < whole; i++) {
-        if (!eval_batch(run, i, &one))
-            return false;
-        for (uint32_t k = 0; k < one.n; k++)
-            ret_shown->value[k] += one.value[k] * (double)batch;
-    }
-    if (rest > 0 && !eval_rest(run, whole, rest, ret_shown))
-        return false;
-    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
-    *ret_samples = whole * batch + rest;
-    for (uint32_t k = 0; k < ret_shown->n; k++)
-        ret_shown->value[k] /= (double)*ret_samples;
-    return true;
-}
-
-static bool evaluate_and_show(DtRun *run, int64_t steps)
-{
-    DtShown shown;
-    int64_t samples = 0;
-    if (!evaluate(run, &shown, &samples))
-        return false;
-    for (uint32_t i = 0; run->rank.options->eval && i < shown.n_losses; i++)
-        if (!isfinite(shown.value[i]))
-            return dt_rank_fail(&run->rank, DT_EXIT_FAILED, "the %s over %lld samples after %lld steps is %s",
-                                shown.n_losses == 1 ? "loss" : shown.name[i], (long long)samples, (long long)steps,
-                                isnan(shown.value[i]) ? "not a number" : "infinite");
-    if (run->rank.rank != 0)
-        return true;
-    DtText text = {0};
-    dt_progress_shown(&shown, 0, ", ", &text);
-    bool written = dt_progress_line(&run->progress, "eval after %lld steps: %s over %lld samples",
-                                    (long long)steps, text.at, (long long)samples);
-    dt_text_free(&text);
-    if (!written && run->rank.options->eval)
-        return dt_rank_fail(&run->rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
-    if (run->log)
-        dt_log_eval(run->log, steps, &shown, samples);
+    dt_shown_step(rank, taken, &ret_report->shown);
     return true;
 }
 
@@ -343,10 +247,9 @@ static void decide_stop(DtRun *run)
 static bool after_trial_step(DtRun *run)
 {
     DtRank *rank = &run->rank;
-    uint32_t index;
-    DtShown shown;
-    const bool evaluates = rank->meta.eval_every > 0 && eval_reader(rank->plan, &index);
-    return (!evaluates || eval_batch(run, rank->step, &shown)) && dt_trial_show(run->trial, rank->step, evaluates);
+    const bool evaluates = rank->meta.eval_every > 0 && dt_evaluate_reader(rank->plan) >= 0;
+    return (!evaluates || dt_evaluate_batch(run, rank->step)) &&
+           dt_trial_show(run->trial, rank->step, evaluates);
 }
 
 static bool after_step(DtRun *run, const DtStepReport *report)
@@ -365,7 +268,7 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     }
     bool last = steps == rank->meta.steps;
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&
-        !evaluate_and_show(run, steps))
+        !dt_evaluate_and_show(run, steps))
         return false;
     if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps, will_try_again))
         return false;
@@ -518,7 +421,7 @@ static bool run_all(DtRun *run)
     if (options->generate)
         return dt_generate_text(rank);
     if (options->eval)
-        return evaluate_and_show(run, run->first_step);
+        return dt_evaluate_and_show(run, run->first_step);
     return train(run);
 }
 

@@ -18,6 +18,7 @@ typedef struct DtRun {
     bool unproven;      /* rank 0: no step has begun with what the last checkpoint holds; older ones are kept */
     bool interrupted;
     DtTraffic traffic;
+    double *sums;       /* of evaluations, by METR record; NULL: none was made */
     struct DtTrialRun *trial; /* NULL: none */
 } DtRun;
 

@@ -89,7 +89,7 @@ typedef struct Facts {
     const DtPlan *plan;
     const char *at;       /* in the text */
     uint32_t readers, inputs, axes; /* met; inputs of this reader, axes of this input */
-    uint32_t settings, scalars, objectives;
+    uint32_t settings, scalars, objectives, shows;
     bool meta;
     DtText *problem;
 } Facts;
@@ -128,6 +128,8 @@ static const void *record_of(Facts *f)
         return &plan->scalars[f->scalars++];
     if (is_tag(f->at, "OBJE") && f->objectives < plan->n_objectives)
         return &plan->objectives[f->objectives++];
+    if (is_tag(f->at, "SHOW") && f->shows < plan->n_shows)
+        return &plan->shows[f->shows++];
     if (is_tag(f->at, "READ") && is_whole(f, true) && f->readers < plan->n_readers) {
         f->inputs = f->axes = 0;
         return &plan->readers[f->readers++];
@@ -232,6 +234,7 @@ bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts 
                         : f.settings != plan->n_settings ? "SETT"
                         : f.scalars != plan->n_scalars   ? "SCAL"
                         : f.objectives != plan->n_objectives ? "OBJE"
+                        : f.shows != plan->n_shows           ? "SHOW"
                                                              : NULL;
     if (other)
         return refuse(&f, other, "s are not those that the program has");

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which losses are sums over samples, so that an evaluation may count a part of a batch (ir/samples.c). */
+/* Which losses are sums over samples, so that an evaluation may count a part of a batch
+ * (ir/samples.c), and which are taken apart into such sums (lower_shown.c). */
 #include "frontend/lower.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-/* A model of tokens and a loop; `loss` and `body` are pieces of source. */
-static bool adds_up(const char *body, const char *loss)
+/* A model of tokens and a loop; `loss` and `body` are pieces of source. ret_formula: what an
+ * evaluation shows. */
+static bool lowered(const char *body, const char *loss, char ret_formula[300])
 {
     char path[] = "/tmp/dt_samplesXXXXXX";
     int fd = mkstemp(path);
@@ -47,8 +50,25 @@ static bool adds_up(const char *body, const char *loss)
         dt_diag_print(diags, stderr, false);
     cr_assert_not_null(program, "%s", loss);
     bool rest = program->train->eval_rest;
+    for (uint32_t i = 0; i < program->train->shown.n; i++)
+        if (!strcmp(program->train->shown.at[i].entry, "eval"))
+            snprintf(ret_formula, 300, "%s", program->train->shown.at[i].formula);
     dt_arena_free(arena);
     return rest;
+}
+
+static bool adds_up(const char *body, const char *loss)
+{
+    char formula[300];
+    return lowered(body, loss, formula) && !formula[0];
+}
+
+static void expect_formula(const char *loss, const char *want)
+{
+    char formula[300] = "";
+    const bool rest = lowered("", loss, formula);
+    cr_expect_str_eq(formula, want, "%s", loss);
+    cr_expect_eq(rest, want[0] != 0, "%s", loss);
 }
 
 Test(samples, means_and_sums_add_up)
@@ -66,11 +86,26 @@ Test(samples, means_and_sums_add_up)
 
 Test(samples, what_needs_several_samples_does_not)
 {
-    cr_expect_not(adds_up("", "sum[batch, seq](l * (labels < 3)) / sum[batch, seq](labels < 3)"));
-    cr_expect_not(adds_up("", "log(mean[batch, seq](exp(l)))"));
     cr_expect_not(adds_up("", "max[batch](mean[seq](l))"));
     cr_expect_not(adds_up("x = x + normal[batch, seq, embed](0, 0.1)", "mean[batch, seq](l)"), "by place in the batch");
     cr_expect_not(adds_up("x = x - mean[batch](x)", "mean[batch, seq](l)"));
     cr_expect_not(adds_up("y = x[batch -> (pool, each)]; x = (y - mean[each](y))[(pool, each) -> batch]",
                           "mean[batch, seq](l)"));
+}
+
+Test(samples, expressions_of_sums)
+{
+    expect_formula("sum[batch, seq](l * (labels < 3)) / sum[batch, seq](labels < 3)",
+                   "div(loss.0, loss.1)");
+    expect_formula("log(mean[batch, seq](exp(l)))", "log(loss.0)");
+    expect_formula("sum[batch, seq](l) / max(sum[batch, seq](labels < 3), 1)",
+                   "div(loss.0, div(max(mul(loss.1, batches), 1), batches))");
+    expect_formula("2.0 * sqrt(mean[batch, seq](l * l) - mean[batch, seq](l) ** 2)",
+                   "mul(2, sqrt(sub(loss.0, mul(loss.1, loss.1))))");
+}
+
+Test(samples, other_numbers_stay)
+{
+    expect_formula("max[batch](mean[seq](l))", "");
+    expect_formula("exp(max[batch](mean[seq](l)))", "");
 }

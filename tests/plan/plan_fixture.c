@@ -184,6 +184,9 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .dtype = DT_PLAN_F32,
                   .bytes = 4,
                   .stage = 1});
+    ADD(shows, {.name = STR("perplexity"),
+                .entry = STR("step"),
+                .formula = STR("exp(div(loss, batches))")});
     char notes[] = "\1\2\3";
     const DtLogicalTexts texts = {"module\n", "META\n", "placed\n", "placed\n"};
     dt_logical_write(b, &texts, &(DtText){.at = notes, .len = 3});

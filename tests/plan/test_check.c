@@ -265,6 +265,8 @@ static const Break breaks[] = {
     {"INPT", "span", 0, 0, 1000, "span 1000"},
     {"SCAL", "offset", 0, 0, 62, "offset 62"},
     {"METR", "bytes", 0, 0, 8, "do not fit"},
+    {"SHOW", "entry", 0, 0, 0, "of an entry that the plan lacks"},
+    {"SHOW", "formula", 0, 0, 0, "there is no number `perplexity`"},
     {"SAVE", "iterations", 0, 0, 0, "out of range"},
     {"SAVE", "saved", 0, 0, -1, "out of range"},
     {"SAVE", "span", 0, 0, 1000, "span 1000"},

@@ -119,8 +119,14 @@ holds awk 'END { split($0, a); exit !(a[2] == a[4] && a[1] / 128 - a[3] < 2e-4 &
 $eval_sum $held
 END
 quotient='sum[batch, seq](l * (labels > 0)) / sum[batch, seq](labels > 0)'
-eval_of "$quotient" 100; holds test "$(echo "$eval_sum" | awk '{ print $2 % 100 }')" -eq 0
-eval_of "$quotient" 5000 2; says 'smaller batch'
+eval_of "$quotient" 8
+held=$eval_sum
+for batch in 100 5000; do
+    eval_of "$quotient" $batch; holds test "$eval_sum" = "$held"
+done
+largest='max[batch](mean[seq](l))'
+eval_of "$largest" 100; holds test "$(echo "$eval_sum" | awk '{ print $2 % 100 }')" -eq 0
+eval_of "$largest" 5000 2; says 'smaller batch'
 run d2.plan --resume whole --generate '12 sq' --tokens 40 --temperature 0; exits 0; prints '12 sq'
 holds test "$(wc -c <out)" -eq 46
 cp out a.txt

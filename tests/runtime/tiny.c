@@ -155,6 +155,8 @@ static void add_memory(DtArena *arena, DtPlanBuilder *b)
                   .dtype = DT_PLAN_F32,
                   .offset = 12,
                   .bytes = 4});
+    ADD(shows, {.name = STR("loss"), .entry = STR("step")});
+    ADD(shows, {.name = STR("loss"), .entry = STR("eval")});
     ADD(metrics, {.name = STR("tiny.0"),
                   .entry = STR("predict"),
                   .arena = ACTS,

@@ -234,6 +234,10 @@ def result_more(plan):
     plan.add(len(plan.all("METR")), new(loss, name='"accuracy"', offset="0"))
 
 
+def other_formula(plan):
+    plan.named("SHOW", entry='"eval"')["formula"] = '"mul(loss, 0.5)"'
+
+
 def on_no_stage(plan):
     plan.named("METR", name='"m.0"')["stage"] = -1
     plan.grow(8, 128)
@@ -243,6 +247,7 @@ def no_eval(plan):
     plan.remove(plan.all("ENTR")[1])
     plan.remove(plan.all("NOTE")[1])
     plan.remove(plan.named("METR", entry='"eval"'))
+    plan.remove(plan.named("SHOW", entry='"eval"'))
     for peak in plan.all("PEAK"):
         if peak["entry"] == 1:
             plan.remove(peak)
@@ -275,6 +280,7 @@ EDITS = [(MICRO, two_scalars, "lies where something else does"),
          (STAGES, on_all_stages, "is of no store of the program"),
          (CHUNKS, other_owner, "has another owner"),
          (MICRO, result_more, "is of no result of the program"),
+         (MICRO, other_formula, "the plan's SHOW record has formula"),
          (TIED, on_no_stage, "names no stage"),
          (MICRO, no_eval, "of the program is 0 times in the plan"),
          (TIED, several_losses, "a pipeline has several losses")]

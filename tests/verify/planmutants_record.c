@@ -18,6 +18,7 @@ static const struct {
     {"INPT", " first_axis span "},
     {"SCAL", " "},
     {"METR", " first_axis stage "},
+    {"SHOW", " "},
     {"KERN", " name span flops bytes special "},
     {"CODE", " "},
 };

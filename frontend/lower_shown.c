@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Losses and metrics as expressions of sums over samples.
+ *
+ * A batch is a part of what is measured: micro-batches are parts of a batch, and an evaluation has
+ * many batches. A quotient of sums, or the exponential of a mean, is another number when each part
+ * computes its own and the results are averaged. So the entry gives the sums, which add up over
+ * micro-batches, ranks and batches, and the run evaluates the expression once, in double precision:
+ *
+ *   eval   %loss = div(%ce, %n)   =>   results loss.0 = %ce, loss.1 = %n   loss: div(loss.0, loss.1)
+ *   step   %ppl = exp(%loss)      =>   result loss                         ppl: exp(loss)
+ *
+ * The expression ends where a value is a sum of one term per sample (ir/samples.c), or no sample
+ * changes it. What cannot be taken apart (a maximum over the batch, what a layer returns) stays a
+ * number of the batch. A loss of a step stays as it is, since gradients are derived from it. */
+#include "frontend/lower_internal.h"
+
+#include "base/formula.h"
+#include "base/intern.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Shown {
+    DtLower *l;
+    DtBuilder b;
+    const uint8_t *kinds; /* DtSampled by id; of the first n_kinds values */
+    uint32_t n_kinds;
+    DT_VEC(DtValue *) values; /* that the entry is to return, before states */
+    DT_VEC(const char *) names;
+    DT_VEC(DtValue *) calls;  /* results of calls that were written out .. */
+    DT_VEC(DtValue *) bodies; /* .. and the copies of what their functions return */
+    DtText formula;
+    const char *name; /* of what is written down now */
+    uint32_t n_parts; /* results that were made for it */
+    bool adds;        /* it reads a sum over samples */
+    bool fails;       /* it has become too long */
+} Shown;
+
+static void look_again(Shown *s)
+{
+    bool draws;
+    s->kinds = dt_samples_of(s->b.func, s->l->arena, &draws);
+    s->n_kinds = s->b.func->n_values;
+}
+
+static DtSampled kind_of(const Shown *s, const DtValue *value)
+{
+    return (DtSampled)s->kinds[value->id];
+}
+
+/* ---- functions that are written out ---- */
+
+/* A function whose ops can stand in the entry: it has no parameters, loops and draws. */
+static bool is_plain(const DtFunc *func)
+{
+    bool plain = func->kind == DT_FUNC_FN && !func->params.n;
+    for (uint32_t i = 0; plain && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        plain = op->kind != DT_OP_LOOP && op->kind != DT_OP_RNG &&
+                (op->kind != DT_OP_CALL || is_plain(op->func));
+    }
+    return plain;
+}
+
+/* Copies the function behind the entry's ops, for what is shown only: gradients are derived from
+ * the call itself. */
+static void write_out(Shown *s, const DtOp *call)
+{
+    const DtFunc *func = call->func;
+    DtValue **now = DT_NEW_ARRAY(s->l->arena, DtValue *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        now[func->inputs.at[i]->id] = call->in[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        DtValue **in = DT_NEW_ARRAY(s->l->arena, DtValue *, op->n_in + 1);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = now[op->in[k]->id];
+        s->b.span = op->span;
+        s->b.path = call->path;
+        const DtOp *copy = dt_graph_copy(&s->b, op, in);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            now[op->out[k]->id] = copy->out[k];
+    }
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        DT_PUSH(s->l->arena, s->calls, call->out[i]);
+        DT_PUSH(s->l->arena, s->bodies, now[func->results.at[i]->id]);
+    }
+    look_again(s);
+}
+
+/* The value, or what the function returns whose call gives it. */
+static DtValue *written_out(Shown *s, DtValue *value)
+{
+    while (kind_of(s, value) == DT_SAMPLED_JOINT && value->op->kind == DT_OP_CALL &&
+           is_plain(value->op->func)) {
+        uint32_t i = 0;
+        while (i < s->calls.n && s->calls.at[i] != value)
+            i++;
+        if (i == s->calls.n)
+            write_out(s, value->op);
+        else
+            value = s->bodies.at[i];
+    }
+    return value;
+}
+
+/* ---- the expression ---- */
+
+/* A number that the entry gives, by the name of its result. */
+static void add_part(Shown *s, DtValue *value)
+{
+    s->adds = s->adds || kind_of(s, value) == DT_SAMPLED_SUM;
+    for (uint32_t i = 0; i < s->values.n; i++)
+        if (s->values.at[i] == value &&
+            strcmp(s->names.at[i], "inf") != 0) { /* which formulas read as infinity */
+            dt_text_add(&s->formula, s->names.at[i]);
+            return;
+        }
+    const char *name = dt_intern_printf("%s.%u", s->name, s->n_parts++);
+    dt_text_add(&s->formula, name);
+    DT_PUSH(s->l->arena, s->values, value);
+    DT_PUSH(s->l->arena, s->names, name);
+}
+
+static bool is_number(const DtValue *value)
+{
+    while (value->op->kind == DT_OP_CAST)
+        value = value->op->in[0];
+    return value->op->kind == DT_OP_CONST;
+}
+
+/* Casts to floats, and of truth values, change no number; others round. */
+static bool is_same_number(const DtOp *op)
+{
+    return op->kind == DT_OP_STOP ||
+           (op->kind == DT_OP_CAST &&
+            (dt_dtype_is_float(op->out[0]->type->dtype) || op->in[0]->type->dtype == DT_BOOL));
+}
+
+static void add_value(Shown *s, DtValue *value);
+
+static void add_call(Shown *s, const DtOp *op)
+{
+    dt_text_printf(&s->formula, "%s(", dt_op_info[op->kind].text);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (i)
+            dt_text_add(&s->formula, ", ");
+        add_value(s, op->in[i]);
+    }
+    dt_text_add(&s->formula, ")");
+}
+
+/* A denominator that is kept away from zero, max(sum, 1): the bound is meant for the sum over all
+ * batches. Sums in formulas are means over `batches`. */
+static bool add_bounded(Shown *s, DtValue *value)
+{
+    while (is_same_number(value->op))
+        value = value->op->in[0];
+    const DtOp *op = value->op;
+    if (op->kind != DT_OP_MAX || is_number(op->in[0]) == is_number(op->in[1]))
+        return false;
+    const uint32_t number = is_number(op->in[1]);
+    dt_text_add(&s->formula, "div(max(mul(");
+    add_value(s, op->in[!number]);
+    dt_text_add(&s->formula, ", batches), ");
+    add_value(s, op->in[number]);
+    dt_text_add(&s->formula, "), batches)");
+    return true;
+}
+
+static void add_value(Shown *s, DtValue *value)
+{
+    value = written_out(s, value);
+    const DtOp *op = value->op;
+    s->fails = s->fails || s->formula.len > DT_FORMULA_LENGTH;
+    if (s->fails)
+        return;
+    if (op->kind == DT_OP_CONST && !isnan(op->number))
+        dt_text_double(&s->formula, op->number);
+    else if (kind_of(s, value) != DT_SAMPLED_JOINT)
+        add_part(s, value);
+    else if (is_same_number(op))
+        add_value(s, op->in[0]);
+    else if (op->kind == DT_OP_DIV && dt_dtype_is_float(value->type->dtype)) {
+        dt_text_add(&s->formula, "div(");
+        add_value(s, op->in[0]);
+        dt_text_add(&s->formula, ", ");
+        DtValue *below = written_out(s, op->in[1]);
+        if (kind_of(s, below) != DT_SAMPLED_JOINT || !add_bounded(s, below))
+            add_value(s, below);
+        dt_text_add(&s->formula, ")");
+    } else if (op->n_out == 1 && dt_op_info[op->kind].op_class == DT_CLASS_MAP &&
+               dt_formula_has(dt_op_info[op->kind].text, op->n_in))
+        add_call(s, op);
+    else
+        add_part(s, value);
+}
+
+static bool any_number(const void *context, const char *name, size_t len, double *ret_value)
+{
+    (void)context, (void)name, (void)len;
+    *ret_value = 1;
+    return true;
+}
+
+/* Whether a run can evaluate it: it may be too long, or nested too deeply. */
+static bool is_formula(const Shown *s)
+{
+    DtFormulaProblem problem;
+    double value;
+    return !s->fails && dt_formula_value(s->formula.at, any_number, NULL, &value, &problem);
+}
+
+/* The formula of a result of the entry; "": it is shown as it is. Adds the results that the formula
+ * reads. */
+static const char *formula_of(Shown *s, DtValue *value)
+{
+    const uint32_t n = s->values.n;
+    s->formula.len = 0;
+    s->n_parts = 0;
+    s->adds = s->fails = false;
+    if (kind_of(s, value) == DT_SAMPLED_JOINT)
+        add_value(s, value);
+    if (s->adds && is_formula(s))
+        return dt_intern_n(s->formula.at, s->formula.len);
+    s->values.n = s->names.n = n;
+    DT_PUSH(s->l->arena, s->values, value);
+    DT_PUSH(s->l->arena, s->names, s->name);
+    return "";
+}
+
+/* ---- entries ---- */
+
+/* Puts the new results in front of the entry's states. */
+static void replace_results(Shown *s, DtEntryPoint *entry)
+{
+    DtFunc *func = entry->func;
+    DtEntryPoint made = {.func = func};
+    for (uint32_t i = 0; i < s->values.n; i++) {
+        s->b.span = s->values.at[i]->op->span;
+        if (s->values.at[i]->type->dtype !=
+            DT_I32) /* a sum stays one: counts are not rounded before they are added */
+            s->values.at[i] = dt_graph_cast(&s->b, s->values.at[i], DT_F32);
+        DT_PUSH(s->l->arena, made.results, ((DtEntryResult){.name = dt_intern(s->names.at[i])}));
+    }
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (entry->results.at[i].store) {
+            DT_PUSH(s->l->arena, s->values, func->results.at[i]);
+            DT_PUSH(s->l->arena, made.results, entry->results.at[i]);
+        }
+    func->results.n = 0;
+    for (uint32_t i = 0; i < s->values.n; i++)
+        DT_PUSH(s->l->arena, func->results, s->values.at[i]);
+    func->n_returns = func->results.n;
+    entry->results.n = 0;
+    for (uint32_t i = 0; i < made.results.n; i++)
+        DT_PUSH(s->l->arena, entry->results, made.results.at[i]);
+    dt_graph_sweep(func);
+    dt_graph_renumber(func);
+}
+
+static bool is_loss(const DtTrainConfig *train, const char *name)
+{
+    for (uint32_t i = 0; i < train->objectives.n; i++)
+        if (!strcmp(train->objectives.at[i].loss, name))
+            return true;
+    return false;
+}
+
+static void show_entry(DtLower *l, DtTrainConfig *train, DtEntryPoint *entry)
+{
+    const DtEntryPoint run =
+        dt_entry_new(entry->kind == DT_ENTRY_LOSS ? DT_ENTRY_GRAD : entry->kind, entry->objective,
+                     DT_PART_WHOLE, -1);
+    Shown s = {.l = l, .b = {.func = entry->func}};
+    look_again(&s);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        DtShownValue shown = {
+            .name = entry->results.at[i].name, .entry = dt_entry_run(&run), .formula = ""};
+        if (!shown.name)
+            continue;
+        s.name = shown.name;
+        if (entry->kind == DT_ENTRY_LOSS && is_loss(train, shown.name)) {
+            DT_PUSH(l->arena, s.values, entry->func->results.at[i]);
+            DT_PUSH(l->arena, s.names, shown.name);
+        } else {
+            shown.formula = formula_of(&s, entry->func->results.at[i]);
+        }
+        DT_PUSH(l->arena, train->shown, shown);
+    }
+    replace_results(&s, entry);
+    dt_text_free(&s.formula);
+}
+
+void dt_shown_make(DtLower *l, DtTrainConfig *train)
+{
+    for (uint32_t i = 0; i < l->module->entries.n; i++) {
+        DtEntryPoint *entry = &l->module->entries.at[i];
+        if (entry->kind == DT_ENTRY_LOSS || (entry->kind == DT_ENTRY_EVAL && train->eval_readers.n))
+            show_entry(l, train, entry);
+    }
+}

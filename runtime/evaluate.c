@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluations. Entry "eval" leaves sums over the samples of one batch. They are added up over
+ * batches and divided by the number of batches; the expressions of the SHOW records are evaluated
+ * on these means, once. So a loss per valid token, a quotient of two sums, is the same number for
+ * every size of batch. */
+#include "runtime/evaluate.h"
+#include "runtime/idle_inputs.h"
+
+#include "plan/name.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+int64_t dt_evaluate_reader(const DtPlan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_readers; i++)
+        if (plan->readers[i].is_eval)
+            return i;
+    return -1;
+}
+
+bool dt_evaluate_batch(DtRun *run, int64_t batch)
+{
+    run->rank.eval_batch = batch;
+    run->rank.evaluates = true;
+    const bool ok = dt_exec_entry(&run->rank, "eval");
+    run->rank.evaluates = false;
+    return ok;
+}
+
+/* Adds `factor` times what the batch leaves to the sums. */
+static bool add_batch(DtRun *run, int64_t batch, double factor)
+{
+    const DtPlan *plan = run->rank.plan;
+    if (!dt_evaluate_batch(run, batch))
+        return false;
+    for (uint32_t m = 0; m < plan->n_metrics; m++)
+        if (!plan->metrics[m].n_axes &&
+            dt_plan_name(dt_plan_str(plan, plan->metrics[m].entry)).run == DT_PLAN_EVAL)
+            run->sums[m] += factor * dt_exec_scalar(&run->rank, &plan->metrics[m]);
+    return true;
+}
+
+/* What an evaluation covers: whole batches, then so many samples behind them. */
+typedef struct Covered {
+    int64_t whole, rest, samples;
+} Covered;
+
+/* Where all results are sums over samples, samples behind the last whole batch count. Otherwise (a
+ * maximum over the batch, say) a part of a batch has no number that could be compared with that of
+ * a whole one. */
+static bool cover(DtRun *run, Covered *ret_covered)
+{
+    DtRank *rank = &run->rank;
+    const int64_t reader = dt_evaluate_reader(rank->plan), batch = rank->meta.batch;
+    if (reader < 0)
+        return dt_rank_fail(
+            rank, DT_EXIT_USAGE,
+            "the plan has no held-out data: write `eval = every(200, data = ...)` in `train`");
+    const int64_t samples = dt_data_samples(rank->readers[reader]);
+    Covered c = {.whole = dt_data_batches(rank->readers[reader])};
+    if (rank->meta.eval_steps > 0 && rank->meta.eval_steps <= c.whole)
+        c.whole = rank->meta.eval_steps;
+    else if (samples > 0 && rank->meta.eval_rest)
+        c.rest = samples - c.whole * batch;
+    c.samples = c.whole * batch + c.rest;
+    *ret_covered = c;
+    return c.samples > 0 ||
+           dt_rank_fail(rank, DT_EXIT_USAGE,
+                        "the held-out data has %lld samples, fewer than a batch of %lld, and what "
+                        "is shown is "
+                        "no expression of sums over samples: compile with a smaller batch",
+                        (long long)samples, (long long)batch);
+}
+
+/* Batch `whole` holds the rest and then the last sample over and over; the batch after it holds
+ * nothing but the last sample, so its sum is `batch` times the term of that sample. */
+static bool add_rest(DtRun *run, const Covered *covered)
+{
+    const double batch = (double)run->rank.meta.batch, rest = (double)covered->rest;
+    return covered->rest == 0 || (add_batch(run, covered->whole, batch) &&
+                                  add_batch(run, covered->whole + 1, rest - batch));
+}
+
+static bool evaluate(DtRun *run, DtShown *ret_shown, Covered *ret_covered)
+{
+    DtRank *rank = &run->rank;
+    const uint32_t n = rank->plan->n_metrics;
+    if (!cover(run, ret_covered))
+        return false;
+    if (!run->sums)
+        run->sums = DT_NEW_ARRAY(rank->memory, double, n + 1);
+    memset(run->sums, 0, n * sizeof run->sums[0]);
+    atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
+    for (int64_t i = 0; i < ret_covered->whole; i++)
+        if (!add_batch(run, i, (double)rank->meta.batch))
+            return false;
+    if (!add_rest(run, ret_covered))
+        return false;
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    for (uint32_t m = 0; m < n; m++)
+        run->sums[m] /= (double)ret_covered->samples;
+    dt_shown_over(rank, run->sums, (double)ret_covered->samples / (double)rank->meta.batch,
+                  ret_shown);
+    return true;
+}
+
+/* A loss that is not finite ends --eval. It ends training, too, where the held-out data explain it:
+ * no later evaluation would say anything. */
+static bool check_losses(DtRun *run, const DtShown *shown, const Covered *covered, int64_t steps)
+{
+    DtRank *rank = &run->rank;
+    for (uint32_t i = 0; i < shown->n_losses; i++) {
+        if (isfinite(shown->value[i]))
+            continue;
+        DtText why = {0};
+        dt_idle_inputs(rank, true, 0, covered->samples, &why);
+        const bool ends = rank->options->eval || why.len > 0;
+        if (ends)
+            dt_rank_fail(
+                rank, DT_EXIT_FAILED, "the %s over %lld samples after %lld steps is %s%s",
+                shown->n_losses == 1 ? "loss" : shown->name[i], (long long)covered->samples,
+                (long long)steps, isnan(shown->value[i]) ? "not a number" : "infinite",
+                why.len ? why.at : "");
+        dt_text_free(&why);
+        if (ends)
+            return false;
+    }
+    return true;
+}
+
+bool dt_evaluate_and_show(DtRun *run, int64_t steps)
+{
+    DtShown shown;
+    Covered covered = {0};
+    if (!evaluate(run, &shown, &covered) || !check_losses(run, &shown, &covered, steps))
+        return false;
+    if (run->rank.rank != 0)
+        return true;
+    DtText text = {0};
+    dt_progress_shown(&shown, 0, ", ", &text);
+    bool written = dt_progress_line(&run->progress, "eval after %lld steps: %s over %lld samples",
+                                    (long long)steps, text.at, (long long)covered.samples);
+    dt_text_free(&text);
+    if (!written && run->rank.options->eval)
+        return dt_rank_fail(&run->rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
+    if (run->log)
+        dt_log_eval(run->log, steps, &shown, covered.samples);
+    return true;
+}

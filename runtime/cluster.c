@@ -99,10 +99,10 @@ static bool transfer(DtClusterLinks *l, uint32_t node, bool sends, void *bytes, 
 {
     DtSlot *slot = l->rank->slot;
     const DtSocketWait wait = wait_new(l);
-    atomic_store_explicit(&slot->waiting, 1, memory_order_relaxed); /* for a rank elsewhere */
+    dt_shared_wait(slot, UINT32_MAX, dt_now_ns()); /* for a rank of another node */
     const DtSocketResult result = sends ? dt_socket_send(l->fds[node], bytes, n, &wait)
                                         : dt_socket_recv(l->fds[node], bytes, n, &wait);
-    atomic_store_explicit(&slot->waiting, 0, memory_order_relaxed);
+    dt_shared_go_on(slot);
     atomic_fetch_add_explicit(&slot->progress, 1, memory_order_relaxed);
     return report(l, result, node);
 }

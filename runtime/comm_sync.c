@@ -59,10 +59,10 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
     DtSlot *slot = wait->rank->slot;
     uint64_t began = dt_now_ns();
     DtSyncResult result = DT_SYNC_OK;
-    atomic_store_explicit(&slot->waiting, 1, memory_order_relaxed);
     while (atomic_load_explicit(&word->value, memory_order_acquire) == old) {
-        uint32_t who = wait->who(wait->context);
-        atomic_store_explicit(&slot->waits_for, who, memory_order_relaxed);
+        const uint64_t now = dt_now_ns();
+        const uint32_t who = wait->who(wait->context);
+        dt_shared_wait(slot, who, now);
         result = look_around(wait, who, began);
         /* A rank may raise the word and end between the two looks: the word decides. */
         if (result != DT_SYNC_OK) {
@@ -72,8 +72,7 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
         }
         sleep_on(word, old);
     }
-    atomic_store_explicit(&slot->waits_for, UINT32_MAX, memory_order_relaxed);
-    atomic_store_explicit(&slot->waiting, 0, memory_order_relaxed);
+    dt_shared_go_on(slot);
     return result;
 }
 

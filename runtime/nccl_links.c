@@ -194,8 +194,10 @@ static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32
 {
     DtSlot *slot = l->rank->slot;
     atomic_store_explicit(&slot->inst, p ? p->inst : wait->inst, memory_order_relaxed);
-    atomic_store_explicit(&slot->waits_for, who, memory_order_relaxed);
-    atomic_store_explicit(&slot->waiting, p != NULL, memory_order_relaxed);
+    if (p)
+        dt_shared_wait(slot, who, dt_now_ns());
+    else
+        dt_shared_go_on(slot);
 }
 
 /* How long a rank that gets no further waits before it says so. Where the one it waits for waits, too, that one knows
@@ -204,7 +206,7 @@ static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
 {
     const DtRank *rank = l->rank;
     const DtSlot *slot = who < rank->n_ranks ? dt_shared_slot(rank->plan, rank->shared, who) : NULL;
-    return wait->deadline_ns * (slot && atomic_load_explicit(&slot->waiting, memory_order_relaxed) ? 2 : 1);
+    return wait->deadline_ns * (slot && dt_shared_waits(slot) ? 2 : 1);
 }
 
 /* What fails beside what is waited for may hold it up, too: each communicator with something on its way is asked. */

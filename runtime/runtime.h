@@ -166,8 +166,10 @@ typedef struct DtSlot {
     _Atomic int32_t pid;
     _Atomic int64_t step;  /* being run */
     _Atomic uint32_t inst; /* number of the instruction being run (plan->insts); UINT32_MAX: none */
-    _Atomic uint32_t waiting;   /* 1 while inside a wait of a collective */
+    /* Set by dt_shared_wait and dt_shared_go_on. */
     _Atomic uint32_t waits_for; /* a rank it waits for, if known; else UINT32_MAX */
+    _Atomic uint64_t wait_began_ns;  /* dt_now_ns() when it began to wait for others; 0: not */
+    _Atomic uint64_t wait_looked_ns; /* when it last found that this wait is not over */
     _Atomic uint64_t progress;  /* grows with every instruction */
     _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
@@ -231,6 +233,11 @@ enum { DT_BY_SUPERVISOR = -1 };
 void dt_shared_abort(DtShared *shared, int64_t by);
 /* The rank that set the word; DT_BY_SUPERVISOR if it is not set or no rank set it. */
 int64_t dt_shared_aborter(DtShared *shared);
+/* A rank waits for rank `who` (UINT32_MAX: not known which), and has just looked at now_ns whether
+ * it must. Called once per look; the first call begins the wait, and dt_shared_go_on ends it. */
+void dt_shared_wait(DtSlot *slot, uint32_t who, uint64_t now_ns);
+void dt_shared_go_on(DtSlot *slot);
+bool dt_shared_waits(const DtSlot *slot);
 
 /* ---- one rank ---- */
 
@@ -276,7 +283,7 @@ typedef bool DtIsDone(void *context);
 /* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
  * Members of a group call in the same order. Reductions of shm add in member order: the same bits on
  * every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort word;
- * it sets slot->waiting meanwhile. */
+ * the slot says meanwhile for whom (dt_shared_wait). */
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header and slots of the mapping of local ranks, which needs nothing of what else is in it: a rank's slot, and who
- * ended the run first. */
+/* Header and slots of the mapping of local ranks, which needs nothing of what else is in it: a
+ * rank's slot, its waits, and who ended the run first. */
 #include "runtime/runtime.h"
 
 #include "base/page.h"
@@ -23,4 +23,24 @@ int64_t dt_shared_aborter(DtShared *shared)
 {
     uint32_t word = atomic_load(&shared->abort);
     return word >= 2 ? (int64_t)word - 2 : DT_BY_SUPERVISOR;
+}
+
+void dt_shared_wait(DtSlot *slot, uint32_t who, uint64_t now_ns)
+{
+    /* Released, so that who sees them does not see the wait before any more. */
+    atomic_store_explicit(&slot->waits_for, who, memory_order_release);
+    atomic_store_explicit(&slot->wait_looked_ns, now_ns, memory_order_release);
+    if (!dt_shared_waits(slot))
+        atomic_store_explicit(&slot->wait_began_ns, now_ns, memory_order_release);
+}
+
+void dt_shared_go_on(DtSlot *slot)
+{
+    atomic_store_explicit(&slot->wait_began_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->waits_for, UINT32_MAX, memory_order_relaxed);
+}
+
+bool dt_shared_waits(const DtSlot *slot)
+{
+    return atomic_load_explicit(&slot->wait_began_ns, memory_order_acquire) != 0;
 }

@@ -132,7 +132,7 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
 static DtMarked find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
 {
     DtMarked marked;
-    if (is_watched && !atomic_load(&slot->waiting) && dt_marks_read(all->plan, slot, &marked))
+    if (is_watched && !dt_shared_waits(slot) && dt_marks_read(all->plan, slot, &marked))
         return marked;
     return (DtMarked){.inst = atomic_load(&slot->inst), .n_insts = 1, .step = atomic_load(&slot->step)};
 }
@@ -315,7 +315,7 @@ static void name_rank(Supervisor *all, const DtWatchEvent *event)
     case DT_WATCH_CYCLE:
         snprintf(what, sizeof what, "rank %u and rank %u wait for each other since %.1f s", rank,
                  event->waiter, event->seconds);
-        fail_at(all, rank, DT_EXIT_FAILED, what, true);
+        fail_at(all, rank, DT_EXIT_RETRY, what, true);
         return;
     default:
         snprintf(what, sizeof what,

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank holds up the others, and whether it still works.
+/* Finds the rank that holds up the others, and whether that rank still works.
  *
- * Slow is not hung. A rank is named as hung only if it has made no progress and used no processor time for
- * three seconds while another rank waits for it. One that itself waits for a rank is never to blame (unless
- * they wait in a circle), nor one that would run if the machine gave it a core. One that sits in a read or
- * write may wait for a disk or for a terminal: it is named, but the run goes on. One that computes is named
- * as slow after ten times the usual duration of its instruction (and at least three seconds, so that the
- * noise of a busy machine is no news), and again the run goes on; --timeout is there to end it.
+ * Slow is not hung. The watcher ends a run only for a condition that it has seen in every sample of
+ * three seconds: a rank that sleeps, waits for nobody and uses no processor time; a stopped rank;
+ * ranks that wait for each other. Time without progress alone says nothing, since a healthy rank
+ * spends it waiting for others or for a core. The beginning and the end of a wait are progress.
  *
- * Time is what the watcher has seen: if it was itself stopped (Ctrl-Z, a suspended laptop), that gap does not
- * count, nor for an instruction that was under way. The rules work on samples, so that tests can play any history. */
+ * A wait counts against the rank waited for once it is three seconds old, and only if the waiter
+ * has looked since that rank came to a standstill: a waiter that was woken and has no core yet
+ * still says that it waits. A cycle of waits is real if every member has looked after the youngest
+ * of the waits began, since by then nobody in it could wake anybody.
+ *
+ * A rank that waits for others is never to blame unless it waits in a cycle, nor is one that would
+ * run if the machine gave it a core. A rank in a read or a write may wait for a disk or for a
+ * terminal: the watcher names it, but the run goes on. A rank that computes is named as slow after
+ * ten times the usual duration of its instruction, waits not counted (and at least three seconds,
+ * so that the noise of a busy machine is no news), and again the run goes on; --timeout is there to
+ * end it.
+ *
+ * Time is what the watcher has seen: if it was itself stopped (Ctrl-Z, a suspended laptop), that
+ * gap does not count, nor for an instruction that was under way. The rules work on samples, so that
+ * tests can play any history. */
 #include "runtime/watch.h"
 
 #include <stdlib.h>
@@ -20,11 +31,17 @@ static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u,
                       COMPUTES_NS = 500000000u; /* used processor time so recently */
 enum { TIMES_USUAL = 10 };
 
+/* What a rank does, as one sample shows it. */
+typedef enum Does { RUNS, WAITS, STOPPED, OUTSIDE, SLEEPS } Does;
+
 typedef struct Seen {
     DtWatchSample last;
-    uint64_t still_ns; /* since its last progress */
+    Does does;
+    uint64_t does_ns;  /* for how long every sample has shown this */
+    uint64_t still_ns; /* since its last progress, or since a wait began or ended */
+    uint64_t still_at; /* dt_now_ns() of the first sample of this standstill */
     uint64_t idle_ns;  /* since it last used processor time */
-    uint64_t lost_ns;  /* of its instruction, in gaps */
+    uint64_t lost_ns;  /* of its instruction, in gaps and in waits */
     DtWatchKind named; /* in this standstill */
 } Seen;
 
@@ -50,59 +67,93 @@ void dt_watch_free(DtWatch *watch) { free(watch); }
 
 /* ---- rules ---- */
 
-static bool is_stopped(const DtWatchSample *sample)
+static Does does(const DtWatchSample *now, const DtWatchSample *last)
 {
-    return sample->state == 'T' || sample->state == 't';
+    if (now->state == 'T' || now->state == 't')
+        return STOPPED;
+    if (now->waiting)
+        return WAITS;
+    if (now->state == 'R' || now->cpu_ticks != last->cpu_ticks)
+        return RUNS;
+    return now->state == 'D' || now->reads_or_writes ? OUTSIDE : SLEEPS;
 }
 
-static void look(Seen *seen, const DtWatchSample *now, uint64_t since_ns, uint64_t gap_ns)
+static bool is_other_wait(const DtWatchSample *now, const DtWatchSample *last)
+{
+    return now->waiting != last->waiting ||
+           (now->waiting &&
+            (now->waits_for != last->waits_for || now->wait_began_ns != last->wait_began_ns));
+}
+
+/* since_ns: since the last sample, but for the gap. */
+static void look(Seen *seen, const DtWatchSample *now, uint64_t now_ns, uint64_t since_ns,
+                 uint64_t gap_ns)
 {
     const DtWatchSample *last = &seen->last;
-    bool moved = now->progress != last->progress || now->phase != last->phase || now->mark != last->mark;
+    const Does doing = does(now, last);
+    const bool moved = now->progress != last->progress || now->phase != last->phase ||
+                       now->mark != last->mark || is_other_wait(now, last);
     seen->still_ns = moved ? 0 : seen->still_ns + since_ns;
+    seen->still_at = moved || seen->still_at == 0 ? now_ns : seen->still_at;
+    seen->does_ns = doing != seen->does ? 0 : seen->does_ns + since_ns;
     seen->idle_ns = now->cpu_ticks != last->cpu_ticks ? 0 : seen->idle_ns + since_ns;
-    seen->lost_ns = now->began_ns != last->began_ns ? 0 : seen->lost_ns + gap_ns;
+    seen->lost_ns = now->began_ns != last->began_ns
+                        ? 0
+                        : seen->lost_ns + gap_ns + (now->waiting ? since_ns : 0);
     if (moved)
         seen->named = DT_WATCH_NOTHING;
+    seen->does = doing;
     seen->last = *now;
 }
 
+static bool waits_long(const Seen *seen)
+{
+    return seen->last.alive && seen->does == WAITS && seen->still_ns >= QUIET_NS;
+}
+
+/* A rank whose wait counts against this one; UINT32_MAX: there is none. */
 static uint32_t find_waiter(const DtWatch *watch, uint32_t rank)
 {
     for (uint32_t r = 0; r < watch->n_ranks; r++) {
-        const DtWatchSample *other = &watch->seen[r].last;
-        if (r != rank && other->alive && other->waiting && other->waits_for == rank)
+        const Seen *other = &watch->seen[r];
+        if (r != rank && waits_long(other) && other->last.waits_for == rank &&
+            other->last.wait_looked_ns > watch->seen[rank].still_at)
             return r;
     }
     return UINT32_MAX;
 }
 
-/* Whether the ranks waited for, one after the other from rank, lead back to it, all of them at a standstill. */
+/* Whether the ranks waited for, one after the other from rank, lead back to it, each by a wait that
+ * cannot end any more. */
 static bool is_in_cycle(const DtWatch *watch, uint32_t rank)
 {
+    uint64_t youngest_ns = 0, looked_ns = UINT64_MAX;
     uint32_t at = rank;
     for (uint32_t steps = 0; steps <= watch->n_ranks; steps++) {
         const Seen *seen = &watch->seen[at];
-        if (!seen->last.alive || !seen->last.waiting || is_stopped(&seen->last) ||
-            seen->still_ns < QUIET_NS || seen->last.waits_for >= watch->n_ranks)
+        if (!waits_long(seen) || seen->last.waits_for >= watch->n_ranks)
             return false;
+        youngest_ns =
+            seen->last.wait_began_ns > youngest_ns ? seen->last.wait_began_ns : youngest_ns;
+        looked_ns = seen->last.wait_looked_ns < looked_ns ? seen->last.wait_looked_ns : looked_ns;
         at = seen->last.waits_for;
         if (at == rank)
-            return true;
+            return looked_ns > youngest_ns;
     }
     return false;
 }
 
-static DtWatchKind judge_idle(const DtWatch *watch, uint32_t rank)
+/* Of a rank that a wait counts against. */
+static DtWatchKind judge_still(const DtWatch *watch, uint32_t rank)
 {
-    const DtWatchSample *now = &watch->seen[rank].last;
-    if (is_stopped(now))
-        return DT_WATCH_STOPPED;
-    if (now->waiting)
+    static const DtWatchKind kinds[] = {[STOPPED] = DT_WATCH_STOPPED,
+                                        [OUTSIDE] = DT_WATCH_OUTSIDE,
+                                        [SLEEPS] = DT_WATCH_IDLE,
+                                        [RUNS] = DT_WATCH_NOTHING};
+    const Does doing = watch->seen[rank].does;
+    if (doing == WAITS)
         return is_in_cycle(watch, rank) ? DT_WATCH_CYCLE : DT_WATCH_NOTHING;
-    if (now->state == 'R')
-        return DT_WATCH_NOTHING;
-    return now->state == 'D' || now->reads_or_writes ? DT_WATCH_OUTSIDE : DT_WATCH_IDLE;
+    return kinds[doing];
 }
 
 /* How long its instruction runs. */
@@ -126,15 +177,16 @@ static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, u
         seen->last.phase == DT_PHASE_FAILED)
         return DT_WATCH_NOTHING;
     DtWatchKind kind = DT_WATCH_NOTHING;
-    if (waiter != UINT32_MAX && seen->still_ns >= QUIET_NS && seen->idle_ns >= QUIET_NS)
-        kind = judge_idle(watch, rank);
-    else if (waiter != UINT32_MAX && seen->idle_ns < COMPUTES_NS && is_slow(seen, now_ns))
+    const bool is_still = seen->still_ns >= QUIET_NS && seen->does_ns >= QUIET_NS;
+    if (waiter != UINT32_MAX && is_still)
+        kind = judge_still(watch, rank);
+    if (waiter != UINT32_MAX && kind == DT_WATCH_NOTHING && seen->idle_ns < COMPUTES_NS &&
+        is_slow(seen, now_ns))
         kind = DT_WATCH_SLOW;
-    else if (watch->has_others && is_stopped(&seen->last) && seen->still_ns >= QUIET_NS && seen->idle_ns >= QUIET_NS)
+    if (watch->has_others && is_still && seen->does == STOPPED)
         kind = DT_WATCH_STOPPED;
-    bool innocent = seen->last.waiting && !is_stopped(&seen->last);
     if (kind < DT_WATCH_STOPPED && watch->timeout_ns > 0 && seen->still_ns >= watch->timeout_ns &&
-        !innocent)
+        seen->does != WAITS)
         kind = DT_WATCH_TIMEOUT;
     return kind > seen->named ? kind : DT_WATCH_NOTHING;
 }
@@ -146,7 +198,7 @@ DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_
     since -= gap;
     watch->last_ns = now_ns;
     for (uint32_t r = 0; r < watch->n_ranks; r++)
-        look(&watch->seen[r], &samples[r], since, gap);
+        look(&watch->seen[r], &samples[r], now_ns, since, gap);
     for (uint32_t r = 0; r < watch->n_ranks; r++) {
         uint32_t waiter = find_waiter(watch, r);
         DtWatchKind kind = judge(watch, r, waiter, now_ns);
@@ -155,6 +207,8 @@ DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_
         Seen *seen = &watch->seen[r];
         uint64_t ns = kind == DT_WATCH_SLOW ? runs_ns(seen, now_ns) : seen->still_ns;
         seen->named = kind;
+        if (kind == DT_WATCH_CYCLE)
+            waiter = seen->last.waits_for; /* others may wait for rank from outside of the cycle */
         return (DtWatchEvent){kind, r, waiter, (double)ns * 1e-9};
     }
     return (DtWatchEvent){.kind = DT_WATCH_NOTHING, .waiter = UINT32_MAX};
@@ -203,14 +257,20 @@ static bool is_printing(int pid)
 
 DtWatchSample dt_watch_sample(const DtPlan *plan, const DtSlot *slot, int pid)
 {
+    /* In this order, against that of dt_shared_wait: the time of a look is never of a later wait
+     * than the rest. */
+    const uint64_t looked_ns = atomic_load_explicit(&slot->wait_looked_ns, memory_order_acquire);
+    const uint32_t waits_for = atomic_load_explicit(&slot->waits_for, memory_order_acquire);
     DtWatchSample sample = {
         .alive = pid > 0,
-        .waiting = atomic_load_explicit(&slot->waiting, memory_order_relaxed) != 0,
-        .waits_for = atomic_load_explicit(&slot->waits_for, memory_order_relaxed),
+        .wait_began_ns = atomic_load_explicit(&slot->wait_began_ns, memory_order_acquire),
+        .waits_for = waits_for,
+        .wait_looked_ns = looked_ns,
         .phase = atomic_load_explicit(&slot->phase, memory_order_relaxed),
         .progress = atomic_load_explicit(&slot->progress, memory_order_acquire),
         .mark = atomic_load_explicit(&slot->marks[DT_MARK_INST], memory_order_relaxed),
     };
+    sample.waiting = sample.wait_began_ns != 0;
     if (!sample.alive)
         return sample;
     uint32_t inst = atomic_load_explicit(&slot->inst, memory_order_relaxed);

@@ -12,7 +12,8 @@ typedef struct DtWatchSample {
     bool
         reads_or_writes; /* loading, saving, reading data or printing: may wait for something outside */
     bool waiting;        /* for another rank */
-    uint32_t waits_for; /* which one, or UINT32_MAX */
+    uint32_t waits_for;                     /* which one, or UINT32_MAX */
+    uint64_t wait_began_ns, wait_looked_ns; /* of the slot (runtime.h) */
     uint32_t phase;
     uint64_t progress;
     uint32_t mark;      /* of its device (marks.h) */
@@ -34,7 +35,8 @@ typedef enum DtWatchKind {
 typedef struct DtWatchEvent {
     DtWatchKind kind;
     uint32_t rank;   /* who holds the others up */
-    uint32_t waiter; /* one who waits for it; UINT32_MAX: nobody */
+    uint32_t
+        waiter; /* one who waits for it, of a cycle the one that it waits for; UINT32_MAX: nobody */
     double seconds;  /* without progress, or of the slow instruction */
 } DtWatchEvent;
 

@@ -45,6 +45,15 @@ static void sleep_forever(void)
         pause();
 }
 
+/* The others wait for rank 1 in the all-reduce. */
+static void wait_for_rank_2(void)
+{
+    while (!dt_rank_aborted(&run.rank)) {
+        dt_shared_wait(run.rank.slot, 2, dt_now_ns());
+        usleep(20000);
+    }
+}
+
 static void act(void)
 {
     tell("ACT\n", 0);
@@ -59,6 +68,8 @@ static void act(void)
         raise(SIGSTOP);
     else if (strcmp(scenario, "idle") == 0)
         sleep_forever();
+    else if (strcmp(scenario, "cycle") == 0)
+        wait_for_rank_2();
     else if (strcmp(scenario, "slow") == 0)
         compute(5000000000u);
     else if (strcmp(scenario, "endless") == 0)

@@ -210,7 +210,7 @@ static bool wait_until_waiting(Ranks *all)
         uint32_t waiting = 0;
         for (uint32_t r = 1; r < all->meta.n_ranks; r++) {
             DtSlot *slot = dt_shared_slot(&all->plan, all->shared, r);
-            waiting += atomic_load(&slot->waiting) && atomic_load(&slot->waits_for) == 0;
+            waiting += dt_shared_waits(slot) && atomic_load(&slot->waits_for) == 0;
         }
         if (waiting == all->meta.n_ranks - 1)
             return true;

@@ -230,6 +230,18 @@ Test(supervisor, an_idle_rank_is_named_within_five_seconds, .timeout = 60)
     expect_place(&c);
 }
 
+/* It may have been a moment's: trying again may help. */
+Test(supervisor, ranks_that_wait_for_each_other_are_named, .timeout = 60)
+{
+    Case c;
+    START(&c, "cycle", "3");
+    double after = named_after(&c, 30);
+    finish(&c, 60);
+    cr_expect(after > 2.5 && after < 5 * patience, "after %g s", after);
+    cr_expect_eq(c.code, DT_EXIT_RETRY);
+    HAS(&c, "rank 1 and rank 2 wait for each other");
+}
+
 Test(supervisor, a_slow_rank_is_reported_and_not_ended, .timeout = 60)
 {
     Case c;

@@ -34,6 +34,7 @@ static void wait_for(int rank, int other)
 {
     ranks[rank].waiting = true;
     ranks[rank].waits_for = (uint32_t)other;
+    ranks[rank].wait_began_ns = now_ns;
 }
 
 /* Looks for up to `seconds`; computing ranks (state R) use processor time. Stops at the first event. */
@@ -42,8 +43,11 @@ static DtWatchEvent play(double seconds)
     DtWatchEvent event = {.kind = DT_WATCH_NOTHING};
     for (int i = 0; i < (int)(seconds * 10) && event.kind == DT_WATCH_NOTHING; i++) {
         now_ns += 100000000u;
-        for (int r = 0; r < N; r++)
+        for (int r = 0; r < N; r++) {
             ranks[r].cpu_ticks += ranks[r].state == 'R' ? 5 : 0;
+            ranks[r].wait_looked_ns =
+                ranks[r].waiting && ranks[r].state == 'S' ? now_ns : ranks[r].wait_looked_ns;
+        }
         event = dt_watch_step(watch, ranks, now_ns);
     }
     return event;
@@ -161,6 +165,63 @@ Test(watch, ranks_that_wait_for_each_other)
     wait_for(1, 2);
     wait_for(2, 0);
     cr_expect_eq(play(5).kind, DT_WATCH_CYCLE);
+}
+
+/* Rank 1 waits for rank 0, which writes a file and makes no progress that counts. Then rank 0 wakes
+ * it and waits for it, and one sample sees rank 1 before it has a core. Rank 1 may get none for a
+ * minute. */
+Test(watch, a_rank_that_was_woken_and_has_no_core_waits_in_no_cycle)
+{
+    for (int r = 0; r < 2; r++) {
+        ranks[r].phase = DT_PHASE_SAVING;
+        ranks[r].reads_or_writes = true;
+    }
+    wait_for(1, 0);
+    ranks[0].state = 'R';
+    ranks[0].usual_ns = 0;
+    cr_expect_eq(play(4.1).kind, DT_WATCH_NOTHING);
+    ranks[0].state = 'S';
+    wait_for(0, 1);
+    ranks[1].state = 'R';
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING);
+    ranks[1].state = 'S'; /* it looks, and must wait */
+    cr_expect_eq(play(1).kind, DT_WATCH_CYCLE);
+}
+
+/* It waits for others while another one works; the moment at which it goes on is not the end of a
+ * standstill. */
+Test(watch, a_wait_is_no_lack_of_progress)
+{
+    dt_watch_free(watch);
+    watch = dt_watch_new(N, 20, false);
+    wait_for(1, 0);
+    wait_for(2, 1);
+    ranks[0].state = 'R';
+    ranks[0].usual_ns = 0;
+    for (int i = 0; i < 40; i++) {
+        ranks[0].progress++;
+        cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
+    }
+    ranks[0].progress++;
+    ranks[1].waiting = false;
+    ranks[1].usual_ns = 0;
+    ranks[1].state = 'R';
+    cr_expect_eq(play(19).kind, DT_WATCH_NOTHING);
+}
+
+/* A rank that had no core for long and then sleeps for a moment has not slept for long. */
+Test(watch, a_moment_of_sleep_is_no_hang)
+{
+    wait_for(1, 0);
+    ranks[0].state = 'R';
+    for (int i = 0; i < 100; i++) {
+        now_ns += 100000000u;
+        ranks[1].wait_looked_ns = now_ns;
+        cr_expect_eq(dt_watch_step(watch, ranks, now_ns).kind, DT_WATCH_NOTHING);
+    }
+    ranks[0].state = 'S';
+    cr_expect_eq(play(2.9).kind, DT_WATCH_NOTHING);
+    cr_expect_eq(play(0.3).kind, DT_WATCH_IDLE);
 }
 
 Test(watch, a_computing_rank_is_slow_after_ten_times_its_usual_duration)

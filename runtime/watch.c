@@ -78,11 +78,14 @@ static Does does(const DtWatchSample *now, const DtWatchSample *last)
     return now->state == 'D' || now->reads_or_writes ? OUTSIDE : SLEEPS;
 }
 
+/* Whether a wait began or ended since the last sample. */
 static bool is_other_wait(const DtWatchSample *now, const DtWatchSample *last)
 {
-    return now->waiting != last->waiting ||
-           (now->waiting &&
-            (now->waits_for != last->waits_for || now->wait_began_ns != last->wait_began_ns));
+    if (now->waiting != last->waiting)
+        return true;
+    if (!now->waiting)
+        return now->wait_looked_ns != last->wait_looked_ns; /* one that is over again */
+    return now->waits_for != last->waits_for || now->wait_began_ns != last->wait_began_ns;
 }
 
 /* since_ns: since the last sample, but for the gap. */

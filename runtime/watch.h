@@ -12,7 +12,7 @@ typedef struct DtWatchSample {
     bool
         reads_or_writes; /* loading, saving, reading data or printing: may wait for something outside */
     bool waiting;        /* for another rank */
-    uint32_t waits_for;                     /* which one, or UINT32_MAX */
+    uint32_t waits_for;  /* which one, or UINT32_MAX */
     uint64_t wait_began_ns, wait_looked_ns; /* of the slot (runtime.h) */
     uint32_t phase;
     uint64_t progress;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtrun: runs a plan. Without --rank it is the supervisor, which starts this program again once
- * per rank. */
+/* dtrun: runs a plan. Without --rank it is the supervisor, which proves the plan and starts this
+ * program again once per rank. */
 #include "base/options.h"
+#include "base/stack.h"
 #include "runtime/runtime.h"
 #include "runtime/trial.h"
+#include "verify/file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,13 +39,17 @@ static const DtOptionTable table = {
         "All ranks of the plan run on this machine, one process each. Ctrl-C finishes the step, "
         "saves if "
         "--save or --resume names a folder, and says how to go on; a second Ctrl-C ends at once.\n"
-        "A plan contains machine code: running it trusts its author as running any program does.\n"
+        "Before ranks start, each supervisor proves the plan: it computes what the program in it "
+        "says. "
+        "A plan contains machine code, too, which is not proved: running it trusts its author as "
+        "running any program does.\n"
         "Exit codes: 0 done, 1 failed, 2 wrong command line, 4 does not fit into memory, 5 input "
         "or output, 75 "
         "failed but trying again may help, 130 interrupted.\n"
         "Example, with the manual as the text to learn from:\n"
         "  dtc examples/quickstart.dsl -o out/plan\n"
-        "  dtrun out/plan --data 'fortunes.txt=docs/*.md' --steps 40 --save out/checkpoint --log out/log.jsonl\n"
+        "  dtrun out/plan --data 'fortunes.txt=docs/*.md' --steps 40 --save out/checkpoint --log "
+        "out/log.jsonl\n"
         "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200\n",
     .rows = rows,
     .n_rows = DT_COUNT(rows),
@@ -55,6 +61,7 @@ typedef struct CommandLine {
     int64_t rank, shared; /* -1: not given */
     const char *of_generate; /* an option that only --generate uses, or NULL */
     bool gpus;               /* --gpus */
+    bool unproved;           /* --unproved */
     bool done;               /* --help and the like */
     DtStatus status;
 } CommandLine;
@@ -207,6 +214,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_NODE: return read_count(line, "node", value, &run->node);
     case OPTION_MEET: run->meet = value; return true;
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
+    case OPTION_UNPROVED: line->unproved = true; return true;
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
     case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
@@ -293,10 +301,47 @@ static DtStatus look_ahead(const DtRunOptions *run, const DtPlan *plan, const Dt
     return status;
 }
 
+typedef struct Proof {
+    const DtPlan *plan;
+    bool good;
+    DtText problem;
+} Proof;
+
+static void prove(void *data)
+{
+    Proof *proof = data;
+    DtArena *arena = dt_arena_new();
+    DtLogicalTexts texts;
+    DtCertCounts counts;
+    proof->good = dt_certfile_open(arena, proof->plan, &texts, &proof->problem) &&
+                  dt_certfile_prove(arena, proof->plan, &texts, &counts, &proof->problem);
+    dt_arena_free(arena);
+}
+
+/* Whoever wrote the plan, it computes what its program says. Once per run and machine: ranks
+ * compare digests of the plan, and so do supervisors of several nodes. The plan of a trial is
+ * proved by the dtc that made it. */
+static DtStatus check_proof(const CommandLine *line, const DtPlan *plan)
+{
+    Proof proof = {.plan = plan, .good = line->unproved || line->run.trial};
+    if (!proof.good)
+        dt_stack_run(prove, &proof);
+    DtStatus status = DT_OK;
+    if (!proof.good)
+        status =
+            dt_status_fail(DT_EXIT_FAILED,
+                           "no rank is started, since %.100s is not proved to compute what its "
+                           "program says (--unproved runs it all the same): %s",
+                           line->run.plan_path, proof.problem.at ? proof.problem.at : "");
+    dt_text_free(&proof.problem);
+    return status;
+}
+
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
-static int supervise(const DtRunOptions *run, int argc, char **argv)
+static int supervise(const CommandLine *line, int argc, char **argv)
 {
+    const DtRunOptions *run = &line->run;
     DtPlanFile file;
     DtPlanMeta meta;
     DtRunSettings settings;
@@ -306,7 +351,9 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);
     if (dt_status_ok(&status)) {
-        status = dt_settings_apply(run, &file.plan, &meta, &settings);
+        status = check_proof(line, &file.plan);
+        if (dt_status_ok(&status))
+            status = dt_settings_apply(run, &file.plan, &meta, &settings);
         if (dt_status_ok(&status))
             status = look_ahead(run, &file.plan, &meta);
         if (dt_status_ok(&status)) {
@@ -332,5 +379,5 @@ int main(int argc, char **argv)
         return fflush(stdout) == 0 ? DT_EXIT_OK : DT_EXIT_IO;
     if (line.rank >= 0)
         return dt_train_rank(&line.run, (uint32_t)line.rank, (int)line.shared);
-    return supervise(&line.run, argc, argv);
+    return supervise(&line, argc, argv);
 }

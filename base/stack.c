@@ -3,6 +3,8 @@
  * stack of a thread is only asked for: memory is taken as it is used. */
 #include "base/stack.h"
 
+#include "base/intern.h"
+
 #include <stddef.h>
 
 bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread)
@@ -17,4 +19,27 @@ bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread)
         pthread_attr_destroy(&attributes);
     }
     return runs;
+}
+
+typedef struct Deep {
+    void (*work)(void *data);
+    void *data;
+} Deep;
+
+static void *work_apart(void *data)
+{
+    const Deep *deep = data;
+    deep->work(deep->data);
+    dt_intern_forget(); /* each thread has its own names */
+    return NULL;
+}
+
+void dt_stack_run(void (*work)(void *data), void *data)
+{
+    Deep deep = {work, data};
+    pthread_t thread;
+    if (dt_stack_start(work_apart, &deep, &thread))
+        pthread_join(thread, NULL);
+    else
+        work(data);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads for what goes as deep as programs are long (stack.c). */
+/* Threads for work that recurses as deep as programs are long (stack.c). */
 #ifndef DT_BASE_STACK_H
 #define DT_BASE_STACK_H
 
@@ -9,5 +9,9 @@
 /* Starts run(data) in a thread with a stack of 1 GiB, or of less where so much may not be asked for (ulimit -v). False
  * if there is no thread to be had. */
 bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread);
+
+/* Runs work(data) in such a thread, or in this one if there is none to be had, and waits for its
+ * end. */
+void dt_stack_run(void (*work)(void *data), void *data);
 
 #endif

@@ -3,13 +3,11 @@
  * with what FILE compiles to. The plan is data, whoever wrote it: its code is not loaded. */
 #include "cli/cli.h"
 
-#include "base/intern.h"
 #include "base/stack.h"
 #include "base/status.h"
 #include "plan/read.h"
 #include "verify/file.h"
 
-#include <pthread.h>
 #include <string.h>
 
 typedef struct Prove {
@@ -24,43 +22,18 @@ typedef struct Prove {
 
 /* ---- the proof ---- */
 
-static void *prove(void *data)
+static void prove(void *data)
 {
     Prove *p = data;
-    p->good = dt_certfile_prove(p->arena, p->plan, &p->texts, &p->counts, &p->said);
-    return NULL;
+    p->good = dt_certfile_open(p->arena, p->plan, &p->texts, &p->said) &&
+              dt_certfile_prove(p->arena, p->plan, &p->texts, &p->counts, &p->said);
 }
 
 /* Whether the serial program is this other one. */
-static void *prove_same(void *data)
+static void prove_same(void *data)
 {
     Prove *p = data;
     p->good = dt_cert_same(p->arena, p->texts.serial, p->other, &p->said);
-    return NULL;
-}
-
-typedef struct Deep {
-    Prove *p;
-    void *(*work)(void *data);
-} Deep;
-
-static void *work_apart(void *data)
-{
-    Deep *deep = data;
-    deep->work(deep->p);
-    dt_intern_forget(); /* a thread has its own */
-    return NULL;
-}
-
-/* A proof goes as deep as a program is long. */
-static void run_deep(Prove *p, void *(*work)(void *data))
-{
-    Deep deep = {p, work};
-    pthread_t thread;
-    if (dt_stack_start(work_apart, &deep, &thread))
-        pthread_join(thread, NULL);
-    else
-        work(p);
 }
 
 void dt_cli_say_proved(const DtCertCounts *counts, DtText *ret_text)
@@ -176,7 +149,7 @@ static bool is_same(const DtCli *cli, const DtLogicalTexts *have, const char *se
 {
     Prove p = {.arena = cli->arena, .texts = *have, .other = serial, .good = strcmp(have->serial, serial) == 0};
     if (!p.good)
-        run_deep(&p, prove_same);
+        dt_stack_run(prove_same, &p);
     if (!p.good && p.said.at)
         other(cli, dt_arena_printf(cli->arena, "%s%s", p.said.at, dt_cli_position(cli, p.said.at)));
     dt_text_free(&p.said);
@@ -211,8 +184,7 @@ int dt_cli_compare(const DtCli *cli, const DtPlan *plan)
 static int run(DtCli *cli, const DtPlan *plan)
 {
     Prove p = {.plan = plan, .arena = dt_arena_new()};
-    if (dt_certfile_open(p.arena, plan, &p.texts, &p.said))
-        run_deep(&p, prove);
+    dt_stack_run(prove, &p); /* a proof goes as deep as a program is long */
     int code = p.good ? print_proof(&p)
                       : dt_cli_fail(DT_EXIT_FAILED, "%s is not proved to do what it says: %s", cli->words.at[0],
                                     p.said.at ? p.said.at : "");

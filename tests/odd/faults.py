@@ -31,8 +31,9 @@ def bits_of(case, name, flags):
     if os.path.exists(base + ".log"):
         os.remove(base + ".log")
     try:
-        ranks.execute([case.dtrun, base + ".plan", "--quiet", "--steps", str(ranks.STEPS), "--log", base + ".log", "--save",
-                       base + ".saved", "--set", "save.every=1", "--set", "save.keep=0", "--timeout", "30"] + flags, "dtrun")
+        ranks.execute([case.dtrun, base + ".plan", "--unproved", "--quiet", "--steps", str(ranks.STEPS),
+                       "--log", base + ".log", "--save", base + ".saved", "--set", "save.every=1",
+                       "--set", "save.keep=0", "--timeout", "30"] + flags, "dtrun")
         return repr(ranks.Run(base + ".log", base + ".saved").bits)
     except ranks.Failed as failure:
         return failure.args

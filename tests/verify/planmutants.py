@@ -116,7 +116,8 @@ def refuses(dtc, out, folder, kinds):
 def losses(dtrun, path, folder):
     """What each step prints, or how the run failed."""
     log = os.path.join(folder, "log.jsonl")
-    done = subprocess.run([dtrun, path, "--steps", str(STEPS), "--overwrite", "--log", log, "--quiet", "--timeout", "20"],
+    done = subprocess.run([dtrun, path, "--unproved", "--steps", str(STEPS), "--overwrite", "--log", log, "--quiet",
+                           "--timeout", "20"],
                           capture_output=True, text=True)
     if done.returncode != 0:
         return "dtrun %d: %s" % (done.returncode, done.stderr[:200])

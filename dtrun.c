@@ -146,6 +146,16 @@ static bool read_attention(CommandLine *line, const char *text)
            wrong(line, "--attention wants cudnn or generated, not `%.60s`", text);
 }
 
+static bool read_epilogues(CommandLine *line, const char *text)
+{
+    const bool is_timed = strcmp(text, "timed") == 0;
+    line->run.epilogues = strcmp(text, "all") == 0    ? DT_EPILOGUES_FUSED
+                          : strcmp(text, "none") == 0 ? DT_EPILOGUES_APART
+                                                      : DT_EPILOGUES_TIMED;
+    return is_timed || line->run.epilogues != DT_EPILOGUES_TIMED ||
+           wrong(line, "--epilogues wants all, none or timed, not `%.60s`", text);
+}
+
 static bool print_table(CommandLine *line, int id)
 {
     DtOptionTable shown = table;
@@ -210,6 +220,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_GRAPH: run->graph = true; return true;
     case OPTION_ALGORITHMS: return read_algorithms(line, value);
     case OPTION_ATTENTION: return read_attention(line, value);
+    case OPTION_EPILOGUES: return read_epilogues(line, value);
     case OPTION_NODES: return read_count(line, "nodes", value, &run->nodes);
     case OPTION_NODE: return read_count(line, "node", value, &run->node);
     case OPTION_MEET: run->meet = value; return true;

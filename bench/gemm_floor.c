@@ -38,7 +38,8 @@ static void fill(const DtRank *rank)
 {
     for (uint32_t a = 0; a < rank->plan->n_arenas; a++) {
         float *at = (float *)(uintptr_t)rank->arenas[a].at; // NOLINT(performance-no-int-to-ptr)
-        const bool is_there = at && !dt_plan_predicts(rank->plan->arenas[a].kind); /* `predict` is not called */
+        const bool is_there =
+            at && dt_plan_is_usual(rank->plan->arenas[a].kind); /* `predict` is not called */
         for (int64_t i = 0; is_there && i < rank->plan->arenas[a].bytes / 4; i++)
             at[i] = (float)(i % 17) * 1e-3f;
     }

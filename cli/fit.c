@@ -274,7 +274,7 @@ static void note_memory(DtArena *arena, DtDiag *diag, const DtMemory *m)
     const char *list = "", *beside = "";
     char buf[32];
     for (int k = 0; k < DT_ARENA_KINDS; k++)
-        if (!dt_plan_predicts((uint32_t)k) && m->arenas[k] >= 1 << 20)
+        if (dt_plan_is_usual((uint32_t)k) && m->arenas[k] >= 1 << 20)
             list = dt_arena_printf(arena, "%s%s%s %s", list, *list ? ", " : "", dt_memory_kinds[k],
                                    dt_people_bytes(buf, (double)m->arenas[k]));
     for (int k = 0; k < DT_OVERHEADS; k++)

@@ -13,7 +13,7 @@
  *   concat.c  what is joined
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
- *   epilogue.c  and what these do with their results
+ *   epilogue.c  and what these do with their results; instead.c: the same by kernels
  *   attend.c  functions that stream in tiles; attend_parts.c what their ops are, attend_kernel.c as one kernel of a GPU
  *   whole.c   those that get no tiles
  *   hidden.c  what becomes of scores that its mask hides
@@ -37,6 +37,7 @@
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
 #include "codegen/target.h"
+#include "ir/joined.h"
 #include "ir/pipeline.h"
 #include "ir/product.h"
 #include "plan/notes.h"
@@ -80,6 +81,7 @@ typedef struct DtItem {
     DtSpan span;
     const char *path, *text;
     double share;          /* INST with guards: of the points at which it runs (reach.c); else 1 */
+    bool instead;          /* INST: part of the second form of the product before it */
 } DtItem;
 
 /* Where a result should be written by whatever computes it. old: the value whose memory it overwrites, NULL
@@ -472,7 +474,18 @@ uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan *
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out);
 
 /* epilogue.c: a product and what its library does besides, as one instruction. */
+typedef struct DtJoin {
+    const DtOp *op;
+    DtScope *inner;        /* of the op's function */
+    DtJoinedParts parts;
+    DtOutput *outputs;     /* by result */
+    bool swapped;          /* the product's A is the second operand */
+} DtJoin;
 void dt_epilogue_emit(DtEmit *e, const DtOp *op);
+/* instead.c: the second form of the instruction that was just emitted, gemm: a product without an
+ * epilogue, and a kernel; args: of the instruction, C's is the third. note: where its note begins,
+ * which gets a FORMS in front. Nothing if it has one form. */
+void dt_instead_emit(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg *args, size_t note);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 
@@ -499,6 +512,8 @@ void dt_note_behind(DtEmit *e, const DtOp *loop, int64_t number);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
 void dt_note_part(DtEmit *e, const DtValue *value); /* of what micro-batches added to a result where that lies */
+void dt_note_forms(DtEmit *e, size_t first,
+                   size_t second); /* notes of two forms, which begin there */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
 /* By a kernel that is made for this view. */

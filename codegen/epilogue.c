@@ -4,20 +4,12 @@
 #include "codegen/emit.h"
 
 #include "base/bug.h"
-#include "ir/joined.h"
 #include "plan/kinds.h"
 #include "plan/notes.h"
 
 #include <string.h>
 
-typedef struct Joined {
-    const DtOp *op;
-    DtScope *inner;     /* of the op's function */
-    DtJoinedParts parts;
-    DtOutput *outputs;  /* by result */
-} Joined;
-
-static const DtOutput *output_of(const Joined *j, const DtValue *value)
+static const DtOutput *output_of(const DtJoin *j, const DtValue *value)
 {
     for (uint32_t r = 0; r < j->op->n_out; r++)
         if (j->op->func->results.at[r] == value)
@@ -25,7 +17,7 @@ static const DtOutput *output_of(const Joined *j, const DtValue *value)
     return NULL;
 }
 
-static const DtPlace *place_of(const Joined *j, const DtValue *value)
+static const DtPlace *place_of(const DtJoin *j, const DtValue *value)
 {
     const DtOutput *output = output_of(j, value);
     return output ? &output->place : &j->inner->places[value->id];
@@ -40,7 +32,7 @@ static uint32_t kind_of(const DtOp *op)
     return k;
 }
 
-static DtPlanGemm product_of(DtEmit *e, const Joined *j, bool *ret_swapped)
+static DtPlanGemm product_of(DtEmit *e, DtJoin *j)
 {
     const DtFunc *func = j->op->func;
     DtView *views = DT_NEW_ARRAY(e->scratch, DtView, func->n_values + 1);
@@ -58,11 +50,11 @@ static DtPlanGemm product_of(DtEmit *e, const Joined *j, bool *ret_swapped)
     gemm.matrix_row = found.matrix_row;
     gemm.matrix_col = j->parts.matrix ? 1 : 0;
     gemm.epilogue = !j->parts.sums ? kind_of(j->op) : found.of_a ? DT_PLAN_EPILOGUE_SUM_A : DT_PLAN_EPILOGUE_SUM_B;
-    *ret_swapped = found.product.swapped;
+    j->swapped = found.product.swapped;
     return gemm;
 }
 
-static void note_operand(DtEmit *e, const Joined *j, const DtValue *value)
+static void note_operand(DtEmit *e, const DtJoin *j, const DtValue *value)
 {
     const DtOutput *output = output_of(j, value);
     const DtValue *old = j->parts.matrix;
@@ -75,17 +67,17 @@ static void note_operand(DtEmit *e, const Joined *j, const DtValue *value)
     dt_note_over(e, value, &output->place, output->accumulate ? DT_NOTE_ADDS : 0, old);
 }
 
-static void emit_joined(DtEmit *e, const Joined *j)
+static void emit_joined(DtEmit *e, DtJoin *j)
 {
-    bool swapped;
-    const DtPlanGemm gemm = product_of(e, j, &swapped);
+    const DtPlanGemm gemm = product_of(e, j);
     const DtJoinedParts *parts = &j->parts;
-    const DtValue *const operands[] = {parts->dot->in[swapped], parts->dot->in[!swapped], parts->result, parts->vector,
-                                       parts->matrix};
+    const DtValue *const operands[] = {parts->dot->in[j->swapped], parts->dot->in[!j->swapped],
+                                       parts->result, parts->vector, parts->matrix};
     const DtFunc *func = j->op->func;
     const DtOp **ops = DT_NEW_ARRAY(e->scratch, const DtOp *, func->ops.n);
     DtEArg args[DT_COUNT(operands)];
     uint32_t n = 0, n_ops = 0;
+    const size_t note = e->notes.len;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (!dt_op_is_inline(func->ops.at[i]->out[0]))
             ops[n_ops++] = func->ops.at[i];
@@ -97,12 +89,15 @@ static void emit_joined(DtEmit *e, const Joined *j)
     for (uint32_t i = 0; i < DT_COUNT(operands); i++)
         if (operands[i])
             note_operand(e, j, operands[i]);
+    dt_instead_emit(e, j, gemm, args, note);
 }
 
 void dt_epilogue_emit(DtEmit *e, const DtOp *op)
 {
     DtScope *outer = e->scope;
-    Joined joined = {.op = op, .inner = dt_scope_new(e, op->func, NULL, outer->path), .parts = dt_joined_parts(op)},
+    DtJoin joined = {.op = op,
+                     .inner = dt_scope_new(e, op->func, NULL, outer->path),
+                     .parts = dt_joined_parts(op)},
            *j = &joined;
     j->inner->op = op;
     j->outputs = DT_NEW_ARRAY(e->scratch, DtOutput, op->n_out);

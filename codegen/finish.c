@@ -186,6 +186,20 @@ static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint
     return plan->bodies.n - 1;
 }
 
+/* The bodies that are second forms of products among the instructions from item `at` on: each
+ * product gets its body's number. They lie in front of the body that has the products. */
+static void push_forms(DtEmit *e, const char *name, uint32_t at)
+{
+    for (; at < e->items.n && e->items.at[at].kind == DT_ITEM_INST; at++) {
+        const uint32_t first_inst = e->plan->insts.n, first_arg = e->plan->args.n;
+        DtItem *product = &e->items.at[at];
+        for (; at + 1 < e->items.n && e->items.at[at + 1].instead; at++)
+            push_inst(e, &e->items.at[at + 1], 0, false);
+        if (e->plan->insts.n > first_inst)
+            product->inst.instead = 1 + push_body(e, name, first_inst, first_arg);
+    }
+}
+
 /* How often a step runs the entry: that of a loss that has its turn in every k-th step 1 / k times. */
 static double turns_of(const DtEmit *e, const char *name)
 {
@@ -243,9 +257,11 @@ void dt_finish_entry(DtEmit *e, const char *name)
             }
             continue;
         }
+        push_forms(e, name, i);
         uint32_t first_inst = e->plan->insts.n, first_arg = e->plan->args.n;
         for (; i < e->items.n && e->items.at[i].kind == DT_ITEM_INST; i++)
-            push_inst(e, &e->items.at[i], trips[depth], counts);
+            if (!e->items.at[i].instead)
+                push_inst(e, &e->items.at[i], trips[depth], counts);
         i--;
         DtPlanSchedule run = {.kind = DT_SCHED_RUN, .body = push_body(e, name, first_inst, first_arg)};
         DT_PUSH(e->plan->arena, e->plan->schedule, run);
@@ -318,7 +334,7 @@ static void add_arenas(DtEmit *e)
 {
     static const char *const names[DT_EMIT_ARENAS] = {"parameters", "gradients", "optimizer", "activations",
                                                       "inputs", "scalars", "workspace", "predict", "predicted",
-                                                      "in flight", "in flight 2"};
+                                                      "instead", "in flight", "in flight 2"};
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     uint32_t n = pipeline ? DT_EMIT_ARENAS : DT_ARENA_KINDS;
     for (uint32_t i = 0; i < n; i++) {

@@ -145,6 +145,17 @@ void dt_note_part(DtEmit *e, const DtValue *value)
 
 /* ---- instructions ---- */
 
+void dt_note_forms(DtEmit *e, size_t first, size_t second)
+{
+    const size_t end = e->notes.len;
+    const char *notes = dt_arena_strndup(e->scratch, e->notes.at + first, end - first);
+    e->notes.len = first;
+    word(e, DT_NOTE_FORMS);
+    word(e, second - first);
+    word(e, end - second);
+    dt_text_add_n(&e->notes, notes, end - first);
+}
+
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n)
 {
     word(e, DT_NOTE_DO);

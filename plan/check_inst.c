@@ -95,6 +95,9 @@ static bool check_address(const CheckInst *at, uint32_t i, DtWide need, int64_t 
                              plan->n_arenas);
     if (at->hull->trains && dt_plan_predicts(plan->arenas[arg->arena].kind))
         return dt_check_fail(at->check, "ARGS", index, "arena %u is there only to predict", arg->arena);
+    if (!at->is_second && plan->arenas[arg->arena].kind == DT_ARENA_INSTEAD)
+        return dt_check_fail(at->check, "ARGS", index,
+                             "arena %u is there only for products' second forms", arg->arena);
     if (!arg_range(at, index, &range) || !terms_fit(at, index))
         return false;
     int64_t size = dt_plan_arena_bytes(plan, arg->arena, at->stage);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the parts of the checker: what needs no meaning (check.c), records by themselves
- * (check_record.c), schedules (check_run.c) and the instructions that they run (check_inst.c). */
+ * (check_record.c), schedules (check_run.c), the instructions that they run (check_inst.c), and those that may run
+ * instead (check_instead.c). */
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
@@ -66,11 +67,15 @@ typedef struct CheckInst {
     const DtPlanInst *inst;
     uint32_t index, stage;
     const CheckHull *hull;
+    bool is_second; /* part of a product's second form: it may touch arena INSTEAD */
 } CheckInst;
 
 bool dt_check_records(Check *check);
 /* Schedules, bodies and instructions. Requires all other records to be checked. */
 bool dt_check_run(Check *check);
 bool dt_check_inst(const CheckInst *at);
+/* check_instead.c: of a good product with a second form, whose body's instructions have good
+ * arguments. */
+bool dt_check_instead(const DtPlan *plan, const DtPlanInst *product, char ret_why[DT_CHECK_WHY]);
 
 #endif

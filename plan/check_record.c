@@ -239,8 +239,10 @@ bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
 /* Memory that is there whatever a run does; the arena has been checked. */
 static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t arena)
 {
-    return !dt_plan_predicts(check->plan->arenas[arena].kind) ||
-           dt_check_fail(check, tag, index, "arena %u is there only to predict", arena);
+    const uint32_t kind = check->plan->arenas[arena].kind;
+    return dt_plan_is_usual(kind) ||
+           dt_check_fail(check, tag, index, "arena %u is there only %s", arena,
+                         dt_plan_predicts(kind) ? "to predict" : "for products' second forms");
 }
 
 /* A tensor in an arena: axes in range, bytes = local elements x dtype, aligned, inside. */
@@ -655,7 +657,9 @@ static bool check_metrics(Check *check)
         const DtPlanMetric *metric = &plan->metrics[i];
         if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
                           metric->arena, metric->stage, metric->offset, metric->bytes) ||
-            (strcmp(dt_plan_str(plan, metric->entry), "predict") != 0 && !is_always(check, "METR", i, metric->arena)))
+            ((strcmp(dt_plan_str(plan, metric->entry), "predict") != 0 ||
+              plan->arenas[metric->arena].kind == DT_ARENA_INSTEAD) &&
+             !is_always(check, "METR", i, metric->arena)))
             return false;
         if (!has_entry(plan, metric->entry))
             return dt_check_fail(check, "METR", i, "is of an entry that the plan lacks");

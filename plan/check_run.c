@@ -334,14 +334,39 @@ static bool walk_entries(Check *check, Stage *stage)
 
 /* ---- bodies ---- */
 
-static bool check_body(Check *check, uint32_t b, uint32_t stage, const CheckHull *hull)
+/* A body that is a product's second form runs with the registers that the product has. */
+static bool check_second(const CheckInst *product)
+{
+    const DtPlan *plan = product->check->plan;
+    const uint32_t b = product->inst->instead - 1;
+    char why[DT_CHECK_WHY];
+    if (!dt_check_range(product->check, "INST", product->index, "bodies", b, 1, plan->n_bodies))
+        return false;
+    for (uint32_t i = 0; i < plan->bodies[b].n_insts; i++) {
+        const uint32_t index = plan->bodies[b].first_inst + i;
+        CheckInst at = *product;
+        at.inst = &plan->insts[index];
+        at.index = index;
+        at.is_second = true;
+        if (!dt_check_inst(&at))
+            return false;
+    }
+    return dt_check_instead(plan, product->inst, why) ||
+           dt_check_fail(product->check, "INST", product->index, "%s", why);
+}
+
+/* ran becomes true of the bodies of second forms. */
+static bool check_body(Check *check, uint32_t b, uint32_t stage, const CheckHull *hull, bool *ran)
 {
     const DtPlan *plan = check->plan;
     const DtPlanBody *body = &plan->bodies[b];
     for (uint32_t i = 0; i < body->n_insts; i++) {
         uint32_t index = body->first_inst + i;
-        if (!dt_check_inst(&(CheckInst){check, &plan->insts[index], index, stage, hull}))
+        const CheckInst at = {check, &plan->insts[index], index, stage, hull, false};
+        if (!dt_check_inst(&at) || (at.inst->instead && !check_second(&at)))
             return false;
+        if (at.inst->instead)
+            ran[at.inst->instead - 1] = true;
     }
     return true;
 }
@@ -352,7 +377,8 @@ static bool check_stage(Check *check, Stage *stage, bool *ret_ran)
     if (!walk_entries(check, stage))
         return false;
     for (uint32_t i = 0; i < stage->n; i++)
-        if (!check_body(check, stage->list[i], stage->number, &stage->hulls[stage->list[i]]))
+        if (!check_body(check, stage->list[i], stage->number, &stage->hulls[stage->list[i]],
+                        ret_ran))
             return false;
     for (uint32_t i = 0; i < stage->n; i++) {
         stage->hulls[stage->list[i]] = (CheckHull){.runs = false};
@@ -379,7 +405,7 @@ static bool check_all(Check *check, Stage *stage, bool *ran)
     }
     /* What nobody runs is still looked at by reports. */
     for (uint32_t b = 0; b < plan->n_bodies; b++)
-        if (!ran[b] && !check_body(check, b, 0, &still))
+        if (!ran[b] && !check_body(check, b, 0, &still, ran))
             return false;
     return check->events == plan->meta->events ||
            dt_check_fail(check, "META", 0, "%u events, where instructions name %lld", plan->meta->events,

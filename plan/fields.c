@@ -15,7 +15,8 @@ static const int64_t dtype_sizes[DT_PLAN_DTYPES] = {1, 1, 2, 4, 4, 8, 2, 2, 4, 8
 static const char *const dtype_names[] = {"bool", "u8",  "u16",  "u32", "i32",
                                           "i64",  "f16", "bf16", "f32", "f64"};
 static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
-                                          "inputs", "scalars", "workspace", "predict", "predicted"};
+                                          "inputs", "scalars", "workspace", "predict", "predicted",
+                                          "instead"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2", "moment3", "moment4",
                                           "saved", "channel", "master", "next"};
 static const char *const init_names[] = {"const", "normal", "uniform"};

@@ -31,14 +31,16 @@
  *   SUM     n, then 1 + store (0: a named result) each: the sum over ranks of what they hold
  *   PART    value: the sum over ranks, in the last micro-batch, of what all have added to a result where this lies
  *   SHARE   the sum of a named scalar over stages
- *   MOVE    store: what the channel carries, as the receiving stage calls it */
+ *   MOVE    store: what the channel carries, as the receiving stage calls it
+ *   FORMS   m, n: bytes of the note that follows, of a product that has a second form, and of the notes behind it, one
+ *           for each instruction of that form */
 #ifndef DT_PLAN_NOTES_H
 #define DT_PLAN_NOTES_H
 
 typedef enum DtNoteKind {
     DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO, DT_NOTE_TILES,
     DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_MOVE, DT_NOTE_AHEAD, DT_NOTE_PART,
-    DT_NOTE_BEHIND,
+    DT_NOTE_BEHIND, DT_NOTE_FORMS,
     DT_NOTE_KINDS
 } DtNoteKind;
 

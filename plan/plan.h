@@ -26,7 +26,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 23, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 24, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -99,10 +99,12 @@ typedef struct DtPlanChannel {
 
 /* AREN: memory of one rank, zeroed at start. shared: lies in the mapping that other ranks read. bytes: of the
  * stage with the most. PREDICT, PREDICTED: temporaries and tensors that entry "predict" alone touches; a run that
- * trains does without them. ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: all stages equal. */
+ * trains does without them. INSTEAD: what the instructions of products' second forms (INST) hand on
+ * among themselves; it is there in runs that chose such a form. ASIZ: bytes of arena a on stage s
+ * at index s * arenas + a; no records: all stages equal. */
 typedef enum DtPlanArenaKind { DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER, DT_ARENA_ACTIVATIONS,
                                DT_ARENA_INPUTS, DT_ARENA_SCALARS, DT_ARENA_WORKSPACE, DT_ARENA_PREDICT,
-                               DT_ARENA_PREDICTED, DT_ARENA_KINDS } DtPlanArenaKind;
+                               DT_ARENA_PREDICTED, DT_ARENA_INSTEAD, DT_ARENA_KINDS } DtPlanArenaKind;
 typedef struct DtPlanArena { DtPlanStr name; uint32_t kind, shared, reserved; int64_t bytes; } DtPlanArena;
 typedef struct DtPlanArenaSize { int64_t bytes; } DtPlanArenaSize;
 
@@ -255,7 +257,13 @@ typedef struct DtPlanArg {
  * waits: where a RECV is started, nobody need have sent.
  *
  * args: see each kind. A kernel, product, copy or zeroing may have guards: it runs where none of them is
- * negative. */
+ * negative.
+ *
+ * A product with an epilogue may have a second form, a body of products without one and of kernels:
+ * a run takes either for all instructions of a GEMM record (`dtrun --epilogues`). Both write the
+ * same values to the same places; where the second form rounds what the first one does not, bits
+ * differ. Instructions of the body read and write addresses of the product's own arguments and of
+ * arena INSTEAD, where each of them reads only what one before it in the body wrote. */
 typedef enum DtPlanInstKind {
     DT_INST_KERNEL,         /* ref: kernel; n_pointers addresses, then n_integers integers */
     DT_INST_GEMM,           /* ref: gemm; A, B, C, then the epilogue's vector and matrix */
@@ -281,6 +289,8 @@ typedef struct DtPlanInst {
     int64_t count;
     uint32_t event;         /* 1 + number of the event; of collectives and messages, 0: they are not only started */
     uint32_t event_step;    /* that number grows so much from slot to slot of a ring buffer */
+    uint32_t instead;       /* of a product: 1 + the body that is its second form; 0: it has one form */
+    uint32_t reserved;
 } DtPlanInst;
 
 /* BODY: instructions in order. */
@@ -460,6 +470,12 @@ static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, ui
 
 /* Whether memory of the kind is there only where something is predicted. */
 static inline int dt_plan_predicts(uint32_t kind) { return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED; }
+
+/* Whether every rank has memory of the kind from its start on. */
+static inline int dt_plan_is_usual(uint32_t kind)
+{
+    return !dt_plan_predicts(kind) && kind != DT_ARENA_INSTEAD;
+}
 
 static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str) { return plan->strings + str; }
 

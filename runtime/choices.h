@@ -16,7 +16,8 @@ typedef struct DtAlgorithm { /* cublasLtMatmulAlgo_t, for nobody but the library
 
 typedef struct DtChoice {
     uint8_t key[DT_DIGEST_BYTES]; /* of the GPU, the library and the product: all that decides what suits */
-    DtAlgorithm algorithm;
+    DtAlgorithm algorithm;        /* zeros: the library does not do the product's epilogue */
+    uint64_t second;              /* 1: a kernel does the epilogue (forms.h) */
 } DtChoice;
 
 typedef struct DtChoices {

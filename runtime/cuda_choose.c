@@ -5,31 +5,17 @@
  * and what workspace it wants.
  *
  * Products are timed on memory of their own, which is given back: nothing of the run is touched. */
-#include "runtime/cuda_lt.h"
+#include "runtime/cuda_choose.h"
 
 #include "base/hash.h"
 #include "base/hostcache.h"
 #include "plan/kinds.h"
+#include "runtime/forms.h"
 
 #include <string.h>
 
-enum { ROUNDS = 3, MOST_TIMES = 32, FILL = 0x3c /* bytes of small numbers in every dtype */ };
-static const double span = 1e-3;   /* seconds that a round takes about */
-static const double margin = 0.98; /* of the time of an earlier proposal: a later one has to be faster than that */
-
 /* Where an algorithm comes from. */
 typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED, FAILED } Source;
-
-typedef struct Choosing {
-    DtRank *rank;
-    DtCudaProducts *products;
-    DtArena *memory; /* until all is chosen */
-    const char *kind;
-    int cache;          /* folder, or -1 */
-    DtChoice *table;    /* by record: this rank's */
-    DtText *said;
-    uint32_t n_lost, n_unfit, n_untimed; /* products that the checkpoint does not have, has wrong, that had no room */
-} Choosing;
 
 /* ---- what a product is ---- */
 
@@ -44,7 +30,7 @@ static void add_matrix(DtDigest *digest, const DtCudaMatrix *m, uint32_t dtype)
     dt_digest_add(digest, all, sizeof all);
 }
 
-static void key_of(const Choosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_BYTES])
+static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_BYTES])
 {
     const DtPlanGemm *g = &c->products->plan->gemms[gemm];
     const DtLtRow *row = &c->products->rows[gemm];
@@ -63,10 +49,12 @@ static void key_of(const Choosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_B
 }
 
 /* Whether the GPU does the product by it, within the workspace. */
-static bool suits(const Choosing *c, uint32_t gemm, const DtAlgorithm *algorithm)
+static bool suits(const DtChoosing *c, uint32_t gemm, const DtAlgorithm *algorithm)
 {
     const DtCudaProducts *p = c->products;
     const DtLtRow *row = &p->rows[gemm];
+    if (row->is_refused)
+        return false;
     DtLtProposal checked = {.state = 0};
     return p->library.check(p->handle, row->desc, row->left, row->right, row->added, row->out, algorithm,
                             &checked) == 0 &&
@@ -75,104 +63,25 @@ static bool suits(const Choosing *c, uint32_t gemm, const DtAlgorithm *algorithm
 
 /* ---- times ---- */
 
-typedef struct Bench {
-    DtCudaProducts *products;
-    uint32_t gemm;
-    uint64_t memory, at[DT_GEMM_OPERANDS];
-    DtCudaEvent *from, *to;
-} Bench;
-
-static uint64_t span_of(const DtCudaMatrix *m, int64_t lead, int32_t batch, uint32_t dtype)
-{
-    const uint64_t elements = (uint64_t)(batch - 1) * (uint64_t)m->batch + (m->columns - 1) * (uint64_t)lead + m->rows;
-    const uint64_t bytes = elements * (uint64_t)dt_kinds_size(dtype);
-    return (bytes + 255) / 256 * 256;
-}
-
-/* Operands beside each other in new memory. False: there is no room. */
-static bool open_bench(Bench *b)
-{
-    const DtCudaDriver *d = b->products->driver;
-    const DtPlanGemm *g = &b->products->plan->gemms[b->gemm];
-    const DtCudaProduct *of = &b->products->rows[b->gemm].of;
-    const DtCudaMatrix *a = of->left_is_b ? &of->right : &of->left, *right = of->left_is_b ? &of->left : &of->right;
-    const uint64_t longest = of->out.rows > of->out.columns ? of->out.rows : of->out.columns;
-    const uint64_t bytes[DT_GEMM_OPERANDS] = {
-        [DT_GEMM_A] = span_of(a, a->lead, of->batch, g->dtype_a),
-        [DT_GEMM_B] = span_of(right, right->lead, of->batch, g->dtype_b),
-        [DT_GEMM_C] = span_of(&of->out, of->out.lead, of->batch, g->dtype_c),
-        [DT_GEMM_VECTOR] = (longest * 4 + 255) / 256 * 256,
-        [DT_GEMM_MATRIX] = g->matrix_row ? span_of(&of->out, g->matrix_row, of->batch, g->dtype_c) : 0};
-    uint64_t all = 0;
-    for (int i = 0; i < DT_GEMM_OPERANDS; i++)
-        all += bytes[i];
-    if (d->alloc(&b->memory, all) != 0) {
-        b->memory = 0;
-        return false;
-    }
-    for (uint64_t i = 0, at = b->memory; i < DT_GEMM_OPERANDS; at += bytes[i++])
-        b->at[i] = at;
-    return d->set_bytes(b->memory, FILL, all, b->products->stream) == 0 && d->event_new(&b->from, 0) == 0 &&
-           d->event_new(&b->to, 0) == 0;
-}
-
-static void close_bench(Bench *b)
-{
-    const DtCudaDriver *d = b->products->driver;
-    d->stream_wait(b->products->stream);
-    if (b->from)
-        d->event_free(b->from);
-    if (b->to)
-        d->event_free(b->to);
-    if (b->memory)
-        d->free(b->memory);
-}
-
-/* Seconds of one of n runs; negative: the library or the GPU does not do it. */
-static double time_runs(Bench *b, const DtAlgorithm *algorithm, int n)
-{
-    const DtCudaDriver *d = b->products->driver;
-    DtCudaStream *stream = b->products->stream;
-    float ms = -1;
-    bool good = d->event_record(b->from, stream) == 0;
-    for (int i = 0; good && i < n; i++)
-        good = dt_cuda_products_begin(b->products, b->gemm, algorithm, b->at, true);
-    good = d->event_record(b->to, stream) == 0 && good;
-    good = d->stream_wait(stream) == 0 && good && d->event_elapsed(&ms, b->from, b->to) == 0;
-    return good ? (double)ms * 1e-3 / n : -1;
-}
-
-/* The first run loads code. */
-static double time_of(Bench *b, const DtAlgorithm *algorithm)
-{
-    const double first = time_runs(b, algorithm, 1), one = first < 0 ? first : time_runs(b, algorithm, 1);
-    const int n = one <= span / MOST_TIMES ? MOST_TIMES : one >= span ? 1 : (int)(span / one);
-    double least = one;
-    for (int i = 0; i < ROUNDS && least >= 0; i++) {
-        const double seconds = time_runs(b, algorithm, n);
-        least = seconds < least ? seconds : least;
-    }
-    return least;
-}
-
 /* Times of the first proposal and of the one that is taken; how many could be timed. */
 typedef struct Times {
     double first, best;
     int n;
 } Times;
 
-static Times time_proposals(Choosing *c, Bench *b, const DtLtProposal *proposals, int n, DtAlgorithm *ret_best)
+static Times time_proposals(DtChoosing *c, DtCudaBench *b, const DtLtProposal *proposals, int n,
+                            DtAlgorithm *ret_best)
 {
     Times times = {.best = -1};
     for (int i = 0; i < n; i++) {
         if (proposals[i].state != 0 || proposals[i].workspace > DT_LT_WORKSPACE)
             continue;
-        const double seconds = time_of(b, &proposals[i].algorithm);
+        const double seconds = dt_cuda_bench_product(b, &proposals[i].algorithm);
         atomic_fetch_add(&c->rank->slot->progress, 1);
         if (seconds < 0)
             continue;
         times.first = times.n++ == 0 ? seconds : times.first;
-        if (times.best < 0 || seconds < margin * times.best) {
+        if (times.best < 0 || seconds < DT_CUDA_MARGIN * times.best) {
             times.best = seconds;
             *ret_best = proposals[i].algorithm;
         }
@@ -182,7 +91,7 @@ static Times time_proposals(Choosing *c, Bench *b, const DtLtProposal *proposals
 
 /* ---- one product ---- */
 
-static void say_algorithm(const Choosing *c, const DtAlgorithm *algorithm, DtText *text)
+static void say_algorithm(const DtChoosing *c, const DtAlgorithm *algorithm, DtText *text)
 {
     static const struct {
         const char *name;
@@ -199,7 +108,7 @@ static void say_algorithm(const Choosing *c, const DtAlgorithm *algorithm, DtTex
     }
 }
 
-static void say(Choosing *c, uint32_t gemm, Source source, const Times *times)
+static void say(DtChoosing *c, uint32_t gemm, Source source, const Times *times)
 {
     static const char *const from[] = {"of the checkpoint", "the library's first", "kept from an earlier run", "",
                                        "the library's first, since the GPU has no room to time it",
@@ -216,14 +125,14 @@ static void say(Choosing *c, uint32_t gemm, Source source, const Times *times)
         dt_text_printf(c->said, "; %s\n", from[source]);
 }
 
-static Source time_product(Choosing *c, uint32_t gemm, Times *ret_times)
+static Source time_product(DtChoosing *c, uint32_t gemm, Times *ret_times)
 {
     DtLtProposal proposals[DT_LT_PROPOSALS] = {{.workspace = 0}};
-    Bench bench = {.products = c->products, .gemm = gemm};
+    DtCudaBench bench = {.rank = c->rank, .products = c->products, .gemm = gemm};
     const int n = dt_cuda_products_propose(c->products, gemm, DT_LT_PROPOSALS, proposals);
     DtChoice *choice = &c->table[gemm];
     Source source = UNTIMED;
-    if (open_bench(&bench)) {
+    if (dt_cuda_bench_open(&bench)) {
         *ret_times = time_proposals(c, &bench, proposals, n, &choice->algorithm);
         source = FAILED;
     }
@@ -231,12 +140,12 @@ static Source time_product(Choosing *c, uint32_t gemm, Times *ret_times)
         source = TIMED;
         dt_hostcache_keep(c->memory, c->cache, choice->key, &choice->algorithm, sizeof choice->algorithm);
     }
-    close_bench(&bench);
+    dt_cuda_bench_close(&bench);
     return source;
 }
 
 /* Kept by an earlier run, perhaps: the folder is the user's own, and what is in it may be old. */
-static bool find_kept(const Choosing *c, uint32_t gemm, DtChoice *choice)
+static bool find_kept(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
     const char *bytes;
     size_t len;
@@ -250,7 +159,7 @@ static bool find_kept(const Choosing *c, uint32_t gemm, DtChoice *choice)
     return true;
 }
 
-static bool find_recorded(Choosing *c, uint32_t gemm, DtChoice *choice)
+static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
     const DtChoices *recorded = &c->rank->recorded;
     const DtChoice *found = dt_choices_find(recorded, choice->key);
@@ -258,6 +167,8 @@ static bool find_recorded(Choosing *c, uint32_t gemm, DtChoice *choice)
         c->n_lost += recorded->n > 0;
         return false;
     }
+    if (found->second) /* no algorithm of its own was used */
+        return false;
     if (!suits(c, gemm, &found->algorithm)) {
         c->n_unfit++;
         return false;
@@ -266,7 +177,7 @@ static bool find_recorded(Choosing *c, uint32_t gemm, DtChoice *choice)
     return true;
 }
 
-static void decide_product(Choosing *c, uint32_t gemm)
+static void decide_product(DtChoosing *c, uint32_t gemm)
 {
     DtChoice *choice = &c->table[gemm];
     Times times = {.n = 0};
@@ -277,6 +188,10 @@ static void decide_product(Choosing *c, uint32_t gemm)
             return;
         }
     choice->algorithm = c->products->rows[gemm].algorithm;
+    const DtChoice *recorded = dt_choices_find(&c->rank->recorded, choice->key);
+    if (c->products->rows[gemm].is_refused ||
+        (recorded && recorded->second && dt_forms_of(c->products->plan, gemm)))
+        return; /* a kernel does its epilogue (cuda_forms.c) */
     const bool first = c->rank->options->algorithms_first;
     const Source source = find_recorded(c, gemm, choice)          ? RECORDED
                           : first                                 ? FIRST
@@ -286,7 +201,7 @@ static void decide_product(Choosing *c, uint32_t gemm)
     say(c, gemm, source, &times);
 }
 
-static void note(const Choosing *c, uint32_t n, const char *noun, const char *what)
+static void note(const DtChoosing *c, uint32_t n, const char *noun, const char *what)
 {
     if (n == 0)
         return;
@@ -297,13 +212,18 @@ static void note(const Choosing *c, uint32_t n, const char *noun, const char *wh
 }
 
 /* For all ranks that have such a GPU. */
-static bool decide(Choosing *c)
+static bool decide(DtChoosing *c)
 {
     const char *why;
     dt_hostcache_open(c->memory, &c->cache, &why);
     for (uint32_t i = 0; i < c->products->plan->n_gemms; i++)
         decide_product(c, i);
+    const bool good = dt_cuda_forms_decide(c);
     dt_hostcache_close(c->cache);
+    if (!good)
+        return false;
+    note(c, c->n_refused, "epilogue",
+         "of products are done by kernels, since cuBLASLt does not do them");
     note(c, c->n_lost, "product", "of this plan have no algorithm in the checkpoint, which another GPU, library or "
                                   "plan made: they are chosen anew, and sums may round otherwise than before");
     note(c, c->n_unfit, "product", "have an algorithm in the checkpoint that this GPU does not do them by: they are "
@@ -331,16 +251,18 @@ static uint32_t leader_of(const DtRank *rank, uint32_t r)
     return leader;
 }
 
-static bool take(Choosing *c, const DtChoice *told, uint32_t leader)
+static bool take(DtChoosing *c, const DtChoice *told, uint32_t leader)
 {
     for (uint32_t i = 0; i < c->products->plan->n_gemms; i++) {
         key_of(c, i, c->table[i].key);
-        if (memcmp(c->table[i].key, told[i].key, sizeof told[i].key) != 0 || !suits(c, i, &told[i].algorithm))
+        if (memcmp(c->table[i].key, told[i].key, sizeof told[i].key) != 0 ||
+            (!told[i].second && !suits(c, i, &told[i].algorithm)))
             return dt_rank_fail(c->rank, DT_EXIT_FAILED,
                                 "the GPU (%.200s) does not do product %u of the plan by the algorithm that rank %u has "
                                 "chosen for such GPUs", c->kind, i, leader);
         c->table[i].algorithm = told[i].algorithm;
         c->products->rows[i].algorithm = told[i].algorithm;
+        c->rank->second[i] = told[i].second && dt_forms_of(c->products->plan, i);
     }
     return true;
 }
@@ -353,7 +275,7 @@ static void remember(DtRank *rank, const DtChoice *told, uint32_t n)
             rank->chosen.at[rank->chosen.n++] = told[i];
 }
 
-static bool tell_all(Choosing *c)
+static bool tell_all(DtChoosing *c)
 {
     DtRank *rank = c->rank;
     const uint32_t n = c->products->plan->n_gemms, mine = leader_of(rank, rank->rank);
@@ -390,7 +312,11 @@ bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char 
     const uint32_t n = products->plan->n_gemms;
     if (n == 0)
         return true;
-    Choosing c = {.rank = rank, .products = products, .memory = dt_arena_new(), .cache = -1, .said = ret_said};
+    DtChoosing c = {.rank = rank,
+                    .products = products,
+                    .memory = dt_arena_new(),
+                    .cache = -1,
+                    .said = ret_said};
     c.kind = name_kind(c.memory, products, gpu);
     c.table = DT_NEW_ARRAY(c.memory, DtChoice, n);
     atomic_store(&rank->slot->kind, dt_hash_text(c.kind, 0));

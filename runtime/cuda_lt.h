@@ -70,6 +70,7 @@ typedef struct DtLtRow {
     DtLtLayout *left, *right, *out, *added; /* added: of what the epilogue adds, in rows of its own; else out */
     uint32_t aligned[DT_GEMM_OPERANDS];     /* bytes of which these begin at multiples wherever they are multiplied */
     DtAlgorithm algorithm;
+    bool is_refused; /* the library does not do it: products have their second form */
 } DtLtRow;
 
 struct DtCudaProducts {

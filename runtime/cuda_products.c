@@ -7,6 +7,7 @@
 #include "base/cudalib.h"
 #include "plan/kinds.h"
 #include "runtime/cuda_lt.h"
+#include "runtime/forms.h"
 #include "runtime/gemm.h"
 
 enum { ALIGNED = 256 }; /* bytes of which arenas begin at multiples, and operands at most */
@@ -270,7 +271,8 @@ static DtStatus open_rows(DtCudaProducts *products)
         return dt_status_fail(DT_EXIT_FAILED, "cuBLASLt takes no preferences");
     for (uint32_t i = 0; i < products->plan->n_gemms; i++) {
         const DtPlanGemm *g = &products->plan->gemms[i];
-        if (!open_row(products, i))
+        products->rows[i].is_refused = !open_row(products, i);
+        if (products->rows[i].is_refused && !dt_forms_of(products->plan, i))
             return dt_status_fail(
                 DT_EXIT_FAILED,
                 "product %u of the plan, %lld x %lld x %lld of %s with epilogue `%s`, is none that cuBLASLt does "

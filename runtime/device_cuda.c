@@ -12,6 +12,7 @@
 #include "runtime/cuda_host.h"
 #include "runtime/cuda_products.h"
 #include "runtime/device.h"
+#include "runtime/forms.h"
 #include "runtime/marks.h"
 
 #include <string.h>
@@ -548,6 +549,29 @@ static bool agree_on_attention(DtDeviceState *state)
     return true;
 }
 
+/* For what second forms of products hand on, if some were chosen that do. */
+static bool make_room(DtDeviceState *state)
+{
+    DtRank *rank = state->rank;
+    const DtPlan *plan = rank->plan;
+    bool needs = false;
+    for (uint32_t i = 0; i < plan->n_gemms; i++)
+        needs = needs || (rank->second[i] && dt_forms_bytes(plan, i) > 0);
+    for (uint32_t a = 0; needs && a < plan->n_arenas; a++) {
+        const uint64_t bytes = (uint64_t)dt_plan_arena_bytes(plan, a, rank->stage);
+        if (plan->arenas[a].kind != DT_ARENA_INSTEAD || rank->arenas[a].at)
+            continue;
+        const DtStatus status = new_arena(state, bytes, &rank->arenas[a]);
+        if (!dt_status_ok(&status))
+            return dt_rank_fail(rank, status.code,
+                                "kernels that do epilogues of products need memory: %.400s",
+                                status.message);
+        rank->memory_bytes += bytes;
+        atomic_store(&rank->slot->memory, rank->memory_bytes);
+    }
+    return true;
+}
+
 static bool choose(DtDeviceState *state, DtText *ret_said)
 {
     const DtCudaDriver *d = &state->driver;
@@ -556,7 +580,8 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
     d->device_name(name, sizeof name, state->device);
     d->device_attribute(&units, DT_CUDA_MULTIPROCESSORS, state->device);
     snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor, units);
-    return agree_on_attention(state) && dt_cuda_products_choose(state->rank, state->products, gpu, ret_said);
+    return agree_on_attention(state) &&
+           dt_cuda_products_choose(state->rank, state->products, gpu, ret_said) && make_room(state);
 }
 
 /* ---- graphs ---- */

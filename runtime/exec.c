@@ -10,6 +10,7 @@
 #include "runtime/compare.h"
 #include "runtime/device.h"
 #include "runtime/early.h"
+#include "runtime/forms.h"
 #include "runtime/graphs.h"
 #include "runtime/marks.h"
 #include "runtime/profile.h"
@@ -278,13 +279,21 @@ static bool capture_one(Exec *exec, uint32_t index)
            (!dt_early_has(exec->rank, index) || dt_graphs_note(exec->rank, exec->captured, index));
 }
 
-static bool run_body(Exec *exec, const DtPlanBody *body)
+/* Of a product that has another form in this run, the instructions of that, which have one form
+ * each. */
+static bool run_body(Exec *exec, const DtPlanBody *body) // NOLINT(misc-no-recursion)
 {
-    const DtPlanInst *insts = exec->rank->plan->insts + body->first_inst;
+    const DtPlan *plan = exec->rank->plan;
     for (uint32_t i = 0; i < body->n_insts; i++) {
         const uint32_t index = body->first_inst + i;
-        if (exec->captured ? !capture_one(exec, index) : is_due(exec, &insts[i]) && !run_one(exec, index))
+        const DtPlanInst *inst = &plan->insts[index];
+        if (dt_forms_is_second(exec->rank, inst)) {
+            if (!run_body(exec, &plan->bodies[inst->instead - 1]))
+                return false;
+        } else if (exec->captured ? !capture_one(exec, index)
+                                  : is_due(exec, inst) && !run_one(exec, index)) {
             return false;
+        }
     }
     return !dt_rank_aborted(exec->rank);
 }

@@ -9,6 +9,7 @@
 #include "runtime/blocks.h"
 #include "runtime/device.h"
 #include "runtime/early.h"
+#include "runtime/forms.h"
 #include "runtime/graphs.h"
 #include "runtime/marks.h"
 #include "runtime/memory.h"
@@ -272,6 +273,7 @@ DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     rank->usual_ns = DT_NEW_ARRAY(rank->memory, uint64_t, plan->n_insts + 1);
     rank->readers = DT_NEW_ARRAY(rank->memory, DtData *, plan->n_readers + 1);
     dt_exec_open(rank);
+    dt_forms_open(rank);
     DtStatus status = load_parts(rank, shared_fd);
     if (!dt_status_ok(&status)) {
         dt_rank_fail_status(rank, &status);

@@ -90,6 +90,21 @@ static json_t *products_json(const DtChoices *products)
     return object;
 }
 
+/* NULL: the library does all epilogues. */
+static json_t *forms_json(const DtChoices *products)
+{
+    json_t *list = NULL;
+    for (uint32_t i = 0; i < products->n; i++) {
+        char key[2 * sizeof products->at[i].key + 1];
+        if (!products->at[i].second)
+            continue;
+        digits_of(products->at[i].key, sizeof products->at[i].key, key);
+        list = list ? list : json_array();
+        json_array_append_new(list, json_string(key));
+    }
+    return list;
+}
+
 static json_t *manifest_json(const DtManifest *m)
 {
     json_t *files = json_object();
@@ -107,6 +122,9 @@ static json_t *manifest_json(const DtManifest *m)
         json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
     if (root && m->products.n)
         json_object_set_new(root, "products", products_json(&m->products));
+    json_t *forms = forms_json(&m->products);
+    if (root && forms)
+        json_object_set_new(root, "forms", forms);
     if (root && m->scale.is_dynamic)
         json_object_set_new(root, "loss_scale",
                             json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor, "good",
@@ -260,6 +278,29 @@ static bool read_products(DtArena *arena, json_t *root, DtChoices *ret_products)
     return true;
 }
 
+/* "forms" names those of the products whose epilogues kernels did. */
+static bool read_forms(json_t *root, DtChoices *products)
+{
+    json_t *list = json_object_get(root, "forms"), *value;
+    uint8_t key[DT_DIGEST_BYTES];
+    size_t at;
+    if (list == NULL)
+        return true;
+    if (!json_is_array(list) || json_array_size(list) > DT_CHOICES_MOST)
+        return false;
+    json_array_foreach(list, at, value) {
+        uint32_t i = 0;
+        if (!read_digits(json_string_value(value), sizeof key, key))
+            return false;
+        while (i < products->n && memcmp(products->at[i].key, key, sizeof key) != 0)
+            i++;
+        if (i == products->n)
+            return false;
+        products->at[i].second = 1;
+    }
+    return true;
+}
+
 static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
 {
     uint64_t said, digest;
@@ -272,6 +313,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
                 read_updates(arena, root, m) && read_scale(root, &m->scale) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) &&
                 read_draws(root, &m->draws) && read_products(arena, root, &m->products) &&
+                read_forms(root, &m->products) &&
                 read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);

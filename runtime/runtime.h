@@ -20,6 +20,7 @@
  *   device_apart.c   the same in memory that host code cannot reach
  *   device_cuda.c, cuda_*.c   a GPU; cuda_host.c: what goes there and comes from there; cuda_list.c: --gpus
  *   choices.c      which algorithms do products, the same on all ranks
+ *   forms.c        which products have their epilogues done by kernels
  *   init.c         initial parameters
  *   data.c         readers of training data
  *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
@@ -63,6 +64,14 @@ extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL
 
 typedef enum DtAttention { DT_ATTENTION_DEFAULT, DT_ATTENTION_CUDNN, DT_ATTENTION_GENERATED } DtAttention;
 
+/* Who does epilogues of products that have two forms: the library, kernels, or whoever is faster on
+ * this GPU. */
+typedef enum DtEpilogueWish {
+    DT_EPILOGUES_TIMED,
+    DT_EPILOGUES_FUSED,
+    DT_EPILOGUES_APART
+} DtEpilogueWish;
+
 typedef struct DtRedirect {
     const char *from, *to;
 } DtRedirect; /* --data OLD=NEW */
@@ -99,6 +108,7 @@ typedef struct DtRunOptions {
     uint64_t seed; /* of --generate */
     DtGemmKind gemm;
     DtAttention attention; /* of device "cuda" */
+    DtEpilogueWish epilogues;
     bool rebuild;         /* kernels from the plan's C text */
     bool quiet;
     const char *trial;    /* file of a trial (plan/trial.h), or NULL */
@@ -435,6 +445,7 @@ struct DtRank {
     DtDeviceState *device;
     DtLending *lending; /* device.h */
     DtChoices recorded, chosen; /* algorithms: in the checkpoint that the run goes on from; of this run */
+    bool *second;             /* by GEMM record: which form its products have (forms.h) */
     const char *gemm_library; /* "onednn", "openblas", "plain"; what it cannot do runs in plain loops: */
     uint32_t n_plain_gemms;
     const char *attention; /* "cudnn 9.19.0", "generated"; NULL: there is only one way on the device */

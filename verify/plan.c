@@ -285,6 +285,14 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     return has_entries(walk) && dt_certplan_records(walk) && dt_certplan_queues(walk);
 }
 
+static bool has_forms(const DtPlan *plan)
+{
+    uint32_t i = 0;
+    while (i < plan->n_insts && !plan->insts[i].instead)
+        i++;
+    return i < plan->n_insts;
+}
+
 bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, bool whole, DtCertSpan *ret_notes,
                        DtText *ret_problem)
 {
@@ -295,6 +303,21 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, bo
                        .whole = whole};
     bool good = prove_plan(walk, final, &program);
     dt_arena_free(walk->scratch);
+    if (!good || !has_forms(plan))
+        return good;
+    CertProgram again;
+    PlanWalk *second = DT_NEW(arena, PlanWalk);
+    *second = (PlanWalk){.arena = arena,
+                         .scratch = dt_arena_child(arena),
+                         .plan = plan,
+                         .program = &again,
+                         .problem = ret_problem,
+                         .clock = FIRST_CLOCK,
+                         .budget = MOST_INSTS,
+                         .whole = whole,
+                         .second = true};
+    good = prove_plan(second, final, &again);
+    dt_arena_free(second->scratch);
     return good;
 }
 

@@ -157,12 +157,6 @@ bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place, uint32_t depth
 
 /* ---- the present instruction ---- */
 
-typedef struct Write {
-    uint32_t value, flags, old; /* old: the value that it may overwrite */
-    const DtPlanArg *arg;
-    PlanPlace place;
-} Write;
-
 typedef struct Doing {
     const DtPlanInst *inst;
     const CertOp *ops[MOST];
@@ -175,7 +169,7 @@ typedef struct Doing {
     PlanPlace more[PLAN_PRODUCT - 2]; /* of those behind them */
     uint32_t n_read, spare; /* spare: 1 + which of them no op need read; 0: none */
     PlanAttend *attend;     /* NULL: no library runs instead */
-    Write *writes;
+    PlanWrite *writes;
     uint32_t n_writes;
 } Doing;
 
@@ -291,8 +285,9 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
 }
 
 /* What a note says of where a result goes: the argument's address, the value's axes. */
-static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
+bool dt_certplan_where(PlanWalk *walk, PlanWrite *write)
 {
+    const DtPlanArg *arg = write->arg;
     const CertType *type = dt_certplan_type(walk->frame, write->value);
     PlanPlace *place = &write->place;
     PlanPlace shape = {.rank = 0};
@@ -359,7 +354,7 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     const uint32_t n_args = (uint32_t)inst->n_args - inst->guards;
     for (uint32_t a = 0; a < n_args; a++)
         n_written += walk->plan->args[inst->first_arg + a].written;
-    doing->writes = DT_NEW_ARRAY(walk->scratch, Write, n_written);
+    doing->writes = DT_NEW_ARRAY(walk->scratch, PlanWrite, n_written);
     for (uint32_t a = 0; a < n_args; a++) {
         const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
         if (arg->kind != DT_ARG_ADDRESS) {
@@ -372,9 +367,9 @@ static bool read_args(PlanWalk *walk, Doing *doing)
         if (word / DT_NOTE_FLAGS >= walk->frame->func->n_values)
             return dt_certplan_fail(walk, "a note names no value");
         if (arg->written) {
-            Write *write = &doing->writes[doing->n_writes++];
-            *write = (Write){.value = value, .flags = flags, .arg = arg};
-            if (!read_layout(walk, write, arg))
+            PlanWrite *write = &doing->writes[doing->n_writes++];
+            *write = (PlanWrite){.value = value, .flags = flags, .arg = arg};
+            if (!dt_certplan_where(walk, write))
                 return false;
             know_part(doing, a, value, &write->place);
             continue;
@@ -477,7 +472,7 @@ static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
 }
 
 /* Whether what lies there is the value that the write may take the memory of. */
-static bool overwrites(const PlanWalk *walk, const Doing *doing, const Write *write,
+static bool overwrites(const PlanWalk *walk, const Doing *doing, const PlanWrite *write,
                        const PlanPlace *from)
 {
     PlanPlace place;
@@ -494,7 +489,7 @@ static bool keeps_apart(PlanWalk *walk, const Doing *doing)
 {
     PlanPlace from;
     for (uint32_t w = 0; w < doing->n_writes; w++) {
-        const Write *write = &doing->writes[w];
+        const PlanWrite *write = &doing->writes[w];
         for (uint32_t r = 0; r < doing->n_read; r++) {
             dt_certplan_arg(walk, doing->from[r], &from);
             if (dt_certplan_meets(walk, &write->place, &from) &&
@@ -513,7 +508,7 @@ static bool keeps_apart(PlanWalk *walk, const Doing *doing)
 static bool apply(PlanWalk *walk, const Doing *doing)
 {
     for (uint32_t w = 0; w < doing->n_writes; w++) {
-        const Write *write = &doing->writes[w];
+        const PlanWrite *write = &doing->writes[w];
         bool adds = write->flags & DT_NOTE_ADDS, zeroed = !adds && write->flags & DT_NOTE_ZEROED;
         if (!makes(walk, doing, write->value))
             return false;
@@ -672,7 +667,11 @@ static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
                 : inst->kind == DT_INST_GEMM ? is_gemm(walk, doing)
                 : inst->kind == DT_INST_COPY ? is_copy(walk, doing)
                                              : is_exchange(walk, doing);
-    return good && apply(walk, doing);
+    if (!good || !apply(walk, doing))
+        return false;
+    for (uint32_t i = 0; walk->form && i < doing->n_writes; i++)
+        DT_PUSH(walk->scratch, *walk->form, doing->writes[i]);
+    return true;
 }
 
 static bool zero(PlanWalk *walk, const DtPlanInst *inst)

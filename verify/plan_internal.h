@@ -11,7 +11,7 @@
  *   plan_frame.c  iterations of functions, gathers ahead
  *   plan_again.c  iterations that do the same again
  *   plan_mask.c   what a mask hides from them
- *   plan_epilogue.c what a product does besides
+ *   plan_epilogue.c what a product does besides; plan_form.c by a kernel
  *   plan_attend.c attention that a library may run; both compare residues (plan_number.c)
  *   plan_memo.c   attention that was looked at before
  *   plan_memory.c what memory holds: which regions may be near a place
@@ -101,6 +101,14 @@ typedef struct PlanCells {
     uint32_t shift, most; /* regions, when the cells are made anew */
     PlanList *cell, everywhere;
 } PlanCells;
+
+/* What an instruction's note says of an argument that it writes. */
+typedef struct PlanWrite {
+    uint32_t value, flags, old; /* old: the value that it may overwrite */
+    const DtPlanArg *arg;
+    PlanPlace place;
+} PlanWrite;
+typedef DT_VEC(PlanWrite) PlanWrites;
 
 typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY } PlanFrameKind;
 
@@ -256,6 +264,8 @@ struct PlanWalk {
     bool taken[DT_PLAN_REGS];    /* by a loop around us */
     bool skips;                  /* notes are read of what a guard holds back */
     uint32_t guard;              /* 1 + the register of the innermost WHEN around us, 0: there is none */
+    bool second;                 /* products with two forms do the second one */
+    PlanWrites *form;            /* what the second form at hand has written; NULL: there is none */
     bool last;                   /* what a piece does in its last micro-batch alone */
     uint32_t depth;              /* loops over blocks of attention that are open */
     uint32_t actions;            /* loops over actions of a pipeline, of which plan_pipe.c knows every turn */
@@ -312,6 +322,9 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
 uint64_t dt_certplan_word(PlanWalk *walk);
 int64_t dt_certplan_signed(PlanWalk *walk);
 uint32_t dt_certplan_number(PlanWalk *walk); /* a word that 32 bits hold; else a problem, and 0 */
+
+/* plan_form.c: a product with two forms, the one of them that is walked. */
+bool dt_certplan_forms(PlanWalk *walk, const DtPlanInst *inst);
 
 /* plan_walk.c */
 DtNoteKind dt_certplan_note(PlanWalk *walk);
@@ -434,6 +447,8 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
 /* plan_inst.c: the present instruction */
 bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place);
+/* Reads the rest of what a note says of the written argument: where all of the value goes. */
+bool dt_certplan_where(PlanWalk *walk, PlanWrite *write);
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
                         PlanPlace *place); /* what a note says */
 /* kind: of its note, which is read behind that; of an instruction without one, nothing. */

@@ -505,6 +505,8 @@ static bool walk_inst(PlanWalk *walk, const DtPlanInst *inst)
     walk->inst = inst;
     if (inst->kind == DT_INST_WAIT)
         end_tiles(walk);
+    if (inst->instead)
+        return dt_certplan_forms(walk, inst);
     const bool silent = inst->kind == DT_INST_ZERO || inst->kind == DT_INST_READ || inst->kind == DT_INST_WAIT;
     if (!dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk)))
         return false;

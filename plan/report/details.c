@@ -58,7 +58,7 @@ static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
     char buf[32];
     int64_t total = 0;
     for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
-        int64_t bytes = dt_plan_predicts(kind) ? 0 : arena_bytes(plan, kind, stage);
+        int64_t bytes = dt_plan_is_usual(kind) ? arena_bytes(plan, kind, stage) : 0;
         total += bytes;
         if (bytes)
             dt_text_printf(text, "  %-16s %14lld B  %10s\n", dt_memory_kinds[kind], (long long)bytes,
@@ -67,10 +67,13 @@ static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
     dt_text_printf(text, "  %-16s %14lld B  %10s\n", "total", (long long)total,
                    dt_people_bytes(buf, (double)total));
     for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
-        int64_t bytes = dt_plan_predicts(kind) ? arena_bytes(plan, kind, stage) : 0;
+        int64_t bytes = dt_plan_is_usual(kind) ? 0 : arena_bytes(plan, kind, stage);
         if (bytes)
-            dt_text_printf(text, "  %-16s %14lld B  %10s  not in the total: only dtrun --generate takes it\n",
-                           dt_memory_kinds[kind], (long long)bytes, dt_people_bytes(buf, (double)bytes));
+            dt_text_printf(text, "  %-16s %14lld B  %10s  not in the total: only %s takes it\n",
+                           dt_memory_kinds[kind], (long long)bytes,
+                           dt_people_bytes(buf, (double)bytes),
+                           kind == DT_ARENA_INSTEAD ? "a product whose epilogue is a kernel"
+                                                    : "dtrun --generate");
     }
 }
 

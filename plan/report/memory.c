@@ -14,6 +14,7 @@ const char *const dt_memory_kinds[DT_ARENA_KINDS] = {
     [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients", [DT_ARENA_OPTIMIZER] = "optimizer",
     [DT_ARENA_ACTIVATIONS] = "activations", [DT_ARENA_INPUTS] = "inputs", [DT_ARENA_SCALARS] = "scalars",
     [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict",  [DT_ARENA_PREDICTED] = "predicted",
+    [DT_ARENA_INSTEAD] = "instead",
 };
 
 /* ---- sizes ---- */
@@ -50,11 +51,12 @@ void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *
     for (uint32_t i = 0; i < plan->n_arenas; i++) {
         const int64_t bytes = dt_plan_arena_bytes(plan, i, stage);
         const uint32_t kind = plan->arenas[i].kind;
-        const bool predicts = dt_plan_predicts(kind);
+        const bool is_usual = dt_plan_is_usual(kind);
         m->in_flight += kind == DT_ARENA_ACTIVATIONS && i >= DT_ARENA_KINDS ? bytes : 0;
         m->arenas[kind] += bytes;
-        *(predicts ? &m->predict : &m->allocated) += bytes;
-        m->reserved += predicts ? 0 : is_gpu ? in_pages(bytes) : bytes;
+        m->predict += dt_plan_predicts(kind) ? bytes : 0;
+        m->allocated += is_usual ? bytes : 0;
+        m->reserved += !is_usual ? 0 : is_gpu ? in_pages(bytes) : bytes;
     }
     if (!is_gpu)
         return;

@@ -206,7 +206,7 @@ static void print_memory(const DtSummary *s, DtText *text)
     if (s->is_gpu)
         dt_text_printf(text, "%s allocated: ", dt_people_bytes(a, (double)m->allocated));
     for (int k = 0; k < DT_ARENA_KINDS; k++)
-        if (m->arenas[k] && !dt_plan_predicts((uint32_t)k)) {
+        if (m->arenas[k] && dt_plan_is_usual((uint32_t)k)) {
             dt_text_printf(text, "%s%s %s", comma, dt_memory_kinds[k], dt_people_bytes(a, (double)m->arenas[k]));
             comma = ", ";
         }

@@ -72,7 +72,7 @@ def replicas_agree(folder):
 def products(folder):
     with open(folder + "/log") as file:
         lines = [json.loads(line) for line in file]
-    found = [line["text"] for line in lines if line["event"] == "product"]
+    found = [line["text"] for line in lines if line["event"] == "product" and "algorithm " in line["text"]]
     assert found and not any(ODD.search(line) for line in found), found
     return found
 
@@ -210,4 +210,5 @@ def main():
     print("%d runs, 0 failed" % t.n)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,8 @@
  * fast=N, fastG=N: the algorithm of products that is the fastest, on GPU number G; stubborn=G: that GPU takes it,
  * whatever it is told; gone=N, goneG=N: it is none of that GPU's; patch=N: of cuBLASLt's version; kinds=N: GPUs have N
  * different names in turn.
+ * refuses=E, refusesG=E: the epilogue (cublasLtEpilogue_t) that products cannot have; slow=E, slowG=E: one that takes
+ * ten seconds; 4096: each that is more than nothing.
  * unseen=1: no memory of the host can be written by the device.
  * spills=BYTES: what kernels spill, as the compiler says.
  * units=1: code adds products of 16-bit tiles in another order, and its exponentials of them are off by 2^-21, as those

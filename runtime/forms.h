@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which form a product with an epilogue has in this run (plan.h, INST): the library does the
+ * epilogue, or a kernel does. The choice is one for all instructions of a GEMM record. */
+#ifndef DT_RUNTIME_FORMS_H
+#define DT_RUNTIME_FORMS_H
+
+#include "runtime/runtime.h"
+
+/* The first instruction of the record that has a second form; NULL: it has one form. */
+const DtPlanInst *dt_forms_of(const DtPlan *plan, uint32_t gemm);
+/* Bytes of arena INSTEAD that the second form of that instruction touches. */
+uint64_t dt_forms_bytes(const DtPlan *plan, uint32_t gemm);
+/* Which argument of the product an argument of its second form is; -1: memory of arena INSTEAD. */
+int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlanArg *arg);
+/* Before the first entry: no product has its second form yet, or with --epilogues=none all that
+ * have one. */
+void dt_forms_open(DtRank *rank);
+/* Whether the instruction is to be left out, and its second form done. */
+static inline bool dt_forms_is_second(const DtRank *rank, const DtPlanInst *inst)
+{
+    return inst->instead && rank->second[inst->ref];
+}
+
+#endif

@@ -145,6 +145,7 @@ bool dt_evaluate_and_show(DtRun *run, int64_t steps)
     dt_text_free(&text);
     if (!written && run->rank.options->eval)
         return dt_rank_fail(&run->rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
+    run->totals.eval = shown;
     if (run->log)
         dt_log_eval(run->log, steps, &shown, covered.samples);
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a person sees of a run: on a terminal one line that is rewritten a few times a second,
- * otherwise a line for the first step, the last, and about fifty in between.
+ * otherwise a line for the first step, the last, about fifty in between, and whenever 30 s have passed without one.
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
@@ -32,7 +32,8 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
                              .last_step = last_step,
                              .items_per_step = dt_report_items(rank->plan), .item = dt_report_item(rank->plan),
                              .began_ns = dt_now_ns(),
-                             .shown_step = -1};
+                             .shown_step = -1,
+                             .period_ns = terminal ? 200000000u : 30000000000u};
     const DtPlan *plan = rank->plan;
     if (plan->n_predictions == 0)
         return;
@@ -59,9 +60,9 @@ static bool is_due(const DtProgress *progress, const DtStepReport *report, uint6
 {
     if (report->step == progress->last_step || progress->shown_step < 0)
         return true;
-    if (progress->terminal)
-        return now - progress->shown_ns >= 200000000u;
-    return report->step % line_distance(progress) == 0;
+    if (now - progress->shown_ns >= progress->period_ns)
+        return true;
+    return !progress->terminal && report->step % line_distance(progress) == 0;
 }
 
 static void print_duration(char buf[40], double seconds)

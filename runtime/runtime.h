@@ -28,7 +28,8 @@
  *   generate.c     --generate
  *   compare.c      what one device writes beside what another one does
  *   trial.c        a run that dtc --verify looks at
- *   progress.c, log.c, trace.c, predicted.c, profile.c, traffic.c   what is shown
+ *   progress.c, banner.c, log.c, trace.c, predicted.c, profile.c, traffic.c   what is shown; command.c: the command that
+ *                  continues the run; page.c: the page of the run
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
  * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
@@ -604,6 +605,7 @@ typedef struct DtProgress {
     double items_per_step; const char *item; /* tokens, or samples where the input has none */
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
+    uint64_t period_ns; /* a line is due when so much time has passed since the last one */
     double seconds_per_step; /* running mean */
     double predicted, flops, peak; /* of a step: seconds, operations; FLOP/s of all ranks; by the plan, or 0 */
 } DtProgress;

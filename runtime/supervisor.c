@@ -16,6 +16,7 @@
 #include "runtime/marks.h"
 #include "runtime/cluster.h"
 #include "runtime/outputs.h"
+#include "runtime/page.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
 
@@ -636,6 +637,16 @@ static void drop_signals(const Supervisor *all)
         ;
 }
 
+/* The page of the run. A page that cannot be written makes a run fail that has not failed otherwise. */
+static void write_page(Supervisor *all)
+{
+    const DtStatus status = all->options->node == 0 ? dt_page_write(all->options, all->plan) : DT_OK;
+    if (dt_status_ok(&status))
+        return;
+    say("the page of the run: %s", status.message);
+    all->code = all->code != DT_EXIT_OK ? all->code : status.code;
+}
+
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv)
 {
     sigset_t before;
@@ -669,6 +680,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
             end_attempt(&all);
         }
         dt_cluster_part(all.cluster);
+        write_page(&all);
         if (all.cluster)
             drop_signals(&all);
         sigprocmask(SIG_SETMASK, &before, NULL);

@@ -8,6 +8,8 @@
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
 #include "base/file.h"
+#include "runtime/banner.h"
+#include "runtime/command.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
 #include "runtime/graphs.h"
@@ -263,6 +265,7 @@ static bool after_step(DtRun *run, const DtStepReport *report)
         dt_graphs_say(rank, &graphs);
         log_lines(run, "graphs", steps, &graphs);
         dt_progress_step(&run->progress, report);
+        dt_banner_step(&run->totals, report);
         if (run->log)
             dt_log_step(run->log, report, rank->plan);
     }
@@ -393,7 +396,8 @@ static bool open_outputs(DtRun *run)
                      rank->meta.steps);
     if (run->log)
         dt_log_start(run->log, rank, run->first_step);
-    return true;
+    return rank->rank != 0 || options->eval || options->generate || options->trial ||
+           dt_banner_begin(rank, &run->progress, run->first_step);
 }
 
 /* Which algorithms do products is in the log, a line each. */
@@ -425,52 +429,6 @@ static bool run_all(DtRun *run)
     return train(run);
 }
 
-/* word as a shell reads it back. */
-static void add_word(DtText *text, const char *before, const char *word)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-    dt_text_add(text, before);
-    if (word[strspn(word, plain)] == '\0') {
-        dt_text_add(text, word);
-        return;
-    }
-    dt_text_add(text, "'");
-    for (; *word; word++) {
-        if (*word == '\'')
-            dt_text_add(text, "'\\''");
-        else
-            dt_text_add_n(text, word, 1);
-    }
-    dt_text_add(text, "'");
-}
-
-/* The command that goes on where this run stopped: what decides the numbers, and whether it runs, is repeated. */
-static void add_command(DtText *text, const DtRunOptions *options, const char *folder)
-{
-    add_word(text, "dtrun ", options->plan_path);
-    for (uint32_t i = 0; i < options->n_redirects; i++) {
-        DtText redirect = {0};
-        dt_text_printf(&redirect, "%s=%s", options->redirects[i].from, options->redirects[i].to);
-        add_word(text, " --data ", redirect.at);
-        dt_text_free(&redirect);
-    }
-    if (options->data_synthetic)
-        dt_text_add(text, " --data synthetic");
-    for (uint32_t i = 0; i < options->n_settings; i++)
-        add_word(text, " --set ", options->settings[i]);
-    if (options->steps >= 0)
-        dt_text_printf(text, " --steps %lld", (long long)options->steps);
-    if (options->gemm != DT_GEMM_DEFAULT)
-        dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
-    if (options->nodes > 1)
-        dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes, (long long)options->node,
-                       options->meet);
-    if (options->max_ranks > 0)
-        dt_text_printf(text, " --max-ranks %lld", (long long)options->max_ranks);
-    add_word(text, " --resume ", folder);
-}
-
 /* Exit code 5 says it too. */
 static void say_what_is_not_saved(const DtRun *run)
 {
@@ -492,7 +450,7 @@ static void say_how_to_go_on(DtRun *run)
         return;
     if (folder) {
         DtText command = {0};
-        add_command(&command, options, folder);
+        dt_command_resume(options, folder, options->steps, &command);
         dt_progress_line(&run->progress, "stopped after step %lld; go on with: %s",
                          (long long)run->rank.step, command.at);
         dt_text_free(&command);
@@ -563,6 +521,8 @@ int dt_train_loaded(DtRun *run)
     bool good = run_all(run);
     if (good) {
         say_what_is_not_saved(run);
+        if (run->rank.rank == 0 && !run->rank.options->trial)
+            dt_banner_end(&run->rank, &run->progress, &run->totals, run->saved >= 0);
         say_how_to_go_on(run);
     }
     return finish(run, close_outputs(run, good));

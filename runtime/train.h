@@ -3,6 +3,7 @@
 #ifndef DT_RUNTIME_TRAIN_H
 #define DT_RUNTIME_TRAIN_H
 
+#include "runtime/banner.h"
 #include "runtime/runtime.h"
 
 struct DtTrialRun;
@@ -10,6 +11,7 @@ struct DtTrialRun;
 typedef struct DtRun {
     DtRank rank;
     DtProgress progress;
+    DtRunTotals totals; /* rank 0 */
     DtLog *log; /* rank 0 */
     const DtPlanMetric *loss[DT_PLAN_MAX_OBJECTIVES], *grad_norm[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss */
     int64_t first_step; /* steps done before this run */

@@ -8,6 +8,7 @@
 #   scripts/setup.sh quickstart  also the text that the quick start trains on
 #   scripts/setup.sh --list ...  print the packages and stop
 set -eu
+cd "$(dirname "$0")/.."
 
 list=no
 [ "${1:-}" = --list ] && { list=yes; shift; }
@@ -75,10 +76,13 @@ install() {
         echo "setup.sh: missing packages; as root, run:  apt-get install$missing" >&2
         return 1
     fi
-    echo "setup.sh: installing$missing"
+    log=build/setup.log
+    mkdir -p build
+    echo "setup.sh: installing$missing (log: $log)"
     # shellcheck disable=SC2086
-    $root apt-get update -q &&
-        $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+    { $root apt-get update -q &&
+        $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; } >$log 2>&1 ||
+        { tail -n 20 $log >&2; return 1; }
 }
 
 # shellcheck disable=SC2086

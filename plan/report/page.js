@@ -15,7 +15,7 @@ const scaled = (value, step, units) => {
 };
 const bytes = value => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 const count = value => Number.isInteger(value) && value < 1000 ? String(value) : scaled(value, 1000, ["", "k", "M", "B", "T"]).trim();
-const seconds = value => value >= 0.9995 ? value.toPrecision(3) + " s" : scaled(value * 1e6, 1000, ["us", "ms"]);
+const seconds = value => value === 0 ? "0 s" : value >= 0.9995 ? value.toPrecision(3) + " s" : scaled(value * 1e6, 1000, ["us", "ms"]);
 const percent = value => (100 * value).toFixed(1) + " %";
 const ranges = list => {
   const parts = [];
@@ -102,24 +102,27 @@ const card = (to, name, value, below, share) => {
   add(made, "i", below);
 };
 const showTop = () => {
-  add(page, "h1", several ? "Two plans" : plans[0].text.split("\n")[0]);
+  document.title = add(page, "h1", several ? "Two plans" : plans[0].text.split("\n")[0]).textContent;
   for (const plan of plans) {
     of(page, plan);
     if (several) add(page, "p", plan.text.split("\n")[0]);
     const cards = add(page, "div", undefined, "cards"), time = plan.time;
     if (time) {
-      card(cards, "step", seconds(time.step), `${seconds(time.low)} to ${seconds(time.high)}`);
-      card(cards, time.item + "/s", count(time.rate), count(time.rate / plan.ranks) + " a device");
-      card(cards, "MFU", percent(time.mfu), "of the peak", time.mfu);
+      card(cards, "predicted step", seconds(time.step), `${seconds(time.low)} to ${seconds(time.high)}`);
+      card(cards, "predicted " + time.item + "/s", count(time.rate), count(time.rate / plan.ranks) + " a device");
+      card(cards, "predicted MFU", percent(time.mfu), "of the peak", time.mfu);
       if (plan.stages.length > 1) card(cards, "bubble", percent(time.bubble), "the mean over stages", time.bubble);
     }
     card(cards, "memory of a rank", bytes(plan.reserved), plan.device ? "of " + bytes(plan.device) : "of a processor",
          plan.device ? plan.reserved / plan.device : undefined);
-    const text = add(page, "details");
-    text.open = !several;
-    add(text, "summary", "as text (dtc explain NAME says what each number is)");
-    add(text, "pre", plan.text);
+    if (!data.logs.length) showText(plan, !several);
   }
+};
+const showText = (plan, open) => {
+  const text = add(page, "details");
+  text.open = open;
+  add(text, "summary", "the report of the plan as text (dtc explain NAME says what each number is)");
+  add(text, "pre", plan.text);
 };
 const showRows = () => {
   if (!several) return;
@@ -170,7 +173,7 @@ const chart = (to, series, words, band) => {
       label(pen, words.unit(y), 6, Y(y) + 4);
     }
     for (const x of nice(x0, x1, 8)) label(pen, count(x), X(x) - 8, height - 5);
-    label(pen, "step", 6, height - 5);
+    label(pen, "step", LEFT - 34, height - 5);
     if (band) {
       pen.fillStyle = "rgba(204, 187, 68, 0.25)";
       pen.fillRect(LEFT, Y(band[1]), width - LEFT - 12, Math.max(1, Y(band[0]) - Y(band[1])));
@@ -204,6 +207,20 @@ const chart = (to, series, words, band) => {
       series.map(one => one.color).concat(band ? ["#f2eed0"] : []));
   return made;
 };
+/* Of a run: steps, the last losses and evaluations, and how long its steps took in the median. */
+const showRunCards = (to, log) => {
+  const small = value => Number(value.toPrecision(4)).toString(), cards = add(to, "div", undefined, "cards");
+  if (data.logs.length > 1) add(cards, "div", log.name, "card");
+  for (const curve of log.curves.filter(one => one.kind !== "lr" && one.kind !== "norm" && one.points.length)) {
+    const [first, last] = [curve.points[0], curve.points[curve.points.length - 1]];
+    if (curve.kind === "seconds")
+      card(cards, "measured step", seconds(curve.median), "the median of " + count(curve.n) + " steps");
+    else if (curve.kind === "loss")
+      card(cards, curve.name, small(last[1]), `at step ${last[0]}, ${small(first[1])} at step ${first[0]}`);
+    else
+      card(cards, "evaluation: " + curve.name, small(last[1]), "after step " + last[0]);
+  }
+};
 const showRuns = () => {
   if (!data.logs.length) return;
   const to = section(data.logs.length > 1 ? "Runs" : "Run");
@@ -222,14 +239,15 @@ const showRuns = () => {
     if (!plans.some(plan => plan.model === log.model && plan.ranks === log.ranks))
       add(to, "p", `${log.name} is of ${log.model} on ${log.ranks} ranks, not of this plan: its times do not compare.`);
   }
+  for (const log of data.logs) showRunCards(to, log);
   add(to, "h3", "loss");
   if (losses.length) chart(to, losses, { unit: small, smooth: true });
   if (metrics.length) { add(to, "h3", "metrics of the evaluation"); chart(to, metrics, { unit: small, tall: 160 }); }
   add(to, "h3", "seconds a step");
   const band = !several && plans[0].time ? [plans[0].time.low, plans[0].time.high] : null;
-  if (times.length) chart(to, times, { unit: seconds, tall: 160, zero: true, smooth: true }, band);
+  if (times.length) chart(to, times, { unit: seconds, tall: 180, zero: true, smooth: true }, band);
   if (timed.length) {
-    const rows = table(to, ["", "measured (median)", "predicted", "of them four in five", "off by"]);
+    const rows = table(to, ["", "measured (median)", "predicted", "predicted, four times in five", "off by"]);
     for (const log of data.logs)
       for (const plan of timed.filter(plan => plan.model === log.model && plan.ranks === log.ranks)) {
         const curve = log.curves.find(curve => curve.kind === "seconds"), tr = add(rows, "tr");
@@ -243,6 +261,7 @@ const showRuns = () => {
       }
   }
   if (rates.length) { add(to, "h3", "learning rate"); chart(to, rates, { unit: small, tall: 110, zero: true }); }
+  for (const plan of plans) { of(page, plan); showText(plan, false); }
 };
 
 /* ---- the step ---- */
@@ -390,7 +409,7 @@ const showStep = () => {
     showLine(top, plan);
   }
   const below = section("What a stage does, and its memory",
-    "Each instruction where it runs for the first time; grey: the same again. Memory: what is in use; grey: what lives throughout.");
+    "Each instruction is drawn where it runs for the first time; its repetitions are grey. Below: bytes in use; grey: tensors that live through the whole step.");
   const names = timed[0].times.map(time => time[0]), parts = new Set(timed.flatMap(plan => plan.slices.whats.map(what => what[1])));
   key(below, names.filter((_, i) => parts.has(i)), colors.filter((_, i) => parts.has(i)));
   for (const plan of timed) {
@@ -548,8 +567,8 @@ const addTensor = (rows, plan, name, row, first) => {
 };
 const showTensors = () => {
   const to = section("Where each tensor is",
-    "Dark: what one rank has, of the first sheet; sheets are layers of a loop. Coloured words are the mesh axes that cut an axis; " +
-    "`shared by`: ranks share it besides (`zero`). Alike: ranks along these mesh axes have the same.");
+    "Dark: the part that one rank holds. Sheets: the layers of a loop. Coloured words: mesh axes that shard an axis of the tensor. " +
+    "Shared by: mesh axes whose ranks share it by `zero`. Alike over: mesh axes along which it is replicated.");
   const piped = plans.some(plan => plan.stages.length > 1);
   const rows = table(to, [...(several ? ["plan"] : []), "tensor", "", "axes of a rank's part", "type", "own", "gradient", "optimizer", "alike over", piped ? "stages" : ""],
     [...(several ? ["text"] : []), "text", "text", "text", "text", "", "", "", "text", "text"]);

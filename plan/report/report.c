@@ -163,8 +163,10 @@ bool dt_report_has_tokens(const DtPlan *plan)
         const DtPlanReader *reader = &plan->readers[i];
         if (reader->is_eval || !reader->n_inputs)
             continue;
-        const uint32_t dtype = plan->inputs[reader->first_input].dtype;
-        return (dtype == DT_PLAN_I32 || dtype == DT_PLAN_I64) && plan->meta->tokens > plan->meta->batch;
+        const DtPlanInput *input = &plan->inputs[reader->first_input];
+        const bool integers = input->dtype == DT_PLAN_I32 || input->dtype == DT_PLAN_I64;
+        const bool are_indices = reader->sample != DT_PLAN_RAW || input->n_ranges > 0;
+        return integers && are_indices && plan->meta->tokens > plan->meta->batch;
     }
     return plan->meta->tokens > 0 && !plan->n_readers;
 }

@@ -44,7 +44,8 @@ double dt_report_received(const DtPlan *plan, const DtPlanInst *inst);
 /* Of all members together: a whole number. */
 double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
 
-/* Whether the first input is numbers of tokens: integers, several of a sample. */
+/* Whether the first input of training holds token ids: several integers per sample, from a sampler of tokens or used
+ * as an index. Integers that are only computed with, such as the pixels of an image, are no tokens. */
 bool dt_report_has_tokens(const DtPlan *plan);
 /* What a step goes through, tokens if it has them, else samples, and what they are called. */
 double dt_report_items(const DtPlan *plan);

@@ -75,6 +75,43 @@ holds awk 'NR == 1 { first = $1 } END { exit !($1 < 0.6 * first) }' <<END
 $(losses one.jsonl)
 END
 
+# ---- a run in a file: what was run, lines, what came of it, and the page ----
+run d2.plan --log shown.jsonl --save shown --steps 4; exits 0
+says 'model     small (small.dsl), '
+says 'layout    data = 2: 2 ranks on cpu, '
+says_like '^data      .*numbers.txt: [0-9,]* samples, [0-9,]* steps an epoch of [0-9]* samples a step$'
+says 'run       steps 1 to 4, evaluation every '
+says_like '^done      4 steps in .*, [0-9.]* k? ?tokens/s$'
+says_like '^loss      [0-9.]* at the first step, [0-9.]* over the last 4; evaluation: loss [0-9.]*$'
+says 'files     shown, shown.jsonl, shown.jsonl.html'
+says 'next      dtrun d2.plan --steps 8 --resume shown'
+holds grep -q '"kind":"loss","name":"loss","points":\[\[1' shown.jsonl.html
+run d2.plan -q --log shown.jsonl --overwrite --steps 3; exits 0; holds test ! -s err
+holds grep -q '\[3.0,[0-9.]*\]\],"odd":0,"n":3' shown.jsonl.html # of this run
+run d2.plan --log shown.jsonl --overwrite --data numbers.txt=absent.txt; exits 5
+run d2.plan -q --log shown.jsonl --overwrite --steps 0; exits 0; holds test ! -e shown.jsonl.html # no step, no page
+run d2.plan -q --log /dev/null --steps 2; exits 0; holds test ! -e /dev/null.html
+mkdir taken.jsonl.html
+run d2.plan -q --log taken.jsonl --steps 2; exits 5; says 'the page of the run: '; says 'taken.jsonl.html'
+run d2.plan --resume shown --eval --log eval.jsonl; exits 0; spares 'model  '; holds test ! -e eval.jsonl.html
+
+# ---- pixels are integers and no tokens ----
+cat >pixels.dsl <<'END'
+include "std.dsl"
+dim batch = 4, pixels = 16, classes = 3
+model net(x[batch, pixels]) -> [batch, classes] { return out:linear[pixels, classes](x, std = 0.1) }
+train {
+  i32 image[batch, pixels] = bin("numbers.txt", u8)
+  y = net(f32(image) / 255)
+  loss = mean[batch, classes](y * y)
+  optimizer = sgd(lr = 1e-9)
+  steps = 2
+}
+END
+"$dtc" pixels.dsl -o pixels.plan 2>err || { cat err; exit 1; }
+run pixels.plan --log pixels.jsonl; exits 0; says 'samples/s'; spares 'tokens'
+holds sh -c '! grep -q tokens_per_second pixels.jsonl'
+
 # ---- libraries, unfused kernels, repetition ----
 for library in plain openblas onednn; do
     run one.plan -q --gemm $library --log $library.jsonl; exits 0

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the command line that continues a run, for messages that tell the user what to type next. */
+#include "runtime/command.h"
+
+/* Adds `before`, then the word quoted so that a shell reads it as one word. */
+static void add_word(DtText *text, const char *before, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    dt_text_add(text, before);
+    if (word[strspn(word, plain)] == '\0') {
+        dt_text_add(text, word);
+        return;
+    }
+    dt_text_add(text, "'");
+    for (; *word; word++) {
+        if (*word == '\'')
+            dt_text_add(text, "'\\''");
+        else
+            dt_text_add_n(text, word, 1);
+    }
+    dt_text_add(text, "'");
+}
+
+void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t steps, DtText *text)
+{
+    add_word(text, "dtrun ", options->plan_path);
+    for (uint32_t i = 0; i < options->n_redirects; i++) {
+        DtText redirect = {0};
+        dt_text_printf(&redirect, "%s=%s", options->redirects[i].from, options->redirects[i].to);
+        add_word(text, " --data ", redirect.at);
+        dt_text_free(&redirect);
+    }
+    if (options->data_synthetic)
+        dt_text_add(text, " --data synthetic");
+    for (uint32_t i = 0; i < options->n_settings; i++)
+        add_word(text, " --set ", options->settings[i]);
+    if (steps >= 0)
+        dt_text_printf(text, " --steps %lld", (long long)steps);
+    if (options->gemm != DT_GEMM_DEFAULT)
+        dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
+    if (options->nodes > 1)
+        dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes, (long long)options->node,
+                       options->meet);
+    if (options->max_ranks > 0)
+        dt_text_printf(text, " --max-ranks %lld", (long long)options->max_ranks);
+    add_word(text, " --resume ", folder);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of progress in a file: by number of steps, and by time where steps are slow. */
+#include "runtime/runtime.h"
+
+#include <criterion/criterion.h>
+
+/* How many lines 40 of 100,000 steps leave if a line is due every period_ns. */
+static int lines_of(uint64_t period_ns)
+{
+    static const DtPlanMeta meta = {.n_ranks = 1, .batch = 1};
+    const DtPlan plan = {.meta = &meta};
+    const DtRank rank = {.plan = &plan};
+    FILE *out = tmpfile();
+    DtProgress progress;
+    int lines = 0;
+    cr_assert(out != NULL);
+    dt_progress_open(&progress, &rank, out, 0, 100000);
+    cr_assert(!progress.terminal);
+    if (period_ns)
+        progress.period_ns = period_ns;
+    for (int64_t step = 1; step <= 40; step++) {
+        const uint64_t before = dt_now_ns();
+        const DtStepReport report = {.step = step, .n_losses = 1, .seconds = 0.01};
+        while (dt_now_ns() - before < 100000)
+            ;
+        dt_progress_step(&progress, &report);
+    }
+    dt_progress_close(&progress);
+    rewind(out);
+    for (int c; (c = fgetc(out)) != EOF;)
+        lines += c == '\n';
+    fclose(out);
+    return lines;
+}
+
+Test(progress, by_steps) { cr_assert(lines_of(0) == 1); } /* the first one: the next is that of step 2000 */
+Test(progress, by_time) { cr_assert(lines_of(1) == 40); }
+
+Test(progress, half_a_minute)
+{
+    static const DtPlanMeta meta = {.n_ranks = 1};
+    const DtPlan plan = {.meta = &meta};
+    const DtRank rank = {.plan = &plan};
+    DtProgress progress;
+    FILE *out = tmpfile();
+    cr_assert(out != NULL);
+    dt_progress_open(&progress, &rank, out, 0, 1);
+    cr_assert(progress.period_ns == 30000000000u);
+    dt_progress_close(&progress);
+    fclose(out);
+}

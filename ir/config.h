@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the train, cluster, parallel and names blocks say, checked and in plain data. Filled by the
- * frontend, read by passes, search, codegen. Every value has the span where it was written. */
+/* The train, cluster, parallel and names blocks as plain data, checked. The frontend fills it
+ * in; passes, search and code generation read it. Every value has the span where it was written. */
 #ifndef DT_IR_CONFIG_H
 #define DT_IR_CONFIG_H
 
@@ -39,18 +39,20 @@ typedef struct DtReader {
     uint32_t n_inputs;
     const char *inputs[8];  /* names of `input` ops */
     const DtType *types[8];
-    DtInputRange ranges[8]; /* i32 inputs: what the program can do with */
+    DtInputRange ranges[8]; /* i32 inputs: the values that the program can use */
     DtSpan span;
 } DtReader;
 
-/* A number that the run knows when a step begins (base/formula.h), the value of an `input` op of that name: "@lr". */
+/* A number that the runtime computes before each step (base/formula.h): the value of an `input`
+ * op of that name, "@lr". */
 typedef struct DtStepScalar { const char *name, *formula; } DtStepScalar;
-/* A name in formulas that a run may set: "lr.base". */
+/* A name in such formulas that a run may set: "lr.base". */
 typedef struct DtStepSetting { const char *name; double value; bool is_whole; } DtStepSetting;
 
-/* What the optimizer does to one parameter: a function that is not among the module's. Inputs: the parameter, its
- * gradient, each f32, the norm of all gradients; then scalars[], of these names; then states (params of the function).
- * Results: what the parameter becomes, what the states in writes[] become. */
+/* The optimizer's update of one parameter: a function outside the module. Inputs: the parameter
+ * and its gradient, both f32, the norm of all gradients; then scalars of these names; then
+ * states (params of the function). Results: the new parameter, the new values of the states in
+ * writes[]. */
 typedef struct DtUpdateRule {
     const DtStore *param;
     uint32_t group; /* in DtTrainConfig.groups */
@@ -77,26 +79,28 @@ typedef struct DtPrecision {
     DtSpan span;         /* file 0 if precision was not written: everything f32 */
 } DtPrecision;
 
-/* A loss that is minimised by rules of its own, in its turn: steps take the objectives one after the other, each with
- * the parameters as those before have left them. */
+/* A loss with its own parameters and optimizer. A step takes the objectives one after the other,
+ * each with the parameters that the ones before have left. */
 typedef struct DtObjective {
-    const char *name; /* of its entries, NULL: `loss` */
-    const char *loss; /* of the value */
-    int64_t every;    /* taken in every so manyth step */
-    const char *rate; /* the scalar of the step that is shown as its rate; NULL: there is none */
+    const char *name; /* name of its entries, NULL: `loss` */
+    const char *loss; /* name of the value */
+    int64_t every;    /* the loss is minimised in every n-th step only */
+    const char *rate; /* the scalar that is shown as its learning rate; NULL: none */
     DtSpan span;
 } DtObjective;
 
-typedef struct DtPattern { const char *text; DtSpan span; } DtPattern; /* of paths of parameters */
+/* matched with paths of parameters */
+typedef struct DtPattern { const char *text; DtSpan span; } DtPattern;
 typedef DT_VEC(DtPattern) DtPatterns;
 
-/* Parameters with an optimizer of their own. name: of the entry, "optimizer" for that of all that no group has. */
+/* Parameters with an optimizer of their own. name: of the entry; "optimizer" for parameters in
+ * no group. */
 typedef struct DtParamGroup {
     const char *name;
     DtPatterns params; /* n 0: all others */
     bool own_norm; /* grad_norm is the norm of the group's gradients */
     uint32_t objective; /* in DtTrainConfig.objectives */
-    const char *rate;   /* the scalar of the step that is its rate, NULL: no rule reads it as it is */
+    const char *rate;   /* the scalar that is its learning rate, NULL: no rule uses it directly */
     DtSpan span;
 } DtParamGroup;
 
@@ -119,22 +123,26 @@ typedef struct DtTrainConfig {
     DtPrecision precision;
     int64_t steps;
     uint64_t seed;
-    const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics; /* names of values beside the loss */
+    /* names of values shown with the loss */
+    const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics;
     DtSpan metric_spans[DT_MAX_METRICS];
     DT_VEC(DtShownValue) shown; /* of each entry losses, then metrics */
     DtPatterns frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
-    DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
-    bool draws_one;                      /* `draws = one`: an element of a draw takes a call, not a quarter of it */
-    uint32_t draws;                      /* elements that draws take from a call; 0: nothing draws */
-    bool eval_rest;                      /* samples behind the last whole batch count: dt_samples_add_up */
+    DT_VEC(DtReader) eval_readers;       /* in the order of readers, with the same inputs */
+    /* `draws = one`: each element of a draw takes a call of its own, instead of a quarter of one */
+    bool draws_one;
+    /* elements that draws take from one call; 0: there are no draws */
+    uint32_t draws;
+    /* samples after the last whole batch count: see dt_samples_add_up */
+    bool eval_rest;
     int64_t save_every, save_keep;       /* 0: only at the end; keep 0: all */
     DtSpan span;
 } DtTrainConfig;
 
-/* The objective that trains the parameter of this path; of one that has no rule the first. */
+/* The objective that trains the parameter of this path; the first one if no rule updates it. */
 const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *path);
-/* The first objective that every step takes: metrics are computed with it. */
+/* The first objective that is part of every step: metrics are computed with it. */
 const DtObjective *dt_train_always(const DtTrainConfig *train);
 
 /* ---- cluster ---- */
@@ -152,9 +160,10 @@ typedef struct DtNodeKind {
 enum { DT_NODE_KINDS = 4 };
 typedef struct DtClusterConfig {
     const char *name;
-    int64_t nodes, gpus;    /* of all kinds; devices of a node, of whatever kind */
+    int64_t nodes, gpus;    /* nodes of all kinds; devices per node */
     DtNodeKind kinds[DT_NODE_KINDS]; uint32_t n_kinds; /* in the order of ranks; at least one */
-    const DtStack *stack;   /* as what a step is priced: dt_stack_ours, if nothing is written */
+    /* the software stack whose speed is assumed: dt_stack_ours by default */
+    const DtStack *stack;
     DtLink intra, inter; /* bytes_per_second 0: not given */
     DtSpan span;
 } DtClusterConfig;
@@ -162,7 +171,8 @@ typedef struct DtClusterConfig {
 /* ---- parallel ---- */
 
 typedef struct DtShard {
-    const char *place[8]; uint32_t n_place;   /* path that limits the line; n_place 0: general */
+    /* path of the value that the line is limited to; n_place 0: it holds for all values */
+    const char *place[8]; uint32_t n_place;
     const char *axes[16]; uint32_t n_axes;
     const char *mesh[4]; uint32_t n_mesh;
     int64_t pad;                              /* 0: none */
@@ -170,7 +180,7 @@ typedef struct DtShard {
     DtSpan span;
 } DtShard;
 typedef struct DtPipeline {
-    const char *loops[8]; uint32_t n_loops;   /* by their whole paths once the program is known */
+    const char *loops[8]; uint32_t n_loops;   /* full paths, once the program is known */
     const char *on;
     const char *schedule;                     /* "1f1b" by default */
     int64_t chunks;
@@ -202,9 +212,9 @@ typedef struct DtParallelConfig {
     const char *micro_axis; int64_t micro;    /* 1 if not written */
     DtSpan micro_span;
     bool is_auto;                             /* `auto (...)`: search */
-    const char *auto_goal;                    /* what is least: a word of config.def */
-    double auto_memory;                       /* part of a device's memory that may be used */
-    int64_t auto_gpus[2];                     /* least and most devices; 0: those of the cluster */
+    const char *auto_goal;                    /* the goal: a word of config.def */
+    double auto_memory;                       /* fraction of a device's memory that may be used */
+    int64_t auto_gpus[2];                     /* fewest and most devices; 0: those of the cluster */
     DtSpan auto_span;
     DtSpan span;
 } DtParallelConfig;
@@ -212,8 +222,9 @@ typedef struct DtParallelConfig {
 /* Least common multiple of two positive numbers; INT64_MAX if it is larger. */
 int64_t dt_config_lcm(int64_t a, int64_t b);
 
-/* What the padded extent of the axis is a multiple of: the `pad` and the blocks of every line that pads it;
- * 1: no line does. axis: interned. The product of the mesh's sizes is below 2^31. */
+/* The number that the padded extent of the axis must be a multiple of, from the `pad` and the
+ * blocks of every line that pads it; 1: no line does. axis: interned. The product of the mesh's
+ * sizes is below 2^31. */
 int64_t dt_config_pad_unit(const DtParallelConfig *config, const char *axis);
 
 /* ---- a whole program ---- */
@@ -237,7 +248,7 @@ typedef struct DtProgram {
     DtParallelConfig *parallel;    /* NULL: one rank */
     DT_VEC(const DtDevice *) devices; /* of the program's blocks, and those of the library that it names */
     DT_VEC(const DtStack *) stacks;
-    DT_VEC(DtDim) dims;            /* those that have an extent */
+    DT_VEC(DtDim) dims;            /* those with an extent */
 } DtProgram;
 
 #endif

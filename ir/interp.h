@@ -37,20 +37,23 @@ typedef struct DtInterp {
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in);
     void *context;
     bool rounds; /* round every float result to its dtype, as the language says (f32, bf16, f16) */
-    /* not 0: floats that have to be rounded, to their dtype, are moved by chance by up to a roundoff before, otherwise
-     * for each number, and sums are added up in f32: what rounding as ranks do, at whatever places, may come to */
+    /* not 0: simulates rounding at unknown places. Floats that ranks round to their dtype are
+     * randomly moved by up to a roundoff first, differently for each number, and sums are
+     * accumulated in f32 */
     uint32_t noise;
-    /* where we are; kept by the interpreter */
+    /* the current position; kept by the interpreter */
     const char *path;   /* instance path; NULL or "" at the top */
     uint32_t iteration; /* row-major over the enclosing loops */
-    int64_t turn;       /* iterations that the loop has done; in an entry the micro-batch, set by the caller */
-    const DtFunc *func; /* being run, for messages */
-    uint64_t n_moved;   /* tensors that noise has moved */
+    /* iterations that the loop has done; in an entry the micro-batch, set by the caller */
+    int64_t turn;
+    const DtFunc *func; /* the function being run, for messages */
+    uint64_t n_moved;   /* how many tensors noise has moved */
 } DtInterp;
 
-/* With noise: moves each element by up to two roundoffs of its dtype, as if it had just been computed. */
+/* With noise: moves each element by up to two roundoffs of its dtype, as if it had just been
+ * computed. */
 void dt_interp_move(DtInterp *interp, DtTensor *tensor);
-double dt_interp_roundoff(DtDtype dtype); /* relative; 0: not a float that is rounded */
+double dt_interp_roundoff(DtDtype dtype); /* relative; 0: the dtype is not a rounded float */
 
 DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type); /* zeros */
 

@@ -30,20 +30,20 @@ DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */
 DtEval dt_eval_call, dt_eval_loop, dt_eval_update, dt_eval_comm;
 
-/* Runs one op by its handler, results rounded if the interpreter rounds: fills out[0 .. n_out). */
+/* Runs one op by its handler: fills out[0 .. n_out), rounded if the interpreter rounds. */
 DtEval dt_interp_op;
 
-/* The key of an `rng` op's random numbers, from where the interpreter is. */
+/* The key of an `rng` op's random numbers at the current position. */
 uint64_t dt_interp_key(DtInterp *interp, const DtOp *op);
 
-/* The instance path with a label behind it; NULL and "" add nothing. */
+/* The instance path with a label appended; NULL and "" add nothing. */
 const char *dt_interp_push(const DtInterp *interp, const char *label);
 
-/* One iteration's slice of a value stacked by a loop: the same memory, of the type slice. */
+/* One iteration's slice of a stacked value, in the same memory, with type slice. */
 DtTensor *dt_interp_slice(DtInterp *interp, const DtOp *loop, const DtTensor *whole,
                           const DtType *slice, int64_t iteration);
 
-/* Whether a `when` runs its function, whose first operand this is. */
+/* Whether a `when` runs its function for this value of its first operand. */
 bool dt_interp_applies(const DtOp *op, const DtTensor *counter);
 
 /* One element of a map with two operands of this dtype (interp_map.c). */
@@ -51,7 +51,7 @@ double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);
 /* The map by which a reduction combines two elements; by DtReduce. */
 extern const DtOpKind dt_interp_combining[3];
 
-/* What a sum has come to: with noise, in f32, as generated code adds up. */
+/* A partial sum as generated code has it: in f32, if noise is on. */
 static inline double dt_interp_partial(const DtInterp *interp, DtDtype dtype, double sum)
 {
     return interp->noise && dt_dtype_is_float(dtype) ? (double)(float)sum : sum;

@@ -70,10 +70,11 @@ typedef struct DtRanks {
     const DtMesh *mesh;
     /* a rank's part of a `param` or `input` op of an entry: of type dt_ranks_local(result type) */
     DtTensor *(*source)(void *context, const DtOp *op, uint32_t rank);
-    /* of an all_reduce over pipeline stages (DtOp.stages): the sum of what those stages give */
+    /* of an all_reduce over pipeline stages (DtOp.stages): the sum of these stages' operands */
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in, uint32_t rank);
     void *context;
-    int64_t turn; /* the micro-batch, for entries that ask: then all ranks that take part are of it */
+    /* the micro-batch, for entries that use it: then all participating ranks belong to it */
+    int64_t turn;
     bool rounds; /* as DtInterp.rounds */
     /* Only ranks with coordinate at[m] on each mesh axis m of the bits in `fixed` take part (one
      * pipeline stage, one micro-batch); the others' tensors are neither read nor made. */

@@ -121,81 +121,98 @@ typedef struct DtOpInfo {
 } DtOpInfo;
 extern const DtOpInfo dt_op_info[DT_OP_COUNT];
 
-/* Each element of the result depends on those of equal index in the operands, as far as these have its axes. */
+/* Whether each element of the result depends only on the operands' elements of equal index, on
+ * the axes that an operand has. */
 static inline bool dt_op_is_pointwise(DtOpKind kind)
 {
     return dt_op_info[kind].op_class == DT_CLASS_MAP || kind == DT_OP_EXPAND;
 }
 
-/* Computing such an op again is better than keeping what it made. */
+/* Whether recomputing such an op is better than keeping its result. */
 static inline bool dt_op_is_cheap(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_AGAIN; }
 
-/* Computing such a map again costs more than a register. */
+/* Whether recomputing such a map costs more than keeping its result in a register. */
 static inline bool dt_op_is_dear(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_DEAR; }
 
-/* Whether op reads that operand from memory, at other indices than it writes. */
+/* Whether op reads this operand from memory at other indices than it writes, as a gather or a
+ * slice does. */
 bool dt_op_reads_elsewhere(const DtOp *op, uint32_t operand);
 
-/* Whether op is linear in that operand, the others given. */
+/* Whether op is linear in this operand when the others are fixed. */
 bool dt_op_is_linear(const DtOp *op, uint32_t operand);
 
-/* Whether op is linear in several operands together, of which this is one: it adds them, chooses between them, or puts
- * them side by side. A product is linear in each alone. */
+/* Whether op is linear in several operands together, of which this is one: it adds them, selects
+ * between them, or concatenates them. A product is linear in each operand alone, not jointly. */
 bool dt_op_is_joint(const DtOp *op, uint32_t operand);
 
-/* Whether op gives zero where its operands (where: its branches) do. */
+/* Whether op gives zero wherever its operands are zero (for where: its branches). */
 bool dt_op_keeps_zero(const DtOp *op);
 
-/* scatter_add that gives each element of its operand one place, and adds none up: where(iota == index, x, 0). */
+/* Whether a scatter_add gives each element of its operand a place of its own, so that nothing is
+ * added: where(iota == index, x, 0). */
 bool dt_op_is_one_hot(const DtOp *op);
-/* Whether it is one of op->axes: what a reduction or contraction sums away. */
+/* Whether `axis` is one of op->axes: the axes that a reduction or contraction sums. */
 bool dt_op_has_axis(const DtOp *op, const char *axis);
 
-/* Made of constants, iotas and maps of them only (a mask, a position), and of what pass `fuse` says is drawn where it
- * is read: kernels compute it again wherever it is used. */
+/* Whether kernels compute the value anew wherever they use it, instead of reading it from
+ * memory: it is made only of constants, iotas and maps of them (a mask, a position), or is a
+ * random draw that pass `fuse` chose to draw where it is read. */
 bool dt_op_is_inline(const DtValue *value);
-/* A product and what its library does besides: an op `fused` with a contraction in it. Whether it adds its operand to
- * the result, element by element. */
+/* dt_op_is_product: a matrix product with what its library does in the same call (bias,
+ * activation): an op `fused` whose function contains a contraction. dt_op_adds: whether this
+ * product adds the operand to its result, element by element. */
 bool dt_op_is_product(const DtOp *op);
 bool dt_op_adds(const DtOp *product, uint32_t operand);
 
-/* Whether the value is on its way: of communication that says `start`, or a result of a loop that such makes in each
- * iteration. */
+/* Whether an asynchronous collective that makes the value is still running: the value is the
+ * result of communication with `starts`, or a result of a loop whose body starts such
+ * communication in each iteration. */
 bool dt_op_is_started(const DtValue *value);
-/* The op that says `late` of which that is so; NULL: there is none. */
+/* The op with `late` set that makes such a value; NULL: there is none. */
 const DtOp *dt_op_late(const DtValue *value);
 
-/* What the value is a copy of, or a copy of a copy; itself if it is none. */
+/* The value that this one is a copy of, through copies of copies; the value itself if it is no
+ * copy. */
 const DtValue *dt_op_copied(const DtValue *value);
 
-/* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
+/* The value as an op made it: if the op is `fused`, the value inside the kernel's function;
+ * otherwise the value itself. */
 const DtValue *dt_op_made(const DtValue *value);
 
-/* The value whose memory it may share: itself, or what it is a view of. */
+/* The value whose memory this one may share: itself, or the value that it is a view of. */
 const DtValue *dt_op_viewed(const DtValue *value);
 
-/* How a value lies in memory of its own, if not row-major in the order of its type (pass `memory`). */
+/* The memory layout of a value with memory of its own, where it is not row-major in the order of
+ * its type (pass `memory`). */
 typedef struct DtLies {
     uint8_t order[DT_MAX_RANK]; /* axes of the type, outermost first */
-    uint8_t first;              /* axes from this place of the order on are a row, or */
-    int64_t row;                /* 0: nothing lies between rows; elements from one row to the next */
+    uint8_t first;              /* axes from this place of the order on form a contiguous row */
+    int64_t row;                /* elements from one row to the next; 0: rows are contiguous, too */
 } DtLies;
 
 struct DtValue {
     const DtType *type;
     DtOp *op;         /* NULL for an input of a function */
     uint32_t index;   /* which result of op, or which input of the function */
-    uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
-    uint32_t final;   /* 1 + its number in the text that plans are proved against (pass `fuse`); 0: as its function
-                       * counts */
-    DtValue *over;    /* whose memory it takes: an operand or input that nobody reads any more (pass `memory`), which
-                       * copies of an op have not; NULL: nobody's */
-    const DtLies *lies; /* the same of this one; NULL: as its type says */
-    int64_t at;       /* in memory of its own: 1 + the bytes in front of it in its function's frame (frame.h); 0: in
-                       * that of another, in a store, or wherever code generation puts it */
+    /* number of the value in an earlier program that this one must equal (means.c); 0: not
+     * recorded */
+    uint32_t means;
+    /* index (from 1) of this value in the reference program, the text that plans are proved
+     * against (pass `fuse`); 0: the same index as in this program */
+    uint32_t final;
+    /* the operand or input whose memory this value reuses, since nobody reads that any more
+     * (pass `memory`; not on copies of an op); NULL: it reuses none */
+    DtValue *over;
+    const DtLies *lies; /* its memory layout; NULL: row-major in the order of its type */
+    /* 1 + byte offset of its memory in the frame of its function (frame.h); 0: it has no memory
+     * in the frame, since it shares another value's, is in a store, or is placed by code
+     * generation */
+    int64_t at;
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
-    uint8_t made_anew; /* what dt_op_is_inline found, of a draw what `fuse` said: 0 nothing yet, 1 no, 2 yes */
+    /* cached answer of dt_op_is_inline: 0 not computed yet, 1 no, 2 yes; for a random draw set
+     * by `fuse` */
+    uint8_t made_anew;
 };
 
 /* slice, pad, window, at: one per axes[i]. */
@@ -217,45 +234,55 @@ typedef struct DtRelabel {
  * Body inputs: iteration number (i32 scalar), carried, invariants, stacked (one iteration's slice).
  * Body results: carried, stacked (one iteration's slice). Results: carried, stacked (with the loop axis
  * first). With reverse, iterations run from count - 1 down to 0; slices keep their positions. */
-/* The name of an axis of blocks of another one, of which each has a part that the next goes on from (lower_scan.c),
- * ends so; no name that is written has a dot. */
+/* Suffix of the name of an axis that counts the blocks of another axis (lower_scan.c): function
+ * `scan` hands a part from each block to the next. Names in programs have no dot. */
 #define DT_BLOCKS ".blocks"
 
 typedef struct DtLoop {
     const char *label; /* as in paths */
     const char *axis;  /* name of the stacking axis */
     int64_t count;
-    int64_t first;     /* number of the first iteration (a range of a loop that pipeline stages share); slices count
-                        * from 0 */
-    int64_t first_step; /* in an entry of a class of stages (pipeline.h): from one stage to the next */
+    /* number of the first iteration, in a range of a loop that pipeline stages share; slices
+     * still count from 0 */
+    int64_t first;
+    /* in an entry of a class of stages (pipeline.h): by how much `first` grows from one stage to
+     * the next */
+    int64_t first_step;
     bool reverse;
     uint32_t n_carried, n_invariant, n_stacked, n_stacked_out;
 } DtLoop;
 
-/* when: its function gathers what an iteration of a loop reads, ahead of that iteration. For notes of plans, which are
- * proved against the program where the loop gathers itself. */
+/* A prefetch: a `when` whose function gathers the parameters of a later loop iteration. It is
+ * recorded so that the proof of the plan can match it with the gather inside the loop of the
+ * reference program, in which nothing is prefetched yet. */
 typedef struct DtAheadOf {
-    uint32_t loop;  /* DtValue.final of the loop's first result, in the function that has it; 0: the loop around */
-    int64_t turn;   /* its iteration so many behind the first; of the loop around: behind the present one */
-    uint32_t piece; /* 1 + the place of the piece that has the loop among those of the stage that have an entry of this
-                     * kind; 0: it is in the same entry */
-    uint32_t kind;  /* DtActionKind of that entry */
+    /* DtValue.final of the loop's first result, in the function that has the loop; 0: the loop
+     * around this op */
+    uint32_t loop;
+    /* how many iterations after the first one; for the loop around: after the present one */
+    int64_t turn;
+    /* where the loop belongs to another piece of the pipeline: 1 + the number of that piece
+     * among the stage's pieces with an entry of this kind; 0: the loop is in the same entry */
+    uint32_t piece;
+    uint32_t kind;  /* DtActionKind of the entry that has the loop */
 } DtAheadOf;
 
-/* The calls that an op came through when they were inlined, innermost first; NULL: none. One object is one
- * call. A library call that stays is inside its own. */
+/* The calls through which inlining brought an op here, innermost first; NULL: none. One object
+ * stands for one call, so ops of the same call share it. A library call that is not inlined is
+ * inside its own caller. */
 typedef struct DtCaller {
     const struct DtCaller *outer;
-    const char *label;  /* of the instance; NULL: a fn */
+    const char *label;  /* label of the layer instance; NULL: the callee is a fn */
     const char *func;   /* as the source names it */
     DtSpan span;        /* of the call */
 } DtCaller;
 
-/* One more name of a result: calls that were inlined gave it theirs, or an op that was merged with this one. name
- * NULL: it only stood there. */
+/* A further name of an op's result: from a call that was inlined around it, or from an equal op
+ * that was merged into this one. name NULL: the merged op had no name, but its caller is worth
+ * reporting. */
 typedef struct DtAlias {
     const struct DtAlias *next;
-    const DtCaller *caller; /* where it has that name */
+    const DtCaller *caller; /* the call in which the result has this name */
     const char *name;
     uint32_t out;
 } DtAlias;
@@ -264,40 +291,56 @@ struct DtOp {
     DtOpKind kind;
     DtSpan span;
     const char *path;       /* layer path within its function ("attention.wq"), NULL at the top */
-    const DtCaller *caller; /* this and aliases: not printed; see inline */
+    /* this and `aliases` are for reports only: they are not printed (passes/inline.c) */
+    const DtCaller *caller;
     const DtAlias *aliases;
     DtValue **in;
     DtValue **out;
     uint32_t n_in, n_out;
-    const char **axes;      /* see ops.def */
+    const char **axes;      /* axes that the op works on; ops.def says which ones per op */
     uint32_t n_axes;
     const char **axes2;
     uint32_t n_axes2;
-    DtRange *ranges;        /* n_axes of them (window, fold, when: 1) */
+    DtRange *ranges;        /* n_axes of them; window, fold and when have one */
     DtRelabel *relabels;
     uint32_t n_relabels;
     double number;          /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte */
-    uint32_t draws;         /* rng: how many elements of it a call of the generator gives, 1 or 4 (language.md) */
+    /* rng: how many elements one call of the generator gives, 1 or 4 (language.md) */
+    uint32_t draws;
     DtReduce reduce;
     bool reverse;           /* scan */
-    bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/place/reduce.c);
-                             * sqrt: their norm, the root of the squares' sum (passes/grad/optimizer.c) */
+    /* all_reduce, reduce_scatter: it sums gradients over ranks (passes/place/reduce.c). sqrt:
+     * the root of the squares' sum, their norm (passes/grad/optimizer.c) */
+    bool gradients;
     const char *text;       /* param: path; input: name; rng: site; call: label of the instance */
     DtStore *store;         /* param */
     DtFunc *func;           /* call, fused, loop, when */
     DtLoop *loop;
-    uint16_t mesh;          /* communication: bits of mesh axes */
-    const char *stages;     /* all_reduce over the pipeline's mesh axis: those that add (base/stages.h), else NULL */
-    bool starts;            /* communication: goes on beside the ops behind it, until the `done` of its result */
-    bool late;              /* such a sum: what micro-batches add up to the entry's result, in the last of them */
-    uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
-    DtAheadOf *of;          /* when: whose gathers its function does; NULL: nobody's */
-    bool copies;            /* an op that moves nothing elsewhere does: no strides say its result; a `dot` or exchange:
-                             * its operands are, where it cannot do with them as they lie (pass `memory`) */
-    bool *holds;            /* by operand: it is made where it belongs in the result, so that nothing moves (pass
-                             * `memory`; pack, concat, ringbuf_put, relabel); NULL: none is */
-    int64_t base;           /* where the frame of func begins in that of the function that has the op (frame.h) */
-    uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
+    uint16_t mesh;          /* communication: bit set of the mesh axes over which it runs */
+    /* all_reduce over the pipeline's mesh axis: the stages that take part (base/stages.h), else
+     * NULL */
+    const char *stages;
+    /* asynchronous communication: it runs while later ops compute, until the `done` of its
+     * result */
+    bool starts;
+    /* all_reduce of an accumulated gradient that runs once, in the last micro-batch */
+    bool late;
+    /* all_gather in the body of a loop: how many iterations before its own pass `order`
+     * prefetches it (order.c) */
+    uint32_t ahead;
+    /* when: the gathers that its function prefetches; NULL: it is no prefetch */
+    DtAheadOf *of;
+    /* the op copies, although its kind is a view: the layout of its result cannot be described
+     * by strides. For `dot` and exchanges: operands are copied first where the op cannot read
+     * their layout (pass `memory`) */
+    bool copies;
+    /* by operand: the operand is computed directly at its place in the result, so that nothing
+     * is moved (pass `memory`; pack, concat, ringbuf_put, relabel); NULL: none is */
+    bool *holds;
+    /* offset of func's frame in the frame of the function that has this op (frame.h) */
+    int64_t base;
+    /* bit per result: recomputed here by pass `remat` instead of being handed over; not printed */
+    uint32_t recomputed;
 };
 
 /* ---- functions and modules ---- */
@@ -314,14 +357,16 @@ typedef struct DtFormalParam {
     const char *pattern; /* the same with one '#' per loop for the number: "h.#.attention.wq.w" */
     DtInit init;
     bool is_state;
-    uint8_t n_loops;     /* leading axes of the type that stack loop iterations */
-    uint8_t written_rank;/* number of axes as written in the declaration */
-    uint16_t begins;     /* bit i: axis i behind those of loops begins one of these; known in lowering only */
+    uint8_t n_loops;     /* number of leading axes of the type that stack loop iterations */
+    uint8_t written_rank; /* number of axes as written in the declaration */
+    /* bit i: axis i after the loop axes is the first of a group that was written in parentheses;
+     * known during lowering only */
+    uint16_t begins;
     DtSpan span;
 } DtFormalParam;
 
-/* A value that the forward part of a function leaves to the backward part: an input of the function (not
- * copied), or a result of its fwd. */
+/* A value that the forward function saves for the backward function: an input of the function
+ * (used in place), or a result of its fwd. */
 typedef struct DtSaved {
     bool is_input;
     uint32_t index;
@@ -330,25 +375,34 @@ typedef struct DtSaved {
 typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY,
                           DT_FUNC_KERNEL /* of an op `fused` */, DT_FUNC_BRANCH /* of an op `when` */ } DtFuncKind;
 
-/* The gradient that a function states instead of having it derived from its ops. func takes the cotangents of the
- * function's float results, in their order, then captured values; it gives the cotangents of its float inputs, type for
- * type. Gone once entry "grad" is there. */
+/* A gradient written in the program (`gradient`, `surrogate`), used instead of the derivative of
+ * the function's ops. func takes the cotangents of the function's float results, in their order,
+ * then the captured values; it returns the cotangents of its float inputs, type for type.
+ * Removed once entry "grad" exists. */
 typedef struct DtStatedGradient {
     DtFunc *func;
-    DT_VEC(DtValue *) captured; /* values of the function */
-    bool is_surrogate;          /* meant to differ from the derivative */
+    DT_VEC(DtValue *) captured; /* values of the function that func uses */
+    bool is_surrogate;          /* a surrogate: intended to differ from the derivative */
 } DtStatedGradient;
 
-/* How blocks of an axis of a function's inputs give its results (frontend/lower_stream.c). All are functions of whole
- * inputs and unplaced types, however the function that has this is placed. */
+/* How the results of a streaming function are computed block by block along an axis of its
+ * inputs (frontend/lower_stream.c). The functions here take whole inputs and unplaced types,
+ * whatever the placement of the function that has this. */
 typedef struct DtStream {
     const char *axis;
-    bool is_ordered;          /* merge is of a part and of that of what follows it: blocks are not to change places */
-    DtFunc *part;             /* the function's inputs -> parts; NULL: results without the axis add up over blocks */
+    /* merge takes a part and the part that follows it, so blocks may not change places */
+    bool is_ordered;
+    /* inputs of the function -> parts of one block; NULL: results without the axis are sums over
+     * blocks */
+    DtFunc *part;
     DtFunc *merge;            /* parts, parts -> parts, element by element */
-    DtFunc *finish;           /* parts, inputs given[] of the function -> results, likewise; NULL: none is needed */
+    /* parts, and inputs number given[] of the function -> results, element by element; NULL: the
+     * parts are the results */
+    DtFunc *finish;
     DT_VEC(uint32_t) given;
-    DT_VEC(int32_t) takes;    /* by result of the function: a result of finish, or -1 - a part */
+    /* by result of the function: the number of a result of `finish`, or -1 - the number of a
+     * part */
+    DT_VEC(int32_t) takes;
 } DtStream;
 
 struct DtFunc {
@@ -375,11 +429,16 @@ struct DtFunc {
     DtFunc *primal;
     DT_VEC(DtSaved) saved;
     DT_VEC(uint32_t) seeds, wanted;
-    const DtStatedGradient *gradient; /* NULL: derived */
-    const DtStream *stream; /* NULL: it has no such form */
-    DtFunc *meant; /* what it computes is another form of this; gone once entry "grad" is there; NULL: itself */
-    DtFunc *fused; /* the same in kernels, for a call that is no attention in tiles; NULL: itself (fuse.c) */
-    int64_t frame; /* bytes of memory that its values need while it runs (frame.h) */
+    /* the gradient that the program states; NULL: derived from the ops */
+    const DtStatedGradient *gradient;
+    const DtStream *stream; /* NULL: it does not stream */
+    /* the function that defines what this one computes, of which it is another form (blocks of a
+     * scan); removed once entry "grad" exists; NULL: itself */
+    DtFunc *meant;
+    /* the same function with its ops fused into kernels, for calls of attention that no tiled
+     * kernel takes (fuse.c); NULL: itself */
+    DtFunc *fused;
+    int64_t frame; /* bytes of the frame: the memory that its values need while it runs (frame.h) */
 };
 
 /* Storage that outlives a step. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the printer and the reader of IR text share, and the less common ways to use them. */
+/* Shared by the printer and the reader of IR text, with entry points for special uses. */
 #ifndef DT_IR_IRTEXT_H
 #define DT_IR_IRTEXT_H
 
@@ -15,7 +15,8 @@ extern const char *const dt_irtext_inits[3];
 /* One op as it stands in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
 
-/* What a result of op means if its line does not say so: communication, what its operand means; else 0. */
+/* The `means` of a result of op if its line has none: for communication that of its operand;
+ * else 0. */
 uint32_t dt_irtext_means(const DtOp *op);
 
 /* The pipeline of a module, if it has one; and after the word `pipeline`. irtext_pipeline.c has the

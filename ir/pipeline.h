@@ -43,7 +43,8 @@
  * copies it to the CHANNEL stores' slots of its micro-batch and frees it. Sends of a channel are in
  * the order of micro-batches, as are its receives.
  *
- * Behind pass `order` a message may be on its way beside other work: START_SEND begins what DONE_SEND of the same
+ * After pass `order` a message may be in flight during other work: START_SEND begins what
+ * DONE_SEND of the same
  * micro-batch waits for, and so does START_RECV for DONE_RECV; one at a time at each end of a channel. Until it is done
  * nothing writes the slots that are read, and nothing touches those that are written. Ranks that do one thing at a time
  * send where it is started and receive where it has to be done. The messages of a run that is `direct` need no places
@@ -73,38 +74,39 @@ typedef struct DtAction {
     uint32_t kind;  /* DtActionKind */
     uint32_t unit;  /* a piece, or a channel of the run */
     int64_t micro;  /* in a period: of its first repetition */
-    uint32_t form;  /* F, B, W: which form of the piece's entry */
+    uint32_t form;  /* F, B, W: number of the form of the piece's entry */
 } DtAction;
 
 typedef DT_VEC(DtAction) DtActions;
 
-/* What a stage does in a run. */
+/* The actions of a stage in a run. */
 typedef struct DtStageActions {
     DtActions prologue, period, epilogue;
-    int64_t count, step; /* of the period; count 0: there is none */
+    int64_t count, step; /* count, step: of the period; count 0: there is no period */
 } DtStageActions;
 
-/* From one piece to the next one or the one before, on another stage. */
+/* A channel from a piece to the next or previous one, on another stage. */
 typedef struct DtChannel {
-    uint32_t from_piece, to_piece; /* backward if from_piece > to_piece */
-    uint32_t from, to;             /* their stages; differ */
-    int64_t slots;                 /* places in transit */
+    uint32_t from_piece, to_piece; /* a backward channel if from_piece > to_piece */
+    uint32_t from, to;             /* their stages, which differ */
+    int64_t slots;                 /* slots for messages in transit */
     DT_VEC(DtStore *) stores;      /* CHANNEL stores of stage `to`; not empty */
 } DtChannel;
 
-/* The entries of a piece: numbers into DtModule.entries, -1 where there is none. forms, by DtActionKind: the other
- * forms of each, from number 1 on (DtEntryPoint.form). They have its results, and mean the same. */
+/* The entries of a piece: numbers in DtModule.entries, -1 where there is none. forms, by
+ * DtActionKind: the other forms of each entry, from number 1 on (DtEntryPoint.form). They have
+ * the same results and the same meaning, but prefetch differently. */
 typedef struct DtPieceEntries {
     int32_t f, b, w;
     DT_VEC(int32_t) forms[3];
 } DtPieceEntries;
 
 typedef struct DtPipelineRun {
-    DtEntryKind kind;        /* of the entry that was cut: GRAD, EVAL, PREDICT */
+    DtEntryKind kind;        /* kind of the entry that was cut: GRAD, EVAL, PREDICT */
     DtPieceEntries *pieces;  /* n_pieces */
     DT_VEC(DtChannel) channels;
     DtStageActions *stages;  /* n_stages */
-    bool direct;             /* messages need no places in transit */
+    bool direct;             /* messages need no slots in transit */
 } DtPipelineRun;
 
 struct DtPipelineSchedule {
@@ -116,45 +118,44 @@ struct DtPipelineSchedule {
     DT_VEC(DtPipelineRun) runs;
 };
 
-/* Where every unit of a pipeline's actions is known by its channels: the piece that an action is of
- * (a SEND: of the sending one, a RECV: of the receiving one). */
+/* The piece of an action (for a SEND: the sending piece, for a RECV: the receiving one). */
 uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
 
-/* Whether it is at the sending end of a channel. */
+/* Whether the action is at the sending end of a channel. */
 static inline bool dt_pipeline_is_send(uint32_t kind)
 {
     return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND || kind == DT_ACTION_DONE_SEND;
 }
 
-/* Whether ranks that do one thing at a time send, or receive, with it. */
+/* Whether a rank without asynchronous messages sends, or receives, in this action. */
 static inline bool dt_pipeline_gives(uint32_t kind) { return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND; }
 static inline bool dt_pipeline_takes(uint32_t kind) { return kind == DT_ACTION_RECV || kind == DT_ACTION_DONE_RECV; }
 
-/* The entry that an F, B or W is a call of, -1: the piece has none. */
+/* The entry that an action of this kind calls, -1: the piece has none. */
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
 
-/* The same in the form that the action has. */
+/* The same in the form of the action. */
 int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action);
 
-/* Whether they are one action, perhaps of different micro-batches. */
+/* Whether two actions are equal, micro-batches aside. */
 static inline bool dt_pipeline_same(const DtAction *a, const DtAction *b)
 {
     return a->kind == b->kind && a->unit == b->unit && a->form == b->form;
 }
 
-/* Whether a store or entry of `stage` and `more` behind it is one of stage s. */
+/* Whether a store or entry of stages stage .. stage + more belongs to stage s. */
 static inline bool dt_pipeline_on(int32_t stage, uint32_t more, int64_t s)
 {
     return stage < 0 || (s >= stage && s <= (int64_t)stage + more);
 }
 
-/* The piece of `stage` that has the place among its pieces which `piece` has among those of its own. */
+/* The piece of `stage` at the position that `piece` has among the pieces of its own stage. */
 uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, uint32_t stage);
 
-/* The path of a slot of a class on one of its stages: it ends in the number of its piece. */
+/* The path of a class's slot on one of its stages: it ends in the number of its piece. */
 const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path, uint32_t stage);
 
-/* What a channel brings to one of its stores: a store of the stage that it is from. */
+/* The store of the sending stage that a channel copies to this store. */
 DtStore *dt_pipeline_source(const DtChannel *channel, const DtStore *store);
 
 static inline int64_t dt_pipeline_depth(const DtStore *store, int64_t stage)
@@ -162,26 +163,28 @@ static inline int64_t dt_pipeline_depth(const DtStore *store, int64_t stage)
     return store->depths ? store->depths[stage - store->stage] : store->depth;
 }
 
-/* One store and one entry per stage for every class (pipeline_unfold.c). Nothing of the module is left
- * that has `more`. */
+/* Makes one store and one entry per stage out of every class (pipeline_unfold.c). Afterwards
+ * `more` is 0 everywhere. */
 void dt_pipeline_unfold(DtModule *module);
 
-/* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its
- * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3, 0START_RECV_B4, 0DONE_RECV_B4. */
+/* Prints an action as schedules are written in the literature: 0F3, 0SEND_F3 (piece 0 sends the
+ * result of its F of micro-batch 3), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3, 0START_RECV_B4,
+ * 0DONE_RECV_B4. */
 void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, DtText *ret_text);
 
-/* The first n of the actions come `count` times in a row, each time `step` micro-batches later. */
+/* A repetition: the first n actions occur `count` times in a row, `step` micro-batches later
+ * each time. */
 typedef struct DtActionTurns {
     uint32_t n, count;
     int64_t step;
 } DtActionTurns;
 
-/* The longest such row at the beginning of n > 0 actions; count 1: there is none. */
+/* The longest such repetition at the beginning of n > 0 actions; count 1: there is none. */
 DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n);
 
-/* All of a stage: `[0F0 0SEND_F0]*3+1 (0F3 0SEND_F3 0RECV_B0 0B0)*6+1 [0RECV_B6 0B6]*3+1`: in
- * parentheses the period, in brackets rows of turns in the lists. Reads back: false, and what is
- * wrong, if text is not of that form or names a channel that the run lacks. */
+/* All actions of a stage: `[0F0 0SEND_F0]*3+1 (0F3 0SEND_F3 0RECV_B0 0B0)*6+1 [0RECV_B6
+ * 0B6]*3+1`: the period in parentheses, repetitions in brackets. Reads back: false, with the
+ * reason, if text is not of that form or names a channel that the run lacks. */
 void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions, DtText *ret_text);
 bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
                               DtStageActions *ret_actions, const char **ret_problem);

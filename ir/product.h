@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contractions as strided batched matrix products, by how operands and result lie: pass `memory` asks which operands
- * have to be copied for that, code generation what the product is. */
+/* Contractions as strided batched matrix products, given the layouts of operands and result:
+ * pass `memory` asks which operands must be copied for that, code generation for the product
+ * itself. */
 #ifndef DT_IR_PRODUCT_H
 #define DT_IR_PRODUCT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program is lowered for, as far as passes have to know: numbers. Code generation reads the same row, and has
- * the rest (codegen/target.h). */
+/* The target that a program is lowered for, as far as passes must know it: numbers. Code
+ * generation uses the same row and has the rest (codegen/target.h). */
 #ifndef DT_IR_TARGET_H
 #define DT_IR_TARGET_H
 
@@ -13,7 +13,7 @@ typedef enum DtTargetKind {
     DT_TARGET_KINDS
 } DtTargetKind;
 
-/* What may happen to a product's result: epilogues.def. */
+/* What the library may do with a product's result in the same call: epilogues.def. */
 typedef enum DtEpilogue {
 #define DT_EPILOGUE(NAME, text, vector, matrix, meaning) DT_EPILOGUE_##NAME,
 #include "ir/epilogues.def"
@@ -23,28 +23,39 @@ typedef enum DtEpilogue {
 enum { DT_EPILOGUES_ALL = (1 << DT_EPILOGUES) - 1 };
 
 typedef struct DtTargetLimits {
-    uint32_t kernel_ops;    /* ops of a kernel, at most: each may need registers and a pointer */
-    int64_t row_sum_least;  /* elements of a sum over rows that is made beside the rows, at least: a shorter one is */
+    uint32_t kernel_ops;    /* most ops of a kernel: each may need registers and a pointer */
+    /* fewest elements of a sum over rows that is computed along with the rows: a shorter sum is */
+    int64_t row_sum_least;
                             /* not worth its loop */
-    int64_t row_sums_most;  /* elements of all such sums of a kernel, at most: where it keeps them is small */
-    int64_t few_rows, long_row; /* fewer rows than that, of more elements each, are reduced by a kernel that does */
-                            /* nothing else: it can cut them into pieces (codegen/kernel.h) */
-    int64_t row_align;      /* bytes of which the rows of a matrix begin at multiples: one access of the widest kind */
-    uint32_t epilogues;     /* that its library of products has: bits of DtEpilogue; if any, sums of operands, too */
-    int64_t epilogue_row;   /* elements of which the rows of a matrix that an epilogue reads or writes lie a multiple */
-                            /* apart, and of row_align bytes; 0: any */
-    int64_t row_gap_least;  /* bytes of a row, at least, for a gap behind it: a shorter one gains nothing */
-    uint32_t products;      /* bit per DtDtype: of which its library has products, into the same dtype or f32 */
-    bool wants_runs;        /* its library takes matrices only in which rows or columns are neighbours in memory, and */
-                            /* the others do not overlap */
-    int64_t copy_pays;      /* products that each element of an operand is part of, at least, for a copy of it to be */
-                            /* little beside them */
+    /* most elements of all such sums of a kernel: the memory for them is small */
+    int64_t row_sums_most;
+    /* fewer rows than few_rows, with more elements each than long_row, are reduced by a kernel
+     * of their own, */
+    int64_t few_rows, long_row;
+                            /* which can cut them into pieces (codegen/kernel.h) */
+    int64_t row_align;      /* alignment of matrix rows in bytes: one access of the widest kind */
+    /* bit set of DtEpilogue that its library of products has; if any, sums of operands, too */
+    uint32_t epilogues;
+    /* the row stride of a matrix that an epilogue reads or writes is a multiple of so many
+     * elements, */
+    int64_t epilogue_row;
+                            /* and of row_align bytes; 0: any */
+    /* fewest bytes of a row that gets a gap after it: a shorter row gains nothing */
+    int64_t row_gap_least;
+    /* bit per DtDtype: the library has products of that dtype, into the same dtype or f32 */
+    uint32_t products;
+    /* the library needs matrices whose rows or columns are contiguous and whose */
+    bool wants_runs;
+                            /* other dimension does not overlap */
+    /* an operand is worth a copy if each of its elements is part of at least so many */
+    int64_t copy_pays;
+                            /* products */
 } DtTargetLimits;
 
 /* By DtTargetKind. */
 extern const DtTargetLimits dt_target_limits[DT_TARGET_KINDS];
 
-/* Whether the target's library has products of a and b into c. */
+/* Whether the target's library multiplies a and b into c. */
 bool dt_target_multiplies(const DtTargetLimits *limits, DtDtype a, DtDtype b, DtDtype c);
 
 #endif

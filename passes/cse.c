@@ -156,7 +156,8 @@ static void add_alias(DtArena *arena, DtOp *op, DtAlias alias)
     *(DtAlias *)op->aliases = alias;
 }
 
-/* What op was called is now called known, also where op stood. */
+/* Gives the names (aliases) of `op` to `known`, the equal op that replaces it, including the
+ * call in which `op` was. */
 static void take_names(DtArena *arena, DtOp *known, const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_out; i++) {

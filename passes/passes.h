@@ -8,19 +8,22 @@
 #include "ir/config.h"
 #include "ir/target.h"
 
-/* What a pass may look at besides the module. */
+/* What a pass may use besides the module. */
 typedef struct DtPassContext {
     const DtTrainConfig *train;       /* NULL: no train block */
     const DtParallelConfig *parallel; /* NULL: one rank */
     const DtClusterConfig *cluster;   /* NULL: this machine; its links */
-    DtTargetKind target; /* what the program is lowered for */
-    uint32_t epilogues;  /* what products are joined with, bits of DtEpilogue (dt_target_limits has the target's) */
-    bool inline_streams; /* calls of functions that stream do not outlive inlining: for tests */
-    bool unfused;    /* every op is a kernel of its own: slow, the reference that tests compare with */
-    bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */
+    DtTargetKind target; /* the target for which the program is lowered */
+    /* bit set of DtEpilogue: what products do in the same call (dt_target_limits has the
+     * target's) */
+    uint32_t epilogues;
+    bool inline_streams; /* calls of streaming functions are inlined, too: for tests */
+    bool unfused;    /* every op is a kernel of its own: slow, the reference for tests */
+    /* pipeline stages are cut one by one instead of by class (stage_class.c): for tests */
+    bool each_stage;
 } DtPassContext;
 
-/* Whether products add the biases behind them, which lie in memory for that. */
+/* Whether products add the biases that follow them, which must be in memory then. */
 static inline bool dt_pass_joins_biases(const DtPassContext *context)
 {
     return context && context->epilogues >> DT_EPILOGUE_BIAS & 1;
@@ -32,7 +35,8 @@ static inline bool dt_pass_joins_biases(const DtPassContext *context)
 /* False: the module is as it was. */
 typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
-/* What the certificate says of a pass; passes of one kind stand together, in this order. See passes.def. */
+/* How the certificate treats what a pass does; passes of one kind are adjacent, in this order.
+ * See passes.def. */
 typedef enum DtPassProof {
     DT_PASS_MEANING, DT_PASS_PROVED, DT_PASS_BOXED, DT_PASS_LOWERED
 } DtPassProof;
@@ -57,7 +61,8 @@ void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserve
 /* The pass of that name, or NULL. */
 const DtPass *dt_passes_find(const char *name);
 
-/* Whether pass is the last one of its kind: then what it has made is what its column speaks of. */
+/* Whether pass is the last one of its kind, so that the program after it is the one that the
+ * certificate reads. */
 bool dt_pass_is_last(const DtPass *pass);
 
 #define DT_PASS(NAME, FUNCTION, PROOF, PURPOSE) DtPassRun FUNCTION;
@@ -74,22 +79,23 @@ DtFunc *dt_differentiate_func(DtFunc *func);
  * input i of the primal belongs to bwd_w. */
 void dt_wgrad_func(DtFunc *bwd, const bool *is_weight);
 
-/* Whether library.def has it: it is differentiated as a whole. */
+/* Whether library.def has a derivative of the function as a whole. */
 bool dt_library_is_whole(const DtFunc *func);
 
-/* Inlines all calls in one function, and in what it calls and loops over. */
+/* Inlines all calls in one function, in functions that it calls and in bodies of its loops. */
 void dt_inline_calls(DtFunc *func, const DtPassContext *context);
-/* Whether calls of func stay: the target has a kernel for it. */
+/* Whether calls of func are not inlined, because the target has a kernel for the function. */
 bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func);
 
-/* Keeps the functions that an entry reaches, callees before callers. */
+/* Removes functions that no entry reaches; sorts callees before callers. */
 void dt_inline_drop(DtModule *module);
 
-/* Merges equal ops of one function and removes dead ones; returns how many went. */
+/* Merges equal ops of one function and removes dead ones; returns how many were removed. */
 uint32_t dt_cse_func(DtFunc *func);
-/* Whether both ops, which stand in one function or in two, make the same of the same operands, and may be one op. */
+/* Whether two ops, of one function or two, compute the same from the same operands, and may be
+ * merged. */
 bool dt_cse_same(const DtOp *a, const DtOp *b);
-/* By value id: the first value that is equal, which another op makes; NULL: there is none. */
+/* By value id: the first equal value, made by another op; NULL: there is none. */
 DtValue **dt_cse_equals(const DtFunc *func, DtArena *arena);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include "passes/check/judge.h"
 
-/* A result of an entry of the placed module: complete over what its store or its metric is complete over. */
+/* A result of an entry of the placed module, with the sums completed that its store or metric
+ * requires. */
 typedef struct DtSettled {
     const char *name; /* or */
     DtStore *store;
@@ -13,17 +14,17 @@ typedef struct DtSettled {
     DtTensor **at; /* by rank; NULL on ranks of other pipeline stages */
 } DtSettled;
 
-/* A place of a SAVED or CHANNEL store. */
+/* A slot of a SAVED or CHANNEL store. */
 typedef struct DtSlot {
-    int64_t micro; /* whose values it holds; -1: nobody's */
+    int64_t micro; /* the micro-batch whose values it holds; -1: it is empty */
     DtTensor **at;
-    bool sending;  /* by a message that was started */
+    bool sending;  /* a message that was started reads it */
 } DtSlot;
 
-/* An all_reduce over pipeline stages: what each rank gave when it last got there. */
+/* An all_reduce over pipeline stages: the operands that ranks gave when they last reached it. */
 typedef struct DtAcross {
     const char *stages;
-    uint32_t ordinal; /* among those over the same stages, in each of their entries */
+    uint32_t ordinal; /* its number among the sums over the same stages, in each of their entries */
     DtTensor **at;
 } DtAcross;
 
@@ -35,19 +36,23 @@ typedef struct DtJudge {
     uint16_t time; /* bit of the time axis, or 0 */
     uint32_t step;
     uint64_t seed;
-    DtTensor **serial; /* by number of the serial store; NULL: not yet written */
-    DtTensor **before; /* the same before the entry at hand */
-    const DtEntryPoint *entry; /* of the serial program, at hand */
-    uint32_t shakes;   /* not 0: parameters are read a little changed, differently for each number */
-    DtTensor ***again; /* results of the entry at hand by number of shakes - 1; NULL: not asked for yet */
-    DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not yet written */
+    DtTensor **serial; /* by number of the serial store; NULL: not written yet */
+    DtTensor **before; /* the same before the current entry */
+    const DtEntryPoint *entry; /* the current entry of the serial program */
+    /* not 0: parameters are perturbed in their last digits, differently for each number */
+    uint32_t shakes;
+    /* results of the current entry by number of shakes - 1; NULL: not computed yet */
+    DtTensor ***again;
+    DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not written yet */
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
-    DtTensor ***rings; /* by number of the placed store: what a ring holds, by rank of the first micro-batch */
-    int64_t micro;     /* of the action of a pipeline; -1: all at once */
-    DT_VEC(DtSettled) early;         /* results of prologues, by name of the input that they are */
-    DT_VEC(DtSettled) named, stored; /* results of the run at hand */
+    /* by number of the placed store: contents of a ring buffer, by rank of the first micro-batch */
+    DtTensor ***rings;
+    int64_t micro;     /* of the current action of a pipeline; -1: all at once */
+    /* results of prologues, by name of the input that they become */
+    DT_VEC(DtSettled) early;
+    DT_VEC(DtSettled) named, stored; /* results of the current run */
     DT_VEC(DtAcross) across;
-    DT_VEC(const DtOp *) met; /* all_reduce ops over stages in the entry at hand */
+    DT_VEC(const DtOp *) met; /* all_reduce ops over stages met in the current entry */
     DtJudgement *out;
 } DtJudge;
 
@@ -56,45 +61,45 @@ typedef struct DtJudge {
 /* Gives all stores of both sides their initial values. */
 void dt_judge_begin(DtJudge *j);
 
-/* What the ranks hold of a serial store, as one tensor of its type: of all placed stores of its kind and path,
- * taken out of buckets, with the iterations of each pipeline stage; gradients on several stages add up. NULL after
- * a problem. ret_placed: one of those stores. */
+/* The contents of a serial store as one tensor of its type: from all placed stores of its kind
+ * and path, taken out of buckets, with the iterations of each pipeline stage; gradients on
+ * several stages are added. NULL after a problem. ret_placed: one of those stores. */
 DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_placed);
 
 /* ---- compare.c ---- */
 
-/* What a buffer of the tensor's dtype holds of it, if the judge rounds. */
+/* Rounds the tensor like a buffer of its dtype, if the judge rounds. */
 void dt_judge_round(const DtJudge *j, DtTensor *tensor);
 
 /* ---- derivative.c ---- */
 
-/* Whether what the serial entries "grad" and "update" leave is what the loss and the optimizer say; false after a
- * problem, which is the serial program's. */
+/* Whether the results of the serial entries "grad" and "update" agree with the derivative of the
+ * loss and with the optimizer; false after a problem of the serial program. */
 bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 
 /* ---- derivative_func.c ---- */
 
-/* The innermost function whose backward function is wrong by itself; NULL: none is. */
+/* The innermost function whose own backward function is wrong; NULL: none. */
 const DtFunc *dt_judge_wrong_function(DtJudge *j);
 
 /* ---- ranked.c ---- */
 
-/* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the
- * stores. False after a problem. */
+/* Runs an entry of the program with its prologue: named results are in j->named afterwards, the
+ * others in stores. False after a problem. */
 bool dt_judge_run(DtJudge *j, DtEntryKind kind, const char *objective);
 
-/* Parts of an entry: evaluation on the ranks with coordinates at[] on the mesh axes of `fixed` (raw[i * n + rank] is
- * result i), then what becomes of the results when all have been evaluated. */
+/* evaluate: evaluates an entry on the ranks with coordinates at[] on the mesh axes of `fixed`;
+ * raw[i * n + rank] is result i. settle: stores the results, once all ranks are evaluated. */
 void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, const int64_t *at,
                        DtTensor **raw);
 bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
-/* Rings stay where they are for the next entry. */
+/* Keeps ring buffers for the next entry. */
 void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
-/* The named results of a prologue become inputs of the entry that it belongs to. */
+/* Makes the named results of a prologue inputs of its entry. */
 void dt_judge_keep_early(DtJudge *j);
 
-/* The first problem is kept: an empty text is filled, otherwise nothing happens; always false. */
+/* Records the first problem; always returns false. */
 bool dt_judge_problem(DtJudge *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "\n  --> file:line:column", or "" if nothing is known. */
 const char *dt_judge_line(const DtJudge *j, DtSpan span);
@@ -103,18 +108,18 @@ const char *dt_judge_rank(const DtJudge *j, uint32_t rank);
 
 /* ---- staged.c ---- */
 
-/* dt_judge_run of an entry that a pipeline has cut. */
+/* dt_judge_run for an entry that a pipeline has cut. */
 bool dt_judge_run_staged(DtJudge *j, DtEntryKind kind);
-/* The value of a SAVED or CHANNEL store for the micro-batch at hand. */
+/* The value of a SAVED or CHANNEL store for the current micro-batch. */
 DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank);
-/* The sum over the stages of an all_reduce, as far as it is known. */
+/* The sum of an all_reduce over stages, as far as its terms are known. */
 DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint32_t rank);
 
 /* ---- program.c ---- */
 
 /* Lowers and runs all passes; NULL after errors in diags. */
 DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *options);
-/* The same program with gradients and update, and nothing else done to it. */
+/* The same program with gradients and update, but without any further pass. */
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options);
 DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options, uint32_t epilogues);
 

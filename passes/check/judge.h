@@ -52,7 +52,9 @@ typedef struct DtJudgement {
     double derivative; /* the difference along a random direction, of a parameter's part of it */
     uint32_t updated;  /* values that the update left and that were compared with the optimizer's formulas */
     double update;     /* the largest difference, of the largest value of its tensor */
-    bool not_stable; /* it moves as far in the serial program where parameters change in their last digits */
+    /* a difference above the bound is no larger than the change of the serial result when
+     * parameters are perturbed in digit 13, so it proves nothing */
+    bool not_stable;
 } DtJudgement;
 
 /* Two modules of one program. train: of both; NULL if the program has none ("predict" is compared). */

@@ -34,8 +34,8 @@ typedef struct DtActivity {
     struct DtActivity *next;
 } DtActivity;
 
-/* The same for a loop op: the question for its body, once carried values have been followed round.
- * */
+/* The same for a loop op: the question for its body, once carried values have reached a fixed
+ * point. */
 typedef struct DtLoopActivity {
     const DtActivity *body;
     bool *active_in, *seeded; /* of the body */
@@ -54,7 +54,8 @@ typedef struct DtDerivative {
     DtFunc *func, *fwd, *bwd;
     const DtLoop *loop; /* func is the body of this loop, else NULL */
     const bool *active_in, *seeded;
-    int32_t *cotangent; /* per input of func: the result of bwd that is its cotangent, or -1 */
+    /* per input of func: number of the result of bwd that is its cotangent, or -1 */
+    int32_t *cotangent;
     struct DtDerivative *next;
 } DtDerivative;
 
@@ -66,24 +67,24 @@ struct DtDiff {
     bool adds; /* the target's library adds vectors to products */
 };
 
-/* What is known of one value of the primal function. */
+/* What differentiation knows about one value of the primal function. */
 struct DtCell {
     DtValue *primal;
     DtValue *cotangent; /* in bwd; NULL: none yet */
     DtValue
         *placeholder; /* input of bwd that stands for the value until it is known how to get it */
-    DtValue *handed;  /* the input of bwd that hands it over */
-    DtValue *made;    /* the value in bwd, once it is there */
+    DtValue *handed;  /* the input of bwd through which fwd hands it over */
+    DtValue *made;    /* the value in bwd, once it exists */
     DtValue *forward; /* the value in fwd */
-    DtCell *root;     /* saved.c; NULL: free */
-    bool is_free;     /* saved.c: nothing needs to be saved to have it */
-    bool is_input;    /* handed over without being a result of fwd */
-    bool is_result;   /* of the function, where the caller can hand it over */
+    DtCell *root;     /* saved.c: the cell from which it is recomputed; NULL: it is free */
+    bool is_free;     /* saved.c: it can be recomputed from nothing that is saved */
+    bool is_input;    /* handed over although it is no result of fwd */
+    bool is_result;   /* a result of the function, which the caller can hand over */
     bool needed, saved;
-    bool derived; /* a needed root that other saved values give */
+    bool derived; /* needed as a root, and recomputed from other saved values */
 };
 
-/* What names a made-up value: the k-th result beyond op's own. */
+/* Identifies a made-up value: the k-th result beyond op's own. */
 typedef struct DtExtra {
     const DtOp *op;
     uint64_t k;
@@ -95,23 +96,23 @@ struct DtReverse {
     DtDerivative *derivative;
     DtFunc *func, *bwd;
     const DtActivity *activity;
-    bool whole; /* of the library, or it streams: inputs are saved, and what is kept, nothing else */
-    DT_VEC(const DtValue *) kept; /* of func: saved, whatever else is decided */
-    DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up ones */
-    DtMap extras;           /* of these, by DtExtra */
-    DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if not used */
+    bool whole; /* a library or streaming function: its inputs and `kept` are saved, nothing else */
+    DT_VEC(const DtValue *) kept; /* values of func that are saved in any case */
+    DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up values */
+    DtMap extras;           /* the cells of made-up values, by DtExtra */
+    DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if unused */
     uint32_t n_seeds;
-    DT_VEC(DtCell *) placeholders; /* of inputs n_seeds, ... of bwd */
+    DT_VEC(DtCell *) placeholders; /* by input of bwd, from n_seeds on */
 };
 
-/* One op's turn in the backward function. */
+/* The differentiation of one op in the backward function. */
 struct DtVjp {
     DtBuilder b; /* in bwd; span and path of op */
     DtReverse *reverse;
     const DtOp *op;
     uint32_t op_index;   /* in func->ops */
     DtValue **cotangent; /* per result; NULL: zero */
-    const bool *active;  /* per operand: wants a cotangent */
+    const bool *active;  /* per operand: needs a cotangent */
     DtValue *
         *ret; /* per operand. May lack axes of the operand (then it is constant along them), have
                                 * more (they are summed), in any order */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
- * do, order_pieces.c what the pieces of a pipeline do for each other, order_live.c knows what is alive when,
- * order_start.c writes what goes on beside other work, order_fill.c moves such work there, order_carry.c lets it go on
- * in the next iteration, order_late.c sums what micro-batches add up in the last one, order_messages.c starts what
- * stages of a pipeline send each other; order.c is the pass. */
+/* Shared by the files of the pass `order`, which decides when communication runs: order_chain.c
+ * finds loops that prefetch, order_fetch.c rewrites them, order_pieces.c handles prefetches
+ * between pieces of a pipeline, order_live.c computes live ranges, order_start.c makes
+ * communication asynchronous, order_fill.c moves products to where it runs, order_carry.c lets
+ * it run on in the next iteration, order_late.c sums accumulated gradients in the last
+ * micro-batch, order_messages.c starts messages between stages; order.c is the pass. */
 #ifndef DT_PASSES_ORDER_H
 #define DT_PASSES_ORDER_H
 
@@ -12,115 +13,127 @@
 
 /* A loop as it was before the pass. */
 typedef struct DtOrderLoop {
-    DtOp *op;             /* becomes the loop that reads the ring buffer */
+    DtOp *op;             /* will be the loop that reads the ring buffer */
     DtLoop loop;
     const DtFunc *body;
     DtValue *const *in;   /* its operands */
     uint32_t final;       /* DtValue.final of its first result */
 } DtOrderLoop;
 
-/* Loops of one function that gather equally far ahead and run one behind the other. */
+/* Loops of one function that prefetch equally far ahead and follow each other. */
 typedef struct DtOrderChain {
     DT_VEC(DtOrderLoop) loops; /* in the order in which they run */
-    int64_t ahead, bytes;      /* iterations; bytes of a slot */
-    uint16_t splits;           /* mesh axes on which slots hold different things */
-    struct DtOrderChain *next; /* that comes before it in the function */
+    int64_t ahead, bytes;      /* ahead: iterations; bytes: of a slot */
+    uint16_t splits;           /* mesh axes on which ranks have different slot contents */
+    struct DtOrderChain *next; /* the chain before this one in the function */
 } DtOrderChain;
 
-/* What a chain finds in the ring buffer that it is handed, and what it leaves there. */
+/* The ring buffer that is passed to a chain, and what the chain leaves in it. */
 typedef struct DtOrderHanded {
-    DtStore *store;            /* of the ring buffer; NULL: the chain has one of its own */
-    int64_t n_micro;           /* > 0: first gathers in the first micro-batch alone; its last loop goes on with the
-                                * first one of the next micro-batch */
-    bool goes_on;              /* the first gathers are there */
-    const DtOrderLoop *next;   /* else: the first loop of the piece that comes next on the stage, NULL: none */
-    uint32_t piece, kind;      /* of that, as in DtAheadOf */
+    /* of the ring buffer; NULL: the chain has a ring buffer of its own */
+    DtStore *store;
+    /* > 0: the first gathers run in the first micro-batch only; its last loop prefetches for the
+     * first loop of the next micro-batch */
+    int64_t n_micro;
+    bool goes_on;              /* the first gathers were prefetched by another piece */
+    /* otherwise: the first loop of the next piece on the stage, NULL: none */
+    const DtOrderLoop *next;
+    uint32_t piece, kind;      /* of that piece, as in DtAheadOf */
 } DtOrderHanded;
 
 /* ---- order_chain.c ---- */
 
 bool dt_order_is_ahead(const DtOp *op);
-/* Whether the function gathers ahead, or anything in it, be it written out already or not. */
+/* Whether the function, or a function that it runs, prefetches. */
 bool dt_order_uses(const DtFunc *func);
-/* The chains of a function, the last one first. ret_whole: there is only one, of parameters as stored, and nothing else
- * in the function gathers ahead: then the ring buffer can be handed on. */
+/* The chains of a function, the last one first. ret_whole: there is one chain, of gathers of
+ * parameters as stored, and no other prefetch in the function: then the ring buffer can be
+ * passed on. */
 DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whole);
-/* Whether what is gathered into the value is read, and not only gathered again: then it lies in the ring buffer. */
+/* Whether the gathered value is read by an op other than a further gather: then it needs a place
+ * in the ring buffer. */
 bool dt_order_is_kept(const DtFunc *body, const DtValue *value);
-/* Whether a gather ahead reads input number `input` of the body. */
+/* Whether a prefetched gather reads input number `input` of the body. */
 bool dt_order_is_gathered(const DtFunc *body, uint32_t input);
-/* The ring buffer of `slots` slots. */
+/* The type of a ring buffer of `slots` slots. */
 const DtType *dt_order_ring(const DtModule *module, int64_t slots, int64_t bytes, uint16_t splits);
-/* Bytes that a value of the type takes in a slot. */
+/* Bytes of a value of the type in a slot. */
 int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type);
 
 /* ---- order_fetch.c ---- */
 
-/* Writes the chains of the function out; handed: of the only one, NULL for nothing. */
+/* Rewrites the chains of the function; handed: for a single chain, NULL for none. */
 void dt_order_write(DtFunc *func, DtOrderChain *chains, const DtOrderHanded *handed);
-/* A copy of a function's ops in another one; map: by value id, what inputs have become. */
+/* Copies an op into function `to`; map: by value id, the new values of operands. */
 DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map);
 
 /* ---- order_pieces.c ---- */
 
-/* The entries of pieces, in as many forms as the actions of their stages need. done: by entry, that nothing is left to
- * be done. */
+/* Rewrites the entries of pieces, in as many forms as the actions of their stages need. done: by
+ * entry, nothing is left to do. */
 void dt_order_pieces(DtModule *module, bool *done);
 
 /* ---- order_live.c ---- */
 
-/* What is alive in a function, in the order of its ops. */
+/* Live ranges in a function, in the order of its ops. */
 typedef struct DtOrderLive {
-    uint32_t *last;   /* by value id: number of the last op that reads it, or a view of it; of ops: a result is */
-    int64_t *bytes;   /* by value id: of its memory; 0: it has none of the function's own */
-    int64_t *at, peak; /* by op: bytes while it runs; the most of them */
+    /* by value id: number of the last op that reads it, or a view of it; the number of ops for
+     * results */
+    uint32_t *last;
+    int64_t *bytes;   /* by value id: bytes of its memory; 0: it has none of the function's own */
+    int64_t *at, peak; /* by op: live bytes while it runs; peak: the largest of them */
 } DtOrderLive;
 
 DtOrderLive dt_order_live(DtArena *arena, const DtFunc *func);
-/* Whether that many bytes more from op number `from` up to `to` make the most no more; then they are. */
+/* Whether live bytes may grow by `bytes` from op number `from` up to `to` without raising the
+ * peak; take_room records it. */
 bool dt_order_has_room(const DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
 void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
 
 /* ---- order_carry.c ---- */
 
-/* Buckets of gradients that loops of entries reduce last in an iteration are on their way in the next. */
+/* Lets reductions of gradient buckets at the end of an iteration run on in the next iteration. */
 void dt_order_carry(DtModule *module);
-/* Whether what an entry returns may be added to what it returned before, in the same step. */
+/* Whether results of an entry may accumulate over runs of it in the same step. */
 bool dt_order_adds(const DtModule *module);
 
-/* Whether no other op has the body. */
+/* Whether no other op uses the body. */
 bool dt_order_is_alone(const DtModule *module, const DtFunc *body);
 
 /* ---- order_late.c ---- */
 
-/* What micro-batches of the entry add up is summed over ranks in the last one, as its terms come. */
+/* Sums accumulated gradients of the entry over ranks in the last micro-batch, as their terms
+ * become complete. */
 void dt_order_late(DtEntryPoint *entry);
-bool dt_order_has_late(const DtModule *module); /* whether there is such a thing */
+bool dt_order_has_late(const DtModule *module); /* whether an op has `late` set */
 
 /* ---- order_fill.c ---- */
 
-/* Products are moved to where the function exchanges and does nothing else; not over this mesh axis. */
+/* Moves products to where the function waits for communication; not for communication over this
+ * mesh axis. */
 void dt_order_fill(DtFunc *func, uint16_t pipe);
 
 /* ---- order_start.c ---- */
 
 bool dt_order_exchanges(const DtOp *op);
-/* Whether the op only says where its operand lies: such a one of what is not done waits for a reader. */
+/* Whether the op is a view, which on an asynchronous value waits for a reader. */
 bool dt_order_is_view(const DtOp *op);
-/* Whether a device does something for the op that does not wait for the exchange in the same queue. */
+/* Whether a device can work on the op during the exchange, without waiting for it. */
 bool dt_order_is_beside(const DtOp *op, const DtOp *exchange);
-/* By value id: the number of the op that makes it. */
+/* By value id: number of the op that makes it. */
 uint32_t *dt_order_numbers(DtArena *arena, const DtFunc *func);
 
-/* Exchanges of all functions are started where their operands are made and done where their results are read. */
+/* Makes exchanges asynchronous in all functions: started once their operands are there, done
+ * when their results are read. */
 void dt_order_starts(DtModule *module);
 
 /* ---- order_messages.c ---- */
 
-/* Messages of a pipeline's runs are started where their slots allow it, and done where they have to be. */
+/* Makes messages of pipelines asynchronous: started as early as their slots allow, done as late
+ * as possible. */
 void dt_order_messages(DtModule *module);
 
-/* order.c: each value says which number it has; one that says so already keeps it. */
+/* order.c: records DtValue.final for each value; a value that has one keeps it. */
 void dt_order_finals(DtFunc *func);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct DtLister DtLister;
 
 typedef struct DtScheduleForm {
     const char *name; /* as in `pipeline h on pipe (schedule = ...)` */
-    bool splits;      /* gradients of parameters are actions of their own (W) */
+    bool splits;      /* gradients of parameters (W) are separate actions */
     bool
         there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod stages */
     void (*list)(DtLister *lister);
@@ -21,32 +21,33 @@ typedef struct DtScheduleForm {
 const DtScheduleForm *dt_schedule_find(const char *name);
 uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32_t piece);
 
-/* Fills run->stages from run->pieces (which entries there are) and run->channels (which pieces are
- * joined), and the channels' slots, as few as let it pass dt_schedule_check, at least 2. O(list)
- * time, O(prologue + period + epilogue) memory is kept. False: no number of slots is enough; why is
- * in ret_problem. */
+/* Fills run->stages from run->pieces (the entries of each piece) and run->channels (the pieces
+ * that they connect), and the channels' slots: as few as pass dt_schedule_check, at least 2.
+ * O(list) time, O(prologue + period + epilogue) memory. False: no number of slots suffices;
+ * ret_problem says why. */
 bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
                       const DtScheduleForm *form, DtPipelineRun *run, DtText *ret_problem);
 
-/* How many micro-batches a value is there for at once: from the end of `write` to the end of
- * `read`, actions of one stage that each occur once per micro-batch, in order of micro-batches
+/* In how many micro-batches at once a value is live: from the end of action `write` to the end
+ * of `read`. Each occurs once per micro-batch on the stage, in order of micro-batches
  * (DtAction.micro is not read). */
 int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read);
 
-/* Runs all stages' total orders against each other as ranks do: SEND waits for a free place of its
- * channel, RECV or DONE_RECV for a full one. True if all come to their ends and no action runs before what it
- * needs; else what stands still is in ret_problem. */
+/* Runs the actions of all stages against each other as ranks do: SEND waits for a free slot of
+ * its channel, RECV or DONE_RECV for a full one. True if all come to their ends and no action
+ * runs before its inputs are there; otherwise ret_problem says what is stuck. */
 bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *run,
                        DtText *ret_problem);
 
-/* The list as prologue, period, epilogue: exactly the same actions, which stay where they are in memory. */
+/* Compresses a list to prologue, period and epilogue, which stand for exactly the same actions. */
 void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions);
 
 typedef struct DtScheduleTimes {
-    const double *f, *b, *w; /* per piece; w is not read where there are no W actions */
+    const double *f, *b, *w; /* per piece; w is unused if there are no W actions */
     double transfer;         /* from SEND to the earliest end of RECV */
-    double pair; /* > 0: an F directly followed by the backward of another piece (dualpipe_v) run
-                                as one action of that length, as on devices that overlap them */
+    /* > 0: an F directly followed by the backward of another piece (dualpipe_v) runs as one
+     * action of that length, as on devices that overlap them */
+    double pair;
 } DtScheduleTimes;
 
 typedef struct DtScheduleSlice {
@@ -82,8 +83,9 @@ void dt_schedule_print(DtArena *arena, const DtPipelineSchedule *pipeline, DtTex
 
 typedef struct DtPicture {
     const DtTimeline *line; /* in seconds; NULL: that of equal times */
-    const char *times;      /* where times are from, for people; NULL: what equal ones are */
-    int64_t first, last;    /* only what happens while these micro-batches are in the pipeline; -1: all */
+    const char *times;      /* where the times come from, for readers; NULL: the times are equal */
+    /* draws only the time in which these micro-batches are in the pipeline; -1: all */
+    int64_t first, last;
 } DtPicture;
 
 /* The first run as SVG, at most about 4,000 pixels wide. */

@@ -19,13 +19,13 @@
 typedef struct DtStageLoop {
     const char *label, *axis;
     int64_t count;
-    int64_t *lo, *hi; /* per piece */
+    int64_t *lo, *hi; /* first and end iteration of each piece */
 } DtStageLoop;
 
 /* A copy of a parameter, state, gradient or moment on a stage. */
 typedef struct DtStageCopy {
     DtStore *store; /* its `of` is set at the end */
-    int32_t range;  /* piece whose iterations it holds, -1: it is not cut */
+    int32_t range;  /* the piece whose iterations it holds, -1: the store is not cut */
 } DtStageCopy;
 typedef DT_VEC(DtStageCopy) DtStageCopies;
 
@@ -35,20 +35,21 @@ typedef struct DtStager {
     const DtPassContext *context;
     const DtPipeline *line;
     const DtScheduleForm *form;
-    DtPipelineSchedule *pipeline; /* by classes once dt_stage_classes has run */
-    DtPipelineSchedule *whole;    /* then: by stages */
-    uint32_t *class_first, *class_more; /* per class: its first stage, how many are behind it */
+    DtPipelineSchedule *pipeline; /* by class once dt_stage_classes has run */
+    DtPipelineSchedule *whole;    /* then: by stage */
+    /* per class: its first stage, and how many stages follow it */
+    uint32_t *class_first, *class_more;
     uint32_t *piece_first;        /* per piece: its number on the first stage of its class */
-    bool *apart;                  /* per stage: a class of its own */
+    bool *apart;                  /* per stage: it must be a class of its own */
     bool *differs, unequal;       /* per class: its stages turned out to differ; some class did */
     DtDiags *diags;
-    DT_VEC(DtStageLoop) loops; /* in the order of the program; without named cuts */
+    DT_VEC(DtStageLoop) loops; /* in the order of the program; without loops of named cuts */
     uint32_t *
         segment_piece; /* per segment (what precedes loop i; what follows the last one): its piece */
     int32_t *loop_of;  /* per store of the module: number of the loop whose cuts it has, -1 */
     DtStageCopies *copies;        /* per store of the module */
     DT_VEC(DtStore *) slots;      /* SAVED and CHANNEL stores */
-    DT_VEC(DtEntryPoint) entries; /* those made so far */
+    DT_VEC(DtEntryPoint) entries; /* entries made so far */
     bool failed;
 } DtStager;
 
@@ -62,54 +63,56 @@ static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece)
 
 /* ---- stage_cut.c ---- */
 
-/* Which ops the results that `wanted` names depend on, per op. */
+/* Per op: whether the results marked in `wanted` depend on it. */
 bool *dt_stage_ancestors(DtArena *arena, const DtFunc *func, const bool *wanted);
 /* Per result of an entry: it is not a gradient. */
 bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry);
-/* Number of the named loop that op is (forward or backward), or -1. */
+/* Number of the named loop of which op is a forward or backward loop, or -1. */
 int32_t dt_stage_loop(const DtStager *s, const DtOp *op);
-/* Finds the named loops in the entry that is cut first and cuts them; false after a diagnostic. */
+/* Finds the named loops in the first entry that is cut, and cuts them; false after a diagnostic. */
 bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
 
 /* ---- stage_class.c ---- */
 
-/* Joins stages whose pieces are ranges of the same loops, equally long, to classes: s->pipeline goes by
- * them from now on, as do the ranges of loops. */
+/* Joins stages whose pieces are equally long ranges of the same loops into classes: s->pipeline
+ * and the ranges of loops are by class from then on. */
 void dt_stage_classes(DtStager *s);
-/* The stages of the class are not equal, if there are several: the pass begins again. */
+/* Records that the stages of a class differ (if there are several): the pass starts over. */
 void dt_stage_differ(DtStager *s, uint32_t class);
-/* Takes apart classes that differ: their ends first, where loops begin and end; if they still do, all. */
+/* Splits classes that differ: first their ends, where loops begin and end; all stages if they
+ * still differ. */
 void dt_stage_take_apart(DtStager *s);
-/* How much later a loop that the pieces cut begins on the next stage of the class. */
+/* By how many iterations a cut loop begins later on the next stage of the class. */
 int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece);
-/* The run by stages: entries are those of the classes. Finds what CHANNEL stores receive within their class. */
+/* The run by stage; entries remain those of the classes. Finds what CHANNEL stores receive
+ * within their class. */
 void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_run);
 /* An action of a class's run on one of the class's stages, as one of the unfolded run. */
 DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const DtPipelineRun *unfolded,
                             DtAction action, uint32_t stage);
-/* Stores, entries and sums over stages get numbers of stages for those of
- * classes. */
+/* Replaces class numbers in stores, entries and sums over stages by stage numbers. */
 void dt_stage_settle_classes(DtStager *s);
 
 /* ---- stage_ranges.c ---- */
 
 typedef struct DtExpandedResult {
     DtValue *value;
-    DtEntryResult to; /* store: of the module as it was */
-    int32_t range;    /* piece of whose iterations it is, -1: whole */
-    uint32_t piece;   /* that gives it; set by dt_stage_assign */
+    DtEntryResult to; /* store: in the module as it was */
+    int32_t range;    /* piece whose iterations it has, -1: all */
+    uint32_t piece;   /* the piece that gives it; set by dt_stage_assign */
 } DtExpandedResult;
 
-/* op i of func: place[i] is the piece whose part of the program it stands in, taken as forward. */
+/* place[i]: the piece in whose part of the program op i of func is, counted as forward. */
 typedef struct DtExpanded {
     DtFunc *func;
     DT_VEC(uint32_t) place;
-    DT_VEC(bool) fixed; /* it belongs to place[i] whatever it computes: part of a cut loop */
+    DT_VEC(bool) fixed; /* it belongs to place[i] whatever it computes, as part of a cut loop */
     DT_VEC(DtExpandedResult) results;
 } DtExpanded;
 
-/* Sets loop_of of what the named loops of an entry read range by range. Before any entry is cut: one may have a
- * gradient for a parameter that only another reads, and all cut it alike. */
+/* Sets loop_of for the stores that the named loops of an entry read iteration by iteration.
+ * Called for all entries before any is cut: one entry may have a gradient for a parameter that
+ * only another one reads, and all must cut it alike. */
 void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry);
 bool dt_stage_ranges(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
 /* A constant 0 of any shape and dtype. */
@@ -120,8 +123,8 @@ DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, cons
 
 /* ---- stage_assign.c ---- */
 
-/* Whose part an op is in: nobody's (it is dead), that of whoever reads it (it is made again there),
- * F's, or B's. */
+/* In which part an op goes: none (it is dead), the part of each reader (it is recomputed there),
+ * F or B of a piece. */
 typedef enum DtHome { DT_HOME_NONE, DT_HOME_ANY, DT_HOME_F, DT_HOME_B } DtHome;
 
 typedef struct DtOpHome {
@@ -129,7 +132,7 @@ typedef struct DtOpHome {
     uint32_t piece; /* F, B */
 } DtOpHome;
 
-/* Whether pieces that read an op's results make them again each, and from what. */
+/* Whether the pieces that read an op's results recompute them, and from what. */
 typedef enum DtAgain { DT_AGAIN_NO, DT_AGAIN_FREE, DT_AGAIN_PARAM } DtAgain;
 /* of_value: of the op's operands, by id. */
 DtAgain dt_stage_again(const DtOp *op, const uint8_t *of_value);
@@ -137,11 +140,11 @@ DtAgain dt_stage_again(const DtOp *op, const uint8_t *of_value);
 /* Of an expanded function. */
 typedef struct DtAssigned {
     DT_VEC(DtOpHome) ops;   /* per op of the function */
-    DT_VEC(uint32_t) op_of; /* per value: the number of its op */
+    DT_VEC(uint32_t) op_of; /* by value: number of its op */
 } DtAssigned;
 
-/* Also splits gradients that are sums over several pieces into one result per piece. False after a
- * diagnostic. */
+/* Also splits gradients that are sums over several pieces into one result per piece. False after
+ * a diagnostic. */
 bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned);
 
 /* ---- stage_build.c ---- */
@@ -152,7 +155,7 @@ bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const Dt
 
 /* The copy on that stage; range: the piece whose iterations it holds if the store is cut. */
 DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
-/* The same if it exists. */
+/* The same, NULL if it does not exist. */
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
 DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
                        uint32_t stage, DtStore *of);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of placement share; place.c tells the story.
+/* What the parts of placement share; place.c has the overview.
  *
  *   place.c          entries, functions, loops, calls, results
  *   place_rule.c     the `shard` lines: the rule placement of a value
- *   place_lazy.c     sums that nothing waits for; sums over micro-batches
- *   place_choose.c   what an op wants of its operands
- *   place_convert.c  from one placement of a value to another
- *   place_ring.c     calls of attention whose keys travel
+ *   place_lazy.c     sums that may stay pending; sums over micro-batches
+ *   place_choose.c   the placements that an op needs for its operands
+ *   place_convert.c  converts a value from one placement to another
+ *   place_ring.c     calls of attention as rings
  *   place_relay.c    loops over blocks that ranks share
  *   place_halo.c     windows over a split axis
- *   place_refuse.c   what is said of a layout that cannot be
- *   place_lint.c     what the lines cost without need */
+ *   place_refuse.c   diagnostics for layouts that are impossible
+ *   place_lint.c     lints for communication that a line causes without need */
 #ifndef DT_PASSES_PLACE_INTERNAL_H
 #define DT_PASSES_PLACE_INTERNAL_H
 
@@ -19,28 +19,28 @@
 /* A `shard` line with its mesh axes as numbers; `micro` is the first one. */
 typedef struct DtPlaceLine {
     const char *place[8];
-    uint32_t n_place; /* 0: general */
+    uint32_t n_place; /* 0: the line names no place and holds for all values */
     const char *axes[16];
     uint32_t n_axes;
     uint8_t mesh[DT_MAX_SPLIT];
     uint32_t n_mesh;
     DtSpan span;
-    bool is_used;  /* some value of its place has one of its axes */
-    bool gives;    /* and got a mesh axis by this line, from no earlier one */
-    bool zigzag;   /* its splits are in zigzag order */
-    bool ring;     /* calls of `attend` pass blocks of its axes on instead of gathering them */
-    bool has_rung; /* some call does */
-    const char *overflows; /* an axis that more mesh axes would split than can; or NULL */
+    bool is_used;  /* a value at its place has one of its axes */
+    bool gives;    /* and this line, not an earlier one, gave it a mesh axis */
+    bool zigzag;   /* its splits use zigzag order */
+    bool ring;     /* calls of `attend` become rings over its axes instead of gathers */
+    bool has_rung; /* some call became a ring */
+    const char *overflows; /* an axis that more mesh axes would split than is possible; or NULL */
 } DtPlaceLine;
 
-/* What is known of a value of the function being made. Copies of one value in several placements
- * form a ring; they mean the same. */
+/* What placement knows about a value of the function being made. Copies of one value in several
+ * placements form a ring list; they have the same meaning. */
 typedef struct DtPlaceInfo {
-    DtValue *next;       /* in the ring; itself if alone */
-    const DtType *bound; /* the rule placement that a limited line gives it, or NULL */
+    DtValue *next;       /* next in the ring list; itself if alone */
+    const DtType *bound; /* the rule placement from a line with a place, or NULL */
     bool is_free;        /* made of constants and positions: any placement costs nothing */
     uint8_t made_of;     /* see place_lazy.c */
-    DtValue *clone;      /* its copy in the prologue; or NULL */
+    DtValue *clone;      /* its copy in the prologue, or NULL */
 } DtPlaceInfo;
 
 typedef struct DtPlaceKnown {
@@ -48,7 +48,7 @@ typedef struct DtPlaceKnown {
     DtValue *to;
 } DtPlaceKnown;
 
-/* A call's function for these types of its operands. */
+/* The version of a called function for these types of its operands. */
 typedef struct DtPlaceMade {
     const DtFunc *from;
     const DtType **types;
@@ -59,23 +59,24 @@ typedef struct DtPlaceMade {
 typedef struct DtPlacer {
     DtModule *module;
     const DtPassContext *context;
-    DT_VEC(DtPlaceLine) lines;   /* the program's, then those learned from splits and merges */
-    uint32_t n_written;          /* how many are the program's */
+    /* the program's lines, then those derived for axes that were split or merged from others */
+    DT_VEC(DtPlaceLine) lines;
+    uint32_t n_written;          /* how many lines the program has */
     double seconds[DT_MAX_MESH]; /* per byte received over each mesh axis */
     uint16_t time;               /* bit of the time axis, 0 if there is one micro-batch */
     bool failed;
     DtFunc *top; /* the copy of the entry being placed */
-    bool lazy;   /* in it all sums may wait, and all gathers are asked for (update) */
-    /* What the data of top alone decide, before the first micro-batch; or NULL. completed: pending
-     * values of top -> the inputs of top that hold them complete. more: prologues of finished
-     * entries. */
+    bool lazy;   /* in `top` all sums may stay pending and all gathers are allowed (update) */
+    /* The part of `top` that depends on the data alone and runs before the first micro-batch; or
+     * NULL. completed: pending values of top -> the inputs of top that hold their completed
+     * sums. more: prologues of finished entries. */
     DtFunc *prologue;
     DT_VEC(DtPlaceKnown) completed;
     DT_VEC(DtEntryPoint) more;
     DT_VEC(DtPlaceMade) made;
 } DtPlacer;
 
-/* The arguments of a library function: its new axes are split as theirs are. */
+/* The arguments of a library function: new axes in it are split like theirs. */
 typedef struct DtPlaceLike {
     const DtType *const *types;
     uint32_t n;
@@ -84,19 +85,21 @@ typedef struct DtPlaceLike {
 /* A function being made. */
 typedef struct DtPlaceScope {
     DtPlacer *p;
-    const DtPlaceLike *like; /* of a library function, otherwise NULL */
-    bool is_ring;            /* of one whose keys travel: sums over them are the ring's to complete */
+    const DtPlaceLike *like; /* set in a library function, otherwise NULL */
+    /* in a function of a ring: the ring completes sums over its mesh axes */
+    bool is_ring;
     DtBuilder b;
     DT_VEC(DtPlaceInfo) info; /* by id of the new values */
-    uint32_t n_looked;        /* of the new ops: those of which made_of is known */
+    uint32_t n_looked;        /* how many of the new ops were examined for made_of */
     const bool *lazy;         /* by id of the old values */
-    const uint32_t *uses;     /* the same: how often they are read */
-    const char *place;        /* labels of the loops around, "" outside */
-    const char *why;          /* what the next conversion is for */
-    const DtOp *op;           /* being placed */
+    const uint32_t *uses;     /* by id of the old values: how often they are read */
+    const char *place;        /* labels of the loops around, "" outside of loops */
+    const char *why;          /* the reason of the next conversion, for messages */
+    const DtOp *op;           /* the op being placed */
 } DtPlaceScope;
 
-/* A call whose keys travel over the mesh axes of these bits; types: of the operands that the function takes. */
+/* A call that becomes a ring over the mesh axes of these bits; types: operands' types in the
+ * function. */
 typedef struct DtPlaceRing {
     const char *axis;
     uint16_t mesh;
@@ -109,29 +112,30 @@ typedef struct DtPlaceRing {
  * supported. */
 bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
 
-/* type with the splits that the lines give it; those that it has are dropped. place: where it is
- * an argument or result, a parameter's path, or NULL. The first n_loops axes stay whole. */
+/* type with the splits from the lines instead of its own. place: of the argument or result, a
+ * parameter's path, or NULL. The first n_loops axes stay whole. */
 const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
                               uint32_t n_loops);
 
-/* False after a diagnostic if a line gives an axis more mesh axes than can split one. */
+/* False after a diagnostic if lines give an axis more mesh axes than can split it. */
 bool dt_placerule_check_fits(DtPlacer *p);
 
-/* A lint for each limited line that found no value to hold for. */
+/* Reports a lint for each line with a place that matched no value. */
 void dt_placerule_check_used(const DtPlacer *p);
 
-/* Whether a limited line holds at this place. */
+/* Whether a line with a place matches this one. */
 bool dt_placerule_is_limited(const DtPlacer *p, const char *place);
 
-/* The wanted type of result i of op, given its operands' types: the order of its axes, and splits
- * of the axes that no operand has. */
+/* The preferred type of result i of op for these operands' types: the order of its axes, and
+ * splits of axes that no operand has. */
 const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i,
                                 const DtType *const *in);
 
-/* Whether the axis, which no line names, is split by mesh axis m because of what it was made of. */
+/* Whether the axis, which no line names, is split by mesh axis m because it was split or merged
+ * from an axis that is. */
 bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m);
 
-/* New axes that a split or merge made of split ones keep their splits, unless a line names them. */
+/* Lets new axes that a relabel makes of split ones keep their splits, unless a line names them. */
 void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type);
 
 /* ---- states of a type on one mesh axis ---- */
@@ -143,111 +147,117 @@ enum {
 
 int dt_placerule_state(const DtType *type, uint32_t m);
 uint16_t dt_placerule_bits(const DtType *type); /* the mesh axes that split it */
-/* type with only mesh axis m in use. */
+/* type with all mesh axes but m removed */
 const DtType *dt_placerule_project(const DtType *type, uint32_t m);
-/* type in that state on mesh axis m; the others as they are. */
+/* type in that state on mesh axis m; unchanged on the others */
 const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t m, int state);
 /* Whether the lines split the axis by m in zigzag order. */
 bool dt_placerule_is_zigzag(const DtPlacer *p, const char *axis, uint32_t m);
-/* type without the splits in zigzag order, which stores do not have. */
+/* type without zigzag splits, which stores do not have */
 const DtType *dt_placerule_stored(const DtPlacer *p, const DtType *type);
-/* Whether axis number a of type can be split by m besides what splits it already. */
+/* Whether mesh axis m can split axis number a of type in addition to the present splits. */
 bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uint32_t m);
 
 /* ---- place_lazy.c ---- */
 
-/* For each value of func, whether a sum in it may stay pending because it flows, through linear
- * ops only, into results that may (results[i]). By id. */
+/* By value id of func: whether a sum in the value may stay pending, because only linear ops read
+ * it on the way to results that may be pending (results[i]). */
 bool *dt_placelazy_of(const DtFunc *func, const bool *results, DtArena *arena);
 
-/* x, which is whole over these mesh axes, as a sum pending over them: x on the first rank, zero
+/* Turns x, which is whole over these mesh axes, into a pending sum: x on the first rank, zero
  * elsewhere. */
 DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits);
 
-/* x, pending over time, complete; NULL after a diagnostic that says why it cannot be. */
+/* The complete value of x, which is pending over time; NULL after a diagnostic that says why
+ * there is none. */
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
 
-/* Where operands are made of the data alone, some of sums that the prologue has left and some pending over time, the
- * prologue completes these, too: what both make could not be completed later, and may have to be (a variance). */
+/* For operands made of data alone, some of them sums completed by the prologue and some pending
+ * over time: lets the prologue complete the latter, too. Their combination (a variance, say)
+ * could not be completed later. */
 void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n);
 
-/* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose
- * results are the inputs of the same names. */
+/* Makes the prologue of the entry that was just placed an entry of its own, "grad.prologue",
+ * whose results are the inputs of the same names. */
 void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of);
 
 /* ---- place_ring.c ---- */
 
-/* Whether the call, whose operands are wanted in these placements, can be a ring by some line; then wanted is
- * changed for those that travel. False after a diagnostic. */
+/* Whether the call, whose operands are wanted in these placements, can be a ring by some line;
+ * then `wanted` is changed for operands that travel. False after a diagnostic. */
 bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
                        DtPlaceRing *ret_ring);
 
-/* The axis that mesh axis m splits in the queries, where some line makes keys travel over m; or NULL. */
+/* The axis that mesh axis m splits in the queries, if some line makes keys travel over m; or
+ * NULL. */
 const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *const *in, uint32_t m);
 
-/* A lint for each line with `ring` by which no call is one. */
+/* Reports a lint for each line with `ring` that no call uses. */
 void dt_placering_check_used(const DtPlacer *p);
 
 /* ---- place_relay.c ---- */
 
-/* The mesh axes over which the loop is to be a relay, 0: none; then what is stacked is put into the ranks' blocks. */
+/* The mesh axes over which the loop becomes a relay, 0: none; then stacked operands are
+ * converted to the ranks' blocks. */
 uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in);
-/* The loop as a relay over mesh; its results are those of op, but for what nobody reads. */
+/* The loop as a relay over mesh; its results are those of op, unread ones aside. */
 DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh, DtValue *const *in);
 
 /* ---- place_convert.c ---- */
 
-/* Whether the axis is one of a scan's blocks: their parts are all that ranks tell each other, which the function asks
- * for. */
+/* Whether the axis counts the blocks of a scan: their parts are all that ranks exchange, and
+ * such a gather is allowed. */
 bool dt_placeconvert_are_parts(const char *axis);
 
 DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);
-/* The name that the first operand of an op, an expansion or a renaming say, has for an axis of the result; NULL: a new
- * axis. */
+/* The name that an axis of the result has in op's first operand, for an expansion or a renaming;
+ * NULL: a new axis. */
 const char *dt_placeconvert_name_before(const DtOp *op, const char *axis);
-/* Seconds to get value, or one of its copies, into this state on mesh axis m. */
+/* Seconds to convert value, or one of its copies, to this state on mesh axis m. */
 double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state);
-/* value in this placement; the same value if it has it. */
+/* value in this placement; value itself if it has it already */
 DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type);
-/* The placement that value has once it is complete. */
+/* The placement of the value once it is complete. */
 const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
 
 /* ---- place_choose.c ---- */
 
-/* Converts operands until the op's local rule accepts them; false after a diagnostic. ret_ring: the ring that
- * the call is to be, axis NULL if none: then operands that travel stay in their blocks. */
+/* Converts operands until the op's local rule accepts them; false after a diagnostic. ret_ring:
+ * the ring that the call becomes (axis NULL: none); operands that travel then stay in their
+ * blocks. */
 bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPlaceRing *ret_ring);
 
-/* Why the op is refused in this scope on operands of these types, or NULL and its result types. */
+/* Why the op is refused for operands of these types in this scope, or NULL and its result types. */
 const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const DtType *const *in,
                                   const DtType **ret_out);
 
-/* The wanted type of result i of op: by the rules (dt_placerule_wish), or as in the library function `like` is of. */
+/* The preferred type of result i of op: by the rules (dt_placerule_wish), or in a library
+ * function after its arguments, `like`. */
 const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
                                   const DtType *const *in);
 
 /* ---- place_halo.c ---- */
 
-/* Whether op is a window or fold along an axis that its operand, x, has split. */
+/* Whether op is a window or fold along a split axis of its operand x. */
 bool dt_placehalo_is(const DtOp *op, const DtType *x);
-/* Its operand's type with that axis whole, */
+/* The type of its operand with that axis whole, */
 const DtType *dt_placehalo_whole(const DtOp *op, const DtType *x);
-/* and from the result's type for that the one for x; or why ranks cannot exchange halos. */
+/* and the result's type for it from the one for x; or why ranks cannot exchange halos. */
 const char *dt_placehalo_derive(const DtPlacer *p, const DtOp *op, const DtType *x,
                                 const DtType **out);
-/* The ops that compute op on x; the last of them. */
+/* Builds the ops that compute op on x; returns the last one. */
 DtOp *dt_placehalo_make(DtPlaceScope *s, const DtOp *op, DtValue *x);
-/* False after a diagnostic if a window's operand would be gathered (before -> after) though its
- * result is to be split. */
+/* False after a diagnostic if a window's operand would be gathered (before -> after) although
+ * its result is to be split. */
 bool dt_placehalo_check(DtPlaceScope *s, const DtOp *op, const DtType *before, const DtType *after);
 
 /* ---- place_refuse.c ---- */
 
-/* Placement has failed, for this reason. */
+/* Reports that placement fails, for this reason. */
 DtDiag *dt_placerefuse_at(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
-/* A label where the function of a library that op stands in is called. */
+/* Adds a label at the call of the library function that has op. */
 void dt_placerefuse_call(DtDiag *diag, const DtOp *op);
-/* E0590 of a loop along what `micro` cuts; false. */
+/* Reports E0590 for a loop along the axis that `micro` splits; returns false. */
 bool dt_placerefuse_samples(DtPlacer *p, const DtOp *op);
 
 /* ---- place_lint.c ---- */

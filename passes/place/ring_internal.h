@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by ring.c, which says what can be a ring, ring_build.c, which makes the ops, and
- * ring_part.c, which takes values apart. */
+/* Shared by ring.c (what can be a ring), ring_build.c (the ops of a ring) and ring_part.c
+ * (values per rank). */
 #ifndef DT_PASSES_RING_INTERNAL_H
 #define DT_PASSES_RING_INTERNAL_H
 
@@ -8,9 +8,10 @@
 
 enum { DT_RING_INPUTS = 12, DT_RING_PARTS = 8, DT_RING_RESULTS = 32 };
 
-/* A function that streams in parts: one round merges its blocks' parts. The backward part: of results without its axis
- * t blocks add up, results with it belong to the block. Rows are what values with t read of values without, which is
- * computed before the round; finals the sums over t, which nothing with t reads. */
+/* A streaming function as a ring needs it: each round merges the parts of one block. In the
+ * backward part, results without the axis t are sums over blocks, and results with t belong to
+ * the block. rows: values without t that ops with t read, computed before the rounds. finals:
+ * sums over t, which no op with t reads. */
 typedef struct DtRingForm {
     const DtFunc *func;
     const DtStream *stream;
@@ -22,12 +23,13 @@ typedef struct DtRingForm {
     const char *reason;
 } DtRingForm;
 
-/* False with a reason if func has another form. */
+/* False with a reason if func does not have this form. */
 bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form);
 
 /* ---- ring_part.c ---- */
 
-/* The ranks of a ring: axis is @ring, with a place for each, split over the mesh axes of bits in their order. */
+/* The ranks of a ring as an axis @ring with one element per rank, split over the mesh axes of
+ * bits, in their order. */
 typedef struct DtRingRanks {
     const DtMesh *mesh;
     uint16_t bits;
@@ -36,14 +38,14 @@ typedef struct DtRingRanks {
 
 DtRingRanks dt_ringpart_ranks(const DtMesh *mesh, uint16_t bits);
 
-/* An axis of a value as dt_ringpart_of leaves it: without the ring's mesh axes. */
+/* An axis of a value after dt_ringpart_of: without the ring's mesh axes. */
 DtAxis dt_ringpart_rest(const DtRingRanks *ranks, const DtAxis *axis);
 
 /* The ranks' parts of x, with @ring first; x itself if the ring's mesh axes do not split it. */
 DtValue *dt_ringpart_of(const DtRingRanks *ranks, DtBuilder *b, DtValue *x);
 
-/* The value of this type whose parts are x: the other way round. What the type has pending over mesh axes of the ring
- * are sums of parts. */
+/* The inverse: the value of this type whose parts are x. Sums that the type has pending over
+ * mesh axes of the ring are sums of parts. */
 DtValue *dt_ringpart_join(const DtRingRanks *ranks, DtBuilder *b, DtValue *x, const DtType *type);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of ZeRO share: zero.c (which parameters form a bucket, the stores), zero_move.c (a bucket
- * between its placements), zero_entry.c (entries that compute gradients or only read parameters),
- * zero_update.c (entries that apply gradients). */
+/* What the files of ZeRO share: zero.c (which parameters form a bucket, the stores), zero_move.c
+ * (changes the placement of a bucket), zero_entry.c (entries that compute gradients or only read
+ * parameters), zero_update.c (entries that apply gradients). */
 #ifndef DT_PASSES_ZERO_INTERNAL_H
 #define DT_PASSES_ZERO_INTERNAL_H
 
@@ -9,32 +9,40 @@
 
 enum { DT_ZERO_KINDS = 16, DT_ZERO_LEVELS = 4 };
 
-/* Parameters that share stores. The flat axis of a store is split over the first n_split[level] of the mesh
- * axes, level being that which splits stores of its kind. */
+/* A bucket: parameters that share stores. The flat axis of a store is split over the first
+ * n_split[level] of the mesh axes, where level is the ZeRO level that splits stores of its kind. */
 typedef struct DtBucket {
     DT_VEC(DtStore *) members;         /* parameters, in the order in which the bucket holds them */
     DtStore *stores[DT_ZERO_KINDS];    /* by DtStoreKind; NULL where members have none */
     uint8_t mesh[DT_MAX_SPLIT];        /* major to minor */
     uint32_t n_mesh, n_split[DT_ZERO_LEVELS];
-    uint16_t pending;                  /* mesh axes of devices over which a micro-batch's gradients are sums */
-    bool alike;                        /* in the update every rank makes the same products of it */
-    bool filled;                       /* the update may store something else than zeros behind the members */
-    bool plain;                        /* nothing is cut: a bucket of gradients alone */
-    bool at_once;                      /* its gradients are complete where they are made, by one exchange */
-    bool terms;                        /* by one exchange in the last micro-batch (DtStore.terms) */
-    uint32_t leader;                   /* the member whose ops in an update stand for all */
+    /* mesh axes of devices over which a micro-batch's gradients are pending sums */
+    uint16_t pending;
+    bool alike;                        /* in the update every rank computes the same with it */
+    /* the update may store values other than zero after the members */
+    bool filled;
+    /* nothing is split: a bucket of gradients only, so that one collective sums them */
+    bool plain;
+    /* its gradients are completed where they are made, by one collective */
+    bool at_once;
+    /* by one collective in the last micro-batch (DtStore.terms) */
+    bool terms;
+    /* the member whose ops in an update represent those of all members */
+    uint32_t leader;
     uint32_t n_loops, index;           /* index: in the list of buckets */
-    int64_t extent, bytes;             /* of one iteration on one rank before the mesh axes split it; padded, not
-                                        * padded */
+    /* of one iteration on one rank, before the mesh axes split it: with padding, without */
+    int64_t extent, bytes;
     DtSpan span;
 } DtBucket;
 
-/* A loop's body in which gradients are packed: others of the same body that pack alike have it, too. */
+/* A loop body in which gradients are packed; loops with the same old body and equal buckets
+ * share it. */
 typedef struct DtPackedBody {
     const DtFunc *from;
     DtFunc *made;
-    const DtBucket *const *buckets;    /* n of them, one behind the other */
-    const uint32_t *results;           /* of the old body: their members, all behind each other */
+    const DtBucket *const *buckets;    /* n of them, in the order of their results */
+    /* results of the old body: the members of all buckets, one bucket after the other */
+    const uint32_t *results;
     uint32_t n;
 } DtPackedBody;
 
@@ -42,8 +50,9 @@ typedef struct DtBuckets {
     DtModule *module;
     DtArena *arena;
     DT_VEC(DtBucket *) list;
-    DtBucket **of;                     /* by index of a member store of any kind; NULL: in no bucket */
-    uint32_t ahead;                    /* iterations that loops gather ahead */
+    /* by index of a member store of any kind; NULL: it is in no bucket */
+    DtBucket **of;
+    uint32_t ahead;                    /* by how many iterations loops prefetch their gathers */
     bool once;                         /* a step has one micro-batch */
     DT_VEC(DtPackedBody) packed;
 } DtBuckets;
@@ -51,13 +60,15 @@ typedef struct DtBuckets {
 /* zero.c */
 int dt_zero_level(DtStoreKind kind);   /* 1, 2 or 3: which level splits stores of this kind */
 
-bool dt_zero_lie_alike(const DtType *a, const DtType *b); /* the same axes, split alike */
+/* whether they have the same axes, split alike */
+bool dt_zero_lie_alike(const DtType *a, const DtType *b);
 
-/* zero_move.c: a bucket whose flat axis the first `from` of its mesh axes split, so that the first `to` split it:
- * gathered, cut, or, where a sum is pending, reduced and cut. why: the reason that collectives give. */
+/* zero_move.c: changes the placement of a bucket: its flat axis is split by the first `from` of
+ * its mesh axes, and then by the first `to`. It is gathered or sliced, or reduce-scattered if a
+ * sum is pending. why: the reason that collectives give. */
 enum { DT_ZERO_AT_ONCE = 2 }; /* mesh axes of one collective (DT_PLAN_COORDS) */
 DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to, const char *why);
-/* What is still pending of x over these mesh axes, summed. */
+/* Sums x over those of these mesh axes over which it is still pending. */
 DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *why);
 
 /* zero_entry.c, zero_update.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the checker: what needs no meaning (check.c), records by themselves
- * (check_record.c), schedules (check_run.c), the instructions that they run (check_inst.c), and those that may run
- * instead (check_instead.c). */
+/* Shared by the parts of the checker: structure (check.c), single records (check_record.c),
+ * schedules (check_run.c), their instructions (check_inst.c), and second forms of instructions
+ * (check_instead.c). */
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
@@ -24,7 +24,7 @@ enum {
 typedef struct Check {
     const DtPlan *plan;
     DtStatus status; /* of the first record that is wrong */
-    int64_t events;  /* that instructions name, so far */
+    int64_t events;  /* largest event number in instructions so far */
 } Check;
 
 /* Records "plan record INST 12: ..." and returns false. */
@@ -35,13 +35,15 @@ bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *fo
 bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
                     uint64_t count, uint64_t n);
 
-/* Whether the entry of that name is "predict", or a piece of it: what it alone touches is there only to predict. */
+/* Whether the entry of that name is "predict", or a piece of it: memory that only it uses exists
+ * only in runs that predict. */
 bool dt_check_predicts(const DtPlan *plan, DtPlanStr name);
 
 /* stage is -1 or a stage of the plan. */
 bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 
-/* check_sdpa.c: record i; a kernel instruction, whose arguments are good by themselves. False: ret_why says why not. */
+/* check_sdpa.c. sdpa: checks record i. attention: checks a kernel instruction whose arguments
+ * are valid by themselves. False: ret_why says why not. */
 enum { DT_CHECK_WHY = 120 };
 bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY]);
 bool dt_check_attention(const DtPlan *plan, const DtPlanInst *inst, char ret_why[DT_CHECK_WHY]);
@@ -53,8 +55,8 @@ typedef struct CheckWide {
     DtWide lo, hi;
 } CheckWide;
 
-/* Registers of a body over all its runs on one stage. unset: bits of those without a value in one
- * of them. trains: some run is not to predict. */
+/* The ranges of registers of a body over all its runs on one stage. unset: bit set of registers
+ * without a value in some run. trains: some run is part of training. */
 typedef struct CheckHull {
     bool runs, trains;
     uint32_t unset;

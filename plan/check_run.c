@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an entry does to registers: those of its loops are 0 behind them; the most that it sets the ring modulo of. */
+/* What an entry leaves in registers: `looped` is the bit set of registers that its loops reset
+ * to 0 after the entry; `slots` the largest modulus with which it sets the ring register. */
 typedef struct Leaves {
     uint32_t looped;
     int64_t slots;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trial: the ranks of a plan begin with values that they are given, in place of their own, and show what they hold
- * after each step. `dtc --verify` gives and compares, `dtrun --trial FILE` runs. FILE is one piece of memory that both
- * map; where things are in it follows from the plan:
+/* A trial: the ranks of a plan begin with given values instead of their own, and show their
+ * values after each step. `dtc --verify` provides and compares the values, `dtrun --trial FILE`
+ * runs. FILE is a piece of memory that both map; its layout follows from the plan:
  *
- *   DtTrial | values to begin with | per step: values, which bytes of them were shown, scalars, which of these
+ * DtTrial | initial values | per step: values, which bytes of them were shown, scalars, which of
+ * these
  *
- * Values are logical tensors, all iterations of their loops, row-major, in the dtype of the store: one for each kind
- * and path of what checkpoints hold, whatever ranks and stages have parts of it. */
+ * Values are logical tensors with all iterations of their loops, row-major, in the dtype of the
+ * store: one for each kind and path in checkpoints, however ranks and stages share it. */
 #ifndef DT_PLAN_TRIAL_H
 #define DT_PLAN_TRIAL_H
 
@@ -18,7 +19,7 @@
 #define DT_TRIAL_MAGIC "DTTRIAL1"
 enum { DT_TRIAL_STEPS = 16 };
 
-/* Of ranks that hold the same thing, one with another value than those before it. */
+/* The first rank whose copy of a value differs from the copies of earlier ranks. */
 typedef struct DtTrialCopies {
     uint32_t found, step, rank, reserved;
     int64_t tensor, byte; /* tensor -1: scalar number `byte` */
@@ -29,17 +30,17 @@ typedef struct DtTrial {
     uint64_t digest;        /* of the plan */
     uint64_t bytes;         /* of all */
     uint32_t steps;
-    int32_t owner;          /* process that waits for the run, which ends with it */
-    double lr, loss_scale;  /* of all steps, in place of the plan's */
+    int32_t owner;          /* the process that waits for the run, which ends with it */
+    double lr, loss_scale;  /* for all steps, instead of the plan's */
     uint32_t began;         /* not 0: a rank has loaded everything and begins */
-    uint32_t done;          /* steps that all ranks have shown */
+    uint32_t done;          /* number of steps that all ranks have shown */
     DtTrialCopies copies;
 } DtTrial;
 
 typedef struct DtTrialTensor {
-    const DtPlanStore *store; /* one of those that are parts of it */
+    const DtPlanStore *store; /* one of the stores that are parts of it */
     int64_t elements, bytes;
-    int64_t at;               /* in a set of values */
+    int64_t at;               /* offset in a set of values */
 } DtTrialTensor;
 
 typedef struct DtTrialLayout {
@@ -47,8 +48,10 @@ typedef struct DtTrialLayout {
     uint32_t n;
     int64_t *of_store;  /* by store: its tensor, or -1 */
     int64_t values;     /* bytes of a set */
-    int64_t scalars;    /* bytes of the scalars, one double per metric of the plan (others than scalars: unused) */
-    uint64_t begin;     /* offset of what ranks begin with */
+    /* bytes of the scalars, one double per metric of the plan (unused for metrics that are
+     * tensors) */
+    int64_t scalars;
+    uint64_t begin;     /* offset of the initial values */
     uint64_t bytes;
 } DtTrialLayout;
 
@@ -66,9 +69,9 @@ static inline uint64_t dt_trial_scalars(const DtTrialLayout *layout, uint32_t st
     return dt_trial_values(layout, step) + 2 * (uint64_t)layout->values;
 }
 
-/* Number of the logical iteration that is iteration `local` of what a stage has of the store. */
+/* Number of the logical iteration for iteration `local` of a stage's part of the store. */
 int64_t dt_trial_iteration(const DtPlan *plan, const DtPlanStore *store, int64_t local);
-/* Of the store's loops: as a stage has them. */
+/* Number of iterations of the store's loops on a stage. */
 int64_t dt_trial_iterations(const DtPlan *plan, const DtPlanStore *store);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which products and kernels of attention backward computes again (again.c). */
+/* Finds the products and attention kernels that the backward pass recomputes (again.c). */
 #ifndef DT_REPORT_AGAIN_H
 #define DT_REPORT_AGAIN_H
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* ret_again: by instruction, n_insts of them; in the arena what is needed to find them. False: there is none. */
+/* ret_again: by instruction, n_insts of them. False: nothing is recomputed. */
 bool dt_again_find(DtArena *arena, const DtPlan *plan, bool *ret_again);
 
 #endif

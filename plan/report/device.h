@@ -9,7 +9,7 @@
 /* Adds section DEVC: all numbers of the device, of its cluster and the flags of the stack. */
 void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder);
 
-/* The same back, in the arena; false: the plan says none. What this program knows no name of is passed over. */
+/* Reads it back into the arena; false: the plan has none. Fields with unknown names are skipped. */
 bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model);
 
 #endif

@@ -7,12 +7,14 @@
 
 #include <jansson.h>
 
-/* {"tick", "pieces", "insts", "whats", "rows", "shown"}: the simulated step in whole numbers of `tick` seconds. pieces:
- * stage, begin, duration, kind, micro-batch, one behind the other; insts: stage, row, begin, duration, number of its
- * name among whats. Of more than `most` of either the first, or those of some stages. */
+/* {"tick", "pieces", "insts", "whats", "rows", "shown"}: the simulated step in whole numbers of
+ * `tick` seconds. pieces: stage, begin, duration, kind, micro-batch, flattened; insts: stage,
+ * row, begin, duration, index of its name in whats. If there are more than `most` of either, the
+ * first ones, or those of some stages. */
 json_t *dt_html_slices(const DtSummary *summary, uint32_t most);
 
-/* {"files", "layers", "costs"}: what each line costs by layer and by what the time goes to, and the lines' texts. */
+/* {"files", "layers", "costs"}: the time of each source line by layer and kind of work, and the
+ * text of the lines. */
 json_t *dt_html_lines(const DtSummary *summary);
 
 /* A log of dtrun (log.jsonl) as curves; NULL with a status that says why not. */

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `dtrun PLAN --trace FILE` measured beside what the simulation says (measured.c). */
+/* Compares the times measured by `dtrun PLAN --trace FILE` with the simulation (measured.c). */
 #ifndef DT_REPORT_MEASURED_H
 #define DT_REPORT_MEASURED_H
 
 #include "base/status.h"
 #include "plan/report/summary.h"
 
-/* One instruction; zeros: the trace does not have it. */
+/* One instruction; zeros: it is not in the trace. */
 typedef struct DtMeasuredInst {
     double seconds; /* the median of its runs */
-    double runs;    /* in a step of one rank, the mean */
+    double runs;    /* in a step of one rank, on average */
 } DtMeasuredInst;
 
 typedef struct DtMeasured {
     DtMeasuredInst *insts; /* by instruction of the plan */
-    uint32_t n_steps, n_ranks; /* of which all is in the trace */
-    double step;           /* seconds: the median over steps, but for the first if there are others */
+    uint32_t n_steps, n_ranks; /* steps and ranks that are completely in the trace */
+    /* seconds: the median over steps, without the first one if there are others */
+    double step;
 } DtMeasured;
 
 /* Of a trace of this plan; fails with DT_EXIT_IO if there is none, or it is of another plan. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a rank: what the plan lays out, what stands beside it on a device, where it is largest (memory.c). */
+/* Memory of a rank: the plan's arenas, the overheads of a device, and the stage with most of it
+ * (memory.c). */
 #ifndef DT_REPORT_MEMORY_H
 #define DT_REPORT_MEMORY_H
 
@@ -27,22 +28,25 @@ extern const char *const dt_memory_kinds[DT_ARENA_KINDS];
 typedef struct DtMemory {
     uint32_t stage;
     int64_t arenas[DT_ARENA_KINDS];   /* by kind, as the plan lays them out */
-    int64_t in_flight;                /* of activations: what micro-batches in a pipeline keep for their backward */
-    int64_t allocated;                /* arenas of a run that trains: all but those of "predict" */
-    int64_t predict;                  /* what "predict" would need besides */
+    /* the part of activations that micro-batches in a pipeline keep for their backward pass */
+    int64_t in_flight;
+    int64_t allocated;                /* arenas of a training run: all but those of "predict" */
+    int64_t predict;                  /* additional bytes for "predict" */
     int64_t overheads[DT_OVERHEADS];  /* on a GPU */
-    int64_t reserved;                 /* allocated, in pages of the device, and overheads: what a GPU shows as taken */
+    /* allocated bytes, in pages of the device, plus overheads: what a GPU shows as used */
+    int64_t reserved;
 } DtMemory;
 
-/* Whether the plan is for a GPU says n_launches, or is_gpu. */
+/* The plan is for a GPU if it has launch records, or is_gpu. */
 void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *ret_memory);
-/* The stage that needs most to train, the first of equal ones. */
+/* The stage that needs most memory for training, the first one of equals. */
 void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory);
 
-/* Where temporaries of a rank of the stage need most memory in training; NULL: there are none. */
+/* The moment at which temporaries of a rank of the stage need most memory in training; NULL:
+ * there are none. */
 const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage);
 
-/* Bytes that a library for attention may want beside all that, at most (plan.h, SDPA). */
+/* Further bytes that a library for attention may want, at most (plan.h, SDPA). */
 double dt_memory_attention(const DtPlan *plan);
 
 #endif

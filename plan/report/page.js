@@ -14,7 +14,7 @@ const scaled = (value, step, units) => {
   return (Math.abs(value) >= 100 || value === 0 ? value.toFixed(0) : value.toPrecision(3)) + " " + units[unit];
 };
 const bytes = value => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
-const count = value => Number.isInteger(value) && value < 1000 ? String(value) : scaled(value, 1000, ["", "k", "M", "B", "T"]).trim();
+const count = value => Number.isInteger(value) && value < 10000 ? String(value) : scaled(value, 1000, ["", "k", "M", "B", "T"]).trim();
 const seconds = value => value === 0 ? "0 s" : value >= 0.9995 ? value.toPrecision(3) + " s" : scaled(value * 1e6, 1000, ["us", "ms"]);
 const percent = value => (100 * value).toFixed(1) + " %";
 const ranges = list => {
@@ -172,7 +172,7 @@ const chart = (to, series, words, band) => {
       pen.strokeRect(LEFT, Math.round(Y(y)) + 0.5, width - LEFT - 12, 0);
       label(pen, words.unit(y), 6, Y(y) + 4);
     }
-    for (const x of nice(x0, x1, 8)) label(pen, count(x), X(x) - 8, height - 5);
+    for (const x of nice(x0, x1, 8)) label(pen, count(x), Math.min(X(x) - 8, width - 34), height - 5);
     label(pen, "step", LEFT - 34, height - 5);
     if (band) {
       pen.fillStyle = "rgba(204, 187, 68, 0.25)";

@@ -7,7 +7,7 @@
 #include "cost/cost.h"
 #include "plan/plan.h"
 
-/* What a rank's time goes to. */
+/* What a rank spends time on. */
 typedef enum DtTime {
 #define DT_TIME(id, name, meaning) DT_TIME_##id,
 #include "plan/report/times.def"
@@ -20,30 +20,33 @@ extern const DtTimeRow dt_price_times[DT_TIMES];
 typedef struct DtPrice {
     double seconds;
     uint8_t time;  /* DtTime */
-    uint8_t cost;  /* DtCostKind: what is uncertain in it */
+    uint8_t cost;  /* DtCostKind: the source of its uncertainty */
 } DtPrice;
 
-/* The ranks of a group: so many on a node of `per_node` ranks, on so many nodes. */
+/* The ranks of a group: their number, how many are on one node, and on how many nodes they are. */
 typedef struct DtSpread { int64_t ranks, per_node, nodes; } DtSpread;
 DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node);
 
 /* Whether a message from one stage to the other leaves the node. */
 bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t node);
 
-/* What a READ brings. */
+/* Bytes that a READ brings. */
 int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst);
 
-/* What an instruction computes; false: it only moves something between ranks, reads or waits. */
+/* The operation that an instruction computes; false: it only moves data between ranks, reads or
+ * waits. */
 bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op);
 
-/* By stage, then by instruction, in the arena: on the device of the stage, on the slowest where its ranks are of
- * several kinds. Stages of one kind have the same array. WAIT costs nothing by itself, nor does READ on a GPU. */
+/* By stage, then by instruction, in the arena: for the device of the stage, or the slowest one
+ * if its ranks have several kinds. Equal stages share an array. WAIT costs nothing by itself,
+ * nor does READ on a GPU. */
 typedef const DtPrice *const *DtPrices;
 DtPrices dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
 
-/* Peak of products of that dtype on a device in FLOP/s, the mean over ranks; 0: there is none. */
+/* Peak of products of that dtype in FLOP/s per device, the mean over ranks; 0: the device has
+ * none. */
 double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtype);
-/* What products of that dtype are called: "bf16"; "tf32" where f32 is rounded to it. */
+/* The name for products of that dtype: "bf16"; "tf32" if f32 is rounded to it. */
 const char *dt_price_product(const DtPlan *plan, uint32_t dtype);
 /* The dtype of the products with most operations in a step. */
 uint32_t dt_price_dtype(const DtPlan *plan);

@@ -37,11 +37,11 @@ void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *contex
 /* Whether it moves data in a group: inst->ref is that of the group. */
 bool dt_report_is_collective(const DtPlanInst *inst);
 
-/* Bytes that one rank receives in one run of the instruction, of all members the mean: with v the bytes of the
- * whole tensor and n ranks, 2 v (n-1)/n for an all_reduce, v (n-1)/n for all_gather and reduce_scatter,
- * v (n-1)/n^2 for an all_to_all. */
+/* Bytes that one rank receives when the instruction runs once, the mean over members: with v the
+ * bytes of the whole tensor and n ranks, 2 v (n-1)/n for an all_reduce, v (n-1)/n for all_gather
+ * and reduce_scatter, v (n-1)/n^2 for an all_to_all. */
 double dt_report_received(const DtPlan *plan, const DtPlanInst *inst);
-/* Of all members together: a whole number. */
+/* The same summed over all members: a whole number. */
 double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
 
 /* Whether the first input of training holds token ids: several integers per sample, from a sampler of tokens or used
@@ -51,10 +51,10 @@ bool dt_report_has_tokens(const DtPlan *plan);
 double dt_report_items(const DtPlan *plan);
 const char *dt_report_item(const DtPlan *plan);
 
-/* What travels on a group or channel in one step and its update. */
+/* Traffic of a group or channel in one step and its update. */
 typedef struct DtReportTraffic {
     int64_t runs;    /* operations of one rank */
-    int64_t beside;  /* of these, so many are started and waited for later */
+    int64_t beside;  /* how many of these are asynchronous */
     double received; /* bytes, by all ranks */
 } DtReportTraffic;
 void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReportTraffic *ret_channels);
@@ -62,8 +62,9 @@ void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReport
 /* "  gpt2.dsl:21 h.attention", if the span is known, and the end of the line. */
 void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text);
 
-/* What the plan's code for one target needs of a GPU: how many kernels there are, registers of a thread at most, how
- * many kernels spill, and the one that spills most. i: a number; false: there are no more. */
+/* Registers and spills of the plan's code for one GPU target: number of kernels, most registers
+ * of a thread, number of kernels that spill, and the one that spills most. i: number of the
+ * target; false: there are no more. */
 typedef struct DtReportCode {
     const char *target;
     uint32_t kernels, registers, spilling, worst, spilled;

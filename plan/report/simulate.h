@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step of a plan as it runs: all stages of a pipeline, each with its queues (simulate.c). */
+/* Simulates a step of a plan: all stages of a pipeline, each with its queues (simulate.c). */
 #ifndef DT_REPORT_SIMULATE_H
 #define DT_REPORT_SIMULATE_H
 
 #include "plan/report/price.h"
 
-/* What a queue of a stage did for a while. */
+/* What a queue of a stage did in a span of time. */
 typedef enum DtSliceKind {
     DT_SLICE_PIECE, /* an entry that the step calls: forward, backward or gradients of a piece for a micro-batch */
     DT_SLICE_INST   /* an instruction, where they are kept */
@@ -20,37 +20,42 @@ typedef struct DtSlice {
 
 /* A message from a stage to another one. */
 typedef struct DtFlow {
-    double sent, received; /* when sending ended and when the receiver went on with it */
+    /* the end of sending; the time at which the receiver continued with it */
+    double sent, received;
     uint32_t channel;
     int32_t micro;
 } DtFlow;
 
-/* What the time of one stage went to; sums up to the step's. */
+/* The time of one stage by what it is spent on; adds up to the step's time. */
 typedef struct DtStageTime {
     double time[DT_TIMES];
-    double *exposed; /* by group of the plan: queue 0 waited for its collectives */
-    double *beside;  /* by group: its collectives ran beside other work, or were waited for: all of their time */
-    double end;      /* when its part of the step was done */
+    double *exposed; /* by group of the plan: time in which queue 0 waited for its collectives */
+    double *beside;  /* by group: total time of its collectives, exposed or not */
+    double end;      /* the time at which its part of the step was complete */
 } DtStageTime;
 
 typedef struct DtSimulation {
-    double seconds;          /* of a step, with what is fixed; the mean where losses take turns */
-    double low, high;        /* four times of five it takes between these */
-    double fixed;            /* of it, what no instruction is */
+    /* of a step, with the fixed part; the mean over steps where losses take turns */
+    double seconds;
+    double low, high;        /* the step takes between these, four times in five */
+    double fixed;            /* the part of the step outside of instructions */
     DtStageTime *stages;     /* by stage */
     uint32_t n_stages, busiest; /* busiest: the stage that waits least for the others */
-    double cost[DT_COST_KINDS]; /* of the busiest stage, by what is uncertain; what it waits for, in the same shares */
+    /* seconds of the busiest stage by source of uncertainty; its waiting time is distributed
+     * likewise */
+    double cost[DT_COST_KINDS];
     DtSlice *slices; uint32_t n_slices;
     DtFlow *flows; uint32_t n_flows;
-    bool stuck;              /* its stages wait for each other for ever: no proved plan is so */
-    bool estimated;          /* a loop had so many different iterations that not all of them were run */
+    /* its stages wait for each other for ever; impossible in a proved plan */
+    bool stuck;
+    bool estimated;          /* a loop had too many different iterations to simulate all */
 } DtSimulation;
 
 typedef struct DtSimulateOptions {
     bool slices;             /* keep slices of pieces and messages */
-    bool insts;              /* and of instructions, the first time that something runs */
-    uint32_t objective;      /* keep those of this loss */
-    uint32_t most;           /* keep so many, 0: 100,000 */
+    bool insts;              /* and of instructions, for their first run */
+    uint32_t objective;      /* keep the slices of this loss */
+    uint32_t most;           /* most slices to keep, 0: 100,000 */
 } DtSimulateOptions;
 
 /* prices: of every instruction on every stage. The plan must have passed dt_check_plan. All results lie in the

@@ -142,8 +142,9 @@ static void try_micro(Trials *t)
                                (long long)more));
 }
 
-/* If each stage had the mean of their work. On devices of several kinds work that moves takes another time: not
- * known. */
+/* Adds the time of a step if all stages had equal work. Not reported where devices are of
+ * several kinds: moved work
+ * would take another time there. */
 static void try_level(Trials *t)
 {
     const DtSummary *s = t->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms of a report: a screen of text (text.c), JSON (json.c), a trace (trace.c), a page (html.c), a graph (dot.c); of
- * two plans beside each other (compare.c). */
+/* The forms of a report: a screen of text (text.c), JSON (json.c), a trace (trace.c), a page
+ * (html.c), a graph (dot.c); two plans compared (compare.c). */
 #ifndef DT_REPORT_TEXT_H
 #define DT_REPORT_TEXT_H
 
@@ -15,9 +15,9 @@ void dt_json_report(const DtSummary *summary, DtText *ret_text);
 /* Trace events as Perfetto and chrome://tracing read them; the summary must have been made with slices. */
 void dt_trace_report(const DtSummary *summary, DtText *ret_text);
 
-/* One page of HTML that needs nothing else (html.c): of one plan, or of two beside each other; the summaries must have
- * been made with slices and instructions. names: of the plans, if there are two; logs: files that dtrun wrote. Fails if
- * one of these cannot be read. */
+/* One page of HTML without outside parts (html.c), of one plan or of two compared; the summaries
+ * must have been made with slices and instructions. names: of the plans, if there are two; logs:
+ * files that dtrun wrote. Fails if one of these cannot be read. */
 typedef struct DtHtml {
     const char *const *names;
     const DtSummary *plans; uint32_t n_plans;
@@ -28,9 +28,9 @@ DtStatus dt_html_report(const DtHtml *page, DtText *ret_text);
 /* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all of them. */
 void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
-/* Two plans beside each other; names: of their files. As text, and the reports of both as one object. */
+/* Two plans compared; names: of their files. As text, and both reports as one object. */
 void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
-/* What does not compare, as a sentence; "": all does. */
+/* A sentence that says what is not comparable; "": everything is. */
 const char *dt_compare_warning(const DtSummary summaries[2]);
 /* The numbers of a comparison, row by row; change: "+4.1 %", "x 12.3", or "". */
 typedef void DtCompareRow(void *context, const char *name, const char *a, const char *b, const char *change);

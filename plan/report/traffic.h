@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a report that says what travels (traffic.c). */
+/* The part of a report about traffic between ranks (traffic.c). */
 #ifndef DT_REPORT_TRAFFIC_H
 #define DT_REPORT_TRAFFIC_H
 

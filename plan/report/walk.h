@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank of a stage runs, one instruction after the other, with the memory that each reads and writes (walk.c). */
+/* The instructions that a rank of a stage runs, in order, with the memory that each reads and
+ * writes (walk.c). */
 #ifndef DT_REPORT_WALK_H
 #define DT_REPORT_WALK_H
 
@@ -8,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* Arenas lie behind each other, none next to another one. kind: DtPlanArenaKind. */
+/* Addresses of different arenas are far apart. kind: DtPlanArenaKind. */
 typedef struct DtWalkRange { int64_t from, to; uint8_t kind; bool read, written; } DtWalkRange;
 typedef struct DtWalkRun { uint32_t inst, first, n; } DtWalkRun; /* and its ranges */
 
@@ -17,20 +18,23 @@ typedef struct DtWalk {
     DtArena *arena;
     const DtPlan *plan;
     uint32_t stage;
-    int64_t most_turns;    /* of each loop; 0: all */
-    int64_t work;          /* a unit for each run and iteration; the walk ends where there is none left */
-    /* Before and after a called entry, or a turn of a loop, inside of `depth` others; NULL: not asked for. */
+    int64_t most_turns;    /* most iterations of each loop; 0: all */
+    /* a budget, reduced by one for each instruction and iteration; the walk ends when it is
+     * spent */
+    int64_t work;
+    /* Called before and after a called entry, or an iteration of a loop, at nesting `depth`;
+     * NULL: not called. */
     void (*enter)(struct DtWalk *walk, uint32_t item, int64_t turn, uint32_t depth);
     void (*leave)(struct DtWalk *walk, uint32_t item, int64_t turn, uint32_t depth);
     void *context;
-    /* what is found */
+    /* results */
     DT_VEC(DtWalkRun) runs;
     DT_VEC(DtWalkRange) ranges;
-    /* as it goes */
+    /* state */
     int64_t reg[DT_PLAN_REGS], *base; /* base: by arena */
 } DtWalk;
 
-/* Adds what the stage's entry of that name runs. The plan must have passed dt_check_plan. */
+/* Appends what the stage's entry of that name runs. The plan must have passed dt_check_plan. */
 void dt_walk_entry(DtWalk *walk, DtPlanStr name);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of boxes.
  *
- *   residue.c    numbers                       box_small.c  small extents, places, mesh axes that stay
- *   box_run.c    functions, maps, sources      box_move.c   what moves, sums and looks up elements
- *   box.c        the comparison                box_match.c  two programs and the boxes between them
- *   box_draw.c   operands of a draw            box_axis.c   ops along a whole axis
- *   box_edge.c   where functions may change their form
- *   box_number.c what is of a dtype            box_fail.c   why a box is refused */
+ *   residue.c    numbers                       box_small.c  small extents, positions, mesh axes
+ *                that are kept
+ *   box_run.c    functions, maps, sources      box_move.c   ops that move, sum and look up elements
+ *   box.c        the comparison                box_match.c  finds the boxes between two programs
+ *   box_draw.c   random operands               box_axis.c   ops along a whole axis
+ *   box_edge.c   positions where a function may change its form
+ *   box_number.c dtypes and rounding           box_fail.c   why a box is refused */
 #ifndef DT_VERIFY_BOX_INTERNAL_H
 #define DT_VERIFY_BOX_INTERNAL_H
 
@@ -16,25 +17,30 @@
 
 enum { BOX_NAMES = 96, BOX_RANKS = 1024, BOX_DEPTH = 16 };
 
-/* Which positions along axes of a name are looked at: of each `unit` of them, those `at`. Names that a relabel makes of
- * each other share one. */
+/* Which positions are evaluated along the axes of a name: those in `at` out of each `unit`
+ * positions. Names that a relabel turns into each other share a lens. */
 typedef struct BoxLens {
     const char *name;
-    uint32_t of;       /* the one that it shares */
-    int64_t unit, own; /* divides all blocks of the axis; before one that is common to several was chosen */
-    int64_t longest;   /* of those axes */
-    bool fixed;        /* all positions are */
-    bool position;     /* some op looks at positions */
-    bool two;          /* two are taken: it is summed over, has another name somewhere, or numbers are drawn along it */
-    int64_t k, *at;    /* of how many, which: ascending */
-    int64_t *weight;   /* for how many of the unit each of these stands in a sum; NULL: for one, itself */
-    DtResidue *factor; /* the same, of floats */
+    uint32_t of;       /* number of the lens that it shares */
+    /* unit divides every block of the axis; own: the same before a common unit for several axes
+     * was chosen */
+    int64_t unit, own;
+    int64_t longest;   /* extent of the longest of these axes */
+    bool fixed;        /* all positions are evaluated */
+    bool position;     /* some op depends on positions */
+    /* at least two are evaluated: the axis is summed over, is renamed somewhere, or numbers are
+     * drawn along it */
+    bool two;
+    int64_t k, *at;    /* number of positions, ascending */
+    /* how many positions of the unit each of these stands for in a sum; NULL: one, itself */
+    int64_t *weight;
+    DtResidue *factor; /* the same as float residues */
 } BoxLens;
 
 typedef struct BoxAxis {
     const char *name;
     const BoxLens *lens;
-    int64_t local, extent; /* small ones: of a rank, of all ranks that stay */
+    int64_t local, extent; /* evaluated elements: of a rank, of all ranks that are kept */
     int64_t whole;         /* extent in the program, without padding */
     uint8_t n, split[CERT_SPLIT];
     bool zigzag;
@@ -45,20 +51,21 @@ typedef struct BoxShape {
     uint32_t rank;
     BoxAxis axes[CERT_RANK];
     int64_t stride[CERT_RANK], n; /* elements of a rank */
-    uint16_t partial;             /* of mesh axes that stay */
+    uint16_t partial;             /* bit set of kept mesh axes */
     bool is_float, is_bool;
     const struct BoxShape *next;
 } BoxShape;
 
 typedef struct BoxTensor {
     const BoxShape *shape;
-    DtResidue *at; /* of rank after rank */
+    DtResidue *at; /* rank after rank */
 } BoxTensor;
 
 typedef struct BoxCast BoxCast;
 
-/* How many elements with these axes (but for that of a ring's ranks; sorted by name) each side casts to fewer digits,
- * and the first one makes with as few by products, by sums; how many ops each side has that are such products. */
+/* For elements with these axes (sorted by name, without that of a ring's ranks): how many each
+ * function casts to fewer digits, how many the first function makes by products and by sums in
+ * as few digits, and how many ops of each function are such products. */
 typedef struct BoxRounded {
     const char *to;
     uint32_t rank;
@@ -68,81 +75,91 @@ typedef struct BoxRounded {
 } BoxRounded;
 
 typedef struct Box {
-    DtArena *arena, *scratch; /* of the box; of the draw */
+    DtArena *arena, *scratch; /* lifetime of the box; of one draw */
     DtResidues *r;
     DtText *problem;
-    bool large; /* the problem is that it would take too long */
+    bool large; /* the problem is that evaluation would take too long */
     bool whole; /* no position is left out */
-    bool rounds, counts; /* a cast to fewer digits is not what it was; it counts how many are cast */
-    bool parts, few;     /* the second function does in parts what the first one does; something has few digits */
-    bool narrows[2];     /* by function: it has a cast to fewer digits, or a product or a sum with few */
+    /* a cast to fewer digits counts as an unknown function; casts are counted */
+    bool rounds, counts;
+    /* the second function computes in parts what the first one computes at once; some value has
+     * few digits */
+    bool parts, few;
+    /* by function: it has a cast to fewer digits, or a product or sum in few digits */
+    bool narrows[2];
     DT_VEC(BoxRounded) rounded; /* in this draw */
-    DT_VEC(const CertOp *) products; /* in this draw: those with few digits */
-    DT_VEC(const CertOp *) exact; /* casts that take back what a sum of one element has made wider */
-    const char *from;     /* the present op's first operand's dtype */
+    DT_VEC(const CertOp *) products; /* in this draw: products in few digits */
+    DT_VEC(const CertOp *) exact; /* casts that only undo the widening by a sum of one element */
+    const char *from;     /* dtype of the current op's first operand */
     uint32_t n_mesh, ranks;
-    int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
+    /* whole_size: in the program; size 1: the mesh axis is not kept */
+    int64_t size[CERT_MESH], whole_size[CERT_MESH];
     BoxLens lenses[BOX_NAMES];
     uint32_t n_lenses;
-    DT_VEC(int64_t) constants; /* integers */
-    DT_VEC(int64_t) places;    /* positions where functions may change their form (box_edge.c) */
-    int64_t period;            /* between these they repeat after so many */
-    bool doubtful;             /* or elsewhere: all positions are looked at, too, if those are not too many */
-    bool compares, becomes_whole; /* some float is compared; becomes an integer */
+    DT_VEC(int64_t) constants; /* integer constants of both functions */
+    /* positions at which the functions may change their form (box_edge.c) */
+    DT_VEC(int64_t) places;
+    int64_t period;            /* between these they repeat with this period */
+    /* they may change elsewhere, too: all positions are also evaluated, if there are not too
+     * many */
+    bool doubtful;
+    bool compares, becomes_whole; /* some float is compared; some float becomes an integer */
     DT_VEC(const CertType *) types;
-    DT_VEC(const CertType *) decided; /* what is compared: as many decisions as it has elements */
+    DT_VEC(const CertType *) decided; /* types of comparisons: one decision per element */
     const BoxShape *shapes[64];
-    int64_t left;       /* elements, and terms of sums, that may still be made */
-    DT_VEC(const CertFunc *) funcs; /* whose axes were noted */
-    uint32_t again; /* draws for each that is needed, since few rows are there */
+    int64_t left;       /* elements, and terms of sums, that may still be evaluated */
+    DT_VEC(const CertFunc *) funcs; /* functions whose axes were noted */
+    uint32_t again; /* draws per required draw, since few rows are evaluated */
     uint32_t depth;
     const char *path;   /* of random numbers */
     uint64_t iteration;
     /* the draw */
-    DT_VEC(int64_t) integers; /* of which operands are some */
+    DT_VEC(int64_t) integers; /* the integers from which operands are drawn */
     uint64_t seed;
     uint32_t number;
-    bool ties;   /* constants are among operands */
-    bool second; /* the second function is evaluated */
-    bool follows;      /* how often an argument was rounded on its way to results is compared */
-    uint32_t followed; /* which one */
-    BoxCast **casts; /* what floats have become */
+    bool ties;   /* constants are among the operands */
+    bool second; /* the second function is being evaluated */
+    bool follows;      /* compares how often an argument was rounded on its way to the results */
+    uint32_t followed; /* number of that argument */
+    BoxCast **casts; /* what floats became in casts */
     uint32_t n_casts;
 } Box;
 
-/* Of a constant: that it is exact as an integer. */
+/* Whether a constant is exact as an integer. */
 static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
 
-/* Whether an attribute without a value is this. */
+/* Whether the op has this attribute, which takes no value. */
 bool dt_box_has_flag(const CertOp *op, const char *flag);
-/* Whether every attribute is one that such an op may have here. */
+/* Whether every attribute of the op is known here. */
 bool dt_box_knows_attributes(const CertOp *op);
 
-/* False, after a reason. */
+/* Reports a reason; returns false. */
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same where it would take too long. */
+/* The same, for evaluations that would take too long. */
 bool dt_box_large(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- box_small.c ---- */
 
 bool dt_boxsmall_same_type(const CertType *a, const CertType *c);
 
-/* Notes a function's axes, and what its ops do with them; then what is looked at is decided. */
+/* Notes a function's axes and what its ops do with them; then dt_boxsmall_decide chooses the
+ * positions. */
 bool dt_boxsmall_collect(Box *b, const CertProgram *program, const CertFunc *func);
-/* programs, funcs: both sides. */
+/* programs, funcs: of both sides. */
 bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs);
-void dt_boxsmall_constant(Box *b, int64_t x); /* that integers may meet */
-const BoxLens *dt_boxsmall_lens(const Box *b, const char *name); /* NULL: no axis has the name */
+void dt_boxsmall_constant(Box *b, int64_t x); /* a constant that integers may be compared with */
+const BoxLens *dt_boxsmall_lens(const Box *b, const char *name); /* NULL: no axis has this name */
 const BoxShape *dt_boxsmall_shape(Box *b, const CertType *type);
 /* NULL after a reason: it would be too large. */
 BoxTensor *dt_boxsmall_tensor(Box *b, const CertType *type);
-/* Whether every rank may still make so many elements of so many terms. */
+/* Whether every rank may still evaluate n elements of so many terms. */
 bool dt_boxsmall_afford(Box *b, int64_t n, int64_t terms);
 const BoxAxis *dt_boxsmall_axis(const BoxShape *shape, const char *name);
-int64_t dt_boxsmall_stride(const BoxShape *shape, const char *name); /* 0: it has no such axis */
+int64_t dt_boxsmall_stride(const BoxShape *shape, const char *name); /* 0: there is no such axis */
 
-/* Small position along the whole axis of a rank's element; the rank that has it (other coordinates as those of `rank`)
- * and which of its elements it is; the position in the program, and back: -1, it is not looked at. */
+/* global: evaluated position along the whole axis of a rank's element. find: which rank holds it
+ * (other coordinates as those of `rank`), and which of its elements it is. true: its position in
+ * the program. of_true: the inverse, -1 if that position is not evaluated. */
 int64_t dt_boxsmall_global(const Box *b, const BoxAxis *axis, uint32_t rank, int64_t local);
 int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank, uint32_t *ret_holder);
 int64_t dt_boxsmall_true(const BoxLens *lens, int64_t global);
@@ -150,24 +167,26 @@ int64_t dt_boxsmall_of_true(const BoxLens *lens, int64_t position);
 
 int64_t dt_boxsmall_coordinate(const Box *b, uint32_t rank, uint32_t mesh);
 uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t coordinate);
-/* Whether the ranks are equal in all mesh axes but these. */
+/* Whether two ranks have equal coordinates on all mesh axes but these. */
 bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c);
 
 /* ---- box_edge.c ---- */
 
-/* Notes in b->places where the function may change its form; ret_again: some axis must be looked at as a whole. */
+/* Adds to b->places the positions at which the function may change its form. ret_again: some
+ * axis must be evaluated at all positions. */
 bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_again);
 
 /* ---- box_draw.c ---- */
 
-/* Collects what integers are drawn from, if there are any. */
+/* Collects the integers from which operands are drawn, if any. */
 bool dt_boxdraw_begin(Box *b, const CertFunc *func);
-/* How many draws are needed, and how many with ties beside. */
+/* How many draws are needed, and how many more with ties. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties);
-/* Draw `number` of those, of random numbers of this seed; its arguments, which are equal where ranks hold the same. */
+/* Prepares draw `number` with random numbers of this seed. argument: fills an argument; ranks
+ * that hold the same get equal numbers. */
 void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties);
 void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x);
-/* Which integer a float is in this draw. */
+/* The integer that a float stands for in this draw. */
 bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole);
 
 /* ---- box_run.c, box_move.c ---- */
@@ -175,14 +194,16 @@ bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole);
 bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, BoxTensor *const *in,
                     BoxTensor **ret_results);
 
-/* Ops of box_move.c; false, and no reason: it knows no such op. */
+/* Ops of box_move.c; NULL: it has no such op. */
 typedef bool DtBoxOp(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out);
 DtBoxOp *dt_boxmove_op(const CertOp *op);
-/* x as this type: every element from the rank of the group that has it; reduced over the group, if so. */
+/* x in this type: every element comes from the rank of the group that holds it; reduces: reduced
+ * over the group. */
 BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces);
 /* ---- box_number.c ---- */
 
-/* An integer of the dtype; a second component that is missing: no number, or a symbol. */
+/* Wraps an integer to the dtype. is_odd: the residue has no second component: not a number, or a
+ * symbol. */
 int64_t dt_boxnumber_wrap(const char *dtype, int64_t x);
 static inline bool dt_box_is_odd(DtResidue x) { return x.q == DT_RESIDUE_NONE; }
 static inline DtResidue dt_box_odd_of(DtResidue x, DtResidue y)
@@ -192,27 +213,31 @@ static inline DtResidue dt_box_odd_of(DtResidue x, DtResidue y)
 typedef enum BoxReduce { BOX_SUM, BOX_MAX, BOX_MIN } BoxReduce;
 BoxReduce dt_boxnumber_reduction(const char *name); /* NULL: a sum */
 DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
-/* x, so often; factor: n as a float. */
+/* n times x; factor: n as a float. */
 DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
-/* Whether a float of the one dtype may be none of the other; what it becomes then. */
+/* Whether a float of the one dtype may have no equal in the other. What it becomes is
+ * dt_boxnumber_rounded. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
 /* The number of the float dtype that is nearest to x. */
 double dt_boxnumber_nearest(const char *dtype, double x);
-/* What x is in the dtype of the shape; an integer that is none is undefined. */
+/* x in the dtype of the shape; undefined if that is an integer and x is none. */
 DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
 bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast);
 bool dt_boxnumber_is_sum(const CertOp *op);
-/* Counts what op rounds to make this; false after a reason. Whether the second function rounds as much or less. */
+/* Counts what op rounds to make this; false after a reason. as_often: whether the second
+ * function rounds at most as much. */
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
 bool dt_boxnumber_as_often(Box *b);
-/* Of what an op has made, or an argument: numbers with few digits that were not of the dtype were rounded once more. */
+/* For the results of an op, or an argument: numbers in few digits that were not of the dtype
+ * count as rounded once more. */
 void dt_boxnumber_follow(const Box *b, BoxTensor *x, bool argument);
-/* Of a ring call's result, a sum over these mesh axes: it may travel in its dtype, and is rounded once a hop. */
+/* For the result of a ring call, a sum over these mesh axes: it may travel in its dtype and is
+ * rounded once per hop. */
 void dt_boxnumber_hop(const Box *b, BoxTensor *x, uint16_t mesh);
-/* Whether what is followed was rounded on the way to y as often as on that to x, or less. */
+/* Whether the followed argument was rounded at most as often on the way to y as on the way to x. */
 static inline bool dt_boxnumber_no_deeper(DtResidue x, DtResidue y) { return y.depth <= 1 || y.depth <= x.depth; }
-/* x as a number that its dtype has: a cast to it leaves it as it is. */
+/* x as a number of the dtype: a cast to the dtype leaves it unchanged. */
 DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x);
 
 /* ---- box_axis.c ---- */

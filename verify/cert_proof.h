@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program while it is evaluated by entries: shared by cert.c (what they leave is compared), cert_entry.c (they are
- * run) and cert_source.c (what they read). */
+/* The state of evaluating a program entry by entry: shared by cert.c (compares results),
+ * cert_entry.c (runs entries) and cert_source.c (their parameters, inputs and stores). */
 #ifndef DT_VERIFY_CERT_PROOF_H
 #define DT_VERIFY_CERT_PROOF_H
 
 #include "verify/internal.h"
 
-typedef struct CertLeft { /* what an entry leaves */
+typedef struct CertLeft { /* a result that an entry leaves */
     const char *entry; /* "grad" of "grad.b0" */
     const char *key;   /* "param h.wq.w", or a name */
     CertValue value;
@@ -16,17 +16,17 @@ typedef struct CertPart { /* what one entry adds to a gradient */
     const CertResult *result;
     const char *base;
     CertValue value;
-    int32_t next; /* of the same store, or -1 */
+    int32_t next; /* the next one of the same store, or -1 */
 } CertPart;
 
-/* A sum over stages: number k among those of these stages in entries of this name. */
+/* A sum over stages: number `number` among the sums over these stages in entries of this name. */
 typedef struct CertAcross {
     const char *entry;
     const char *stages;
     uint32_t number;
     CertNode **terms; /* by stage */
-    CertNode *all;    /* once all of them are known */
-    CertValue like;   /* how they all lie */
+    CertNode *all;    /* the sum, once all terms are known */
+    CertValue like;   /* a value with the placement of all terms */
     int64_t total;    /* as CertValue.total, of one of them */
 } CertAcross;
 
@@ -35,28 +35,30 @@ typedef struct CertProof {
     CertProgram program;
     const CertStore **by_key; /* its stores, sorted so */
     struct CertProof *serial;
-    /* of each stage's stores, by place */
-    CertValue *stored; /* what pieces left there, */
-    const char **run;  /* and of which entry they are: others run on other data */
-    int32_t *writers;  /* first of its parts, or -1 */
+    /* For the stores of each stage, by place: */
+    CertValue *stored; /* the values that pieces stored there, */
+    const char **run;  /* and the entry that they belong to: other entries run on other data */
+    int32_t *writers;  /* first of the parts that are added to it, or -1 */
     const CertChannel **from;
     DT_VEC(CertPart) parts;
     DT_VEC(CertAcross) sums;
     DT_VEC(const char *) across; /* stage sets of the sums met in the entry being evaluated */
-    uint32_t news;               /* terms that became known */
+    uint32_t news;               /* number of terms that became known */
     const char *base;
-    DT_VEC(const char *) filled; /* paths of buckets in which something else than zeros is left behind the members */
+    /* paths of buckets whose bytes after the members may be other than zero */
+    DT_VEC(const char *) filled;
     DT_VEC(CertLeft) left;
 } CertProof;
 
-/* "update", or of one of several losses "update@critic". */
+/* Whether base is "update", or one of several losses' "update@critic". */
 static inline bool dt_certproof_is_update(const char *base)
 {
     const DtPlanName name = dt_plan_name(base);
     return name.run == DT_PLAN_UPDATE && !dt_plan_name_is_part(&name);
 }
 
-/* What entry grad adds up for the update: gradients, and the next values of states. */
+/* Whether entry grad accumulates the store for the update: gradients, and the next values of
+ * states. */
 static inline bool dt_certproof_is_total(const CertStore *store)
 {
     return dt_cert_is(store->kind, "grad") || dt_cert_is(store->kind, "next");
@@ -84,13 +86,13 @@ const char *dt_certsource_base(const CertProgram *program, const CertEntry *entr
 uint32_t dt_certsource_stages(const CertProgram *program);
 /* The store of this key; NULL: there is none. */
 const CertStore *dt_certsource_find(const CertProof *p, const char *key);
-/* Which results go to each store; what one of them adds to a gradient; what all of them add up, once it is known. False
- * after a problem. */
+/* writers: records which results go to each store. add: adds one result to a gradient. gradient:
+ * the sum of all of them; is_known: whether all are known. False after a problem. */
 bool dt_certsource_writers(CertProof *p);
 bool dt_certsource_is_known(const CertProof *p, uint32_t place);
 bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value);
 bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value);
-/* What a stage finds in a store that pieces hand on; NULL after a problem. */
+/* The value that a stage finds in a store that pieces pass on; NULL after a problem. */
 const CertValue *dt_certsource_passed(CertProof *p, const CertOp *op, int64_t number,
                                       int64_t stage);
 /* See CertState. */
@@ -100,8 +102,8 @@ CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node);
 
 /* ---- cert_entry.c ---- */
 
-/* Reads the program and runs its entries; false after a problem. Of a serial program after another one: is_serial, and
- * its values have no numbers. */
+/* Reads the program and runs its entries; false after a problem. is_serial: it is a second
+ * serial program, whose values have no numbers. */
 bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertNodes *nodes,
                         bool is_serial, const char *text, DtText *problem);
 

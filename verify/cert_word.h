@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lines of the certificate's IR text consist of (cert_word.c): words, numbers, types. Whatever does not stand
- * where it is expected is said once, by its line, and ends the reading. */
+/* The words of the certificate's IR text: names, numbers, types (cert_word.c). A word that is
+ * not expected is reported once, with its line, and ends the reading. */
 #ifndef DT_VERIFY_CERT_WORD_H
 #define DT_VERIFY_CERT_WORD_H
 
 #include "verify/internal.h"
 
-typedef struct CertKnown { /* a text, and what was made of it */
+typedef struct CertKnown { /* a text, and the object that was made from it */
     const char *text;
     size_t len;
     uint64_t hash;
@@ -28,7 +28,7 @@ typedef struct CertReader {
 
 /* Notes the problem, if it is the first; returns false. */
 bool dt_certword_fail(CertReader *r, const char *what);
-/* Whether piece comes next (after blanks); it is taken. expect: it must. */
+/* take: consumes `piece` if it comes next (after blanks). expect: it must come next. */
 bool dt_certword_take(CertReader *r, const char *piece);
 bool dt_certword_expect(CertReader *r, const char *piece);
 bool dt_certword_at_end(CertReader *r);
@@ -39,15 +39,17 @@ const char *dt_certword_name_of(CertReader *r); /* bare or quoted; interned */
 int64_t dt_certword_integer(CertReader *r);
 uint32_t dt_certword_number_of(CertReader *r, uint32_t most); /* one of 0 .. most */
 uint32_t dt_certword_value_of(CertReader *r);                 /* %name.7: 7 */
-void dt_certword_pass_over(CertReader *r);                    /* a value whose text alone matters */
+/* skips a value of which only the text matters */
+void dt_certword_pass_over(CertReader *r);
 uint8_t dt_certword_mesh_axis(CertReader *r);
 uint16_t dt_certword_mesh_set(CertReader *r); /* up to the closing bracket */
 const CertType *dt_certword_type_of(CertReader *r);
-/* What follows, as a pattern says it: %n a name, %i an integer, %t a type; other characters are themselves, and may
- * have blanks before them. */
+/* Reads according to a pattern: %n a name, %i an integer, %t a type; other characters stand for
+ * themselves, with or without blanks before them. */
 bool dt_certword_scan(CertReader *r, const char *pattern, ...);
 
-/* Where what was made of this text, of a type, a kind or a function, is kept; the text must live as long as r. */
+/* Where the object made from this text (a type, a kind, a function) is cached; the text must
+ * live as long as r. */
 const void **dt_certword_known(CertReader *r, const char *text, size_t len);
 
 #endif

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterations that do the same again are left out. An iteration is what it logs: what was read, and what was
- * looked at for being zero, each with the time when that was written. Where the iterations of a period (one, or as
- * many as slots that are taken in turn need) find what those of the period before found - from before the loop the
- * same, from inside of it what is as many iterations older, and of no older period than the last -, all later ones do
- * so too, if
+/* Skips loop iterations that repeat earlier ones, so that the walk over a plan does not grow
+ * with the number of
+ * iterations. Each iteration logs the locations that it read or tested for zero, with the time
+ * at which each was
+ * written. Let p be the period: 1, or the number of slots that are used in turn. If iteration i
+ * reads the same locations
+ * as iteration i - p, each written either before the loop or exactly p iterations earlier, then
+ * all later iterations
+ * repeat as well, provided that
  *
- *   - their addresses move evenly: they depend on the loop's register, and on others that take the same values in each;
- *   - two accesses, one of which writes, that move by different steps never touch in all of the loop; and those that
- *     move alike touch in iterations that are next to each other, or never: else a write may hit what later ones read;
- *   - guards let the same through.
+ * - addresses are linear in the loop's register, and the other registers take the same values in
+ * each iteration;
+ * - two accesses with different steps, one of which writes, never overlap during the whole loop,
+ * and two with equal
+ * steps overlap in adjacent iterations or never: otherwise a write could hit what a later
+ * iteration reads;
+ *   - guards decide alike in each iteration.
  *
- * Then the last iteration that ran becomes the last one that does the same: what it wrote moves there. What the others
- * may have overwritten is gone. */
+ * The walk then continues after the last repeating iteration: the writes of the iteration that
+ * ran last are moved there,
+ * and locations that the skipped iterations may have overwritten count as unknown. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers by which the plan certificate compares what ops compute with what a record says (plan_epilogue.c,
- * plan_attend.c): residues that are drawn anew for each plan (residue.h). What is unknown is equal to nothing, and what
- * is made of it is not known either. */
+/* Residues with which the plan certificate compares ops with a record (plan_epilogue.c,
+ * plan_attend.c); they are drawn anew for each plan (residue.h). An unknown number equals
+ * nothing, and whatever is computed from it is unknown. */
 #ifndef DT_VERIFY_PLAN_NUMBER_H
 #define DT_VERIFY_PLAN_NUMBER_H
 
@@ -10,13 +10,14 @@
 
 extern const DtResidue dt_plannumber_unknown;
 
-/* Those of the plan; NULL after a message: the system gives no random numbers. */
+/* Draws them; NULL after a message: the system gives no random numbers. */
 DtResidues *dt_plannumber_begin(PlanWalk *walk);
-/* Sums, products, quotients, negation, exp, tanh, stop; anything else is unknown. y: of two operands the second. */
+/* Sums, products, quotients, negation, exp, tanh, stop; everything else is unknown. y: the
+ * second operand, if there are two. */
 DtResidue dt_plannumber_map(const DtResidues *r, const char *kind, DtResidue x, DtResidue y);
-/* Neither is unknown or infinite, and they are equal. */
+/* Whether both are known and finite, and equal. */
 bool dt_plannumber_same(DtResidue x, DtResidue y);
-/* Whether products among the ops are so few that what they make is of a degree below 2^32. */
+/* Whether there are so few products among the ops that results have a degree below 2^32. */
 bool dt_plannumber_is_low(const CertOp *const *ops, uint32_t n);
 bool dt_plannumber_is_real(const char *dtype);
 

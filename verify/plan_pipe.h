@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a pipeline's pieces once their entries are walked (plan_pipe.c), for running them (plan_run.c). */
+/* What plan_pipe.c finds out about the pieces of a pipeline by walking their entries; plan_run.c
+ * then runs the schedules of all stages with it. */
 #ifndef DT_VERIFY_PLAN_PIPE_H
 #define DT_VERIFY_PLAN_PIPE_H
 
 #include "verify/plan_internal.h"
 
-/* A result that a piece adds to. */
+/* A result to which a piece adds. */
 typedef struct Adds {
     PlanPlace place;
     uint32_t sum;
     int store;
     const CertType *type;
-    bool adds;  /* false: it sets it */
-    bool parts; /* its last micro-batch sums over ranks what all added */
+    bool adds;  /* false: the piece overwrites it */
+    bool parts; /* its last micro-batch sums over ranks what all micro-batches added */
 } Adds;
 
-/* A slot that a piece reads or writes, or (name) a result of the stage's prologue that it reads. */
+/* A slot that a piece reads or writes, or (with name) a result of the stage's prologue that it
+ * reads. */
 typedef struct Uses {
     int store;
     bool written;
@@ -23,12 +25,13 @@ typedef struct Uses {
     PlanPlace place;
 } Uses;
 
-typedef struct Slot { /* of a store: its place on the stage */
+typedef struct Slot { /* a store with slots, and its place on the stage */
     int store;
     uint32_t place;
 } Slot;
 
-/* What is gathered of stored parameters for a piece by another one: a value of an iteration of its loop. */
+/* A gather of stored parameters that another piece does in advance: a value of one iteration of
+ * this piece's loop. */
 typedef struct Gathered {
     const CertEntry *entry;
     const CertOp *loop;
@@ -37,13 +40,13 @@ typedef struct Gathered {
     PlanPlace place;
 } Gathered;
 
-/* A piece that begins with a slot of the ring: what it finds and leaves (numbers of Gathered), what it writes, and with
- * which slot it ends. */
+/* One execution of a piece that begins with a certain slot of the ring: gathers that it expects
+ * and that it leaves (numbers of Gathered), what it writes, and the slot with which it ends. */
 typedef struct Turn {
     DT_VEC(uint32_t) finds, leaves;
     DT_VEC(PlanRange) written;
     int64_t ring;
-    bool begins; /* with a slot that it says itself: this is the turn for any slot of others */
+    bool begins; /* it sets its first slot itself: then one record serves for all slots */
 } Turn;
 
 typedef struct Piece {
@@ -51,16 +54,18 @@ typedef struct Piece {
     const CertEntry *of;
     DT_VEC(Adds) adds;
     DT_VEC(Uses) uses;
-    DT_VEC(uint64_t) begun, left; /* events of collectives that it starts; of those, it does not wait for */
-    DT_VEC(Turn *) turns; /* by slot of the ring; one, if it has none, or begins it itself */
-    bool meets;       /* other stages */
+    /* events of collectives that it starts; of these, the ones it does not wait for */
+    DT_VEC(uint64_t) begun, left;
+    /* by slot of the ring; one record if it uses no ring or sets its slot itself */
+    DT_VEC(Turn *) turns;
+    bool meets;       /* it exchanges with other stages */
     struct Piece *main; /* the first entry of the stage that is this piece */
-    uint8_t *ran; /* main's, by micro-batch */
-    bool listed;      /* once it has run: */
+    uint8_t *ran; /* of `main`, by micro-batch */
+    bool listed;      /* it has run, and `reads` and `writes` are complete: */
     DT_VEC(Slot) reads, writes;
 } Piece;
 
-typedef struct Met { /* of a function: sums over these stages, so far */
+typedef struct Met { /* per function: how many sums over these stages were met so far */
     const PlanFrame *frame;
     const char *stages;
     uint32_t n;
@@ -69,17 +74,19 @@ typedef struct Met { /* of a function: sums over these stages, so far */
 struct PlanPipe {
     DT_VEC(Piece *) pieces;
     Piece *now;
-    DT_VEC(Piece *) called; /* by the schedule that is walked */
+    DT_VEC(Piece *) called; /* by the schedule being walked */
     DT_VEC(int) slots;      /* stores with slots in it, each once */
-    int64_t depth[DT_PLAN_N_SLOTS]; /* numbers that registers of slots have are below these */
+    int64_t depth[DT_PLAN_N_SLOTS]; /* registers of slots have values below these */
     uint8_t *shared;        /* by metric */
-    uint32_t n_shared;      /* metrics up to the last one of those */
-    DT_VEC(uint64_t) ended; /* events that the schedule has waited for since its last call */
-    DT_VEC(Met) met;        /* in the entry that is walked */
+    uint32_t n_shared;      /* number of metrics up to the last shared one */
+    DT_VEC(uint64_t) ended; /* events for which the schedule has waited since its last call */
+    DT_VEC(Met) met;        /* in the entry being walked */
     int *carries;           /* by channel: the store that receives, -1: not known */
-    uint32_t *message;      /* by event from 1 on: 1 + the end of a channel (2 x number, + 1: it sends) which alone
-                             * has it; 0: no message has; PLAN_MANY: several have */
-    int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
+    /* by event from 1 on: 1 + the end of a channel (2 x number, + 1: the sender) that alone uses
+     * it; 0: no message does; PLAN_MANY: several do */
+    uint32_t *message;
+    /* of stores with slots, by stage: the register of the slot, 0: there is one slot */
+    int32_t *places;
     Piece **by_entry; /* by plan entry */
     struct PlanRun *run; /* plan_run.c */
     DT_VEC(Gathered) gathered;
@@ -87,7 +94,7 @@ struct PlanPipe {
 
 #define PLAN_MANY UINT32_MAX
 
-/* Whether what was gathered is written over. */
+/* Whether the gathered value is overwritten. */
 bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *gathered);
 
 #endif

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers to compare programs by, with chance instead of rounding: a float is a pair of residues modulo p and
- * modulo q, where p = 2q + 1 and both are prime. Sums, products and quotients are those of both fields. The powers
- * of g, which has order q modulo p, take exponents modulo q: so exp of (a, b) is g^b modulo p, exp(x + y) = exp(x)
- * exp(y) holds, and the result has no second component (`none`). All other functions are hashes of what they are
- * given: equal of equal operands, and nothing more is known of them. The larger of two numbers is that of one
- * order that a draw makes up; it knows of constants which is larger, and of everything else nothing.
+/* Numbers for comparing programs, in which equality is decided up to a small probability instead
+ * of up to rounding. A float is a pair of residues modulo p and modulo q, where p = 2q + 1 and
+ * both are prime. Sums, products and quotients are those of both fields. g has order q modulo p,
+ * so its powers take exponents modulo q: exp of (a, b) is g^b modulo p, and exp(x + y) = exp(x)
+ * exp(y) holds. The result of exp has no second component (`none`). All other functions are
+ * hashes of their operands: equal for equal operands, otherwise random. max compares by an order
+ * that each draw makes up; the order is right for constants and random for everything else.
  *
- * -inf and inf are symbols. What a division by zero gives is undefined, and so is what is made of it. Something is
- * absent if it stands at a position that is not looked at (box_small.c).
+ * -inf and inf are symbols. A division by zero is undefined, and so is everything computed from
+ * it. An element is absent if its position is not evaluated (box_small.c).
  *
- * A float may say how often what it is made of was rounded on the way: its depth is 0 if nothing that is followed is in
- * it, else one more than the most roundings on a path from there. Its dtype is that of few digits which has it.
+ * A float may count how often its operands were rounded on the way: its depth is 0 if nothing
+ * that is followed is in it, else one more than the largest number of roundings on a path from
+ * there. Its dtype is the one with few digits to which it was rounded.
  *
- * Integers and booleans are exact, with second component 0. docs/boxes.md has the odds. */
+ * Integers and booleans are exact, with second component 0. docs/boxes.md has the probabilities. */
 #ifndef DT_VERIFY_RESIDUE_H
 #define DT_VERIFY_RESIDUE_H
 
@@ -22,7 +24,7 @@
 
 typedef struct DtResidue {
     uint64_t p, q; /* of a float: in Montgomery form */
-    uint32_t depth, dtype; /* 0, 0 where nobody asks; see dt_residue_made */
+    uint32_t depth, dtype; /* 0, 0 if roundings are not followed; see dt_residue_made */
 } DtResidue;
 
 #define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a symbol */
@@ -43,23 +45,25 @@ typedef struct DtResidues {
     DtModulus p, q;
     uint64_t power[DT_RESIDUE_PLACES][DT_RESIDUE_DIGITS]; /* g^(digit 256^place) */
     uint64_t hash;
-    /* the order of this draw */
+    /* the order of max in this draw: */
     uint64_t factor, offset;
-    double known[DT_RESIDUE_KNOWN]; /* constants, in their order */
+    double known[DT_RESIDUE_KNOWN]; /* constants, in ascending order */
     uint64_t known_p[DT_RESIDUE_KNOWN], known_key[DT_RESIDUE_KNOWN];
     uint32_t n_known;
     struct {
-        uint64_t bits; /* of a double */
+        uint64_t bits; /* bits of a double */
         DtResidue x;
-    } numbers[DT_RESIDUE_NUMBERS]; /* made before; bits 0: none */
+    } numbers[DT_RESIDUE_NUMBERS]; /* cache of dt_residue_number; bits 0: unused */
 } DtResidues;
 
-/* Primes that nobody knows before, of 2^60 and more. False: the system gives no random numbers, so there are none. */
+/* Draws fresh random primes of at least 2^60. False: the system gives no random numbers. */
 bool dt_residue_begin(DtResidues *r);
-/* Another order; seed: of this draw. Most numbers lie behind so many of the constants, and before the others; there are
- * n_known + 1 such orders. n_known + 1: as many before each of them. */
+/* Draws another order for max. Most numbers come after `behind` of the known constants and
+ * before the others; there are n_known + 1 such orders. behind n_known + 1: equally many numbers
+ * in each gap. */
 void dt_residue_draw(DtResidues *r, uint64_t seed, uint32_t behind);
-/* Notes a constant, for the order; false: DT_RESIDUE_KNOWN are. Those that are infinite have their place anyway. */
+/* Adds a constant to the order; false: there are DT_RESIDUE_KNOWN already. Infinite ones have
+ * their place anyway. */
 bool dt_residue_know(DtResidues *r, double x);
 
 __extension__ typedef unsigned __int128 DtWide;
@@ -72,7 +76,7 @@ static inline uint64_t dt_residue_mix(uint64_t a, uint64_t b)
     return x ^ x >> 32;
 }
 
-/* Of t less than m 2^64. */
+/* Montgomery reduction of t < m 2^64. */
 static inline uint64_t dt_modulus_reduce(const DtModulus *m, DtWide t)
 {
     uint64_t k = (uint64_t)t * m->inverse;
@@ -96,7 +100,7 @@ static inline uint64_t dt_modulus_sub(const DtModulus *m, uint64_t a, uint64_t b
 static inline bool dt_residue_is_symbol(DtResidue x) { return x.p >= DT_RESIDUE_HIGHEST; }
 static inline DtResidue dt_residue_symbol(uint64_t which) { return (DtResidue){.p = which, .q = DT_RESIDUE_NONE}; }
 static inline DtResidue dt_residue_whole(int64_t x) { return (DtResidue){.p = (uint64_t)x}; }
-/* z as made of x and y: as deep as the deeper one, and of no dtype. */
+/* z as computed from x and y: as deep as the deeper one, and of no dtype. */
 static inline DtResidue dt_residue_made(DtResidue z, DtResidue x, DtResidue y)
 {
     z.depth = x.depth > y.depth ? x.depth : y.depth;
@@ -110,19 +114,19 @@ static inline DtResidue dt_residue_like(DtResidue z, DtResidue x)
     return z;
 }
 static inline bool dt_residue_is_followed(DtResidue x) { return x.depth || x.dtype; }
-/* A zero that is a constant, or what a mask leaves: no number that happens to be 0. */
+/* A zero that is a constant or comes from a mask, not a number that happens to be 0. */
 static inline bool dt_residue_is_nil(DtResidue x) { return x.p == 0 && x.depth == 0; }
 static inline bool dt_residue_both(DtResidue x, DtResidue y)
 {
     return x.q != DT_RESIDUE_NONE && y.q != DT_RESIDUE_NONE;
 }
-/* Equal floats; where one lacks the second component, by the first. */
+/* Whether floats are equal; if one lacks the second component, by the first. */
 static inline bool dt_residue_same(DtResidue x, DtResidue y)
 {
     return x.p == y.p && (x.q == y.q || !dt_residue_both(x, y));
 }
 
-/* What floats of a program are. */
+/* The residue of a float constant. */
 DtResidue dt_residue_number(DtResidues *r, double x);
 DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x);
 DtResidue dt_residue_random(const DtResidues *r, uint64_t hash);
@@ -130,15 +134,15 @@ DtResidue dt_residue_random(const DtResidues *r, uint64_t hash);
 DtResidue dt_residue_odd_add(const DtResidues *r, DtResidue x, DtResidue y);
 DtResidue dt_residue_odd_mul(DtResidue x, DtResidue y);
 DtResidue dt_residue_neg(const DtResidues *r, DtResidue x);
-/* 1/x; its second component only if that is asked for. */
+/* 1/x; with its second component only if `both`. */
 DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both);
-/* The same of n numbers, both components where there are two; one of these costs as much as some products. */
+/* The same for n numbers; costs one inversion and some products. */
 void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses);
 DtResidue dt_residue_exp(const DtResidues *r, DtResidue x);
-/* A function of which nothing is known; its name. */
+/* An unknown function of x and y, identified by its name. */
 DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x, DtResidue y);
 bool dt_residue_less(const DtResidues *r, DtResidue x, DtResidue y);
-/* The larger; of two that are equal, or if one is undefined or absent, see there. */
+/* The larger number; for equal, undefined or absent operands see the definition. */
 DtResidue dt_residue_max(const DtResidues *r, DtResidue x, DtResidue y);
 DtResidue dt_residue_min(const DtResidues *r, DtResidue x, DtResidue y);
 

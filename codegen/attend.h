@@ -5,41 +5,46 @@
 
 #include "codegen/emit.h"
 
-/* What an op of the function is: see attend.c. TOTAL: an output that the region's kernel adds up. */
+/* The role of an op in the streaming function: see attend.c. TOTAL: an output that the region's
+ * kernel accumulates. */
 typedef enum DtTilePart {
     DT_TILE_BEFORE, DT_TILE_SCORE, DT_TILE_REGION, DT_TILE_TOTAL, DT_TILE_OUTPUT, DT_TILE_AFTER
 } DtTilePart;
 
-enum { DT_TILE_VALUES = 8 }; /* most that the products take, and most outputs; two each in practice */
+enum { DT_TILE_VALUES = 8 }; /* most values in products, and most outputs; two each in practice */
 
 /* A call while it is cut into tiles. */
 typedef struct DtTiling {
     DtEmit *e;
     const DtOp *call;
     const DtFunc *func, *outside; /* the function, its caller */
-    DtScope *scope;            /* of the function */
+    DtScope *scope;            /* scope of the function */
     DtTilePart *part;          /* by op position */
     uint32_t *position;        /* by value id */
-    bool *leaves;              /* by op position: of the region, and its result leaves the block */
+    /* by op position: it is in the region, and later ops read its result outside the block */
+    bool *leaves;
     const char *s, *t;
     const char *loops[4];      /* axes that become loops, and their local extents */
     int64_t counts[4];
     uint32_t n_loops;
     int64_t n_s, n_t;          /* local extents */
-    bool masked;               /* reach: blocks may leave keys out */
-    const DtValue *mask;       /* by which they do */
-    const DtValue *masked_by;  /* what it hides counts for nothing; of it nothing else need be known */
+    bool masked;               /* `reach` is valid: blocks may leave out keys */
+    const DtValue *mask;       /* the mask that hides them */
+    const DtValue *masked_by;  /* the value whose mask hides scores that do not change the result */
     DtReach reach;
-    DtTileWhy why;             /* with dt_tile_analyse false */
-    DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
-    bool numbered;             /* the region's text depends on the first query of the block */
-    int64_t like_rows, like_keys; /* of the last block, and 1 + its region's kernel */
-    uint32_t like;
+    DtTileWhy why;             /* why dt_tile_analyse returned false */
+    /* by argument: the caller's value if it is cheap to compute again, or NULL */
+    DtValue **inlined;
+    /* the text of the region's kernel depends on the first query of the block */
+    bool numbered;
+    int64_t like_rows, like_keys; /* size of the last block, and */
+    uint32_t like; /* 1 + number of its region's kernel */
     /* of the current block */
     int64_t at, rows, keys;
-    DtValue **clone;           /* by value id: in the block's own function */
-    DtValue **clone_outside;   /* the same of the caller's cheap values */
-    DtPlace *cuts, *scores, *here; /* by value id: scores and region values; scores; what products look at */
+    DtValue **clone;           /* by value id: its clone in the block's own function */
+    DtValue **clone_outside;   /* the same for cheap values of the caller */
+    /* by value id: scores and region values; scores; operands of products */
+    DtPlace *cuts, *scores, *here;
 } DtTiling;
 
 static inline bool dt_tile_has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
@@ -51,13 +56,14 @@ static inline DtTilePart dt_tile_part(const DtTiling *g, const DtValue *value)
     return g->inlined[value->index] ? DT_TILE_REGION : DT_TILE_BEFORE;
 }
 
-/* Whether op number i is done by the region's kernel. */
+/* Whether the region's kernel computes op number i. */
 static inline bool dt_tile_is_of_region(const DtTiling *g, uint32_t i)
 {
     return g->part[i] == DT_TILE_REGION || g->part[i] == DT_TILE_TOTAL;
 }
 
-/* Whether it makes an output there; or anywhere. */
+/* is_left: whether the region's kernel writes it as an output; is_output: whether it is an
+ * output at all. */
 static inline bool dt_tile_is_left(const DtTiling *g, uint32_t i)
 {
     return g->part[i] == DT_TILE_TOTAL || g->leaves[i];
@@ -68,11 +74,11 @@ static inline bool dt_tile_is_output(const DtTiling *g, uint32_t i)
     return g->part[i] == DT_TILE_OUTPUT || dt_tile_is_left(g, i);
 }
 
-/* Finds axes, parts and mask; false if the function has another shape. */
+/* Finds axes, roles and mask; false if the function has another form. */
 bool dt_tile_analyse(DtTiling *g);
 
-/* attend_kernel.c: whether the target has a kernel for all of it (lint L0588 if only of other forms), and its launch.
- * All that comes before lies in memory. */
+/* attend_kernel.c: whether the target has a kernel for the whole function (lint L0588 if only
+ * for other forms), and its launch. All operands must be in memory. */
 bool dt_attend_has_kernel(DtTiling *g);
 void dt_attend_launch(DtTiling *g);
 

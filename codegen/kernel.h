@@ -6,13 +6,14 @@
  *     softmax over t of z[s, t]:  phase 0  m = max_t z       phase 1  d = sum_t exp(z - m)
  *                                 phase 2  store exp(z - m) / d
  *
- * A kernel may also sum over its outer axes, row by row, beside what it does with each row (the gradients of a norm's
- * gain and shift beside that of its operand). Such a sum is known when the last row is done: it and what is made of it
- * are late, depend on inner axes only, and no row reads them.
+ * A kernel may also sum over its outer axes, row by row, in addition to what it does with each row:
+ * a layer norm's backward makes the gradients of gain and shift together with that of its operand.
+ * Such a sum is complete after the last row. It and the nodes made of it are `late`: they depend on
+ * inner axes only, and no row reads them.
  *
- * A reduction of many elements, in a kernel that does nothing else, sums over rows and, for some targets, sums by
- * index into few places are made in pieces, so that many threads take part, and sums lose less: lane p mod 16 combines
- * piece p with those before it, then lanes are combined by halves.
+ * To use many threads, and to lose less precision, these are computed in pieces: a long reduction
+ * that is alone in its kernel, sums over rows and, for some targets, sums by index into few places.
+ * Lane p mod 16 adds piece p to the pieces before it, then lanes are combined by halves.
  *
  * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
  * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node
@@ -26,18 +27,22 @@
  * an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
 typedef enum DtKIntKind { DT_KINT_BASES, DT_KINT_STEP, DT_KINT_ITERATION, DT_KINT_INDEX, DT_KINT_ELEMENT } DtKIntKind;
 typedef struct DtKInt {
-    DtKIntKind kind;   /* ITERATION: row-major number over all enclosing loops; INDEX: of the innermost */
+    /* ITERATION: row-major number over all enclosing loops; INDEX: iteration of the innermost
+     * loop */
+    DtKIntKind kind;
     uint32_t n;
-    int64_t first, per_first; /* ELEMENT: first query of a block of attention; elements of a draw for each */
-    uint32_t n_loops, reg;    /* ELEMENT: loops around the block, and the register of the first */
+    /* ELEMENT: first query of a block of attention; elements of a draw for each query */
+    int64_t first, per_first;
+    /* ELEMENT: loops around the block, and the register of the first one */
+    uint32_t n_loops, reg;
     int64_t per_loop[4];      /* elements for each of their iterations */
     DtAxis axis[DT_MAX_RANK];
     int64_t multiplier[DT_MAX_RANK];
 } DtKInt;
 
 #define DT_KNONE UINT32_MAX
-enum { DT_KPIECE_LANES = 16, /* that pieces of a reduction go to */
-       DT_KROW_PIECE = 1024 }; /* of a row: so many elements at least */
+enum { DT_KPIECE_LANES = 16, /* lanes to which the pieces of a reduction are assigned */
+       DT_KROW_PIECE = 1024 }; /* least number of elements in a piece of a row */
 
 /* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a node. */
 typedef struct DtKIndex {
@@ -45,11 +50,12 @@ typedef struct DtKIndex {
     int64_t base;
     int64_t coef[DT_MAX_RANK];       /* per space axis */
     int64_t div, mod;                /* 0: absent */
-    bool exact;                      /* outside unless div divides evenly */
-    bool guard;                      /* outside unless 0 <= index < extent */
+    bool exact;                      /* the index is valid only if div divides evenly */
+    bool guard;                      /* the index is valid only if 0 <= index < extent */
     int64_t extent;
     uint32_t node;                   /* DT_KNONE, or the i32 node that is the index */
-    uint32_t bases;                  /* node index: integer argument subtracted (first local index), or DT_KNONE */
+    /* node index: the integer argument (first local index) that is subtracted, or DT_KNONE */
+    uint32_t bases;
 } DtKIndex;
 
 typedef enum DtKNodeKind { DT_KNODE_CONST, DT_KNODE_IOTA, DT_KNODE_INT, DT_KNODE_RNG, DT_KNODE_LOAD, DT_KNODE_MAP,
@@ -59,29 +65,32 @@ typedef struct DtKNode {
     DtDtype dtype;
     DtOpKind map;                    /* MAP */
     uint32_t n_args, args[4];        /* MAP, REDUCE */
-    double number;                   /* CONST; LOAD: what is read outside */
+    /* CONST: the value; LOAD: the value read where the index is not valid */
+    double number;
     uint32_t integer;                /* IOTA: first index; INT: the value; RNG: first element; or DT_KNONE */
     uint32_t step, iteration;        /* RNG: integer arguments */
-    uint32_t more[4], n_more;        /* RNG: further terms of the first element */
+    uint32_t more[4], n_more;        /* RNG: further terms of the number of the first element */
     uint64_t key;                    /* RNG */
-    uint32_t draws;                  /* RNG: elements that a call of the generator gives: 1, 4 */
-    bool begins;                     /* RNG: the first element is always the first of its call */
+    uint32_t draws;                  /* RNG: elements that one call of the generator gives: 1, 4 */
+    /* RNG: the first element is always the first one of its call */
+    bool begins;
     int64_t coef[DT_MAX_RANK];       /* per space axis: IOTA and RNG the index, LOAD the elements */
     uint32_t pointer;                /* LOAD */
     int64_t offset;                  /* LOAD: elements */
-    uint32_t n_index;                /* LOAD: dimensions whose index is more than affine and in range */
+    /* LOAD: dimensions that need more than an affine index within range */
+    uint32_t n_index;
     DtKIndex *index;
     DtReduce reduce;
-    bool late;                       /* a sum over outer axes, or made of one */
-    uint32_t axes;                   /* bits: space axes this node depends on */
-    uint32_t phase;                  /* reductions on the way to it */
+    bool late;                       /* a sum over outer axes, or made of such a sum */
+    uint32_t axes;                   /* bit set of the space axes on which this node depends */
+    uint32_t phase;                  /* how many reductions are on the way to it */
     const DtOp *op;                  /* for comments and diagnostics */
 } DtKNode;
 
 typedef struct DtKStore {
     uint32_t node, pointer;
     int64_t offset;
-    int64_t stride[DT_MAX_RANK];     /* per space axis; axes the node lacks are skipped */
+    int64_t stride[DT_MAX_RANK];     /* per space axis; axes that the node lacks are skipped */
     bool accumulate;                 /* += */
 } DtKStore;
 
@@ -90,7 +99,8 @@ typedef struct DtKPointer {
     const DtValue *value;
     const DtView *view;
     bool written;
-    uint32_t align;                  /* bytes: each address that it has is a multiple of this; 0: nothing is known */
+    /* every address that it gets is a multiple of so many bytes; 0: nothing is known */
+    uint32_t align;
 } DtKPointer;
 
 typedef enum DtKForm {
@@ -100,41 +110,49 @@ typedef enum DtKForm {
     DT_KFORM_ATTEND    /* of queries and keys: DtKAttend */
 } DtKForm;
 
-/* Attention. The space has the axes that queries and keys share, then queries, then keys; reductions along keys are
- * those of rows. A score is a product of a row that a query has and one of a key; sums are products that take a value
- * with both: over keys a row of each query, over queries, and over shared axes that it lacks, a row of each key. A
- * `late` reduction is the sum of such a value over all axes that it lacks. */
-typedef struct DtKRows {               /* of an operand or a result: for each query, or each key, `depth` elements */
+/* Attention. The space has the axes that queries and keys share, then queries, then keys; row
+ * reductions run along keys. A score is the product of a row of a query and a row of a key. A
+ * sum is a product with a value that has both axes: summed over keys it gives a row per query;
+ * summed over queries, and over shared axes that it lacks, a row per key. A `late` reduction
+ * adds up such a value over all axes that it lacks. */
+/* the rows of an operand or result: `depth` elements for each query, or each key */
+typedef struct DtKRows {
     uint32_t pointer, depth;
-    int64_t offset, stride[DT_MAX_RANK], along; /* per space axis; from one of its elements to the next */
+    /* strides per space axis; `along`: from one element of the row to the next */
+    int64_t offset, stride[DT_MAX_RANK], along;
 } DtKRows;
 
 typedef struct DtKScore {
     uint32_t node;                     /* SCORE */
-    DtDtype dtype;                     /* of what is multiplied */
+    DtDtype dtype;                     /* dtype of the factors */
     DtKRows query, key;
 } DtKScore;
 
 typedef struct DtKSum {
-    uint32_t node;                     /* what has queries and keys; rounded to dtype */
+    /* the value with queries and keys, rounded to dtype before the product */
+    uint32_t node;
     DtDtype dtype;
     bool over_keys, accumulate;
-    uint32_t away;                     /* bits: shared axes that it sums over */
+    uint32_t away;                     /* bit set of the shared axes that it sums over */
     DtKRows of, to;
 } DtKSum;
 
 typedef struct DtKAttend {
     uint32_t queries, keys;            /* axes of the space */
-    uint32_t mask;                     /* node: where it is false, all is as if the key were not there; or DT_KNONE */
-    uint32_t dot;                      /* pointer: of each query, the result times its gradient; or DT_KNONE */
-    DtKRows result;                    /* that result, for a library: the kernel does not read it; if dot is there */
-    bool paired;                       /* of a row's maximum m and sum l that it stores only m + log l is read */
+    /* node that is false for keys that do not count; or DT_KNONE */
+    uint32_t mask;
+    /* pointer: for each query the dot product of the result with its gradient; or DT_KNONE */
+    uint32_t dot;
+    /* that result, for a library (the kernel does not read it); valid if there is `dot` */
+    DtKRows result;
+    /* of a row's stored maximum m and sum l only m + log l is read */
+    bool paired;
     DT_VEC(DtKScore) scores;
     DT_VEC(DtKSum) sums;
 } DtKAttend;
 
-/* What pieces are made of: reductions of indices of an inner axis, late sums of rows, a SCATTER of points of the axes
- * that its result lacks. */
+/* What is computed in pieces: a reduction over an inner axis (AXIS), late sums over rows (ROWS),
+ * a SCATTER over the points of the axes that its result lacks (POINTS). */
 typedef enum DtKPieces { DT_KPIECES_NONE, DT_KPIECES_AXIS, DT_KPIECES_ROWS, DT_KPIECES_POINTS } DtKPieces;
 
 typedef struct DtKernel {
@@ -144,32 +162,38 @@ typedef struct DtKernel {
     const char *axis[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK];
     DtKPieces pieces_of;
-    uint32_t piece_axis;             /* pieces of an axis: which */
-    int64_t pieces, piece;           /* so many, each of so many (the last may have fewer), which are combined by 16 */
-                                     /* lanes; 0: in one */
-    uint32_t row_threads, row_each;  /* ROW: a row has so many threads, and each so many neighbouring elements, in */
-                                     /* lanes that are combined pair by pair (DtTargetRow.order); 0: as on processors */
+    uint32_t piece_axis;             /* AXIS: the axis */
+    /* number of pieces and elements in each (the last may have fewer), combined by 16 lanes; 0: no
+     * pieces */
+    int64_t pieces, piece;
+    /* ROW: threads of a row, and neighbouring elements of each thread, in lanes that are
+     * combined pair by pair (DtTargetRow.order); 0: as on processors */
+    uint32_t row_threads, row_each;
     DT_VEC(DtKNode) nodes;
     DT_VEC(DtKStore) stores;
     DT_VEC(DtKPointer) pointers;
     DT_VEC(DtKInt) ints;
     DtSpan span;
     const DtOp *special;             /* SCAN, TOPK, SCATTER */
-    DtKIndex *target;                /* SCATTER: where stores[0] adds, one per indexed axis */
+    /* SCATTER: the indices at which stores[0] adds, one per indexed axis */
+    DtKIndex *target;
     uint32_t n_target;
     DtKAttend *attend;               /* ATTEND */
-    const struct DtPlanSdpa *sdpa;   /* what it is to a library (DtTargetRow.library), or NULL */
-    double flops, bytes, special_flops; /* kernel_price.c, which has the unit of `special`: what else takes time */
+    const struct DtPlanSdpa *sdpa;   /* the same for a library (DtTargetRow.library), or NULL */
+    /* work of the kernel (kernel_price.c, which has the unit of special_flops: exponentials and
+     * the like) */
+    double flops, bytes, special_flops;
 } DtKernel;
 
-/* One result of the kernel: where the value is to be written. */
+/* One result of the kernel, and where it is to be written. */
 typedef struct DtKOutput {
     const DtValue *value;
     const DtView *view;
     bool accumulate;
 } DtKOutput;
 
-/* A draw in a block of attention: of what draw it is the block, the first query, and the loops around it. */
+/* A draw in a block of attention: the whole draw that it is part of, the block's first query,
+ * and the loops around it. */
 typedef struct DtKDraw {
     const DtOp *draw;
     const DtType *type;
@@ -178,13 +202,15 @@ typedef struct DtKDraw {
     uint32_t n_loops, reg;
 } DtKDraw;
 
-/* That the group is attention: ops of a function, and which of its arguments are cheap values of its caller. */
+/* Says that the group is attention: the ops of a function, and which of its arguments are values
+ * of its caller that are cheap to compute again. */
 typedef struct DtKAttention {
     const DtFunc *func;
     const char *queries, *keys;
     DtValue *const *inlined;           /* by argument, or NULL */
     const DtValue *mask;               /* or NULL */
-    const DtValue *dot, *result;       /* what `dot` of DtKAttend is, and of which result; or NULL */
+    /* the product that `dot` of DtKAttend stands for, and the result that it is of; or NULL */
+    const DtValue *dot, *result;
     bool paired;                       /* as in DtKAttend */
 } DtKAttention;
 
@@ -193,15 +219,18 @@ typedef struct DtKernelInput {
     DtArena *arena;
     uint64_t seed;
     const char *path;                            /* instance path of the function, for rng sites; "" at the top */
-    const DtView *(*view)(void *context, const DtValue *value); /* of a value from outside the group */
-    bool (*is_index)(void *context, const DtValue *value);      /* the iteration number of the innermost loop */
-    /* Split axis that a block's positions count in, or NULL. */
+    /* the view of a value from outside the group */
+    const DtView *(*view)(void *context, const DtValue *value);
+    /* whether the value is the iteration number of the innermost loop */
+    bool (*is_index)(void *context, const DtValue *value);
+    /* The split axis within which a block's positions count, or NULL. */
     const DtAxis *(*origin)(void *context, const DtOp *iota);
-    const DtKDraw *(*draw)(void *context, const DtOp *draw); /* NULL: it is all of its draw */
+    /* NULL: the draw is not cut into blocks */
+    const DtKDraw *(*draw)(void *context, const DtOp *draw);
     void *context;
     const DtOp *const *ops;                      /* the group, in order */
     uint32_t n_ops;
-    const char *const *rows;                     /* the outer axes, of an op `fused` that says so */
+    const char *const *rows;                     /* the outer axes, if an op `fused` says so */
     uint32_t n_rows;
     const DtKOutput *outputs;
     uint32_t n_outputs;

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the iterations of a loop leave on its way: a sum over ranks of what lies in a slot of the loop's ring buffer. It
- * is waited for when that slot is the front one again, and what is left behind the loop by the `done` of its result. So
- * slots have an event each.
+/* Asynchronous reductions that are still in flight when a loop iteration ends. An iteration
+ * starts the reduction of a
+ * gradient bucket in a slot of the loop's ring buffer. The wait comes when the ring reaches that
+ * slot again, some
+ * iterations later; after the loop, the `done` of the loop's result waits for the slots that are
+ * left. Each slot
+ * therefore has an event of its own.
  *
- * If the result is one to which micro-batches add, the sum comes to the slot, too, and is added behind the wait: in an
- * iteration, to the part of the one as many before it as there are slots; behind the loop, to those of the last ones,
- * in their order, for which the ring turns once more around. */
+ * If micro-batches accumulate the gradient, the reduced bucket is added to the accumulated one
+ * after the wait: inside the
+ * loop to the part of the iteration that used the slot before, after the loop to those of the
+ * last iterations, in order,
+ * while the ring turns once more. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

@@ -87,7 +87,8 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     }
 }
 
-/* Its first result that the final program knows: a loop may give back nothing before it but a ring buffer. */
+/* The op's first result that exists in the reference program. Ring buffers that pass `order`
+ * added to a loop's results come first and are skipped. */
 static const DtValue *name_of(const DtOp *op)
 {
     uint32_t k = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of targets: all that code generation does differently by target. A row of ir/targets.def names the target's
- * folder here, which defines dt_target_FOLDER; nothing outside of that folder knows more of it than is said here. */
+/* The table of targets: everything that code generation does differently by target. A row of
+ * ir/targets.def names the target's folder here, which defines dt_target_FOLDER; code outside
+ * that folder uses nothing but this table. */
 #ifndef DT_CODEGEN_TARGET_H
 #define DT_CODEGEN_TARGET_H
 
@@ -16,31 +17,40 @@ typedef struct DtTargetRow {
     DtTargetKind kind;
 
     /* machines */
-    bool (*has)(const char *name);     /* whether "cpu-v4", "sm_90a" is one of its own */
-    uint32_t (*names)(const char **ret_names); /* of those for which code can be made here, DT_TARGET_NAMES at most */
-    const char *(*machine)(const char *name); /* the one that it means: "cpu" is the machine that compiles */
+    /* whether "cpu-v4" or "sm_90a" names a machine of this target */
+    bool (*has)(const char *name);
+    /* the machines for which code can be made here, at most DT_TARGET_NAMES */
+    uint32_t (*names)(const char **ret_names);
+    /* the machine that a name stands for: "cpu" is the machine that compiles */
+    const char *(*machine)(const char *name);
 
     /* kernels */
-    /* Appends the text of a kernel, or reports that it has none; returns where what follows the symbol begins: equal
-     * texts from there on are equal kernels. */
+    /* Appends the text of a kernel, or reports that there is none; returns the offset of the
+     * text after the symbol: kernels whose texts are equal from there on are equal. */
     size_t (*print)(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
-    DtPlanLaunch (*launch)(const DtKernel *kernel); /* how it is started; NULL: as a function is */
-    /* What results depend on, too: chooses row_threads and row_each of a kernel of form ROW, and may cut a SCATTER into
-     * pieces of points; NULL: neither. */
+    /* how it is started; NULL: called as a function */
+    DtPlanLaunch (*launch)(const DtKernel *kernel);
+    /* Chooses row_threads and row_each of a kernel of form ROW, on which results depend, and may
+     * cut a SCATTER into pieces of points; NULL: the target does neither. */
     void (*order)(DtKernel *kernel);
-    bool says_lines;                   /* if lines is set, the text says from which lines its parts come */
-    /* From the texts of all kernels to machine code in the plan, section CODE; says what is not as it should be. */
+    /* if the argument `lines` is set, comments in the text name the source lines */
+    bool says_lines;
+    /* Compiles the texts of all kernels to machine code in section CODE of the plan; its status
+     * says what failed. */
     DtStatus (*build)(struct DtEmit *e);
 
-    /* attention in one kernel: NULL, or why there is none of this form; NULL itself where there are no such kernels */
+    /* attention in one kernel: NULL, or why there is none of this form; the pointer itself is
+     * NULL where the target has no such kernels */
     const char *(*attends)(const DtKernel *kernel);
-    /* What it is to a library that the target may have, number of the kernel apart; NULL: it is nothing that such a
-     * library does. NULL itself: there is no library. */
+    /* The kernel as a call of a library (without the kernel's number); NULL: no such library
+     * computes it. The pointer itself is NULL: there is no library. */
     const DtPlanSdpa *(*library)(const DtKernel *kernel, DtArena *arena);
 
-    /* attention otherwise: a loop over blocks of queries, each with all keys that it may see */
-    uint32_t blocks_most;              /* of one call */
-    int64_t (*block_rows)(int64_t n);  /* queries of a block, of n in all; no more than blocks_most blocks come of it */
+    /* attention otherwise: a loop over blocks of queries, each with all keys that are visible to
+     * it */
+    uint32_t blocks_most;              /* most blocks of one call */
+    /* queries of a block, of n in all, so that there are at most blocks_most blocks */
+    int64_t (*block_rows)(int64_t n);
 } DtTargetRow;
 
 #define DT_TARGET(NAME, FOLDER, PURPOSE, ...) extern const DtTargetRow dt_target_##FOLDER;

@@ -30,7 +30,8 @@ typedef struct DtAttendPrint {
     const DtOnline *online; /* NULL: a pass for each phase */
 } DtAttendPrint;
 
-/* Goes on with the next tile of columns where no row sees one; keep: but not past the last one if none was seen. */
+/* Prints `continue` for the tiles of keys that the mask hides from every row of the block. keep:
+ * the last tile is processed even if all tiles before it were hidden. */
 void dt_attend_print_hidden(DtAttendPrint *a, bool keep);
 
 /* Whether the role can go along its columns once; and that, up to its results. */

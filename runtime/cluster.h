@@ -15,40 +15,42 @@
 #include "runtime/runtime.h"
 
 static inline bool dt_cluster_several(const DtRunOptions *options) { return options->nodes > 1; }
-/* Ranks of a node, and the first of this one's. */
+/* Number of ranks on a node, and the first rank of this one. */
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan);
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan);
 bool dt_cluster_is_here(const DtRank *rank, uint32_t other);
 
-/* Options that contradict each other or the plan, before anything starts. */
+/* Checks for options that contradict each other or the plan, before anything starts. */
 DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan);
 
 /* ---- supervisors ---- */
 
 typedef struct DtCluster DtCluster;
 typedef enum DtClusterNews { DT_CLUSTER_NOTHING, DT_CLUSTER_FAILED, DT_CLUSTER_STOP } DtClusterNews;
-typedef struct DtClusterNote { /* FAILED: with exit code, and what was said there */
+typedef struct DtClusterNote { /* FAILED: with the exit code and the message of that node */
     DtClusterNews news;
     uint32_t node;
     int32_t code;
     char text[1000];
 } DtClusterNote;
 
-/* Waits for all nodes; words: a hash of what they were started with, but for --node; is_over: as in socket.h. Errors:
- * another plan, other words, a node that is there twice, an address that is none. */
+/* Waits for all nodes. words: a hash of their command lines without --node; is_over: as in
+ * socket.h. Errors: another plan, other command lines, a node number used twice, an invalid
+ * address. */
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                          bool (*is_over)(void *context), void *context, DtCluster **ret_cluster);
 void dt_cluster_part(DtCluster *nodes);
-/* Before ranks start: where they meet, in the header of the mapping. shared->meet_fd is for rank 0; close-on-exec. */
+/* Before ranks start: stores in the header of the mapping where they meet. shared->meet_fd is
+ * for rank 0; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
-/* To all other nodes. */
+/* Sends news to all other nodes. */
 void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);
-/* What another node has told, or that it has gone, without waiting; DT_CLUSTER_NOTHING: no news. */
+/* News from another node, or that it has gone, without waiting; DT_CLUSTER_NOTHING: none. */
 DtClusterNote dt_cluster_hear(DtCluster *nodes);
-/* When the ranks of this node have ended with the exit code: that of all nodes, once all have, as node 0 knows it;
- * elsewhere the same code. */
+/* After the ranks of this node have ended with the exit code: on node 0 the exit code of all
+ * nodes, once all have ended; elsewhere the same code. */
 int dt_cluster_collect(DtCluster *nodes, int code);
-/* Then node 0 says how it goes on, and the others do so. False: node 0 has gone. */
+/* Then node 0 decides how the run continues, and the others follow. False: node 0 has gone. */
 typedef struct DtClusterEnd {
     int code;
     bool has_saved, again; /* again: ranks are started once more */
@@ -61,19 +63,21 @@ bool dt_cluster_was_stopped(const DtCluster *nodes);
 /* ---- ranks ---- */
 
 typedef struct DtClusterLinks DtClusterLinks;
-/* local: the meeting of this node's ranks, and what they serve each other. NULL in *ret_links on a single node. */
+/* local: communicator of this node's ranks. *ret_links is NULL on a single node. */
 DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtClusterLinks **ret_links);
 void dt_cluster_leave(DtClusterLinks *links);
-/* All ranks meet: what was published is everywhere. False after a failure, or when the run is to stop. */
+/* All ranks meet: afterwards everything published is everywhere. False after a failure, or when
+ * the run is to stop. */
 bool dt_cluster_barrier(DtClusterLinks *links);
-/* Sums of 64-bit numbers over all ranks. */
+/* Sums 64-bit numbers over all ranks. */
 bool dt_cluster_sum(DtClusterLinks *links, int64_t *numbers, int64_t n);
-/* As get, serve and release of a communicator. */
+/* Like get, serve and release of a communicator. */
 bool dt_cluster_get(DtClusterLinks *links, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
                     void *ret_bytes);
 bool dt_cluster_serve(DtClusterLinks *links);
 bool dt_cluster_release(DtClusterLinks *links);
-/* Before each step: shared->last_step of rank 0 is that of all; and whether that would have to wait. */
+/* Before each step: brings rank 0's shared->last_step to all ranks. is_decided: whether that
+ * would not have to wait. */
 bool dt_cluster_decide(DtClusterLinks *links);
 bool dt_cluster_is_decided(void *links);
 

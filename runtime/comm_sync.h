@@ -27,8 +27,8 @@ DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context);
 /* Waits while word's value is old. What others wrote before they raised it is visible afterwards. */
 DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
 
-/* Makes of how the wait ended a failure of the rank; true: it ended well. what: behind the names of the ranks, "" or
- * " (...)". */
+/* Turns the result of a wait into a failure of the rank; true: it ended well. what: appended to
+ * the names of the ranks, "" or " (...)". */
 bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait, const char *what);
 
 /* Adds one to the word (publishing all earlier writes) and wakes its sleepers. */

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --record and --compare: what each instruction wrote, on one device, beside what it writes on another (compare.c). */
+/* --record and --compare: records what each instruction writes on one device, and compares it
+ * with what it writes on another (compare.c). */
 #ifndef DT_RUNTIME_COMPARE_H
 #define DT_RUNTIME_COMPARE_H
 
 #include "runtime/runtime.h"
 
-/* The rank's, as its options say; options->record or options->compare is set. */
+/* Opens the comparison that the options ask for; options->record or options->compare is set. */
 DtStatus dt_compare_open(DtRank *rank, DtCompare **ret_compare);
-/* Before an entry: what host code has put into memory. All functions are false after dt_rank_fail. */
+/* Before an entry: handles memory that host code wrote. All functions return false after
+ * dt_rank_fail. */
 bool dt_compare_entry(DtCompare *compare);
-/* Around an instruction with these addresses, n of them. */
+/* Called before and after an instruction with these n addresses. */
 bool dt_compare_before(DtCompare *compare, uint32_t inst, uint32_t n, const DtPlaceAt *places);
 bool dt_compare_after(DtCompare *compare, uint32_t inst, uint32_t n, const DtPlaceAt *places);
-/* Behind the last one: says what came out on `out`, and fails if anything differed. */
+/* After the last instruction: prints the result to `out`; fails if anything differed. */
 bool dt_compare_end(DtCompare *compare, FILE *out);
 void dt_compare_close(DtCompare *compare);
 
-/* compare_attention.c: how far apart two machines are in what a kernel of attention in 16 bits writes at its address
- * number `pointer`, over what rounding explains; more than 1: one of them is wrong. An infinity is equal to itself
- * alone. */
+/* compare_attention.c: how far two machines differ in what a 16-bit attention kernel writes at
+ * its address number `pointer`, divided by what rounding explains; more than 1: one of them is
+ * wrong. An infinity equals only itself. */
 double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted, const void *got,
                             int64_t bytes);
 

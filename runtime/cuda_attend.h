@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention on a GPU by cuDNN, where a kernel of the plan is attention that it has (plan.h, SDPA). */
+/* Attention on a GPU by cuDNN, for kernels of the plan that cuDNN can replace (plan.h, SDPA). */
 #ifndef DT_RUNTIME_CUDA_ATTEND_H
 #define DT_RUNTIME_CUDA_ATTEND_H
 
@@ -11,20 +11,21 @@
 
 typedef struct DtCudaAttends DtCudaAttends;
 
-/* Plans for all records of a plan that the library has on a device of that generation; their work goes to the stream.
- * wish: --attention. Without one, what cannot be is left to the plan's own kernels: NULL, or a record less, and
- * ret_why says why; where cudnn is wished for, that is an error. */
+/* Prepares cuDNN for the SDPA records of a plan on a device of that generation; its work goes to
+ * the stream. wish: --attention. By default, records that cuDNN cannot do stay with the plan's
+ * own kernels (NULL: all of them), and ret_why says why; if cudnn was asked for, that is an
+ * error. */
 DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver, DtCudaStream *stream,
                               int generation, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why);
-uint64_t dt_cuda_attends_bytes(const DtCudaAttends *attends);   /* of its workspace */
+uint64_t dt_cuda_attends_bytes(const DtCudaAttends *attends);   /* bytes of its workspace */
 const char *dt_cuda_attends_name(const DtCudaAttends *attends); /* "cudnn 9.19.0" */
-/* Where the workspace is, and the kernel that a record's statistic needs. */
+/* Sets the workspace, and the kernel for a record's statistic. */
 void dt_cuda_attends_place(DtCudaAttends *attends, uint64_t workspace);
 void dt_cuda_attends_statistic(DtCudaAttends *attends, uint32_t record, DtCudaFunction *function);
 
-/* Whether it runs instead of that kernel. */
+/* Whether cuDNN runs instead of that kernel. */
 bool dt_cuda_attends_has(const DtCudaAttends *attends, uint32_t kernel);
-/* False: ret_why says what the library says. */
+/* False: ret_why is the library's message. */
 bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDeviceAt *pointers, const char **ret_why);
 void dt_cuda_attends_close(DtCudaAttends *attends);
 

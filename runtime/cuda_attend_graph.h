@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention as graphs of cuDNN's backend, without its header: its functions, what they are told of the numbers of its
- * enumerations, and the graphs that a record of SDPA is. Names and numbers are those of
+/* Attention as graphs of cuDNN's backend API, without its header: its functions, the enumeration
+ * values that they take, and the graphs for an SDPA record. Names and numbers are those of
  * docs.nvidia.com/deeplearning/cudnn, backend API. */
 #ifndef DT_RUNTIME_CUDA_ATTEND_GRAPH_H
 #define DT_RUNTIME_CUDA_ATTEND_GRAPH_H
@@ -36,14 +36,16 @@ typedef struct DtCudnn {
 #undef DT_CUDNN_MEMBER
 } DtCudnn;
 
-/* What plans are made for: the device of a handle or, without one, that of a DEVICEPROP descriptor. */
+/* The device for which graphs are planned: that of a handle or, without one, that of a
+ * DEVICEPROP descriptor. */
 typedef struct DtCudnnDevice {
     DtCudnnHandle *handle;
     DtCudnnDesc *properties;
 } DtCudnnDevice;
 
-/* Operands of graphs: those of the record, by DtPlanSdpaPart, then the statistic m + log l and the sums of do . o with
- * queries of one head adjacent, which lie in the workspace, and numbers of the host. */
+/* Operands of graphs: those of the record, by DtPlanSdpaPart; then the statistic m + log l and
+ * the sums of do . o, with the queries of one head adjacent, both in the workspace; then numbers
+ * in host memory. */
 enum {
     DT_SDPA_STATISTIC = DT_SDPA_PARTS, DT_SDPA_DOT, DT_SDPA_SCALE, DT_SDPA_HIDDEN, DT_SDPA_ONE, DT_SDPA_WINDOW,
     DT_SDPA_OPERANDS
@@ -55,21 +57,22 @@ typedef struct DtSdpaGraph {
     uint64_t workspace; /* bytes, of the plan */
 } DtSdpaGraph;
 
-/* The descriptors that a graph is made of, to be given back together. */
+/* The descriptors of a graph, which are freed together. */
 typedef struct DtCudnnDescs {
     const DtCudnn *cudnn;
     DtArena *arena;
     DT_VEC(DtCudnnDesc *) made;
 } DtCudnnDescs;
 
-/* The graph with the first plan that is proposed for it, within the record's workspace, whose sums are always taken in
- * one order. False: there is none; ret_why: what the library says to that. */
+/* Builds the graph, with the first plan that the library proposes within the record's workspace
+ * and that always adds in one order. False: there is none; ret_why: the library's message. */
 bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record, DtSdpaGraph *ret_graph,
                    const char **ret_why);
-/* operands: by their number; addresses of the device, and of numbers in the process. */
+/* operands: by number; addresses on the device, and of numbers in the process. */
 bool dt_sdpa_execute(const DtCudnn *cudnn, DtCudnnHandle *handle, const DtSdpaGraph *graph,
                      void *const operands[DT_SDPA_OPERANDS], void *workspace);
-const char *dt_cudnn_error(const DtCudnn *cudnn, DtArena *arena); /* of the last call that failed: why */
+/* message of the last call that failed */
+const char *dt_cudnn_error(const DtCudnn *cudnn, DtArena *arena);
 void dt_cudnn_descs_free(DtCudnnDescs *descs);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLASLt without its header, and a plan's products as it sees them: what cuda_products.c and cuda_choose.c share.
- * Names and numbers are those of docs.nvidia.com/cuda/cublas, cuBLASLt. */
+/* cuBLASLt without its header, and a plan's products in its terms; shared by cuda_products.c and
+ * cuda_choose.c. Names and numbers are those of docs.nvidia.com/cuda/cublas, cuBLASLt. */
 #ifndef DT_RUNTIME_CUDA_LT_H
 #define DT_RUNTIME_CUDA_LT_H
 
 #include "runtime/cuda_products.h"
 
 enum {
-    DT_LT_WORKSPACE = 32 << 20, /* bytes that every algorithm has to do with */
-    DT_LT_PROPOSALS = 16        /* that are asked for */
+    DT_LT_WORKSPACE = 32 << 20, /* workspace limit for every algorithm, in bytes */
+    DT_LT_PROPOSALS = 16        /* number of proposals asked for */
 };
 
 /* ---- the library ---- */
@@ -67,8 +67,10 @@ typedef struct DtLtRow {
     DtCudaProduct of;
     uint32_t compute, epilogue; /* cublasComputeType_t, cublasLtEpilogue_t */
     DtLtDesc *desc;
-    DtLtLayout *left, *right, *out, *added; /* added: of what the epilogue adds, in rows of its own; else out */
-    uint32_t aligned[DT_GEMM_OPERANDS];     /* bytes of which these begin at multiples wherever they are multiplied */
+    /* added: layout of what the epilogue adds, with row strides of its own; else out */
+    DtLtLayout *left, *right, *out, *added;
+    /* alignment of these addresses in bytes, wherever the product is used */
+    uint32_t aligned[DT_GEMM_OPERANDS];
     DtAlgorithm algorithm;
     bool is_refused; /* the library does not do it: products have their second form */
 } DtLtRow;
@@ -84,10 +86,11 @@ struct DtCudaProducts {
     uint64_t workspace;
 };
 
-/* The algorithms that the library proposes for the record within the workspace, its best guess first; how many, at most
- * DT_LT_PROPOSALS, of which those with `state` 0 can be used. */
+/* The algorithms that the library proposes for the record within the workspace, its best guess
+ * first; returns how many, at most DT_LT_PROPOSALS, of which those with `state` 0 are usable. */
 int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n, DtLtProposal *ret_proposals);
-/* Begins the record by this algorithm; once: of its products in loops only the first. */
+/* Starts the record's product with this algorithm; once: only the first of its products in
+ * loops. */
 bool dt_cuda_products_begin(DtCudaProducts *products, uint32_t gemm, const DtAlgorithm *algorithm,
                             const uint64_t at[DT_GEMM_OPERANDS], bool once);
 

@@ -10,16 +10,17 @@
 #include "runtime/cuda_driver.h"
 #include "runtime/runtime.h"
 
-/* A matrix as BLAS has it: columns are adjacent, `lead` elements apart; transposed: the product reads its transpose. */
+/* A matrix in BLAS terms: elements of a column are adjacent, columns are `lead` elements apart;
+ * transposed: the product reads its transpose. */
 typedef struct DtCudaMatrix {
     bool transposed;
-    uint64_t rows, columns; /* as they lie */
+    uint64_t rows, columns; /* as stored */
     int64_t lead, batch;    /* batch: elements between the matrices of two products */
 } DtCudaMatrix;
 
-/* A GEMM record as products that the library does: D = left right (+ D), all in `batch` products at once, once for
- * each index of the record's first `loops` batch axes. left is A or, where C's rows are adjacent, B: the transpose is
- * computed then. */
+/* A GEMM record in terms of the library: D = left right (+ D), `batch` products at once,
+ * repeated for each index of the record's first `loops` batch axes. left is A, or B where C's
+ * rows are contiguous: then the library computes the transpose. */
 typedef struct DtCudaProduct {
     DtCudaMatrix left, right, out;
     bool left_is_b;
@@ -28,21 +29,23 @@ typedef struct DtCudaProduct {
     uint32_t loops;
 } DtCudaProduct;
 
-/* False: no strides of BLAS say this product. */
+/* False: the strides do not fit BLAS. */
 bool dt_cuda_product_of(const DtPlanGemm *gemm, DtCudaProduct *ret_product);
 
 typedef struct DtCudaProducts DtCudaProducts;
-/* All records of a plan, with one workspace for those that run on the stream. Errors: the library is missing or too
- * old, a product that it does not do, with its number. */
+/* Opens all records of a plan, with one workspace for the products on the stream. Errors: the
+ * library is missing or too old; a product that it cannot do, by number. */
 DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
                                DtCudaStream *stream, DtCudaProducts **ret_products);
 bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS]);
-/* cuda_choose.c: before the first step, by all ranks together: one algorithm for each product and kind of GPU, which
- * all GPUs of that kind use: the checkpoint's that the run goes on from; else one kept from an earlier run on such a
- * GPU; else the fastest here, timed; with --algorithms first the library's first. Adds lines for the log. gpu: what
- * the GPU is called and has, as far as it decides how products are computed. */
+/* cuda_choose.c: called by all ranks together before the first step. Chooses an algorithm for
+ * each product and kind of GPU, used by all GPUs of that kind: the one in the resumed
+ * checkpoint; else one kept from an earlier run on such a GPU; else the fastest here, by timing;
+ * with --algorithms first the library's first. Appends lines for the log. gpu: name and
+ * properties of the GPU, as far as the choice depends on them. */
 bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu, DtText *ret_said);
-uint64_t dt_cuda_products_bytes(const DtPlan *plan); /* of the workspace that a plan's need */
+/* bytes of the workspace for a plan's products */
+uint64_t dt_cuda_products_bytes(const DtPlan *plan);
 void dt_cuda_products_close(DtCudaProducts *products);
 
 #endif

@@ -614,7 +614,8 @@ static bool replay(DtDeviceState *state, uint32_t graph)
 
 /* ---- how far it is (marks.h) ---- */
 
-/* The page of the slot's marks, which do not cross one. */
+/* The page-aligned address of the page with the slot's progress words, which never cross a page;
+ * for cuMemHostRegister. */
 static char *page_of_marks(const DtDeviceState *state)
 {
     const uintptr_t at = (uintptr_t)state->rank->slot->marks;

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a device is that does instructions after the host has begun them. In front of an instruction the device itself
- * writes its number into the rank's slot (DtDeviceOps.mark), when all that was begun before is done: so the number is
- * that of the first instruction that is not done, also for others, and when the host waits in the driver for ever.
+/* The position of a device that runs instructions after the host has started them. Before an
+ * instruction the device writes its number into the rank's slot (DtDeviceOps.mark), once all
+ * earlier work is done. The number is therefore that of the first unfinished instruction, and
+ * other processes can read it even while the host waits in the driver for ever.
  *
- * A mark costs a device about as much as the start of a small kernel. Where instructions are short, one mark stands for
- * several of them: for as many as take a tenth of a millisecond, by the time between two runs of an entry; in graphs,
- * whose marks cannot change any more, for 32. What the host does itself, exchanges and waits have their own always. */
+ * A mark costs a device about as much as the start of a small kernel. Where instructions are
+ * short, one mark therefore stands for several: for as many as take a tenth of a millisecond,
+ * judged by the time between two runs of an entry; in graphs, whose marks are fixed, for 32.
+ * Work of the host itself, exchanges and waits always have marks of their own. */
 #ifndef DT_RUNTIME_MARKS_H
 #define DT_RUNTIME_MARKS_H
 
 #include "runtime/runtime.h"
 
-/* Of a rank, for those that it puts. */
+/* State of a rank that writes marks. */
 typedef struct DtMarks {
-    uint32_t count, since, every_log; /* since: instructions from the last mark on */
-    uint32_t n_insts;                 /* of the entry's run, so far */
-    const char *entry;                /* whose runs are timed: the first that had a run */
-    uint64_t began_ns;                /* of that entry's last run */
+    uint32_t count, since, every_log; /* since: instructions after the last mark */
+    uint32_t n_insts;                 /* instructions so far in this run of the entry */
+    const char *entry;                /* the entry whose runs are timed: the first one that ran */
+    uint64_t began_ns;                /* start of that entry's last run */
 } DtMarks;
 
-/* What the device has not done yet begins with this instruction, or one of the n_insts - 1 that follow it. */
+/* The first unfinished instruction is `inst`, or one of the n_insts - 1 that follow it. */
 typedef struct DtMarked {
     uint32_t inst, n_insts;
     int64_t step;
@@ -27,16 +29,17 @@ typedef struct DtMarked {
 
 /* Once, before the first entry. */
 void dt_marks_open(DtRank *rank);
-/* Before an entry, each of its instructions, and behind it. is_captured: it goes into a graph. */
+/* Called before an entry, before each of its instructions, and after it. is_captured: it goes
+ * into a graph. */
 void dt_marks_entry(DtRank *rank, const char *entry);
 void dt_marks_inst(DtRank *rank, uint32_t inst, bool is_captured);
 void dt_marks_end(DtRank *rank);
-/* Where a graph begins or ends: the next instruction has a mark of its own. */
+/* At the beginning or end of a graph: the next instruction gets a mark of its own. */
 void dt_marks_break(DtRank *rank);
-/* False: nothing that has a mark is on its way. */
+/* False: no marked instruction is unfinished. */
 bool dt_marks_read(const DtPlan *plan, const DtSlot *slot, DtMarked *ret_marked);
-/* Of a rank whose device has failed at what was begun earlier: its slot says which instruction that is, and what is
- * returned says the rest, to be put behind the message. */
+/* After the device has failed in work started earlier: stores the failed instruction in the
+ * slot, and returns text to append to the message. */
 const char *dt_marks_blame(DtRank *rank);
 
 #endif

@@ -54,7 +54,8 @@ uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst);
  * and a rank that is missing. */
 DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context, DtDeviceAt spare,
                             DtNcclLinks **ret_links);
-/* Why they could not be opened, when a rank is loaded. */
+/* The status of dt_nccl_links_open: why the links could not be opened, for the message when a
+ * rank is loaded. */
 DtStatus dt_nccl_links_status(const DtNcclLinks *links);
 /* Tells NCCL of the memory that collectives touch, with --windows. side: bytes of what strided blocks have in a queue.
  * By all ranks. */

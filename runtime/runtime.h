@@ -28,8 +28,8 @@
  *   generate.c     --generate
  *   compare.c      what one device writes beside what another one does
  *   trial.c        a run that dtc --verify looks at
- *   progress.c, banner.c, log.c, trace.c, predicted.c, profile.c, traffic.c   what is shown; command.c: the command that
- *                  continues the run; page.c: the page of the run
+ *   progress.c, banner.c, log.c, trace.c, predicted.c, profile.c, traffic.c   what is shown
+ *   command.c      the command that continues the run; page.c: the page of the run
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
  * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
@@ -82,15 +82,15 @@ typedef struct DtRunOptions {
     const char *plan_path;
     int64_t steps;             /* -1: as the plan says */
     const char *device;        /* "cpu", "cuda", "apart" */
-    bool share_gpu;            /* several ranks may have one */
-    bool windows;              /* NCCL gets windows of what collectives touch */
-    bool algorithms_first;     /* of the library of a GPU: its first proposals, nothing is timed */
-    bool graph;                /* what can be is captured once and begun as graphs */
-    bool sync;                 /* each instruction is done before the next one begins */
-    const char *comm;          /* "shm", "nccl"; NULL: what suits the device */
+    bool share_gpu;            /* several ranks may share a GPU */
+    bool windows;              /* NCCL gets windows of the memory that collectives use */
+    bool algorithms_first;     /* take the GPU library's first proposals, without timing */
+    bool graph;                /* capture instructions once and start them as graphs */
+    bool sync;                 /* wait for each instruction before the next one begins */
+    const char *comm;          /* "shm", "nccl"; NULL: by device */
     const char *save, *resume; /* folders, or NULL */
-    bool or_start;             /* if there is no checkpoint to resume */
-    bool overwrite;            /* what other runs left in `save` and `log` */
+    bool or_start;             /* start at step 0 if there is no checkpoint to resume */
+    bool overwrite;            /* remove what other runs left in `save` and `log` */
     const char *log, *trace;   /* files, or NULL */
     bool profile, json;        /* --profile, and as JSON */
     const char *record, *compare; /* files, or NULL */
@@ -99,9 +99,9 @@ typedef struct DtRunOptions {
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
-    int64_t nodes, node;  /* machines of the run, 0: one; this one's number */
+    int64_t nodes, node;  /* number of machines, 0: one; number of this one */
     const char *meet;     /* "host:port" where they meet */
-    int64_t max_ranks;    /* of a plan that is started; 0: the default */
+    int64_t max_ranks;    /* most ranks of a plan that is started; 0: the default */
     double timeout;       /* seconds without progress of a rank; 0: none */
     const char *generate; /* prompt, or NULL */
     int64_t tokens;
@@ -110,7 +110,7 @@ typedef struct DtRunOptions {
     DtGemmKind gemm;
     DtAttention attention; /* of device "cuda" */
     DtEpilogueWish epilogues;
-    bool rebuild;         /* kernels from the plan's C text */
+    bool rebuild;         /* compile kernels from the plan's C text */
     bool quiet;
     const char *trial;    /* file of a trial (plan/trial.h), or NULL */
     const char *settings[16]; /* --set block.key=value */
@@ -119,7 +119,7 @@ typedef struct DtRunOptions {
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* The numbers in formulas of scalars, as the plan or --set has them. */
+/* The values of settings in formulas of scalars, from the plan or --set. */
 typedef struct DtRunSettings {
     DtFormulaSetting at[DT_PLAN_MAX_SETTINGS];
     uint32_t n;
@@ -133,11 +133,11 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const DtRunSettings *settings, int64_t step,
                           int64_t updates, double loss_scale);
 
-/* ready.c: what a user can have got wrong, looked at before any rank starts: names of devices and communicators,
- * data, folders to be read, folders and files to be written, prompts. meta: with the settings. ret_notes: lines that
- * are worth to be read. */
+/* ready.c: checks before any rank starts what a user may have got wrong: names of devices and
+ * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps
+ * and --set applied. ret_notes: warnings, as lines. */
 DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
-/* Whether a run with these options and numbers uses the reader. */
+/* Whether a run with these options and settings reads from the reader. */
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
 
 /* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. json:
@@ -147,7 +147,7 @@ DtStatus dt_cuda_list(bool json, FILE *out);
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
-/* rebuild.c: whether the kernels are to be compiled for this processor; and their machine code, per unit. */
+/* rebuild.c: whether kernels must be compiled for this processor; their machine code, per unit. */
 typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt; /* said: warnings, lines; or NULL */
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
@@ -165,13 +165,14 @@ typedef enum DtPhase {
     DT_PHASE_FAILED
 } DtPhase;
 
-/* A number that only grows, and who sleeps until it does. Alone in its cache line. */
+/* A counter that only grows, and the number of waiters that sleep until it does. Alone in its
+ * cache line. */
 typedef struct DtSyncWord {
     _Alignas(64) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
 } DtSyncWord;
 
-/* What one rank publishes, alone in its cache lines. Written by that rank only. */
+/* What one rank publishes for the others, alone in its cache lines. Only that rank writes it. */
 typedef struct DtSlot {
     _Alignas(128) _Atomic uint32_t phase; /* DtPhase */
     _Atomic int32_t pid;
@@ -186,12 +187,16 @@ typedef struct DtSlot {
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
-    _Atomic uint32_t by_data;   /* once phase is FAILED: 1 if it is what a file holds, and no rank's fault */
-    _Atomic uint64_t kind;      /* of its device: equal ones use the same algorithms */
-    _Atomic uint64_t attention; /* what does it, as a hash of DtRank.attention */
-    _Atomic int32_t load_code;  /* of the checkpoint that was chosen */
-    char message[500];          /* written before phase FAILED is stored with release, or load_code */
-    _Alignas(128) _Atomic uint32_t marks[2]; /* DT_MARK_..: written by the device (marks.h); 0: by none */
+    /* once phase is FAILED: 1 if the contents of a file are the cause, not the rank */
+    _Atomic uint32_t by_data;
+    /* hash of its device's kind: ranks with equal ones use the same algorithms */
+    _Atomic uint64_t kind;
+    _Atomic uint64_t attention; /* hash of DtRank.attention: what computes attention */
+    _Atomic int32_t load_code;  /* result of loading the chosen checkpoint */
+    /* written before phase FAILED, or load_code, is stored with release */
+    char message[500];
+    /* DT_MARK_..: progress words that the device writes (marks.h); 0: not written */
+    _Alignas(128) _Atomic uint32_t marks[2];
 } DtSlot;
 
 /* Start of the mapping. */
@@ -201,17 +206,19 @@ typedef struct DtShared {
     uint64_t bytes;
     uint32_t n_ranks, attempt; /* attempt: 0, then 1.. after restarts */
     int32_t supervisor;        /* process that made the mapping and starts the ranks */
-    /* Several nodes: where rank 0 listens for the first ranks of the others, who say the token; -1: it is elsewhere. */
+    /* With several nodes: where rank 0 listens for the first rank of each other node, which must
+     * send the token; -1: rank 0 is on another node. */
     int32_t meet_fd;
     uint32_t meet_port;
     uint64_t meet_token;
-    DtSyncWord decided; /* steps of which ranks of this node know whether they are the last */
-    /* Not 0: everybody stops; every wait looks at it. 1: by the supervisor, else 2 + the rank that
-     * failed first. */
+    /* number of steps for which ranks of this node know whether they are the last */
+    DtSyncWord decided;
+    /* Not 0: all ranks stop; every wait checks it. 1: set by the supervisor, else 2 + the rank
+     * that failed first. */
     _Alignas(64) _Atomic uint32_t abort;
-    /* Asked to finish the step, save and end (Ctrl-C). */
+    /* Set on Ctrl-C: finish the step, save and end. */
     _Alignas(64) _Atomic uint32_t stop;
-    /* From here on equal on all nodes whenever all ranks have met (cluster.c). */
+    /* The rest is equal on all nodes after every meeting of all ranks (cluster.c). */
     _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
     _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
     _Atomic uint32_t has_saved; /* whether this run, in this attempt or before, has saved one */
@@ -219,7 +226,7 @@ typedef struct DtShared {
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;
     char chosen[3200];
-    char told[4096]; /* by one rank to all, part by part (choices.c) */
+    char told[4096]; /* buffer through which one rank sends data to all, part by part (choices.c) */
     char nccl_id[128];
 } DtShared;
 
@@ -235,7 +242,7 @@ DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd);
 /* Maps header, slots and communicator area. The arenas are mapped by load.c. */
 DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared);
 void dt_shared_unmap(const DtPlan *plan, DtShared *shared);
-uint64_t dt_shared_slots(void); /* where they begin: whole pages behind the start */
+uint64_t dt_shared_slots(void); /* where slots begin: whole pages after the start */
 DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank);
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared);
 /* Sets the abort word (kept if set before). by: the rank that failed first, or DT_BY_SUPERVISOR.
@@ -261,14 +268,15 @@ typedef struct DtLending DtLending;
 typedef struct DtCompare DtCompare;
 typedef struct DtLog DtLog;
 
-/* A group of the plan as this rank sees it. */
+/* A group of the plan, as seen by this rank. */
 typedef struct DtRankGroup {
     uint32_t size, me;     /* my member number */
-    const uint32_t *ranks; /* of the members, in order: reductions follow it */
-    uint32_t number; /* of the group among all groups with this mask, 0..: n_ranks/size of them */
+    const uint32_t *ranks; /* the members in order; reductions add in this order */
+    /* number of the group among the groups with this mask, 0 .. n_ranks/size - 1 */
+    uint32_t number;
 } DtRankGroup;
 
-/* The blocks of an exchange (plan.h, BLOK) in a group of this rank; elements throughout. */
+/* The blocks of an exchange (plan.h, BLOK) in a group of this rank; units are elements. */
 typedef struct DtRankBlocks {
     uint32_t n_dims;
     int64_t extent[DT_PLAN_BLOCK_DIMS], to[DT_PLAN_BLOCK_DIMS], from[DT_PLAN_BLOCK_DIMS];
@@ -276,19 +284,19 @@ typedef struct DtRankBlocks {
     const int64_t *from_at; /* [p]: where the block for member p begins in the sender's `from` */
 } DtRankBlocks;
 
-/* An address in memory of the device: only the device follows it (device.h). */
+/* An address in device memory, which only the device may dereference (device.h). */
 typedef struct DtDeviceAt {
     uint64_t at;
 } DtDeviceAt;
 
-/* An address argument, resolved. */
+/* An address argument with all registers and coordinates applied. */
 typedef struct DtPlaceAt {
     DtDeviceAt at;
     uint32_t arena;
     int64_t offset, bytes;
 } DtPlaceAt;
 
-/* Whether what is waited for is done. */
+/* Whether the awaited event has happened. */
 typedef bool DtIsDone(void *context);
 
 /* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
@@ -299,22 +307,22 @@ typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
     void (*close)(DtComm *comm);
-    /* to and from: count elements; equal, or apart from each other; both may be memory of the process */
+    /* to and from: count elements; equal, or disjoint; both may be memory of the process */
     bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
-    /* Exchanges of blocks of count elements. blocks NULL: they lie one after the other in member order.
+    /* Exchanges of blocks of count elements. blocks NULL: contiguous, in member order.
      * all_gather: to: size blocks; from: one */
     bool (*all_gather)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
-    /* to: one block, apart from `from` or this member's own among them; from: size of them */
+    /* to: one block, disjoint from `from` or this member's own block in it; from: size blocks */
     bool (*reduce_scatter)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                            const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
                            DtPlanReduce reduce);
-    /* to and from: size blocks, apart from each other */
+    /* to and from: size blocks, disjoint */
     bool (*all_to_all)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
-    /* to and from: count elements, apart from each other. What the member before holds; member 0: the last.
-     * back: what the member behind holds; the last: member 0 */
+    /* to and from: count elements, disjoint. Receives from the member before (member 0: from the
+     * last); back: from the member after (the last: from member 0) */
     bool (*shift)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
                   DtPlanDtype dtype, bool back);
     /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other stage
@@ -327,24 +335,27 @@ typedef struct DtCommOps {
      */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
     uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
-    /* get copies from an arena of another rank, which serves this one meanwhile: until release. */
+    /* get copies from an arena of another rank. That rank calls serve until this one calls
+     * release. */
     bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes);
     bool (*serve)(DtComm *comm, uint32_t asker);
     void (*release)(DtComm *comm); /* of all other ranks */
-    /* Before each step, by all ranks: shared->last_step is what rank 0 has there; NULL: it is. */
+    /* Before each step, by all ranks: brings rank 0's shared->last_step to all; NULL: they share
+     * it. */
     bool (*decide)(DtComm *comm);
-    /* Bytes of the device that it needs; NULL: none. */
+    /* Device memory that the communicator needs, in bytes; NULL: none. */
     uint64_t (*memory)(const DtRank *rank);
-    /* Of a communicator that begins collectives and messages in queues of the device; NULL: it has none. starts:
-     * whether messages of the channel can be begun beside others; else who receives does so when it waits. The
-     * function above is called between enter and leave; event: that a later await names, or -1: the next instruction
-     * waits for it. */
+    /* For communicators with queues on the device; NULL: it has none. starts: whether messages
+     * of the channel can be asynchronous; otherwise the receiver starts them when it waits.
+     * enter and leave are called around each function above; event: the event that a later await
+     * names, or -1: the next instruction waits for the communication. */
     bool (*starts)(const DtComm *comm, uint32_t channel);
     bool (*enter)(DtComm *comm, const DtPlanInst *inst);
     bool (*leave)(DtComm *comm, const DtPlanInst *inst, int64_t event);
     bool (*await)(DtComm *comm, int64_t event);
-    /* What it does goes on on the device after a function has returned: waits until is_done says so, which is asked
-     * again and again, and sees meanwhile that the run is to stop; NULL: it is done when a function returns. */
+    /* For functions that return before their work on the device is complete: waits until
+     * is_done, which is polled, or until the run is to stop; NULL: work is complete when a
+     * function returns. */
     bool (*wait)(DtComm *comm, DtIsDone *is_done, void *context);
 } DtCommOps;
 
@@ -352,57 +363,64 @@ extern const DtCommOps dt_comm_shm, dt_comm_nccl; /* comm_shm.c, comm_nccl.c */
 /* Bytes that comm_shm wants in the mapping (DtSharedLayout.comm_bytes), zeroed at start. */
 uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 
-/* Of a product: A, B, C, and its epilogue's vector and matrix, 0 if it has none. */
+/* Operands of a product: A, B, C, and the vector and matrix of its epilogue, 0 if it has none. */
 enum { DT_GEMM_A, DT_GEMM_B, DT_GEMM_C, DT_GEMM_VECTOR, DT_GEMM_MATRIX, DT_GEMM_OPERANDS };
 
 /* Device: its memory, and the work of one instruction. */
 typedef struct DtDeviceOps {
     const char *name;
-    bool is_host; /* its memory is the process's, and ranks of one machine can share it; no put and get then */
-    /* With the plan's code, before arenas are made. *ret_state is to be closed also if it failed, if it is set. */
+    /* its memory is the process's, and ranks of one machine can share it; it has no put and get
+     * then */
+    bool is_host;
+    /* Opens the device with the plan's code, before arenas are made. *ret_state must be closed
+     * even after a failure, if it is set. */
     DtStatus (*open)(DtRank *rank, DtDeviceState **ret_state);
     void (*close)(DtDeviceState *state);
-    /* An arena in memory of the device, zeroed, until close; NULL: load.c maps it, */
+    /* Allocates an arena of device memory, zeroed, until close; NULL: load.c maps it. */
     DtStatus (*arena)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
-    /* one that other devices reach (--windows; NULL: none is), */
+    /* The same in memory that other devices can access (--windows; NULL: none is). */
     DtStatus (*window)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
-    /* and this is its address for the device; NULL: the same. */
+    /* The device's address of mapped memory; NULL: the same address. */
     DtDeviceAt (*address)(char *mapped);
     void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
                    const int64_t *integers);
     bool (*gemm)(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS]);
-    /* By all ranks together, when a checkpoint is loaded and before the first entry: algorithms of products. Adds lines
-     * for the log. NULL: there is nothing to choose. */
+    /* Chooses algorithms of products: called by all ranks together, after a checkpoint is loaded
+     * and before the first entry. Appends lines for the log. NULL: nothing to choose. */
     bool (*choose)(DtDeviceState *state, DtText *ret_said);
-    /* Where instructions that are begun from now on find the number of the step. NULL: it is an argument of kernels. */
+    /* The address at which instructions started from now on find the number of the step. NULL:
+     * it is an argument of kernels. */
     DtDeviceAt (*step)(DtDeviceState *state, int64_t number);
-    void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes); /* they may overlap */
+    /* the ranges may overlap */
+    void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes);
     void (*zero)(DtDeviceState *state, DtDeviceAt to, int64_t bytes);
-    /* From and to memory of the process, after all that was begun before. The bytes of put are taken when it returns,
-     * those of get are there. */
+    /* Copies from and to memory of the process, after all earlier work. When put returns, `from`
+     * may be reused; when get returns, the bytes are there. */
     void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
-    /* Memory of the host from which the device copies by itself: lend gives some (NULL: none is free), which is then
-     * written and sent, or dropped. NULL: the device has none. */
+    /* Host memory from which the device copies by itself: lend returns some (NULL: none is
+     * free), which the caller fills and then sends or drops. NULL: the device has none. */
     char *(*lend)(DtDeviceState *state, int64_t bytes);
     void (*send)(DtDeviceState *state, char *lent, DtDeviceAt to, int64_t bytes);
     void (*drop)(DtDeviceState *state, char *lent);
-    /* A cell gets the bytes, 8 at most, when all that was begun before is done; noted waits for that, and for nothing
-     * behind it. NULL: the device has no cells. */
+    /* note: copies up to 8 bytes to a cell once all earlier work is done. noted: waits for that
+     * copy, but for no later work, and reads the cell. NULL: the device has no cells. */
     void (*note)(DtDeviceState *state, uint32_t cell, DtDeviceAt from, int64_t bytes);
     void (*noted)(DtDeviceState *state, uint32_t cell, void *to, int64_t bytes);
-    void (*wait)(DtDeviceState *state); /* until all that was begun is done; NULL: it is when it returns */
-    /* Kernels, products, copies and zeroings between capture and captured are not done but kept, under a number, as one
-     * graph that replay begins as often as wanted, with the same arguments. False: the rank has failed. NULL: the
-     * device has no graphs. */
+    /* waits until all earlier work is done; NULL: it is done when functions return */
+    void (*wait)(DtDeviceState *state);
+    /* Between capture and captured, kernels, products, copies and zeroings are not run but
+     * recorded as a graph with a number, which replay starts as often as wanted, with the same
+     * arguments. False: the rank has failed. NULL: the device has no graphs. */
     bool (*capture)(DtDeviceState *state);
     bool (*captured)(DtDeviceState *state, uint32_t *ret_graph);
     bool (*replay)(DtDeviceState *state, uint32_t graph);
-    /* The slot's marks[which] has the value once all that was begun before is done. NULL: instructions are done when
-     * they return. */
+    /* Writes the value to the slot's marks[which] once all earlier work is done. NULL:
+     * instructions are done when they return. */
     void (*mark)(DtDeviceState *state, uint32_t which, uint32_t value);
-    /* Notes the time when all that was begun so far is done, under a number below DT_DEVICE_STAMPS; and the times in
-     * seconds of the first n stamps, after some beginning. NULL: instructions are done when they return. */
+    /* stamp: records the time at which all earlier work is done, under a number below
+     * DT_DEVICE_STAMPS. stamps: the first n times, in seconds from an arbitrary origin. NULL:
+     * instructions are done when they return. */
     void (*stamp)(DtDeviceState *state, uint32_t number);
     void (*stamps)(DtDeviceState *state, uint32_t n, double *ret_seconds);
 } DtDeviceOps;
@@ -412,32 +430,33 @@ enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (marks.h) */
 
 extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
 
-/* The loss scale, if the plan has one that adapts (scale.c). */
+/* The dynamic loss scale, if the plan has one (scale.c). */
 typedef struct DtScale {
-    bool is_dynamic, was_skipped; /* was_skipped: the last update */
+    bool is_dynamic, was_skipped; /* was_skipped: the last update was */
     double factor;                /* of the loss; a power of two */
-    int64_t good;                 /* updates since it changed */
+    int64_t good;                 /* applied updates since it changed */
     int64_t skipped;              /* updates that were skipped */
 } DtScale;
 
-/* Random numbers of batch k of an evaluation, or of token k that is generated, are those of this step + k. */
+/* Batch k of an evaluation, or token k that is generated, draws random numbers as step this + k
+ * would. */
 #define DT_EVAL_DRAWS ((int64_t)1 << 31)
 
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
-    DtPlanMeta meta; /* the plan's, with --steps and --set applied */
+    DtPlanMeta meta; /* the plan's META with --steps and --set applied */
     DtRunSettings settings;
     uint32_t rank, n_ranks;
-    uint32_t stage;      /* of this rank: its records of the plan; 0 without a pipeline */
+    uint32_t stage;      /* stage of this rank; 0 without a pipeline */
     int64_t coord[16];   /* of this rank in the mesh */
-    DtArena *memory;     /* of everything allocated at load */
+    DtArena *memory;     /* arena for everything allocated at load */
     DtDeviceAt *arenas;  /* own arenas: base addresses */
     char **peer_arenas;  /* [rank * plan->n_arenas + arena]; NULL unless in the common mapping */
     DtRankGroup *groups; /* per record of plan->groups */
     DtRankBlocks *blocks; /* per record of plan->blocks */
     DtRankGroup world;   /* all ranks; groups for barriers outside the plan */
-    DtRankGroup local;   /* those of this node: `world` itself if there is one */
+    DtRankGroup local;   /* the ranks of this node; equal to `world` if there is one node */
     DtShared *shared;
     DtSlot *slot;
     const DtCommOps *comm_ops;
@@ -445,34 +464,39 @@ struct DtRank {
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
     DtLending *lending; /* device.h */
-    DtChoices recorded, chosen; /* algorithms: in the checkpoint that the run goes on from; of this run */
-    bool *second;             /* by GEMM record: which form its products have (forms.h) */
-    const char *gemm_library; /* "onednn", "openblas", "plain"; what it cannot do runs in plain loops: */
+    DtChoices recorded, chosen; /* algorithms of products: in the resumed checkpoint; of this run */
+    bool *second;             /* by GEMM record: whether its products have their second form (forms.h) */
+    const char *gemm_library; /* "onednn", "openblas", "plain" */
     uint32_t n_plain_gemms;
-    const char *attention; /* "cudnn 9.19.0", "generated"; NULL: there is only one way on the device */
+    /* "cudnn 9.19.0", "generated"; NULL: the device has only one way to compute attention */
+    const char *attention;
     void **codes;       /* dlopen handles */
     DtData **readers;   /* per record of plan->readers; opened when first needed */
-    int64_t step;       /* being run; part of data and random numbers */
+    int64_t step;       /* step being run; data and random numbers depend on it */
     DtScale scale;
-    int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* that were applied, of each loss */
-    int64_t eval_batch; /* readers with is_eval read this batch */
-    bool evaluates;     /* random numbers are those of eval_batch, not of step */
-    DtDeviceAt step_at; /* where kernels find the number that random numbers are of; 0: it is an argument of theirs */
+    int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* applied updates, by loss */
+    int64_t eval_batch; /* batch that readers with is_eval read */
+    bool evaluates;     /* random numbers are those of eval_batch instead of step */
+    /* address of the number on which random numbers depend; 0: it is an argument of kernels */
+    DtDeviceAt step_at;
     DtTrace *trace;     /* NULL: none */
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
-    struct DtMarks *marks; /* of a device that does instructions later (marks.h); NULL */
+    /* progress words of a device that runs instructions later (marks.h); NULL */
+    struct DtMarks *marks;
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
-    struct DtEarly *early;     /* of a device with cells (early.h); NULL */
-    struct DtReading *reading; /* of a device that copies from the host by itself (reading.h); NULL */
-    struct DtPending *pending; /* by event: a message that was started and is received where it is waited for */
+    struct DtEarly *early;     /* for a device with cells (early.h); NULL */
+    /* for a device that copies from the host by itself (reading.h); NULL */
+    struct DtReading *reading;
+    /* by event: a message that was started and is received at the wait */
+    struct DtPending *pending;
     DtStatus failure;   /* first failure */
-    int64_t *arg_base;  /* per argument: base plus the part of the coordinates */
+    int64_t *arg_base;  /* per argument: base plus the part that depends on coordinates */
     struct DtRankMap {
         void *at;
         size_t len;
-    } * maps; /* to unmap at the end */
+    } * maps; /* mappings to remove at the end */
     uint32_t n_maps;
     int *code_fds;
     uint64_t memory_bytes; /* arenas and workspaces */
@@ -489,12 +513,13 @@ static inline bool dt_rank_aborted(const DtRank *rank)
     return atomic_load_explicit(&rank->shared->abort, memory_order_relaxed) != 0;
 }
 
-/* load.c: everything of one rank but parameters' values. shared_fd from dt_shared_create; plan
- * stays the caller's. options->device, comm and gemm choose the tables. */
+/* load.c: loads everything of one rank except values of parameters. shared_fd is from
+ * dt_shared_create; plan remains the caller's. options->device, comm and gemm choose the tables. */
 DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd,
                       DtRank *ret_rank);
 void dt_load_close(DtRank *rank);
-/* The tables that options->device and comm name; without a name the device that the plan has code for. */
+/* The tables named by options->device and comm; by default the device for which the plan has
+ * code. */
 DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,
                         const DtCommOps **ret_comm);
 
@@ -503,14 +528,15 @@ bool dt_init_stores(DtRank *rank);
 /* Local elements of store into dtype buffer (as in its arena); used by tests too. */
 void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values);
 
-/* scale.c: of a run that begins. */
+/* scale.c: the scale at the beginning of a run. */
 void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale);
-/* After an update: says whether it was applied, or skipped since the norm is not finite, and adapts the scale. False:
- * it is not finite and no smaller scale could help. */
+/* After an update: records whether it was applied, or skipped because the norm is not finite,
+ * and adapts the scale. False: the norm is not finite and no smaller scale could help. */
 bool dt_scale_step(DtScale *scale, double grad_norm);
-/* Goes on where a checkpoint was made; a run without a scale may have made it, and the other way round. */
+/* Continues with the scale of a checkpoint, which may come from a run without one, or the other
+ * way round. */
 void dt_scale_resume(DtScale *scale, const DtScale *saved);
-/* Whether a checkpoint's numbers may be those of a run. */
+/* Whether a checkpoint's numbers are possible in a run. */
 bool dt_scale_is_valid(const DtScale *scale);
 
 /* exec.c: runs an entry; false after a failure. */
@@ -522,17 +548,16 @@ void dt_exec_open(DtRank *rank); /* once, before the first entry */
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
-/* shown.c: losses and metrics of a step or an evaluation. */
+/* What a step or an evaluation shows: losses, then the metrics of the program (shown.c). */
 enum { DT_MAX_SHOWN = DT_PLAN_MAX_OBJECTIVES + 16 };
 typedef struct DtShown {
     uint32_t n, n_losses;
     const char *name[DT_MAX_SHOWN];
     double value[DT_MAX_SHOWN];
 } DtShown;
-/* What a step shows; taken: by number of the loss, those that it had. */
+/* Values of a step. taken: by number of the loss, whether the step included it. */
 void dt_shown_step(const DtRank *rank, const bool *taken, DtShown *ret_shown);
-/* What an evaluation shows. means: by METR record, of scalars of entry "eval", the mean over so
- * many batches. */
+/* Values of an evaluation. means: the mean of each METR scalar of entry "eval" over `batches`. */
 void dt_shown_over(const DtRank *rank, const double *means, double batches, DtShown *ret_shown);
 
 /* ---- data (data.c) ---- */
@@ -543,16 +568,17 @@ void dt_shown_over(const DtRank *rank, const double *means, double batches, DtSh
 DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
                       DtData **ret_data);
 void dt_data_close(DtData *data);
-/* Checks all values of a stream of files, unless it is a large one: those are checked when they are read. Adds a line
- * for each input with values that are no index where the program uses it as one, and says what happens then. */
+/* Checks all values of a stream of files, unless it is large: large ones are checked when they
+ * are read. Appends a line for each input whose values are out of range for an axis that they
+ * index, and says what happens then. */
 DtStatus dt_data_look(const DtData *data, DtText *ret_notes);
 /* Rows first .. first + rows - 1 of batch number `step`: sample step * batch + row. inputs[i]:
- * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0. Fails for a value that
- * the program cannot use, and says where it lies. */
+ * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0.
+ * Fails for a value that the program cannot use, and names its place. */
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
-/* Whole batches of the split (0: less than one); for evaluation over everything. */
+/* Whole batches of the split (0: it is smaller than a batch), for an evaluation of everything. */
 int64_t dt_data_batches(const DtData *data);
-/* Samples of the split; 0: without end. Held-out data repeats its last sample behind them. */
+/* Samples of the split; 0: unlimited. Held-out data repeats its last sample after the end. */
 int64_t dt_data_samples(const DtData *data);
 
 /* ---- checkpoints (checkpoint.c, resume.c, checkpoint_list.c) ---- */
@@ -564,9 +590,10 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatu
 /* Removes all but the newest meta.save_keep (0: none). By rank 0 alone. */
 DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder);
 
-/* Where a run begins: with the newest good checkpoint of the first of the folders that has one, or is one. Without
- * one the run fails, unless it may_fail (then it begins at step 0), or may_lack one and there is none in the last
- * folder, not even a damaged one. weights_only: parameters and states, not moments (for --eval, --generate). */
+/* Where a run begins: with the newest good checkpoint of the first folder that has one, or is
+ * one. Without one the run fails, unless may_fail (it begins at step 0), or may_lack and the
+ * last folder has no checkpoint at all, not even a damaged one. weights_only: loads parameters
+ * and states, no moments (for --eval, --generate). */
 typedef struct DtCheckpointFrom {
     const char *folders[2];
     uint32_t n;
@@ -576,7 +603,7 @@ typedef struct DtCheckpointFrom {
 bool dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
 /* Whether the path ends in step-N. */
 bool dt_checkpoint_is_name(const char *path);
-/* True if path is a checkpoint itself; then ret_folder is the folder that it lies in. */
+/* True if path is a checkpoint itself; then ret_folder is the folder above it. */
 bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
 
 /* ---- training and what is shown ---- */
@@ -594,7 +621,7 @@ void dt_supervisor_bind(int shared_fd);
 
 /* generate.c: entry "predict" over and over; text to stdout. */
 bool dt_generate_text(DtRank *rank);
-/* Whether the plan can write on from this prompt. */
+/* Whether the plan can continue this prompt. */
 DtStatus dt_generate_check(const DtPlan *plan, const char *prompt);
 
 /* progress.c */
@@ -602,12 +629,14 @@ typedef struct DtProgress {
     FILE *out;
     bool terminal, color;
     int64_t first_step, last_step;
-    double items_per_step; const char *item; /* tokens, or samples where the input has none */
+    /* item: "tokens", or "samples" if the input has no token ids */
+    double items_per_step; const char *item;
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
     uint64_t period_ns; /* a line is due when so much time has passed since the last one */
     double seconds_per_step; /* running mean */
-    double predicted, flops, peak; /* of a step: seconds, operations; FLOP/s of all ranks; by the plan, or 0 */
+    /* seconds and operations of a step; FLOP/s of all ranks; as the plan predicts, or 0 */
+    double predicted, flops, peak;
 } DtProgress;
 typedef struct DtLossReport {
     bool taken; /* in this step */
@@ -617,14 +646,14 @@ typedef struct DtStepReport {
     int64_t step;               /* finished steps */
     DtLossReport losses[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss in the plan */
     uint32_t n_losses;
-    DtShown shown;              /* those that were taken, and the metrics */
+    DtShown shown;              /* losses that the step included, and the metrics */
     double seconds;             /* of this step */
-    uint64_t memory;            /* bytes per rank, the largest */
+    uint64_t memory;            /* bytes of the rank that has most */
     DtScale scale;              /* after this step */
 } DtStepReport;
 void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
                       int64_t last_step);
-/* "loss 2.4931, accuracy 0.4312" with this between them, from number `first` on. */
+/* "loss 2.4931, accuracy 0.4312" with `between` in between, from number `first` on. */
 void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between, DtText *ret_text);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
 /* False if it could not be written. */
@@ -639,7 +668,7 @@ typedef struct DtTraffic {
     int64_t steps;
 } DtTraffic;
 
-/* log.c: JSON lines, added to those that are there, unless it empties the file. */
+/* log.c: JSON lines, appended to the file; empties: the file is emptied first. */
 DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan);

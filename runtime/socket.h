@@ -46,7 +46,8 @@ bool dt_socket_has(int fd);
 bool dt_socket_has_gone(int fd);
 /* Why the last attempt to connect failed. */
 const char *dt_socket_why(void);
-/* So that the process can have so many of them, if it may. */
+/* Raises the soft limit of open files towards the hard limit, so that the process can have n
+ * sockets. */
 void dt_socket_make_room(uint32_t n);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct DtAutoCard {
     const char *why; /* NULL, or why there is none */
 } DtAutoCard;
 
-/* The plan of a layout for all devices; one of those that may win. */
+/* A simulated plan of a layout for all devices, kept since it may win. */
 typedef struct DtAutoKept {
     DtLayout of;
     double seconds;
@@ -27,31 +27,33 @@ typedef struct DtAuto {
     const char *path;
     DtSpace space;
     DtCostModel model;
-    DT_VEC(DtAutoCard) cards; /* numbers of devices have them in common */
+    DT_VEC(DtAutoCard) cards; /* shared by searches for different numbers of devices */
     DT_VEC(DtAutoKept) kept;
 } DtAuto;
 
 /* Of a program whose chosen block says `auto`. False after a diagnostic. */
 bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto);
 
-/* What a DtSearchHost has; context: the DtAuto. */
+/* The functions of DtSearchHost; context: the DtAuto. */
 const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card);
 const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret_trial);
 
-/* Seconds of a step of the layout if links inside nodes, and those between nodes, had twice the rate; 0: there are none
- * of that sort, or no plan. */
+/* Seconds of a step of the layout if links inside nodes, or links between nodes, were twice as
+ * fast; 0: there are no such links, or no plan. */
 void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between);
 
-/* What `auto` would choose for the cluster of the program if its block said nothing else. False: it can't search. */
+/* The choice of `auto` for the program's cluster if the block said nothing else. False: the
+ * search is not possible. */
 typedef struct DtAutoWould {
     const char *line; /* the block, NULL: nothing fits */
     double seconds;   /* of a step */
-    double state;     /* bytes of parameters, gradients and optimizer, all ranks together */
-    int64_t devices, least; /* that there are, and that hold these */
+    /* bytes of parameters, gradients and optimizer state over all ranks, each counted once */
+    double state;
+    int64_t devices, least; /* devices of the cluster; fewest devices that hold the state */
 } DtAutoWould;
 bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAutoWould *ret_would);
 
-/* How many devices hold parameters, gradients and optimizer at least, each once. */
+/* The fewest devices that hold parameters, gradients and optimizer state, each once. */
 int64_t dt_auto_least(const DtAuto *a);
 
 /* auto_say.c: on stderr, and as one line {"auto": ..} with --json. took: seconds. */
@@ -63,7 +65,7 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
 void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
                        DtCard *ret_card);
 
-/* auto_late.c: its `late` bytes. */
+/* auto_late.c: the bytes of a card for delayed weight gradients. */
 void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card);
 
 #endif

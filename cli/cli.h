@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of dtc: one struct of what was asked for, one function per command. Data goes to stdout,
- * messages to stderr; the exit code is that of base/status.h. */
+/* The command line of dtc: one struct with all options, one function per command. Data goes to
+ * stdout, messages to stderr; the exit code is that of base/status.h. */
 #ifndef DT_CLI_CLI_H
 #define DT_CLI_CLI_H
 
@@ -20,7 +20,7 @@ typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT
 typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON, DT_REPORT_TRACE,
                            DT_REPORT_HTML, DT_REPORT_DOT } DtCliReport;
 
-/* What was asked for. */
+/* The options of a command line. */
 typedef struct DtCli {
     DtArena *arena;
     DT_VEC(const char *) words; /* arguments that are no options */
@@ -31,26 +31,29 @@ typedef struct DtCli {
     bool details;
     const char *measured; /* --measured: a trace of dtrun */
     DT_VEC(const char *) logs; /* --log: what dtrun --log wrote */
-    const char *window;   /* "A..B", of a picture; NULL */
-    double tokens, price; /* of a run; money for a device and hour; 0: not asked */
-    const char *target; /* NULL until the program is known: that of its cluster */
-    const char *device; /* of dtc calibrate: "cpu", "cuda"; NULL: not said */
+    const char *window;   /* "A..B", micro-batches of a picture; NULL: all */
+    double tokens, price; /* of a run; money for a device and hour; 0: not given */
+    const char *target; /* NULL until the program is known: then that of its cluster */
+    const char *device; /* of dtc calibrate: "cpu", "cuda"; NULL: not given */
     const char *rows; /* NULL, or the target in whose order rows are added up */
-    int epilogues; /* 1: all, 0: none, -1: as the target's row says */
+    int epilogues; /* 1: all, 0: none, -1: by target */
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;
     DT_VEC(const char *) lines; /* --add */
-    const char *block; /* the text that `auto` was replaced by; NULL: there was none */
+    const char *block; /* the text that replaced `auto`; NULL: there was no `auto` */
     const char *train, *parallel, *cluster, *library, *program;
     bool synthetic;
     bool color; /* of messages */
-    /* of one compilation */
+    /* state of one compilation */
     DtDiags *diags;
     DtAst *ast;
     DtText timing; /* lines of --time-passes */
-    uint32_t others; /* layouts of `auto` that are taken if this one is refused */
-    const char *refused; /* why it was, if there are others: by a proof, a limit, for memory; else NULL */
-    const struct DtPlan *against; /* of dtc verify --program: the new plan is compared with it, and not written */
+    uint32_t others; /* number of layouts that `auto` tries if this one is refused */
+    /* why this layout was refused, if there are others (by a proof, a limit, for memory); else
+     * NULL */
+    const char *refused;
+    /* for dtc verify --program: the plan to compare the new one with, which is not written then */
+    const struct DtPlan *against;
 } DtCli;
 
 /* Reads options; returns DT_EXIT_OK, or the exit code when there is nothing left to do (ret_done). */
@@ -73,15 +76,15 @@ int dt_cmd_calibrate(DtCli *cli);
 /* Whether the plan needs no machine code. */
 bool dt_cli_no_kernels(const DtCli *cli);
 
-/* What products are joined with: bits of DtEpilogue. */
+/* The epilogues of products: bits of DtEpilogue. */
 uint32_t dt_cli_epilogues(const DtCli *cli);
 
 /* One line on stderr, "dtc: ..."; returns code. */
 int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same of a layout: if `auto` has others, the line is kept in cli->refused instead. */
+/* The same for a layout: if `auto` has other layouts, the line is kept in cli->refused instead. */
 int dt_cli_refuse(DtCli *cli, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* What was added to it, "" if nothing was. */
+/* The text so far, "" if nothing was added. */
 const char *dt_cli_text(const DtText *text);
 /* " (in FILE:LINE)" of the span that ends a certificate's message, if it has one; else "". */
 const char *dt_cli_position(const DtCli *cli, const char *message);
@@ -102,9 +105,9 @@ void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
 int dt_cli_build(DtCli *cli, const char *path);
 
 struct DtCertCounts;
-/* cmd_prove.c: what was proved of a layout, as lines. */
+/* cmd_prove.c: appends what was proved of a layout, as lines. */
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
-/* Whether the plan of a program, just compiled, means what cli->against does. */
+/* Whether a program's plan, just compiled, has the same meaning as cli->against. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
 
 /* machine.c: dtrun, in the folder that this program is in; NULL: there is none. */
@@ -113,24 +116,26 @@ const char *dt_cli_dtrun(DtArena *arena);
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);
 
-/* cmd_report.c: the report that was asked for. model NULL: for the device that the plan names. Not DT_EXIT_OK after a
- * message. */
-int dt_cli_check_report(const DtCli *cli); /* a price is of a run, logs are for a page: 2 after a message */
+/* cmd_report.c: writes the report that the options ask for. model NULL: for the device that the
+ * plan names. Not DT_EXIT_OK after a message. */
+int dt_cli_check_report(const DtCli *cli); /* options that need each other: 2 after a message */
 int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
 
 /* picture.c: the schedule of the pipeline as a picture; plan, model NULL: with equal times. */
 int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct DtPlan *plan,
                    const DtCostModel *model);
 
-/* forms.c: whether functions of the program at path compute what they say; not DT_EXIT_OK after a message. */
+/* forms.c: whether functions of the program at path that have a second form (blocks, a gradient)
+ * compute the same in it; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module, const char *path);
-/* A ring of the function of that name does not make what it returns: reports which clause is to blame. False if the
- * program at path states no such stream, or it is the library's. why: what differs. */
+/* Reports which clause is to blame if a ring of the named function does not compute what the
+ * function returns. False if the program at path has no such function, or it is the library's.
+ * why: what differs. */
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why);
-/* Two functions of one module, as boxes, until they differ: a DtBoxVerdict. */
+/* Compares two functions of one module as boxes, up to `tries` times: a DtBoxVerdict. */
 int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y, uint32_t tries,
                              DtText *ret_said);
-/* What a box said without the op that it names: those are the compiler's. */
+/* A box's reason without the op that it names, which the user did not write. */
 const char *dt_cli_reason(const DtCli *cli, const char *said);
 /* The loop over blocks of a function with `emit`, or NULL. */
 const struct DtOp *dt_cli_loop_over_blocks(const struct DtFunc *func);

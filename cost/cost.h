@@ -18,7 +18,7 @@ typedef enum DtCostDtype {
     DT_COST_DTYPES
 } DtCostDtype;
 
-double dt_cost_dtype_bytes(DtCostDtype dtype); /* of an element in memory */
+double dt_cost_dtype_bytes(DtCostDtype dtype); /* bytes of an element in memory */
 
 /* ---- devices ---- */
 
@@ -53,7 +53,8 @@ typedef struct DtCostLink {
 
 typedef struct DtDevice {
     const char *name, *description, *source; /* source: of the data sheet's numbers */
-    const char *family;           /* the device that it is like, at the end; its own name; NULL: not known */
+    /* the device whose constants it inherits in the end; its own name; NULL: not known */
+    const char *family;
     bool is_gpu;
     double units;                 /* multiprocessors, or cores */
     double flops[DT_COST_DTYPES]; /* dense peak; 0: the device has no such products */
@@ -87,40 +88,43 @@ typedef enum DtStackFlag {
 
 typedef struct DtStackRow {
     const char *name, *meaning;
-    const char *in_plan; /* of what a plan's price has it: "" all, NULL nothing */
+    /* for which part of a plan's price the flag is already true: "" all, NULL none */
+    const char *in_plan;
 } DtStackRow;
 extern const DtStackRow dt_stack_rows[DT_STACK_FLAGS];
 
-/* A software. The flags of `ours` are all false: what our plans do is in them. */
+/* A software stack. The flags of `ours` are all false, since our plans already contain what they
+ * stand for. */
 typedef struct DtStack {
     const char *name, *description;
     bool has[DT_STACK_FLAGS];
-    const char *source[DT_STACK_FLAGS]; /* of a flag that is set, NULL: not said */
+    const char *source[DT_STACK_FLAGS]; /* of a flag that is set; NULL: not given */
 } DtStack;
 
 extern const DtStack dt_stack_ours;
 
 /* ---- a model of cost ---- */
 
-/* Nodes with one device. */
+/* Nodes with one kind of device. */
 typedef struct DtCostNodes { const DtDevice *device; int64_t n; } DtCostNodes;
 enum { DT_COST_NODE_KINDS = 4 };
 
 typedef struct DtCostModel {
-    const DtDevice *device; /* what times are those of */
+    const DtDevice *device; /* the device whose times are asked for */
     const DtStack *stack; /* NULL: ours */
     int64_t nodes, ranks_per_node;
-    DtCostLink link, nic; /* what the cluster says itself; bytes_per_second 0: the device's */
-    DtCostNodes kinds[DT_COST_NODE_KINDS]; uint32_t n_kinds; /* nodes of several kinds, in the order of ranks; device is
-                                                              * that of the first; 0: all have it */
+    DtCostLink link, nic; /* what the cluster itself says; bytes_per_second 0: the device's */
+    /* nodes of several kinds, in the order of ranks, `device` being that of the first kind;
+     * n_kinds 0: all nodes have `device` */
+    DtCostNodes kinds[DT_COST_NODE_KINDS]; uint32_t n_kinds;
 } DtCostModel;
 
 static inline uint32_t dt_cost_kinds(const DtCostModel *model) { return model->n_kinds ? model->n_kinds : 1; }
 /* The model with all nodes of that kind. */
 DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind);
-/* The kinds of the nodes that ranks first .. first + n - 1 are on, a set of bits. */
+/* The kinds of nodes with ranks first .. first + n - 1, as a bit set. */
 uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n);
-/* The memory of the largest device of all kinds, to that of the smallest of these. */
+/* The memory of the largest device of all kinds, divided by that of the smallest of these kinds. */
 double dt_cost_larger(const DtCostModel *model, uint32_t kinds);
 
 bool dt_cost_has(const DtCostModel *model, DtStackFlag flag);
@@ -132,43 +136,50 @@ typedef struct DtCostProduct {
     DtCostDtype dtype;      /* of the operands */
     double result_bytes;    /* of an element of the result; 0: as the operands */
     bool accumulates;       /* adds to a result that is read first */
-    double extra_bytes;     /* an epilogue's own operands and results, for the whole op */
-    bool is_unaligned;      /* strides or addresses that tensor cores cannot take; extents are looked at anyway */
+    double extra_bytes;     /* bytes of the epilogue's own operands and results, for the whole op */
+    /* strides or addresses are unsuitable for tensor cores; extents are checked anyway */
+    bool is_unaligned;
 } DtCostProduct;
 double dt_cost_product(const DtCostModel *model, DtCostProduct op);
 double dt_cost_product_bytes(DtCostProduct op); /* read and written, each tensor once */
-/* What a product of a CPU moves between its caches: operands are copied to where the inner loops read them; the result
- * is cleared, read and written. Those of 16 bits are copies of f32 before that, and the result is rounded from one. */
+/* Bytes that a product on a CPU copies between its caches: operands are copied to where the
+ * inner loops read them; the result is cleared, read and written. Operands of 16 bits are first
+ * converted to f32, and the result is rounded from f32. */
 double dt_cost_product_copies(DtCostProduct op);
 
 /* A fused kernel, a copy, an initialisation. */
 typedef struct DtCostKernel {
     double bytes;   /* read and written, each tensor once */
-    double flops;   /* 0: not known, counts for nothing */
-    double special; /* exponentials, and what else takes time, in a unit of codegen/kernel_price.c */
-    double kernels; /* how many kernels run one after the other; 0: one */
-    double ops;         /* elementwise operations in it, which a stack that is eager runs one by one; 0: one */
-    double eager_bytes; /* what those read and write then; 0: twice the bytes, if there are several */
+    double flops;   /* 0: not known, not counted */
+    /* exponentials and other slow operations, in the unit of codegen/kernel_price.c */
+    double special;
+    double kernels; /* number of kernels in sequence; 0: one */
+    /* elementwise operations in it, which an eager stack runs one by one; 0: one */
+    double ops;
+    /* bytes that those read and write; 0: twice `bytes`, if there are several */
+    double eager_bytes;
 } DtCostKernel;
 double dt_cost_kernel(const DtCostModel *model, DtCostKernel op);
-/* Those that are waited for: a core has what its second cache holds as fast as its instructions ask for it. */
+/* The bytes that cost time: data in a core's second-level cache arrive as fast as instructions
+ * ask for them. */
 double dt_cost_kernel_bytes(const DtDevice *device, double bytes);
 
 /* softmax(q k / sqrt(head)) v: q is [batch, heads, queries, head], k and v [batch, kv_heads, keys, head]. */
 typedef struct DtCostAttention {
     int64_t batch, heads, kv_heads, head, queries, keys; /* of this rank */
-    double visible;                                      /* share of the scores that masks leave, 0..1 */
+    /* fraction of the scores that masks leave, 0..1 */
+    double visible;
     DtCostDtype dtype;
     bool backward;
     bool dropout; /* of the weights */
 } DtCostAttention;
 double dt_cost_attention(const DtCostModel *model, DtCostAttention op);
 
-/* What one rank computes by itself. */
+/* An operation of one rank, without communication. */
 typedef enum DtCostOpKind { DT_COST_OP_PRODUCT, DT_COST_OP_KERNEL, DT_COST_OP_ATTENTION, DT_COST_OPS } DtCostOpKind;
 typedef struct DtCostOp {
     DtCostOpKind kind;
-    DtCostProduct product; /* of its kind the one that counts */
+    DtCostProduct product; /* only the member of its kind is used */
     DtCostKernel kernel;
     DtCostAttention attention;
 } DtCostOp;
@@ -181,8 +192,9 @@ typedef enum DtCostCollectiveKind {
     DT_COST_ALL_TO_ALL,
     DT_COST_BROADCAST
 } DtCostCollectiveKind;
-/* Among ranks devices that lie on nodes nodes. bytes: of the whole tensor, as all_gather leaves it on each rank, as
- * reduce_scatter and all_to_all find it. per_node: ranks of the group on one node, which share its network cards. */
+/* A collective among `ranks` devices on `nodes` nodes. bytes: of the whole tensor, as all_gather
+ * leaves it on each rank, and as reduce_scatter and all_to_all find it. per_node: ranks of the
+ * group on one node, which share its network cards. */
 typedef struct DtCostCollective {
     DtCostCollectiveKind kind;
     double bytes;
@@ -190,23 +202,25 @@ typedef struct DtCostCollective {
 } DtCostCollective;
 double dt_cost_collective(const DtCostModel *model, DtCostCollective op);
 
-/* What the cluster says, else the device. */
+/* The link that the cluster gives, or the device's. */
 DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes);
 
 /* From one device to another. */
 double dt_cost_message(const DtCostModel *model, double bytes, bool crosses_nodes);
 
-/* The time of computing and communicating beside each other: the longer one, and what the collective takes from
- * computing. */
+/* Seconds of computing and communicating at the same time: the longer of both, plus the
+ * computing speed that the collective costs. */
 double dt_cost_beside(const DtCostModel *model, double compute, double communication);
 
-/* An update of so many parameters that the rank owns; bytes: read and written for each, 0: of constants.def. */
+/* The update of the parameters that the rank owns; bytes: read and written per parameter, 0: as
+ * in constants.def. */
 double dt_cost_optimizer(const DtCostModel *model, double parameters, double bytes);
 
-/* What a step of that many ranks takes beside its work, on the slowest nodes. step: the rest of it, that jitter is a
- * part of. */
+/* Fixed seconds of a step of that many ranks, on the slowest nodes. step: seconds of the rest of
+ * the step, to which jitter is proportional. */
 double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step);
-/* The constant that has it, by the stack: where the host begins each step, or only takes up results. */
+/* The constant for that, depending on the stack: the host starts each step, or only collects
+ * results. */
 DtCostConstantId dt_cost_step_constant(const DtCostModel *model);
 
 /* ---- how sure ---- */
@@ -222,10 +236,10 @@ typedef enum DtCostKind {
     DT_COST_KINDS
 } DtCostKind;
 
-/* Relative standard uncertainty of the times of one kind, which err together. */
+/* Relative standard uncertainty of the times of one kind, whose errors are correlated. */
 double dt_cost_within(const DtCostModel *model, DtCostKind kind);
-/* The share of a step's time by which the truth may lie above or below, four times of five. exposed: seconds of each
- * kind on the critical path. */
+/* The relative band around a step's time that contains the truth four times in five. exposed:
+ * seconds of each kind on the critical path. */
 double dt_cost_band(const DtCostModel *model, const double exposed[DT_COST_KINDS]);
 
 #endif

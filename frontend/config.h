@@ -26,18 +26,19 @@ typedef struct DtConfigNumber {
     double number;
 } DtConfigNumber;
 
-/* What the lowering lends to the blocks. */
+/* What the lowering provides for reading the blocks. */
 typedef struct DtConfigHost {
     DtArena *arena;
     DtDiags *diags;
     const DtLowerOptions *options;
     void *context;
-    DtProgram *program;          /* which gets the devices and stacks that clusters name */
+    DtProgram *program;          /* receives the devices and stacks that clusters name */
     DtItem *const *items; uint32_t n_items; /* of all files */
     /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
      * false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
-    bool (*is_optimizer)(void *context, const DtExpr *expr); /* is it a call of one? */
+    /* whether it is a call of an optimizer */
+    bool (*is_optimizer)(void *context, const DtExpr *expr);
     bool (*in_library)(void *context, DtSpan span);
     const DtItem *(*library_block)(void *context, DtItemKind kind, const char *name); /* device, stack; NULL: none */
 } DtConfigHost;
@@ -51,8 +52,8 @@ typedef struct DtConfigItems {
 /* The calls of a train block's optimizers, one per group of parameters. */
 typedef DT_VEC(const DtExpr *) DtOptimizerCalls;
 
-/* What `--parallel auto` stands for where no block has that name: a block on the chosen cluster, or the only one, that
- * leaves all open. NULL: it was not asked for, or after E0003. */
+/* The block that `--parallel auto` stands for if no block has that name: one on the chosen
+ * cluster, or the only one, that leaves everything open. NULL: not asked for, or after E0003. */
 DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
 
 /* Rewrites the trees as options->sets say: `train.steps=100`, `train.optimizer.lr=0.1`, `parallel.mesh.data=2`,
@@ -66,7 +67,7 @@ void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *op
 void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
                           const DtItem **ret_train_item, DtOptimizerCalls *ret_calls);
 
-/* Whether an argument of that name says something of the group, whatever the optimizer. */
+/* Whether an argument of that name belongs to the group, not to the optimizer. */
 bool dt_config_is_group_option(const char *name);
 
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
@@ -77,8 +78,8 @@ bool dt_config_is_reader(const char *name);
 /* Adds the names that an expression mentions, as keys. */
 void dt_config_mentioned(const DtExpr *expr, DtMap *ret_names);
 
-/* Whether a parallel block is checked against the program: all are, but a layout that the command line names, or
- * the only one where several train blocks are there to be laid out, is the only one that matters. */
+/* Whether a parallel block is checked against the program. All are, except that a layout named
+ * on the command line, or the only one if there are several train blocks, excludes the others. */
 bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program, const DtParallelConfig *p);
 
 /* Checks the blocks against the lowered module: names of axes, loops and instances, extents that the mesh
@@ -93,17 +94,18 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
 /* The manual of one block, directive, configuration function or key (`train`, `shard`, `gpus`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
-/* The same of the functions in training.dsl of the library in folder: optimizers, schedules. */
+/* The same for the functions in training.dsl of the library in folder: optimizers, schedules. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
-/* The devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the block of that name. */
+/* The devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the
+ * block of that name. */
 bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
-/* Where in a text the block `WORD NAME { .. }` is, whose `}` begins a line. */
+/* Finds the block `WORD NAME { .. }`, whose `}` begins a line, in a text. */
 bool dt_library_block(const char *text, const char *word, const char *name, size_t *ret_from, size_t *ret_to);
 /* Names of the library's blocks `device` or `stack`, interned; at most cap. */
 uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word, const char **ret_names, uint32_t cap);
-/* What a file of the library defines ("training.dsl", "std.dsl"). Names are interned; at most cap of them. */
+/* Names that a file of the library defines ("training.dsl", "std.dsl"), interned; at most cap. */
 uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap);
-/* All names that it takes. */
+/* All names that dt_configexplain_print takes. */
 uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap);
 
 #endif

@@ -18,7 +18,7 @@ typedef enum DtConfigClass {
     DT_CONFIG_SAMPLER
 } DtConfigClass;
 
-/* What may stand as a value. The kinds that are calls carry the name of their class. */
+/* The kinds of values. Kinds that are calls carry the name of their class. */
 typedef enum DtConfigKind {
     DT_KIND_NATURAL,
     DT_KIND_AHEAD,
@@ -161,12 +161,13 @@ const char *dt_configargs_path(const DtExpr *expr);
 
 /* ---- one file per block ---- */
 
-/* ret_calls: of its optimizers, one per group. The result is never NULL; what could not be read has its preset. */
+/* ret_calls: the calls of its optimizers, one per group. The result is never NULL; values that
+ * could not be read have their presets. */
 DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, DtOptimizerCalls *ret_calls);
 /* The groups of parameters of a train block, and their optimizers' calls. */
 void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
                          DtOptimizerCalls *ret_calls);
-/* Whether the entry is one: a call of an optimizer that says something of a group. */
+/* Whether the entry is a group: a call of an optimizer with an argument for a group. */
 bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
 /* The texts of a value of kind TEXTS. */
 void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns);
@@ -175,7 +176,8 @@ DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *i
 void dt_confighardware_read(const DtConfigHost *host);
 /* The names of all device, or stack, blocks, those of the program first. */
 uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind, const char ***ret_names);
-/* The one of that name, the program's or else the library's; read if it was not yet. name: interned. NULL: none. */
+/* The device or stack of that name, from the program or else the library, read at its first use.
+ * name: interned. NULL: there is none. */
 const DtDevice *dt_confighardware_device(const DtConfigHost *host, const char *name);
 const DtStack *dt_confighardware_stack(const DtConfigHost *host, const char *name);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
@@ -202,11 +204,13 @@ typedef struct DtConfigFacts {
     DT_VEC(const char *) functions; /* as defined */
 } DtConfigFacts;
 
-/* Where an axis stands in a directive line (the operand `a` or `place.a`), or the line if it is not found. */
+/* The span of an axis in a directive line (the operand `a` or `place.a`), or the line if it is
+ * not found. */
 DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
-/* Whether a loop that no other one surrounds has this path, or one that ends so. */
+/* Whether an outermost loop has this path, or one that ends with it. */
 bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program, const char *path);
-/* The loops that a pipeline cuts, which get their whole paths as names, and its pieces. */
+/* Checks the loops that a pipeline cuts, replaces their names by full paths, and determines the
+ * pieces. */
 void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program,
                              const DtConfigFacts *facts, const DtParallelConfig *parallel,
                              DtPipeline *line);

@@ -16,8 +16,9 @@ typedef struct DtLowerOptions {
     const DtOption *dims; uint32_t n_dims; /* -D name=value */
     const DtOption *sets; uint32_t n_sets; /* --set block.key=value */
     const char *const *lines; uint32_t n_lines; /* --add LINE: of the parallel block */
-    const char *block; /* NULL, or the text of a parallel block in the place of that one: then neither lines nor sets
-                        * of a parallel block count */
+    /* NULL, or the text of a parallel block that replaces the chosen one: then lines and sets
+     * for a parallel block do not count */
+    const char *block;
     const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
     DtAst **ret_ast;                       /* if not NULL: the tree of the main file */

@@ -80,7 +80,7 @@ typedef DT_VEC(DtAxisList) DtAxisLists;
 /* ---- values ---- */
 
 typedef enum DtValKind {
-    DT_VAL_ERROR, /* something was reported; whatever uses it stays silent */
+    DT_VAL_ERROR, /* an error was reported; users of the value report nothing further */
     DT_VAL_INT,   /* constants */
     DT_VAL_FLOAT,
     DT_VAL_BOOL,
@@ -106,7 +106,9 @@ typedef struct DtFunction {
 
 struct DtVal {
     DtValKind kind;
-    bool weak; /* TENSOR: a float made from literals and integers, takes the dtype it meets */
+    /* TENSOR: a float made of literals and integers only, which takes the dtype of what it is
+     * combined with */
+    bool weak;
     union {
         int64_t whole; /* INT, BOOL */
         double number; /* FLOAT */
@@ -149,7 +151,7 @@ typedef struct DtFrameParam {
     DtValue *value;          /* in this frame */
     DtStore *store;          /* entry functions */
     const DtInstance *owner; /* NULL: declared in the frame's own text */
-    DtSpan written;          /* where its new value was assigned; file 0: nowhere */
+    DtSpan written;          /* place where its new value was assigned; file 0: nowhere */
     DtValue *new_value;
 } DtFrameParam;
 
@@ -162,40 +164,41 @@ typedef struct DtLabel {
     DtSpan span;
 } DtLabel;
 
-/* `x[seq = mul * t + add]` in `repeat t`, x from outside: iteration t gets its element. */
+/* `x[seq = mul * t + add]` in `repeat t`, with x from outside the loop: iteration t gets that
+ * element of x. */
 typedef struct DtElement {
-    DtValue *outer, *inner; /* in home; in the body: without the axis */
+    DtValue *outer, *inner; /* outer: x, in frame `home`; inner: the element, in the body */
     DtFrame *home;
     const char *axis;
     int64_t mul, add;
 } DtElement;
 
-/* `y[seq = t] = h`: y after the loop. */
+/* `y[seq = t] = h` in a loop: y is there after the loop. */
 typedef struct DtCollected {
     const char *name, *axis;
     bool backwards; /* `y[seq = count - 1 - t]` */
-    DtValue *inner; /* one iteration's */
+    DtValue *inner; /* the value of one iteration */
     DtSpan span;
     const DtExpr *made;
 } DtCollected;
 
 struct DtFrame {
-    DtFrame *parent; /* values of which may be captured; NULL: none */
+    DtFrame *parent; /* frame whose values may be captured; NULL: none */
     DtFunc *func;
     DtBuilder b;
     bool is_entry, is_loop;
-    bool is_rule; /* of an optimizer, for one parameter */
+    bool is_rule; /* an optimizer's update of one parameter */
     const DtDef *def; /* the layer or model; NULL: the train block, a loop */
-    DtFrame *random; /* the frame that counts random sites: the layer's */
+    DtFrame *random; /* the frame that counts random sites: that of the layer */
     uint32_t n_random;
-    const char *prefix; /* of paths, from unrolled loops: "" or "t.0." */
+    const char *prefix; /* prefix of paths, from unrolled loops: "" or "t.0." */
     DT_VEC(DtValue *) args;
     DT_VEC(DtCapture) captures;
     DT_VEC(DtFrameParam) params;
     DT_VEC(DtLabel) labels;
-    DtMap capture_at, param_at, label_at; /* 1 + number, by the outer value and by path */
-    int64_t count; /* a loop's: iterations */
-    uint64_t called; /* ops of what it calls, once that is written out; of entries: DtLower.called */
+    DtMap capture_at, param_at, label_at; /* 1 + number, by the outer value, by path, by path */
+    int64_t count; /* iterations, for a loop */
+    uint64_t called; /* ops of its callees once they are inlined; for entries see DtLower.called */
     DT_VEC(DtElement) elements;
     DT_VEC(DtCollected) collected;
 };
@@ -205,7 +208,7 @@ struct DtInstance {
     DtAxisLists axes;
     bool has_axes;
     DtName label;
-    DtFrame *home;    /* where its parameters are */
+    DtFrame *home;    /* the frame with its parameters */
     const char *path; /* within home: "" for a model, else "t.0.wq" */
     DtSpan span;
 };
@@ -214,18 +217,19 @@ struct DtInstance {
 struct DtActivation {
     DtActivation *caller;
     const DtDef *def; /* NULL: the train block */
-    DtSpan call;      /* file 0: called from nowhere */
+    DtSpan call;      /* file 0: not called */
     DtScope *scope;
     DtFrame *frame;
     DtAxisLists axes;       /* of def->axes */
-    DT_VEC(DtAxis) extents; /* of `axis` names, from the arguments; extent -1: they differ */
+    /* extents of `axis` names, from the arguments; -1: arguments disagree */
+    DT_VEC(DtAxis) extents;
     bool has_returned;
     DtVal returned;
     DtSpan returned_span;
     const DtStmt *clauses[DT_CLAUSES]; /* NULL: none so far */
-    bool in_clause;            /* what is evaluated is in one */
-    DT_VEC(DtBinding) formals; /* as they were bound; if the definition has clauses */
-    DT_VEC(DtBinding) ended; /* names of loops that are over */
+    bool in_clause;            /* a clause is being evaluated */
+    DT_VEC(DtBinding) formals; /* the formals as they were bound, if the definition has clauses */
+    DT_VEC(DtBinding) ended; /* names of loops that have ended */
     uint32_t depth;
 };
 
@@ -256,8 +260,8 @@ typedef struct DtGlobal {
 typedef struct DtMemo {
     const char *key; /* interned; NULL: made for one call */
     const DtDef *def;
-    DtFunc *func;   /* NULL: it has errors */
-    uint64_t ops;   /* of func once its calls are written out */
+    DtFunc *func;   /* NULL: the function has errors */
+    uint64_t ops;   /* ops of func once its calls are inlined */
     DtVal *results; /* tensors: tensor.value is the result's value in func */
     uint32_t n_results;
     bool is_tuple;
@@ -270,37 +274,41 @@ struct DtLower {
     DtProgram *program;
     DtModule *module;
     DT_VEC(DtSourceFile) files;
-    DT_VEC(const DtItem *) blocks; /* devices and stacks of the library that were asked for */
+    DT_VEC(const DtItem *) blocks; /* blocks of the library (devices, stacks) that were used */
     DT_VEC(DtItem *) items;
     DT_VEC(DtGlobal *) globals;
-    DtGlobal **value_table, **axis_table; /* hashed by name: dims and definitions; dims and axes */
-    DtGlobal **library_table;             /* the library's definitions: value_table has them as far as no file
-                                             defines the name itself */
-    DtGlobal **library_axes;              /* the library's axes, by the names that it writes */
+    /* hash tables by name: dims and definitions; dims and axes */
+    DtGlobal **value_table, **axis_table;
+    /* the library's definitions; value_table has them too, unless a file of the program defines
+     * the name */
+    DtGlobal **library_table;
+    DtGlobal **library_axes; /* the library's axes, by the names that it writes */
     uint32_t table_size;
-    DT_VEC(DtGlobal *) made_up;           /* axes of a definition that is checked alone */
+    DT_VEC(DtGlobal *) made_up;           /* invented axes of a definition that is checked alone */
     DT_VEC(DtMemo *) memos;
     DtActivation *now;
     bool training;
     bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
     DtMap store_at; /* by path */
-    const int64_t *rank; /* value of `rank` in an optimizer, else NULL */
-    const DtStore *updated; /* the parameter that it is evaluated for */
-    bool rank_counts;       /* it has read `rank` */
+    const int64_t *rank; /* value of `rank` inside an optimizer, else NULL */
+    const DtStore *updated; /* the parameter for which the optimizer is evaluated */
+    bool rank_counts;       /* the optimizer has used `rank` */
     DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
     uint32_t depth, steps;
-    uint64_t called; /* ops of what entries call, once that is written out */
-    DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
-    DtTrainConfig *reading;     /* whose they are */
-    const char *setting_key;    /* of the call that is evaluated next: its constants stay settings of a run */
-    uint32_t in_branch;         /* branches of an `if` that a run chooses */
+    uint64_t called; /* ops of the entries' callees once they are inlined */
+    /* frame of numbers that are known when a step begins, while these are read; else NULL */
+    DtFrame *scalars;
+    DtTrainConfig *reading;     /* the train block that they belong to */
+    /* key of the next call: its constants remain settings that a run may change */
+    const char *setting_key;
+    uint32_t in_branch;         /* depth of `if` branches that depend on a run-time value */
     uint32_t n_rules;           /* of the optimizer: one per parameter */
     bool gave_up;               /* a limit was reported */
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
-    const DtDef *stop_at_model; /* "predict": set to the model when its call is done */
+    const DtDef *stop_at_model; /* for "predict": set to the model when its call is complete */
     bool wants_model, has_model;
-    const DtDef *first_model; /* that drew random numbers */
+    const DtDef *first_model; /* the first model that drew random numbers */
     DtVal model_results;
 };
 
@@ -308,10 +316,11 @@ struct DtLower {
 
 /* Reads the main file and its includes, fills files, items, globals and applies -D. */
 void dt_scope_load(DtLower *l);
-/* The library's device or stack of that name, parsed when it is asked for first; NULL: there is none. */
+/* The library's device or stack of that name, parsed at its first use; NULL: there is none. */
 const DtItem *dt_scope_block(DtLower *l, DtItemKind kind, const char *name);
 DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definition, or NULL */
-/* What a name means where it is written: in the library, its own definitions come first. */
+/* The meaning of a name at the place where it is written: in the library, its own definitions
+ * take precedence. */
 DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or NULL */
 /* The name of the axis that is written there: another one than the text only in the library, for an axis of its own
@@ -351,19 +360,19 @@ DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char
 DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name);
 /* The value as seen in frame, captured through the frames between. */
 DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home);
-/* Number of a parameter of frame: declared there (owner NULL) or of an instance. Paths are
- * complete within frame. An instance called again gets the same one. In an entry function this
- * makes the store and the `param` op. -1 after an error. */
-/* n more ops once its calls are written out; false: too many, which is reported. */
+/* Number of a parameter of frame, declared in it (owner NULL) or in an instance. Paths are
+ * complete within frame. An instance that is called again gets the same parameter. In an entry
+ * function this makes the store and the `param` op. -1 after an error. */
+/* Counts n more ops for inlined calls; false: too many, which is reported. */
 bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span);
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner);
-/* Takes a label; reports one that is taken. */
+/* Reserves a label; reports one that is in use. */
 typedef enum DtLabelKind { DT_LABEL_DEFAULT, DT_LABEL_WRITTEN, DT_LABEL_LOOP } DtLabelKind;
 bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, DtLabelKind kind);
 /* The new value of a state. */
 void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, DtSpan span);
-/* An input that is not known yet where it stands among them. */
+/* An input whose position among the inputs is not known yet. */
 DtValue *dt_frame_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
 /* Orders inputs, appends the writes to the results. */
 void dt_frame_finish(DtLower *l, DtFrame *frame);
@@ -379,26 +388,26 @@ bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
 /* All axis arguments of brackets; reports entries that are no axis. */
 bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
 bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
-/* Extent of an axis as it stands alone: a dim's, or that of an `axis` from the arguments of the
+/* The extent of an axis by itself: that of a dim, or that of an `axis` from the arguments of the
  * current call. Reports if there is none; -1. what: "`iota`" for the message; NULL: a declared
  * type. */
 int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
-/* The extent that is written for a name (which stands for names). Reports what cannot be; -1. */
+/* The extent that is written for a name (which stands for `names`). Reports errors; -1. */
 int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names);
-/* The axis type list of a declaration. sizes: every axis must have an extent (else extent 0 =
+/* The list of axes in a declared type. sizes: every axis must have an extent (else extent 0 =
  * any). */
 typedef struct DtDeclared {
     uint32_t n;
     DtAxis axes[DT_MAX_RANK];
     DtSpan spans[DT_MAX_RANK];
     bool open;        /* has `...` */
-    uint32_t written; /* entries, `...` aside */
+    uint32_t written; /* number of entries, `...` aside */
     uint16_t begins;  /* bit i: an entry begins with axis i */
 } DtDeclared;
 bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
 bool dt_axes_dtype(DtLower *l, const DtAstType *type,
                    DtDtype *ret_dtype); /* checks that programs have it */
-/* type, unless it has too many elements: reported, NULL. */
+/* The type; NULL, with a report, if it has too many elements. */
 const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank,
                            const DtAxis *axes);
 
@@ -423,20 +432,21 @@ DtValue *dt_val_use(DtLower *l, const DtVal *v, DtDtype dtype);
 DtValue *dt_val_tensor(DtLower *l, const DtVal *v); /* in its own dtype */
 /* Is it a constant or a tensor? Reports otherwise (unless ERROR). */
 bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr);
-/* The dtype that maps of these operands have. floats: at least a float (exp, /). */
+/* The common dtype of maps over these operands. floats: at least a float (exp, /). */
 DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak);
 /* Broadcasting map over operands joined to one dtype. Reports extents that differ. */
 DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                  bool floats);
-/* Extents of shared names agree? Fills the union. exprs may be NULL. The second form also wants
- * the union to be a type, with elements that can be counted. */
+/* The union of the axes of the operands; false, with a report, if extents of a shared name
+ * differ. exprs may be NULL. dt_val_union also requires that the union is a type whose elements
+ * can be counted. */
 bool dt_val_union_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                        DtSpan span, uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
 bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
                   uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
 DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype);
 DtVal dt_val_expand(DtLower *l, DtVal v, uint32_t rank, const DtAxis *axes);
-/* float operands of layers and models become compute's dtype. */
+/* Rounds float operands of layers and models to the `compute` dtype. */
 DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype);
 
 /* ---- lower_expr.c ---- */
@@ -466,17 +476,20 @@ bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64
 
 /* ---- lower_sequence.c ---- */
 
-/* x becomes x[axis = index], one iteration's element of a loop around, which takes x apart before it begins. False:
- * it does not, since x is made in the loop or index is not affine in the loop's variable. */
+/* Turns x into x[axis = index], the element of one iteration of a loop around, for which x is
+ * sliced before the loop. False: it is not possible, since x is made in the loop or index is not
+ * affine in the loop's variable. */
 bool dt_sequence_element(DtLower *l, DtVal *x, const char *axis, const DtVal *index);
-/* A lint if x, which is no such element, is made anew in the loop whose variable the index is. */
+/* Reports a lint if x, which is no such element, is recomputed in each iteration of the loop
+ * whose variable is the index. */
 void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan span);
 /* Whether the target is `y[seq = t]`, with t a variable that is no constant. */
 bool dt_sequence_is_target(DtLower *l, const DtTarget *target);
 void dt_sequence_assign(DtLower *l, const DtTarget *target, const DtVal *val, const DtExpr *value);
-/* The loop around that makes name, which is whole only after it; or NULL. */
+/* The loop around that makes `name`, which is complete only after the loop; or NULL. */
 const DtCollected *dt_sequence_find(const DtLower *l, const char *name);
-/* Before the loop: what element is taken from with the loop's axis, `axis`, first; one place per iteration. */
+/* Before the loop: the stacked operand for an element, with the loop's axis, `axis`, first, one
+ * position per iteration. */
 DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *element, const char *axis);
 /* After it: names get what the loop's results are. results NULL: there was an error. */
 void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, const char *axis);
@@ -485,10 +498,10 @@ void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, 
 
 /* Function or instance that expr denotes, with its brackets; kind ERROR after a report. */
 DtVal dt_call_callee(DtLower *l, const DtExpr *expr);
-bool dt_call_denotes(DtLower *l, const DtExpr *expr); /* would be a callee, not a tensor */
+bool dt_call_denotes(DtLower *l, const DtExpr *expr); /* whether it is a callee, not a tensor */
 DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr);
-/* A function that stands without a call: `iota[a]`, `zeros`, `wq:linear[a, b]` (an instance),
- * or itself. */
+/* The value of a function that is not called: `iota[a]`, `zeros`, `wq:linear[a, b]` (an
+ * instance), or the function itself. */
 DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr);
 /* An instance of a layer in the current frame. */
 DtVal dt_call_instance(DtLower *l, const DtFunction *function);
@@ -504,74 +517,80 @@ typedef struct DtBound {
 
 bool dt_clause_any(const DtStmts *body);
 void dt_clause_stmt(DtLower *l, const DtStmt *stmt);
-/* The clauses of the function whose body has just been evaluated: bound are its arguments, results values of its frame.
- * False after a report. */
+/* Lowers the clauses of the function whose body was just evaluated; bound: its arguments;
+ * results: values of its frame. False after a report. */
 bool dt_clause_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results);
 bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                      const DtVal **ret_parts);
-/* The function in blocks instead: results become those (lower_scan.c). */
+/* Replaces the results by those computed in blocks (lower_scan.c). */
 bool dt_scan_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results);
 bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                        const DtVal *parts);
-/* What is evaluated from now on belongs to the clause, in a frame of its own; the caller restores *l->now. */
+/* Begins the evaluation of a clause in a frame of its own; the caller restores *l->now. */
 DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt, DtScope *outer);
-/* Name i of those in the clause's parentheses. */
+/* Binds name i in the clause's parentheses. */
 bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val);
-/* Evaluates the clause's block; wanted: how many values it must return, 0: any number. each: what they are. */
+/* Evaluates the block of a clause; wanted: how many values it must return, 0: any number. each:
+ * what these are, for messages. */
 bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted, const DtVal **ret_items,
                    uint32_t *ret_n);
-/* Do axes that both have have one extent? */
+/* Whether shared axes have equal extents. */
 bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type);
-/* What the clause returns as a value of this type, in the frame; NULL after a diagnostic: it is none. */
+/* The clause's returned value as a value of this type in the frame; NULL after a diagnostic. */
 DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type);
 
 /* ---- lower_scalars.c ---- */
 
-/* Between the two there are scalars of the step, of this train block. */
+/* Between begin and end, expressions are numbers known when a step begins (schedules), of this
+ * train block. */
 void dt_scalars_begin(DtLower *l, DtTrainConfig *train, DtSpan span);
 void dt_scalars_end(DtLower *l);
-
-/* ---- losses and metrics that are shown (lower_shown.c) ---- */
-
-/* Fills train->shown; entries then return sums where losses and metrics are expressions of such. */
-void dt_shown_make(DtLower *l, DtTrainConfig *train);
-/* Reads a rate, a number of the step of which the run may set "KEY.name"; ERROR after a report. */
+/* Evaluates a learning rate, a number of the step; a run may set its constants as "KEY.name";
+ * ERROR after a report. */
 DtVal dt_scalars_rate(DtLower *l, const char *key, const DtExpr *expr);
-/* The name of the scalar that the value is, "@lr", which the train block gets; NULL after a report. */
+/* The name of the scalar for the value, "@lr", which is added to the train block; NULL after a
+ * report. */
 const char *dt_scalars_name(DtLower *l, const DtValue *value);
-/* What is made of scalars and constants only is a scalar: from now on values are made there. Returns the frame to go
- * back to; NULL: they are not such, or it is so already. */
+/* If all operands are scalars and constants, switches to the frame of scalars, in which the
+ * result is then made. Returns the frame to return to; NULL: not all are, or it is the present
+ * frame already. */
 DtFrame *dt_scalars_enter(DtLower *l, const DtVal *v, uint32_t n);
-bool dt_scalars_are_computed(const DtLower *l); /* here and now, that is */
-/* Whether it is the step that gives this argument, `step` or `updates`, and its value. */
+bool dt_scalars_are_computed(const DtLower *l); /* whether the present frame is that of scalars */
+/* fills: whether the step provides this argument, `step` or `updates`; given: its value. */
 bool dt_scalars_fill(const DtFormal *formal);
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
-/* The numbers among the arguments of a call become settings of the run. */
+/* Makes the numbers among the arguments of a call settings that a run may change. */
 void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
-/* `if` on a condition that a run decides. */
+/* `if` on a condition that depends on the step. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
+
+/* ---- lower_shown.c ---- */
+
+/* Fills train->shown. Where a loss or a metric is an expression of sums, the entries return the
+ * sums in its place, and the runtime evaluates the expression once they are added up. */
+void dt_shown_make(DtLower *l, DtTrainConfig *train);
 
 /* ---- lower_groups.c ---- */
 
 /* Marks the parameters that `frozen` names. */
 void dt_groups_freeze(DtLower *l);
-/* The group of each parameter that is trained, by index of its store. NULL: reported. */
+/* The group of each trained parameter, by index of its store. NULL: reported. */
 const uint32_t *dt_groups_find(DtLower *l);
 
 /* ---- lower_optimizer.c ---- */
 
-/* The optimizers of the train block, for every parameter that is trained. */
+/* Lowers the optimizers of the train block, for every trained parameter. */
 void dt_optimizer_lower(DtLower *l);
 /* Whether expr is a call of an optimizer; context: the DtLower. */
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
-/* Whether an optimizer may be what is defined: an `fn` of a parameter and its gradient. */
+/* Whether the definition can be an optimizer: an `fn` of a parameter and its gradient. */
 bool dt_optimizer_may_be(const DtDef *def);
-/* Whether who calls the optimizer gives this argument. */
+/* Whether the caller of the optimizer provides this argument. */
 bool dt_optimizer_is_setting(const DtFormal *formal);
 
 /* ---- lower_bind.c ---- */
 
-/* A call's arguments and results against the signature. extras: axes that `...` took. */
+/* A call's arguments and results, matched with the signature. extras: axes that `...` matched. */
 typedef struct DtSignature {
     const DtFunction *function;
     const DtExpr *call;
@@ -587,27 +606,29 @@ bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan s
 
 /* ---- lower_memo.c ---- */
 
-/* Runs def on bound arguments; as an IR function, or in place. instance NULL for functions. */
+/* Evaluates def with bound arguments, as an IR function or in place. instance NULL for
+ * functions. */
 DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call,
                    DtBound *bound);
 
-/* After an error in a call: values of the declared result types, where they are known without
- * the arguments, so that what follows can be checked. The module is not used any more. */
+/* After an error in a call: values of the declared result types, as far as these are known
+ * without the arguments, so that later code can be checked. The module is not used any more. */
 DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call);
-bool dt_memo_draws(const DtFunc *func); /* in its loops too */
+bool dt_memo_draws(const DtFunc *func); /* whether it draws random numbers, in its loops too */
 
 /* ---- lower_stmt.c ---- */
 
 void dt_stmt_block(DtLower *l, const DtStmts *stmts);
 void dt_stmt_assign(DtLower *l, const DtTarget *targets, uint32_t n, const DtExpr *value);
 void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const DtExpr *made);
-/* A lint if the name of a local value is that of a dim, definition or built-in. */
+/* Reports a lint if a local name hides a dim, definition or built-in. */
 void dt_stmt_lint_hiding(DtLower *l, const char *name, DtSpan span);
 void dt_repeat_stmt(DtLower *l, const DtStmt *stmt);
 
 /* ---- lower.c ---- */
 
-bool dt_lower_enter(DtLower *l, DtSpan span); /* depth and steps; false: gave up, reported */
+/* counts depth and steps; false: a limit was reached, and reported */
+bool dt_lower_enter(DtLower *l, DtSpan span);
 void dt_lower_leave(DtLower *l);
 DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type);
 
@@ -637,30 +658,31 @@ struct DtBuiltin {
 };
 extern const DtBuiltin dt_builtins[];
 extern const uint32_t dt_n_builtins;
-/* The row of this name; form 1: called with brackets, 0: without (max, min have both), -1: any. */
+/* The row of this name; with_axes 1: called with brackets, 0: without (max, min have both), -1:
+ * any. */
 const DtBuiltin *dt_builtin_find(const char *name, int with_axes);
 DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr,
                       const DtVal *first, const DtExpr *first_expr);
-/* `iota[a]`, `size[a]`: no call. */
+/* `iota[a]`, `size[a]`: used without a call. */
 DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *expr);
 #define DT_BUILTIN(name, min, max, formals, handler, help) DtBuiltinRun dt_builtin_##handler;
 #include "frontend/builtins.def"
 #undef DT_BUILTIN
-/* All axes of all brackets as one list. */
+/* All axes in all brackets as one list. */
 DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c);
-/* Every axis of the lists is an axis of x? Reports otherwise. */
+/* Whether every axis of the list is an axis of x; reports otherwise. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
-/* The one axis that bracket entry i names, or NULL after a report. */
+/* The single axis of bracket entry i, or NULL after a report. */
 const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i);
 
 /* ---- lower_alone.c ---- */
 
-/* The definitions of a main file without a model, which no call has reached. */
+/* Checks the definitions of a main file without a model, which no call has reached. */
 void dt_alone_check(DtLower *l);
 
 /* ---- names.c ---- */
 
-/* Names in definitions of the main file that no call has reached. */
+/* Checks names in definitions of the main file that no call has reached. */
 void dt_names_check(DtLower *l);
 
 /* ---- lint.c ---- */

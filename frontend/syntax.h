@@ -27,7 +27,7 @@ typedef struct DtToken {
     uint16_t nesting; /* `(` and `[` open around it, within the innermost brace */
     bool inserted;    /* not in the source */
     bool reported;    /* an error about it was reported already */
-    bool cut;         /* a string without end, which took the brackets behind it along */
+    bool cut;         /* an unterminated string, which swallowed the brackets after it */
     bool config;      /* within a configuration block */
     int64_t integer;
     double number;

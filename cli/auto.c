@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `auto` of a parallel block: runs the search, for one number of devices or several, and takes what is best. */
+/* `auto` of a parallel block: runs the search, for one number of devices or several, and takes
+ * the best layout. */
 #include "cli/auto.h"
 #include "cli/fit.h"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a step take, from the schedule of its entry: what lies in front of loops, in each of them, behind
- * them; forward loops come in order, then backward ones the other way round.
+/* Makes a card: the time of the parts of a step, from the schedule of its entry: the part before
+ * the loops, each loop, and the part after them; forward loops come in order, then backward
+ * loops in reverse.
  *
- * The prices of a part's instructions are added up as if one ran after the other. How much of it runs beside other work
- * is known of the whole step only, from its simulation: all parts are made shorter alike. */
+ * The prices of a part's instructions are added up as if they ran one after the other. How much
+ * of them overlaps is known from the simulation for the whole step only: all parts are shortened
+ * by the same factor. */
 #include "cli/auto.h"
 
 #include "plan/report/memory.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles what the search of `auto` (search/search.h) wants to know: plans for cards, plans to be simulated. */
+/* Compiles for the search of `auto` (search/search.h): plans for cards, plans to be simulated. */
 #include "cli/auto.h"
 #include "cli/fit.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a schedule must keep that puts off the gradients of weights, from a plan that computes them at once. Late is
- * what only gradients come from (passes/pipeline/wgrad.c says that of ops), so, from the end of a part of the step
- * backwards: an instruction is late if nothing that is not late reads what it writes before that is written again, and
- * nothing in another part does. What late instructions read, and others have written, is kept for them. */
+/* The memory that a schedule with delayed weight gradients must keep, from a plan that computes
+ * them at once. An instruction can be delayed if only gradients depend on it
+ * (passes/pipeline/wgrad.c decides that for ops). Walking backwards from the end of a part of
+ * the step: it can be delayed if no instruction that cannot reads what it writes before that is
+ * overwritten, and none in another part does. Operands of delayed instructions that other
+ * instructions wrote are kept for them. */
 #include "cli/auto.h"
 
 #include "plan/report/spans.h"

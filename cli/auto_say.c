@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `auto` says: the layout that it took and why not others, or why there is none. */
+/* The messages of `auto`: the layout that it chose and why not others, or why there is none. */
 #include "cli/auto.h"
 
 #include "plan/report/people.h"

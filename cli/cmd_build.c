@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc FILE: checks a program and makes of it what was asked for. */
+/* dtc FILE: checks a program and produces what the options ask for. */
 #include "cli/cli.h"
 
 #include "base/file.h"

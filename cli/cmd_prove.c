@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc verify PLAN [--program FILE.dsl]: proves a plan file from what it says of itself (verify/file.h), and compares it
- * with what FILE compiles to. The plan is data, whoever wrote it: its code is not loaded. */
+/* dtc verify PLAN [--program FILE.dsl]: proves a plan file from its logical section
+ * (verify/file.h), and compares it with the compilation of FILE. The plan is data, whoever wrote
+ * it: its code is not loaded. */
 #include "cli/cli.h"
 
 #include "base/stack.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports: of the program that is compiled, and dtc report PLAN of a plan that was. */
+/* Reports: for a program that is compiled, and `dtc report PLAN` for a plan file. */
 #include "cli/cli.h"
 
 #include "plan/read.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc FILE --verify: evaluates the program as it would be laid out, all ranks in lockstep and in double
- * precision, against the serial program; then runs its machine code beside that. */
+/* dtc FILE --verify: evaluates the placed program, all ranks in lockstep and in double
+ * precision, and compares it with the serial program; then runs its machine code and compares
+ * that. */
 #include "cli/machine.h"
 
 #include "codegen/codegen.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a plan fits (E0701), and what would.
+/* Whether a plan fits into memory (E0701), and which change would make it fit.
  *
- * What would help is not estimated: each change is a line of the parallel block, and the program is compiled with it as
- * any other, but for kernels and proofs. Changes are tried from the least to the largest: one line, then several; the
- * first that fits is what the diagnostic shows as the text to write. Where none does, `auto` looks for a layout. */
+ * Changes are not estimated: each is a line of the parallel block, with which the program is
+ * compiled like any other, without kernels and proofs. Changes are tried from the smallest to
+ * the largest: one line, then several; the diagnostic shows the first that fits as text. If none
+ * does, `auto` looks for a layout. */
 #include "cli/auto.h"
 #include "cli/fit.h"
 

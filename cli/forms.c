@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What functions say of themselves behind their `return`, beside what they return: evaluated before anything else is
- * done. What a function computes in blocks is to be what it returns, else it is refused; how the parts of a stream
- * merge is to obey the laws that rings rest on, else a lint says so: on one rank nothing is merged, and a ring whose
- * parts do not come to what the function returns is refused. */
+/* Checks the clauses after a function's `return`, on every compile, before anything else. A
+ * function that computes in blocks must compute what it returns, otherwise it is refused. The
+ * merge of a streaming function must obey the laws that rings rely on, otherwise a lint says so:
+ * on one rank nothing is merged, and a ring whose parts do not add up to the function's result
+ * is refused. */
 #include "cli/cli.h"
 
 #include "base/intern.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients that functions state, beside what they return: looked at on every compile, before anything else is done.
+/* Checks gradients that functions state, on every compile, before anything else.
  *
- * What a function states and what is derived of its ops are functions of the same: of its arguments and of the
- * cotangents of its results. They are compared as a box (docs/boxes.md): if both are evaluated to the same, that is a
- * proof. If not, and both only add, multiply and divide numbers and exponentials, the statement is wrong. Other
- * functions (tanh) and comparisons of floats have laws that a box does not know, and constants like 0.1 are rounded:
- * there the function is tried alone, in double precision, along random directions. What that does not refute, or is too
- * much, is left to --verify, which tries the whole program so.
+ * The stated gradient and the one derived from the function's ops are functions of the same
+ * operands: its arguments and the cotangents of its results. They are compared as a box
+ * (docs/boxes.md): if both evaluate to the same, that is a proof. If not, and both only add,
+ * multiply and divide numbers and exponentials, the stated one is wrong. Other functions (tanh)
+ * and comparisons of floats obey laws that a box does not know, and constants like 0.1 are
+ * rounded: then the function is tried alone, in double precision, along random directions. What
+ * that does not refute, or what takes too long, is left to --verify, which does the same for the
+ * whole program.
  *
- * An argument whose cotangent is stated as 0 gets none: that it needs none is not looked at here. */
+ * An argument whose cotangent is stated as 0 gets none; whether it needs none is not checked. */
 #include "cli/cli.h"
 
 #include "base/intern.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where std.dsl lies: in ../share/dtc beside the installed program, else in the sources that it was built
- * from. DTC_LIBRARY in the environment goes first. */
+/* Finds the folder of std.dsl: ../share/dtc next to the installed program, else the sources that
+ * it was built from. DTC_LIBRARY in the environment takes precedence. */
 #include "cli/cli.h"
 
 #include <stdlib.h>

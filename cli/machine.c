@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --verify, its last part: the program is compiled to a plan, whose own machine code runs on real ranks: dtrun's, from
- * the folder that this program is in. A kernel that is built wrongly takes a process of its own down, not this one.
+/* The last part of --verify: compiles the program to a plan, whose machine code runs on real
+ * ranks with dtrun, from the folder of this program. A kernel that is compiled wrongly ends a
+ * process of its own, not this one.
  *
- * Plan and values are pieces of memory with a descriptor, as are dtrun's messages; no file is made, so nothing is left
- * behind however this ends. dtrun ends with the process that started it (PR_SET_PDEATHSIG). */
+ * Plan and values are in memory with a descriptor, as are dtrun's messages; no file is made, so
+ * nothing is left over however this ends. dtrun ends with the process that started it
+ * (PR_SET_PDEATHSIG). */
 #include "cli/machine.h"
 
 #include "base/bug.h"

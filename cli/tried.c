@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function that computes in blocks of an axis, tried in double precision: where it decides by floats, a box that
- * finds it unlike what it returns proves nothing (docs/boxes.md). It is tried as it stands; if that takes long, as the
- * same function of the program with the smallest dims of which it still has blocks. */
+/* Tries a function that computes in blocks of an axis in double precision. Where it decides by
+ * floats, a box that finds a difference to what the function returns proves nothing
+ * (docs/boxes.md). It is tried as it is; if that takes too long, as the same function of the
+ * program with the smallest dims for which it still has blocks. */
 #include "cli/cli.h"
 
 #include "frontend/lower.h"

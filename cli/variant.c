@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a program is lowered, and plans of it beside the one that is compiled: with other options, for a look at them.
- * Nothing is proved, printed or written. */
+/* Lowers a program with the options of the command line, and makes further plans of it with
+ * other options, to compare them. These are not proved, printed or written. */
 #include "cli/cli.h"
 
 #include "codegen/codegen.h"

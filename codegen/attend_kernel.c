@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention as one kernel, where the target has these (DtTargetRow.attends): forward and backward are an instruction
- * each, which does all ops from the scores to what is left of them. attend.c cuts what has no kernel into loops. */
+/* Attention as one kernel, where the target has these (DtTargetRow.attends): forward and
+ * backward are one instruction each, which computes everything from the scores to the results.
+ * attend.c cuts functions without such a kernel into loops. */
 #include "codegen/attend.h"
 
 #include "base/bug.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in tiles: which axes are those of queries and keys, and what each op of the function is (attend.c). */
+/* Attention in tiles: finds the axes of queries and keys, and the role of each op of the
+ * function (attend.c). */
 #include "codegen/attend.h"
 
 #define DT_TILE_SEVERAL "the product of queries and keys sums over several axes"

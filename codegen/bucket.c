@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets: `unpack` is a view. What `pack` joins is written where it belongs in the bucket by whatever computes it;
- * only what cannot be (a value with another reader, or one that lies elsewhere already) is copied there. Memory of
- * stores is zero where nothing is packed; of a temporary bucket, or one in a ring buffer, the rest is zeroed. */
+/* Buckets: `unpack` is a view. Ops write the operands of a `pack` directly to their place in the
+ * bucket; only values for which that is not possible (they have another reader, or are in memory
+ * already) are copied there. Stores are zero between members; the rest of a temporary bucket, or
+ * of one in a ring buffer, is zeroed. */
 #include "codegen/emit.h"
 
 static int64_t length_of(const DtEmit *e, const DtType *type, uint32_t kept)

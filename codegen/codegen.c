@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module becomes a plan, for the target that its table says: what all plans have (sizes, groups, stores, readers),
- * then entry by entry the instructions of what passes made of them. */
+/* A module becomes a plan, for the target in its table: first what all plans have (sizes,
+ * groups, stores, readers), then the instructions of each entry. */
 #include "codegen/emit.h"
 
 #include "ir/pipeline.h"

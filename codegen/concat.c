@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands that a `concat` holds (pass `memory`) are written where they belong in the result, also behind renames, or
- * if the result is renamed: nothing is copied. The others are, and where all of them are, one kernel does it. */
+/* Operands that a `concat` holds (pass `memory`) are computed at their place in the result, also
+ * through renames of either, so nothing is copied. The other operands are copied; if all are,
+ * one kernel does it. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

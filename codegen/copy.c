@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values to places: copies in any order of axes, and what is computed only when somebody reads it from memory. */
+/* Copies of values: any order of axes into any other, and values that kernels recompute into
+ * memory. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

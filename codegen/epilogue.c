@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A product and what its library does besides (passes/lower/epilogue.c): one instruction whose note has all its ops.
- * Pass `memory` has seen to it that operands and results lie as the library takes them (ir/joined.h). */
+/* A product with its epilogue (passes/lower/epilogue.c): one instruction whose note has all of
+ * its ops. Pass `memory` has made sure that the library accepts the layouts of operands and
+ * results (ir/joined.h). */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

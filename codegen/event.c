@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events, and the slots of ring buffers: what registers and instructions say of either.
+/* Events, and slots of ring buffers: the registers and instruction fields for both.
  *
- * An event is a number that is free again once it was waited for. Gathers into ring buffers have one for each slot,
- * since the WAIT is in another iteration: which of them, the register says that says where the slot lies. Theirs were
- * nobody's before, either: what an iteration of a loop, or a micro-batch, leaves in a slot is on its way when the next
- * one begins, and meets all that stands in front of its loop. */
+ * An event is a number that is free again after its wait. Gathers into ring buffers have an
+ * event for each slot, since the WAIT is in another iteration; the register of the slot selects
+ * it. These events were not used for anything else before: a gather that an iteration of a loop,
+ * or a micro-batch, leaves in a slot is in flight when the next one begins, together with
+ * everything before its loop. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all, shift to one instruction each; and the waits for
- * those that are only started.
+/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all and shift become one
+ * instruction each, with waits for asynchronous ones.
  *
- * Blocks are views of memory as it is (ir/blocks.h). An operand that has to be dense for that, and is not, was copied
- * by pass `memory`; so was a result that has to be, and should go where it cannot be. */
+ * Blocks are views of memory as it is (ir/blocks.h). Pass `memory` has copied operands that must
+ * be dense for that and are not, and results that must be dense and should go to a place that is
+ * not. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

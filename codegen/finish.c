@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the stream of one entry to plan records: offsets for temporaries that are in no frame, then arguments,
- * instructions, bodies, schedule.
+/* From the stream of one entry to plan records: offsets for temporaries outside of frames, then
+ * arguments, instructions, bodies, schedule.
  *
- * Offsets: what attention needs inside, and copies that an op says it may make, lie between what pass `memory` has
- * placed. They live from the first to the last item that touches them (a loop counts as one long item for what was
- * there before it). Largest first, each takes the lowest offset where nothing lies that lives at the same time. */
+ * Offsets: buffers inside attention, and copies that an op may need, go into gaps between what
+ * pass `memory` has placed. They are live from the first to the last item that touches them (a
+ * loop counts as one long item for buffers that existed before it). Largest first, each takes
+ * the lowest offset that overlaps no buffer that is live at the same time. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

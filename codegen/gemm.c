@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A contraction as a call of the library of products (ir/product.h). Copies of operands for which that pays are
- * ops of the program (pass `memory`), but where the product says `copies`. */
+/* A contraction as a call of the library of products (ir/product.h). Copies of operands that pay
+ * off are ops of the program (pass `memory`), except where the product has `copies` set. */
 #include "codegen/emit.h"
 
 #include "plan/notes.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of scores that a mask hides: where(mask, x, -inf), or 0 instead of -inf. If each sum over keys adds
- * zeros for them, each maximum sees -inf, and what is left with keys is zero there, then the function is the same
- * without them, and a block of queries may leave out keys that none of its queries sees (reach.c). The certificate has
- * rules of its own for this (verify/plan_mask.c). */
+/* Decides whether scores hidden by a mask can be left out: where(mask, x, -inf), or 0 instead of
+ * -inf. If each sum over keys adds zeros for them, each maximum sees -inf, and results with keys
+ * are zero there, then the function is the same without them, and a block of queries may leave
+ * out keys that none of its queries sees (reach.c). The certificate has rules of its own for
+ * this (verify/plan_mask.c). */
 #include "codegen/emit.h"
 
 #include <math.h>

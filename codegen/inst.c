@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions into the stream, and the groups of ranks that they name. */
+/* Appends instructions to the stream, and makes the groups of ranks that they name. */
 #include "codegen/emit.h"
 
 #include "ir/pipeline.h"

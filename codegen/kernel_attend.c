@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel IR of attention: the ops of a function that streams, of which attend_parts.c says what they are. Products of
- * queries and keys become SCORE nodes, what is computed of them nodes as of any kernel, products that take such a value
- * sums. */
+/* Kernel IR of attention: the ops of a streaming function, whose roles attend_parts.c found.
+ * Products of queries and keys become SCORE nodes, what is computed from them ordinary nodes,
+ * and products with such a value sums. */
 #include "codegen/kernel_internal.h"
 
 #include <string.h>

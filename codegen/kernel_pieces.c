@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which reductions of a kernel are made in pieces (kernel.h), and how many. Extents alone decide, the same for each
- * target, since results depend on it; but a piece of a row has a multiple of the elements that go to lanes at once. */
+/* Decides which reductions of a kernel are computed in pieces (kernel.h), and how many pieces
+ * there are. Only extents decide, equally for all targets, since results depend on it; but a
+ * piece of a row has a multiple of the elements that lanes process at once. */
 #include "codegen/kernel_internal.h"
 
 /* Points of a piece of a column, or of a row, at least; how many pieces of columns, or of rows of so many lanes, are

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel does, for prices (cost/): bytes that it reads and writes, each element of a buffer once; arithmetic
- * operations; and what else takes a processor time, in units of 35 instructions of a lane.
+/* The work of a kernel, for prices (cost/): bytes that it reads and writes, each element of a
+ * buffer once; arithmetic operations; and other operations that take a processor time, in units
+ * of 35 instructions of a lane.
  *
- * How often something is done is read off the loop nest. A node is evaluated once for each index of the axes that are
- * not inside of its own ones: a cosine of position and frequency is taken again for each sample and head around them,
- * what only a row has is made once a row. Each phase goes over the row again, and evaluates again what it needs, but
- * for dear functions. Instructions have lanes along one axis; where that is shorter, or a node lacks it, the
- * instruction takes as long, and so where nothing runs along lanes (scans, top-k, sums by index). An element that is
- * not beside that of the lane before (a stride, an index from memory) is read or written by itself. */
+ * How often an operation runs follows from the loop nest. A node is evaluated once for each
+ * index of the axes outside of its own ones: a cosine of position and frequency is evaluated
+ * again for each sample and head around them, and a value per row once per row. Each phase goes
+ * over the row again and re-evaluates what it needs, expensive functions aside. Instructions
+ * have lanes along one axis; where that axis is shorter, or a node lacks it, the instruction
+ * takes as long, as it does where nothing runs along lanes (scans, top-k, sums by index). An
+ * element that is not next to that of the previous lane (a stride, an index from memory) is read
+ * or written by itself. */
 #include "codegen/kernel_internal.h"
 
 #include <stdlib.h>

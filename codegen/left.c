@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asynchronous reductions that are still in flight when a loop iteration ends. An iteration
- * starts the reduction of a
- * gradient bucket in a slot of the loop's ring buffer. The wait comes when the ring reaches that
- * slot again, some
- * iterations later; after the loop, the `done` of the loop's result waits for the slots that are
- * left. Each slot
- * therefore has an event of its own.
+ * starts the reduction of a gradient bucket in a slot of the loop's ring buffer. The wait comes
+ * when the ring reaches that slot again, some iterations later; after the loop, the `done` of
+ * the loop's result waits for the slots that are left. Each slot therefore has an event of its
+ * own.
  *
  * If micro-batches accumulate the gradient, the reduced bucket is added to the accumulated one
- * after the wait: inside the
- * loop to the part of the iteration that used the slot before, after the loop to those of the
- * last iterations, in order,
- * while the ring turns once more. */
+ * after the wait: inside the loop to the part of the iteration that used the slot before, after
+ * the loop to those of the last iterations, in order, while the ring turns once more. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

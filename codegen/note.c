@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes for the certificate (plan/notes.h): each instruction says which ops of the final program it stands for and
- * which values its arguments are. They are written as items are, so that both are in the same order. */
+/* Writes the notes for the certificate (plan/notes.h): which ops of the final program each
+ * instruction computes, and which values its arguments are. Notes are written in the order of
+ * items. */
 #include "codegen/emit.h"
 
 #include "plan/notes.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an op writes its results: where they are wanted (a store, the next iteration's carried value, a slice of a
- * stacked value), if nobody still reads what lies there; over an operand that dies; else in a temporary. */
+/* Chooses the memory for an op's results: where they are wanted (a store, the next iteration's
+ * carried value, a slice of a stacked value), if nobody still reads the old contents; over an
+ * operand that dies; else a temporary. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

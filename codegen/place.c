@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where values lie. A buffer is a range of bytes; a place is a view of a buffer plus how its address moves
- * with the loop registers. Renames, splits, slices, expansions and reorderings make views, not copies. */
+/* The memory of values. A buffer is a range of bytes; a place is a view of a buffer, and how its
+ * address moves with the registers of loops. Renames, splits, slices, expansions and reorderings
+ * make views, not copies. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

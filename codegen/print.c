@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nodes say: statements that define them, stores, accumulation; and which of them a place needs. */
+/* The text of nodes: statements that define them, stores, accumulation; and which nodes are
+ * needed where. */
 #include "codegen/print.h"
 
 #include "base/bug.h"

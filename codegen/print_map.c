@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar maps as text: print.c prints what is around them. */
+/* The text of scalar maps; print.c prints the statements around them. */
 #include "codegen/print.h"
 
 /* The choice of one of two values without a branch, so that no load can be moved behind one: gcc 12 reads the wrong

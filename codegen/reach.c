@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far queries look: attention's mask where(mask, scores, -inf), if it is made of positions, leaves a block
- * of queries the first so many keys only. Positions follow from the rank's coordinates and, in a ring, from the
- * step: these are the *points*. Here the mask is evaluated in intervals for each of them, and points are joined
- * to *cases*, which an affine form of the rank's number and the step tells apart, since that is what guards of
- * instructions can say. The number is a coordinate, or that among the ranks of several mesh axes that split positions:
+/* How many keys a mask leaves visible: attention's mask where(mask, scores, -inf), if it is made
+ * of positions, leaves a block of queries only the first so many keys. Positions depend on the
+ * rank's coordinates and, in a ring, on the step: one combination of these is a *point*. The
+ * mask is evaluated in intervals for each point, and points are joined to *cases* that an affine
+ * form of the rank's number and the step distinguishes, since guards of instructions can express
+ * that. The number is a coordinate, or the rank's number among the ranks of several mesh axes
+ * that split positions:
  *
  *   %block = mod(sub(iota["@ring"], %step), 4)         context 0..3, step 1..3
  *   %mask  = le(%block * 16 + iota[kseq], iota[seq])   all keys if context - step >= 0, else none
  *
- * A block of queries has one key at least: what is hidden contributes nothing, and one is as good as none. */
+ * A block of queries has at least one key: a hidden key contributes nothing. */
 #include "codegen/emit.h"
 
 #include <math.h>

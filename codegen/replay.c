@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stretches of instructions that were emitted before, for other buffers.
+/* Reuses stretches of instructions that were emitted before, with other buffers.
  *
- * The pieces of a pipeline hold layers of one body, and what attention does in blocks is most of its instructions. They
- * depend on what the caller puts into the key: where operands lie within their buffers, and which of these are one. So
- * an equal key gives the same instructions, notes and temporaries, with other buffers. The one thing that is not in a
- * key is the number of a loop's iteration: a stretch with an instruction that asks for it is not remembered. */
+ * The pieces of a pipeline contain layers of one body, whose instructions are mostly blocks of
+ * attention. These depend only on what the caller puts into the key: the positions of operands
+ * within their buffers, and which buffers are equal. So an equal key gives the same
+ * instructions, notes and temporaries, with other buffers. Only the number of a loop's iteration
+ * is not part of a key: a stretch with an instruction that uses it is not remembered. */
 #include "codegen/emit.h"
 
 #include "base/hash.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings and conditions (pass `order`) as schedules. A ring buffer is one piece of memory, wherever it is handed; that
- * it turns is a register that counts its slots, so one ring buffer at a time does. `when` is a WHEN item over the
- * register that its counter is, in front of what its function becomes; values behind it are where they were. */
+/* Ring buffers and conditions (pass `order`) as schedules. A ring buffer is one piece of memory,
+ * wherever it is passed; its current slot is in a register, so there is one ring buffer at a
+ * time. A `when` is a WHEN item on the register of its counter, before the items of its
+ * function; its results are in the same places with and without it. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For reports: what each loop hands over to its backward loop, and what that computes again instead
- * (`remat`), in bytes of one iteration of one micro-batch on one rank. */
+/* For reports: the bytes that each loop stacks for its backward loop, and the bytes that the
+ * backward loop recomputes instead (`remat`), in one iteration of one micro-batch on one rank. */
 #include "codegen/emit.h"
 
 /* Whether a stacked result leaves for a backward loop: one here, one beyond the loop around this one, or one

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function that is emitted: where its values lie, where its results are wanted, and who reads what. */
+/* The function being emitted: the places of its values, where its results are wanted, and who
+ * reads what. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of what micro-batches in flight leave on a stage (SAVED and CHANNEL stores, ir/pipeline.h).
+/* Memory that a stage keeps per micro-batch in flight (SAVED and CHANNEL stores, ir/pipeline.h).
  *
- * A store has `depth` slots, of which micro-batch m uses number m mod depth: an address base + register x stride,
- * the register being set by the schedule. A stage has two such registers in a run, so its depths above 1 make two
- * groups; a third depth is rounded up to a larger one, which is right since micro-batches in flight follow one another.
- * Memory is laid out slot by slot, each group in an arena of its own: so addresses do not depend on the
- * depth, and stages that do the same work share their bodies. Runs ("grad", "eval", "predict") lie over one another. */
+ * A store has `depth` slots, of which micro-batch m uses number m mod depth: an address base +
+ * register x stride, where the schedule sets the register. A stage has two such registers in a
+ * run, so depths above 1 form two groups; a third depth is rounded up to a larger one, which is
+ * correct since micro-batches in flight are consecutive. Memory is laid out slot by slot, each
+ * group in an arena of its own: so addresses do not depend on the depth, and stages with the
+ * same work share their bodies. Runs ("grad", "eval", "predict") overlap each other. */
 #include "codegen/emit.h"
 
 #include "ir/pipeline.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Targets by the names of their machines. */
+/* Finds targets by the names of their machines. */
 #include "codegen/target.h"
 
 const DtTargetRow *dt_target_find(const char *name)

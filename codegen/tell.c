@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What plans say for reports alone: what attention a kernel is, and where temporaries need most memory.
+/* Records for reports only: the shape of attention kernels, and the moment at which temporaries
+ * need most memory.
  *
- * How many scores a mask leaves is found by trying it: the mask's nodes are evaluated on a grid of queries and keys,
- * for each pair of blocks that ranks can have; the rank that has most to do counts, since the others wait for it. A
- * mask that is read from memory, as those of rings are, is taken to hide nothing. */
+ * How many scores a mask leaves is found by evaluating it: the mask's nodes are evaluated on a
+ * grid of queries and keys, for each pair of blocks that ranks can have; the rank with most work
+ * counts, since the others wait for it. A mask that is read from memory, as in rings, is assumed
+ * to hide nothing. */
 #include "codegen/emit.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that stream but get no tiles: their ops are emitted one by one, and what they make for each query and key
- * lies in memory as a whole. Right, and silent would be a trap: the program that fits in blocks may not fit so. */
+/* Streaming functions that get no tiles: their ops are emitted one by one, and the values that
+ * they make for each query and key are in memory as a whole. The result is right, but a lint
+ * reports it: a program that fits in memory with tiles may not fit without. */
 #include "codegen/emit.h"
 
 enum { LEAST = 1 << 20 }; /* bytes that are worth a word */

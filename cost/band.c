@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How sure a prediction is. Times of one kind err together, kinds by themselves; and the same program is a few percent
- * faster or slower with another release of the same software, which no model of shapes can know. */
+/* The uncertainty of predictions. Times of one kind have correlated errors, kinds independent
+ * ones; and the same program is a few percent faster or slower with another release of the same
+ * software, which no model of shapes can know. */
 #include "cost/cost.h"
 
 #include <math.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU's constants. Times there are no sums: bytes hide behind operations, products come in waves of tiles. So the
- * model's own functions are fitted, constant by constant in turn: each is looked for by golden sections of its
- * logarithm where the mean square of log(model / measured) is least, the others as they are, until a round changes
- * nothing.
+/* Fits a GPU's constants. Times there are no sums: memory traffic overlaps with operations, and
+ * products come in waves of tiles. So the model's own functions are fitted, one constant after
+ * the other: each is searched by golden section on its logarithm for the least mean square of
+ * log(model / measured), the others fixed, until a round changes nothing.
  *
- * Events around an operation see how long it runs and some time for its start, but not the gap to the next one, which
- * is what `launch` is about. So `launch` is what events see while the others are fitted, and then what an operation
- * more adds to a step without events. */
+ * Events around an operation measure its run time and a part of its start, but not the gap to
+ * the next one, which `launch` stands for. So `launch` is what events see while the others are
+ * fitted, and then what one more operation adds to a step without events. */
 #include "cost/calibrate.h"
 
 #include <math.h>

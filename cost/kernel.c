@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that are bound by memory, attention in one kernel or written out, the optimizer, a step's fixed time. */
+/* Kernels that are bound by memory, attention as one kernel or op by op, the optimizer, the
+ * fixed time of a step. */
 #include "cost/cost.h"
 
 #include <math.h>

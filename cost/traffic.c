@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices send each other: collectives and messages. */
+/* Communication between devices: collectives and messages. */
 #include "cost/cost.h"
 
 #include <math.h>

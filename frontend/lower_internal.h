@@ -323,7 +323,8 @@ DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definiti
  * take precedence. */
 DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or NULL */
-/* The name of the axis that is written there: another one than the text only in the library, for an axis of its own
+/* The name of the axis that is written there: another one than the text only in the library, for
+ * an axis of its own
  * whose name the program has taken. */
 const char *dt_scope_axis_meant(const DtLower *l, DtName name);
 /* Extent of a dim; reports what is wrong with it (once) and returns -1. */

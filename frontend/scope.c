@@ -263,9 +263,12 @@ static bool is_in_signatures(const DtLower *l, const char *axis)
     return found;
 }
 
-/* The library's axes become axes of the program, unless the program has a dim or an axis of that name. Then the
- * program's one is meant where signatures of the library name it (`height` of `conv`: an axis of the caller's tensors),
- * and an axis that only bodies of the library use gets another name, so that the program's extent does not bind it. */
+/* The library's axes become axes of the program, unless the program has a dim or an axis of that
+ * name. Then the
+ * program's one is meant where signatures of the library name it (`height` of `conv`: an axis of
+ * the caller's tensors),
+ * and an axis that only bodies of the library use gets another name, so that the program's
+ * extent does not bind it. */
 static void merge_library_axes(DtLower *l)
 {
     for (uint32_t i = 0; i < l->table_size; i++) {

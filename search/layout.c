@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts of a space: which there are, and their text. */
+/* The layouts of a space, and their text. */
 #include "search/search.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search itself: cards of classes, estimates of all their layouts, trials of the best. */
+/* The search itself: cards of classes, estimates of all their layouts, compiled trials of the
+ * best. */
 #include "search/search.h"
 
 #include <math.h>

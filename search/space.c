@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program lets ranks share, found from its functions and not from names.
+/* Finds what ranks of a program can split, from its functions and not from names.
  *
- *   samples    the first axis of what readers fill
- *   loops      those that no other loop surrounds and that have parameters of their own
- *   positions  axes of what such a loop hands on that no product with a parameter sums
+ *   samples    the first axis of the inputs that readers fill
+ *   loops      outermost loops with parameters of their own
+ *   positions  axes of values that such a loop carries, which no product with a parameter sums
  *   keys       axes that functions stream over
- *   experts    axes of parameters that are batch axes wherever these are multiplied
- *   split      of the other axes of each large parameter the first that layers do not hand on: heads, not the
- *              elements of a head. Layers compute with these in parts and add up once */
+ *   experts    axes of parameters that are batch axes in all their products
+ *   split      for each large parameter the first of the other axes that layers do not carry:
+ *              heads, not the elements of a head. Layers compute in parts along these axes and
+ *              add up once */
 #include "search/search.h"
 
 #include "base/intern.h"

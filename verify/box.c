@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: the comparison of what two functions make of the same operands. */
+/* Boxes: evaluates two functions on the same random operands and compares their results. */
 #include "verify/box_internal.h"
 
 #include "base/hash.h"

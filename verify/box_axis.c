@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: ops along an axis that a rank has as a whole, and whose positions are all looked at: slices, pads, windows and
- * what adds them up, joins, running sums, the largest ones. */
+/* Boxes: ops along an axis that every rank holds whole and whose positions are all evaluated:
+ * slices, pads, windows and folds, concatenations, running sums, top-k. */
 #include "verify/box_internal.h"
 
 #include <stdlib.h>

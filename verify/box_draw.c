@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: what operands are in a draw. Floats are random, and many of them equal in half of the draws; where floats are
- * compared, a few draws more have constants of the box among them (ties). Integers take in turn whatever may
- * matter: positions that are looked at, what is outside of all axes, constants of the box. A float that becomes an
- * integer is a decision that nobody can foresee: it becomes one of these, the same wherever the same number does. */
+/* Boxes: the operands of a draw. Floats are random, and many of them are equal in half of the
+ * draws; where floats are compared, a few more draws have constants of the box among them
+ * (ties). Integers take in turn all values that may matter: evaluated positions, values outside
+ * of all axes, constants of the box. A float that becomes an integer is an unpredictable
+ * decision: it becomes one of these integers, always the same one for the same float. */
 #include "verify/box_internal.h"
 
 enum {

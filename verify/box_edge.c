@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: at which positions a function may change its form. Both functions are run on what integers are made of: sums
- * of positions along axes, numbers of a range (a loop's step, a block), and quotients and rests of such sums, with
- * constants. Where two are compared, one minus the other is zero at positions that follow: those are the edges.
- * What is made otherwise (a product of positions, a sum, a lookup) may be anything that positions along some axes
- * make it: if it decides, these axes are looked at as a whole. A rest that begins anew within a block repeats; so does
- * what is decided by it, and all of a period is looked at at each edge. Where that would be too much, or edges may be
- * elsewhere, it is said that there is doubt (box.c). */
+/* Boxes: finds the positions at which a function may change its form. Both functions are run on
+ * the sources of integers: sums of positions along axes, numbers of a range (a loop iteration, a
+ * block), and quotients and remainders of such sums, with constants. Where two are compared,
+ * their difference is zero at computable positions: those are the edges. An integer made
+ * otherwise (a product of positions, a sum, a lookup) may depend on positions along some axes in
+ * any way: if it decides, these axes are evaluated at all positions. A remainder that restarts
+ * within a block is periodic, and so are decisions made of it: a whole period is evaluated at
+ * each edge. Where that would be too much, or edges may be elsewhere, the result is doubtful
+ * (box.c). */
 #include "verify/box_internal.h"
 
 #include <math.h>

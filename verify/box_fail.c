@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: why one is refused, and what an op says. */
+/* Boxes: the messages that say why a box is refused. */
 #include "verify/box_internal.h"
 
 #include <stdarg.h>

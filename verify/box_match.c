@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two programs that are the same but for boxes. Functions are walked together, op by op: each op of the final one
- * is an op of the placed one, with the same operands, or a call that does what an op of the placed one does. That
- * op, and what makes its operands of nothing but positions and constants, is one side of a box; the call is the
- * other. Ops of the placed program that nobody needs any more are left out. */
+/* Compares two programs that may differ in boxes. Functions are walked together, op by op: each
+ * op of the final program is an op of the placed program with the same operands, or a call that
+ * does what an op of the placed program does. In a box one side is that op, with the positions
+ * and constants that make its operands, and the other side is the call. Ops of the placed
+ * program that become unused are left out. */
 #include "verify/box_internal.h"
 
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: ops that move elements, between places or ranks, and those that sum. Where an element of the result comes
- * from is a sum of offsets, one for each of its coordinates: tables of them are made once per op and rank. */
+/* Boxes: ops that move elements, between positions or ranks, and ops that sum. The source of a
+ * result's element is a sum of offsets, one per coordinate: tables of these are made once per op
+ * and rank. */
 #include "verify/box_internal.h"
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: what numbers of a dtype are: integers that wrap, sums and maxima, roundings. */
+/* Boxes: arithmetic by dtype: integers that wrap, sums and maxima, roundings. */
 #include "verify/box_internal.h"
 
 #include "base/hash.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: functions, evaluated by all ranks in lockstep: every rank has made an op's result before any begins the next
- * op. What an op means is written here once more, for other numbers than the interpreter's (ir/interp_*.c), which tests
- * compare it with. */
+/* Boxes: evaluates functions on all ranks in lockstep: every rank has finished an op before any
+ * begins the next. It defines the meaning of ops a second time, for residues instead of the
+ * interpreter's doubles (ir/interp_*.c), with which tests compare it. */
 #include "verify/box_internal.h"
 
 #include "base/hash.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: at which positions. Axes keep their number of blocks, those that ranks have and those that a relabel
- * makes; of each block a few positions are looked at, the same in every block. Integers along an axis are those of
- * the program: position 4095 stays 4095, windows and offsets stay what they are. Chosen are both ends of a block,
- * and the places where what the program does with positions may change: its constants, and one before and behind
- * each.
+/* Boxes: chooses the positions to evaluate. Axes keep their number of blocks, those of ranks and
+ * those that a relabel makes; a few positions of each block are evaluated, the same in every
+ * block. Integers along an axis are those of the program: position 4095 stays 4095, and windows
+ * and offsets keep their sizes. Chosen are both ends of a block, and the positions where the use
+ * of positions may change: the program's constants, and the positions before and after each.
  *
- * An axis that no op names is one along which all is done element by element: one element stands for all, and a few
- * are as good as more draws, of which few ranks need more. Of one that is only summed over, or gets another name, two
- * do. Mesh axes that split only such axes, and over which nothing travels, have one rank; two, where random numbers
- * are split. */
+ * Along an axis that no op names, everything is elementwise: one element represents all, and
+ * more draws serve as well as more elements. Of an axis that is only summed over, or renamed,
+ * two suffice. Mesh axes that split only such axes, and over which nothing is communicated, keep
+ * one rank, or two where random numbers are split. */
 #include "verify/box_internal.h"
 
 #include <stdlib.h>

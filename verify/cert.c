@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries and stores: what each entry point leaves in which store or under which name, in the serial program
- * and in the final one, and the comparison.
+/* Compares what entries leave in stores and named results, in the serial program and in the
+ * final one.
  *
- * Entries of the final program may be cut into pieces ("grad.f0", "grad.b0", one per pipeline stage), which hand
- * values to each other through `saved` and `channel` stores; entries are evaluated again and again until
- * what they read is known. The order in which a schedule runs them is checked elsewhere (queues, slots). An entry
- * of a class of stages is evaluated for each of them: the functions in it have been, so it costs little.
+ * Entries of the final program may be cut into pieces ("grad.f0", "grad.b0", one per pipeline
+ * stage), which pass values to each other through `saved` and `channel` stores; entries are
+ * evaluated repeatedly until everything that they read is known. The order in which a schedule
+ * runs them is checked elsewhere (queues, slots). An entry of a class of stages is evaluated for
+ * each stage, which costs little, since its functions are memorised.
  *
- * A parameter, moment or state read is a source: the same in both programs. So only the update stores them, when all of
- * the step have read them, and where stages have copies, all of these. A gradient read by the update is what the
- * gradient entry left, as is the next value of a state. Of several losses each has its own gradient entry and its own
- * update ("grad@critic", "update@critic"), which begin with what those before left, in both programs. */
+ * A parameter, moment or state that is read is a source, equal in both programs. So only the
+ * update may store them, after all reads of the step, and on every stage that has a copy. A
+ * gradient that the update reads is what the gradient entry left, as is the next value of a
+ * state. With several losses each has its own gradient entry and update ("grad@critic",
+ * "update@critic"), which begin with what the ones before left, in both programs. */
 #include "verify/box.h"
 #include "verify/cert_proof.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries: each is evaluated again and again until what it reads is known, on each stage of its class; what it leaves,
- * and whether it may go there. */
+/* Evaluates each entry, on each stage of its class, repeatedly until everything that it reads is
+ * known; records what it leaves, and checks that it may be stored there. */
 #include "verify/cert_proof.h"
 
 #include <stdlib.h>

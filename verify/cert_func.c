@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions and loops: from what the inputs mean to what the results mean. A function is followed once for the same
- * operands in the same loops.
+/* Functions and loops: gives the results of a function from its operands. A function is
+ * evaluated once for equal operands in the same loops.
  *
- * A loop's body is followed for "the iteration". What a serial loop carries is a node of its own in it; two loops of
- * the serial program are one if they begin alike and their bodies make of the same nodes the same. What a final loop
- * carries means that, if it begins with what the serial loop carries there and the body makes the next of it. */
+ * The body of a loop is evaluated for "the iteration". Each value that a serial loop carries is
+ * a node of its own in it; two loops of the serial program are equal if their initial values are
+ * equal and their bodies compute the same from the same nodes. A value that a final loop carries
+ * equals that of a serial loop if it begins with the serial loop's value and the body computes
+ * its next value. */
 #include "verify/internal.h"
 
 #include "base/intern.h"

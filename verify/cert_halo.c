@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows over an axis that ranks share. The placed program cuts the axis into one part per rank (new axes "@axis",
- * "@axis.part"), moves edges of parts to neighbours by `shift`, joins and selects, takes windows of each part, and
- * puts the parts together again. What it does so, from where the axis is cut to where it is whole again, is a box
- * (box.h): a function of the value that was cut, put together of nodes, and compared with the window or fold that
- * it is said to be. Nodes are whole, ranks are an axis of theirs, and a shift moves along it; that the parts lie on
- * the ranks in this order, and move so, is the local rule of each op. */
+/* Windows over an axis that ranks split. The placed program cuts the axis into one part per rank
+ * (new axes "@axis", "@axis.part"), moves the edges of parts to neighbours by `shift`,
+ * concatenates and selects, takes windows of each part, and assembles the parts. This
+ * computation, from the cut to the assembly, is a box (box.h): a function of the value that was
+ * cut, built from nodes, and compared with the window or fold that it claims to be. In nodes all
+ * ranks are one axis, and a shift moves along it; that the parts are on the ranks in this order
+ * is the local rule of each op. */
 #include "verify/box.h"
 #include "verify/internal.h"
 

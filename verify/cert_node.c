@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of expressions: equal parts give the same node (hash-consing), so that two values are equal if
- * their nodes are. Placement is no part of a node; the order of axes is not either, nor is padding. */
+/* Hash-consing of expressions: equal parts give the same node, so that two values are equal if
+ * their nodes are. A node has no placement, no order of axes and no padding. */
 #include "verify/internal.h"
 
 #include "base/hash.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets: values that hold the local elements of several others one after the other (ZeRO). The node of a bucket
- * has two operands per member: a `place`, which says where the member begins and how it lies, so that what is
- * taken out is what was put in, and the member's node. A stack of buckets is the bucket of the stacks, and an op that
- * works element by element on a bucket works on its members: it is, of each, the serial op of what the members mean,
- * which is found among those that use them. */
+/* Buckets: values that contain the local elements of several others one after the other (ZeRO).
+ * The node of a bucket has two operands per member: the member's node, and a `place` with its
+ * offset and layout, so that a value taken out is the one that was put in. A stack of buckets is
+ * the bucket of the stacks. An elementwise op on a bucket works on its members: for each it is
+ * the serial op on the members' nodes, which is found among the users of these. */
 #include "verify/internal.h"
 
 #include "base/intern.h"

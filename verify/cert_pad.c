@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Padding: what the final program's values hold behind the extent that the serial program gives an axis.
+/* Padding: what values of the final program contain beyond the extent that the serial program
+ * gives an axis.
  *
- * Values mean their logical elements; nodes have logical extents only. So an op that works element by element along
- * a padded axis computes what the serial op does, whatever its padding holds; one that reduces the axis must
- * find the identity of the reduction there; one that moves elements along it is refused, but for cutting the padding
- * off and putting some on. What padding holds is followed value by value: zero, a number above it, the least or
- * the greatest number, or anything. A selection by `position < extent` is, of logical elements, its operand. */
+ * Values mean their logical elements; nodes have logical extents only. So an op that works
+ * elementwise along a padded axis computes what the serial op does, whatever the padding
+ * contains. An op that reduces the axis must find the identity of the reduction in the padding.
+ * An op that moves elements along it is refused, unless it cuts padding off or adds some. The
+ * contents of padding are tracked per value: zero, a positive number, the lowest or highest
+ * number, or anything. A selection by `position < extent` equals its operand on logical
+ * elements. */
 #include "verify/internal.h"
 
 #include <math.h>

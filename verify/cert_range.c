@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterations: which ones a stacked value covers, and what that means to an op.
+/* Iterations: which ones a stacked value covers, and how ops treat them.
  *
- * The node of a stacked value is that of all iterations, since a loop cut into stages leaves it in ranges. An op that
- * treats all iterations alike hands the range on. To one that works along the axis (it renames, cuts, shifts, gathers
- * it), and to one that brings different iterations together, a range is a value of its own, and a node. Cutting
- * consecutive iterations out of a value gives its node with that range, and putting ranges that adjoin together gives
- * the node with all of them. What is repeated along the axis is the same in any range. */
+ * The node of a stacked value is that of all iterations, since a loop cut into stages computes
+ * it in ranges. An op that treats all iterations alike passes the range on. For an op that works
+ * along the axis (renames, slices, shifts, gathers it), or that combines different iterations, a
+ * range is a value of its own, and a node. A slice of consecutive iterations has the value's
+ * node with that range, and concatenated adjacent ranges have the node with all of them. A value
+ * that is repeated along the axis is the same in any range. */
 #include "verify/internal.h"
 
 #include "base/intern.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: `call[a](...) mesh={m n}`. Operands that have axis a in blocks over all of the mesh axes, where the
- * function takes it whole, count as gathered; results that have a and are pending over all of them in the
- * function count as reduced and scattered into the same blocks, and those that are alike on all of them as cut into
- * these. None of it changes what a value is, so the function's nodes stand.
+/* Ring calls: `call[a](...) mesh={m n}`. Operands whose axis a is in blocks over all of the mesh
+ * axes, where the function takes it whole, count as gathered. Results with axis a that are
+ * pending over all of them in the function count as reduce-scattered into the same blocks, and
+ * results that are equal on all of them as sliced into these. None of this changes a value's
+ * meaning, so the function's nodes stay.
  *
- * That the blocks which travel add up to this is not looked at here: boxes prove it of the functions that pass `expand`
- * writes, behind what is read here (box.h). */
+ * That the travelling blocks really compute this is proved elsewhere: for the functions that
+ * pass `expand` writes, by boxes (box.h). */
 #include "verify/internal.h"
 
 bool dt_certring_is(const CertOp *op)

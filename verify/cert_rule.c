@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local rules: when an op done by every rank on its own parts gives its parts of the op's meaning. Written
- * a second time, apart from ir/shape*.c; docs/placement.md has the table in words.
+/* The local rules: when every rank's op on its own parts computes its parts of the op's result.
+ * Written a second time, independently of ir/shape*.c; docs/placement.md has the table in words.
  *
- * Over one mesh axis a value is whole, split along an axis, or partial. A rule fixes, for each op, how the
- * result lies; a result type that says anything else is refused. */
+ * Over one mesh axis a value is whole, split along an axis, or partial. For each op a rule
+ * determines the placement of the result; any other result type is refused. */
 #include "verify/internal.h"
 
 typedef CertCheck Rule;

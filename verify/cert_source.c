@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an entry reads: parameters, moments and states, which are the same in both programs; what other pieces hand on;
- * what pieces and stages add up. Asked for again until it is known. */
+/* The sources of an entry: parameters, moments and states, which are equal in both programs;
+ * values that other pieces pass on; sums over pieces and stages. Requested repeatedly until they
+ * are known. */
 #include "verify/cert_proof.h"
 
 #include "base/intern.h"

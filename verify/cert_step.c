@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One op: from what its operands mean to what it means, its placement checked on the way (cert.h). */
+/* Evaluates one op: gives the nodes of its results from those of its operands, and checks its
+ * placement (cert.h). */
 #include "verify/internal.h"
 
 #include "base/intern.h"

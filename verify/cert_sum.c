@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums: what final values add up, in whatever order and places, against a serial value.
+/* Sums: compares a sum that the final program computes, in any order and grouping, with a serial
+ * value.
  *
- * The terms that the final program has are marked; the serial value is taken apart (a sum into its terms, what a loop
- * has added up into what it began with and what its iterations added, a linear op of a sum into what it makes of the
- * terms) until what is left is marked. Everything must be met once. Iterations that adjoin are put together. */
+ * The terms of the final sum are marked. The serial value is taken apart (a sum into its terms,
+ * a value accumulated by a loop into its initial value and what iterations added, a linear op on
+ * a sum into the op on each term) until only marked nodes are left, each of which must be met
+ * exactly once. Adjacent ranges of iterations are joined. */
 #include "verify/internal.h"
 
 typedef DT_VEC(CertNode *) Nodes;

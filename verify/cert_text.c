@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's own reader of IR text (ir/irtext.c says what it looks like). What a line says of spans is passed
- * over. A function whose text was read before is not read again. */
+/* The certificate's own reader of IR text (ir/irtext.c describes the form). It skips spans. A
+ * function with the text of an earlier one is not read again. */
 #include "verify/cert_word.h"
 
 #include "base/hash.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words, numbers and types of the certificate's IR text. A type whose text was read before is not read again. */
+/* Words, numbers and types of the certificate's IR text. A type with the text of an earlier one
+ * is not read again. */
 #include "verify/cert_word.h"
 
 #include "base/hash.h"

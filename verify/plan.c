@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the plan: what memory holds when they begin, and what it must hold when they end.
+/* Entries of the plan: what memory holds when they begin, and must hold when they end.
  *
- *   step, eval    stores as they were; gradients and losses begin at zero, and are added up over micro-batches, then
- *                 over ranks
+ * step, eval    stores are unchanged; gradients and losses begin at zero, and accumulate over
+ * micro-batches, then over ranks
  *   update        stores and gradients; states take their next values
  *   predict       inputs that somebody filled
  *
- * With a pipeline these call an entry per piece, whose walk takes for granted what plan_pipe.c then checks of the
- * schedules of all stages together. */
+ * With a pipeline these call an entry per piece. The walk of a piece makes assumptions, which
+ * plan_pipe.c then checks in the schedules of all stages together. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Skips loop iterations that repeat earlier ones, so that the walk over a plan does not grow
- * with the number of
- * iterations. Each iteration logs the locations that it read or tested for zero, with the time
- * at which each was
- * written. Let p be the period: 1, or the number of slots that are used in turn. If iteration i
- * reads the same locations
- * as iteration i - p, each written either before the loop or exactly p iterations earlier, then
- * all later iterations
- * repeat as well, provided that
+ * with the number of iterations.
  *
- * - addresses are linear in the loop's register, and the other registers take the same values in
- * each iteration;
- * - two accesses with different steps, one of which writes, never overlap during the whole loop,
- * and two with equal
- * steps overlap in adjacent iterations or never: otherwise a write could hit what a later
- * iteration reads;
+ * Each iteration logs the locations that it read or tested for zero, with the time at which each
+ * was written. Let p be the period: 1, or the number of slots that are used in turn. If
+ * iteration i reads the same locations as iteration i - p, each written either before the loop
+ * or exactly p iterations earlier, then all later iterations repeat as well, provided that
+ *
+ *   - addresses are linear in the loop's register, and the other registers take the same values in
+ *     each iteration;
+ *   - two accesses with different steps, one of which writes, never overlap during the whole loop,
+ *     and two with equal steps overlap in adjacent iterations or never: otherwise a write could hit
+ *     what a later iteration reads;
  *   - guards decide alike in each iteration.
  *
  * The walk then continues after the last repeating iteration: the writes of the iteration that
- * ran last are moved there,
- * and locations that the skipped iterations may have overwritten count as unknown. */
+ * ran last are moved there, and locations that the skipped iterations may have overwritten count
+ * as unknown. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

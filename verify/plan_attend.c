@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention that a library may run instead of a kernel (plan.h, SDPA), proved of an instruction: its ops compute what
- * this file's own reading of the record says, of tensors that lie where the record says.
+/* Attention that a library may run instead of a kernel (plan.h, SDPA): proves that the ops of an
+ * instruction compute what this file's own definition of the record says, on tensors with the
+ * record's layouts.
  *
- * What a query sees is followed by the intervals of plan_mask.c, for every query. Then the mask is known, and the ops
- * of a row are compared with softmax and its derivative over residues (plan_number.h): sums, products, quotients and
- * exponentials, whose laws residues have; the largest along keys; and two bounds, below. Constants are the numbers that
- * they are. Ops treat all keys alike, so that few are enough, if each stands for as many as is drawn: whatever a row of
- * any length makes of its keys' sums and of one key, these make, too, as long as sums are fewer than keys. Rounding of
- * what lies between is no part of what ops mean: a value may be kept wider (language.md, dtypes, rule 6). */
+ * The keys that a query sees are found by the intervals of plan_mask.c, for every query. Then
+ * the mask is known, and the ops of a row are compared with softmax and its derivative over
+ * residues (plan_number.h): sums, products, quotients and exponentials, whose laws residues
+ * obey; the maximum along keys; and two bounds, below. Constants are exact. Ops treat all keys
+ * alike, so a few keys suffice if each represents a random number of keys: a result that depends
+ * on a row's keys only through sums over keys and one key can be reproduced as long as there are
+ * fewer sums than keys. Rounding of intermediate values is not part of an op's meaning: a value
+ * may be kept wider (language.md, dtypes, rule 6). */
 #include "verify/plan_internal.h"
 #include "verify/plan_number.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives: group, count, dtype, reduction, and the blocks that members exchange, derived anew from the types and
- * places of operand and result. */
+/* Collectives: derives group, count, dtype, reduction and exchanged blocks from the types and
+ * places of operand and result, and compares them with the instruction. */
 #include "verify/plan_internal.h"
 
 #include "plan/kinds.h"

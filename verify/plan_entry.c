@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the program, as one of the plan runs them: which it is, and what it finds when it begins. */
+/* The entry of the program that an entry of the plan runs, and the contents of memory when it
+ * begins. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a product does besides (plan/epilogues.def), proved of an instruction: its ops compute of the product's result
- * x, a vector's element v and a matrix's m what this file's own table says the number of the epilogue means, and the
- * vector and the matrix lie where the record says.
+/* Epilogues of products (plan/epilogues.def): proves that the ops of an instruction compute from
+ * the product's result x, an element v of a vector and m of a matrix what this file's own table
+ * says for the epilogue's number, and that vector and matrix have the record's layout.
  *
- * Ops are compared with the table over residues (plan_number.h), with x, v and m drawn at random: sums, products and
- * quotients are exact, of tanh nothing is known but that it is a function, and constants are the numbers that they are,
- * but for sqrt(2 / pi), which is no fraction. What they decide may be whether x + v is above, at or below zero: each is
- * tried. Rounding of what lies between the ops is not part of what they mean: a value may be kept wider (language.md,
- * dtypes, rule 6), also if a program says its cast, as kernels keep it. */
+ * Ops are compared with the table over residues (plan_number.h), with random x, v and m. Sums,
+ * products and quotients are exact, tanh is an unknown function, and constants are exact, except
+ * for sqrt(2 / pi), which is no fraction. Ops may decide by whether x + v is above, at or below
+ * zero: each case is tried. Rounding of intermediate values is not part of an op's meaning: a
+ * value may be kept wider (language.md, dtypes, rule 6), even if the program has a cast, as
+ * kernels keep it. */
 #include "verify/plan_internal.h"
 #include "verify/plan_number.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What records say that no instruction does: how stores begin and which are saved, and (facts, see plan/logical.h) the
- * data, its batches, the seed, the scalars of the step, the losses. */
+/* Records without instructions: initial values of stores, which stores are saved, and (facts,
+ * see plan/logical.h) the data, its batches, the seed, the scalars of the step, the losses. */
 #include "verify/file.h"
 #include "verify/plan_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a value is: where an instruction left it, or where a view of an operand, a slice of a stacked value or the
- * parts of a bucket are. */
+/* Finds the places of a value: where an instruction left it, or where a view of an operand, a
+ * slice of a stacked value or the parts of a bucket are. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

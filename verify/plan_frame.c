@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions in their runs: a value of the program is one of a frame, which is an entry for a micro-batch, a call in
- * another frame, or an iteration of a loop in one. Asked for twice it is the same frame, so what was gathered ahead for
- * an iteration is there when that comes. What is gathered of stored parameters is the same in all micro-batches: it
- * belongs to a frame of none of them. */
+/* Executions of functions: a value of the program belongs to a frame, which is an entry for a
+ * micro-batch, a call in another frame, or an iteration of a loop in one. The same execution
+ * always has the same frame, so a gather that was prefetched for an iteration is there when the
+ * iteration runs. A gather of stored parameters is the same in all micro-batches: it belongs to
+ * a frame of none of them. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

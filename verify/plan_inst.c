@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One instruction: it reads values where they are, does ops whose operands those are, and writes their results. */
+/* Walks one instruction: checks that it reads values where they are, that its ops have these as
+ * operands, and records its results. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"

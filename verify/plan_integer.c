@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers of instructions: that they are what the notes say, whatever registers and coordinates are. */
+/* Integers of instructions: proves that they equal what the notes say, for all values of
+ * registers and coordinates. */
 #include "verify/plan_internal.h"
 
 int64_t dt_certplan_stage_step(const PlanWalk *walk, const DtPlanArg *arg)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a mask hides from a block of attention. The mask of where(mask, x, -inf), or 0 for -inf, is evaluated in
- * intervals, at every point: the coordinates and ring steps that its positions depend on. And what the function makes
- * of hidden scores is followed: only if each sum over keys adds zeros for them, and each maximum sees -inf, may they be
- * left out; what blocks write for each key has to be zero there. */
+/* Which keys a mask hides from a block of attention. The mask of where(mask, x, -inf), or 0 for
+ * -inf, is evaluated in intervals at every point, that is for all coordinates and ring steps on
+ * which its positions depend. Then the effect of hidden scores on the function is traced: they
+ * may be left out only if each sum over keys adds zeros for them, each maximum sees -inf, and
+ * what blocks write per key is zero there. */
 #include "verify/plan_internal.h"
 
 #include <math.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in blocks that was looked at before, in another iteration of the loops around it. What it does with what
- * it makes itself is the same again as long as its accesses lie to each other as they did then: those whose addresses
- * depend alike on the loops' registers always do, and the others have to be apart, then and now. So what it reads of
- * others is left to be looked at, what it adds to, and what it leaves. */
+/* Reuses the check of attention in blocks from an earlier iteration of the loops around it.
+ * Reads of values that the blocks made themselves are the same again if the accesses have the
+ * same positions relative to each other: accesses whose addresses depend alike on the loops'
+ * registers always have; the others must be disjoint, then and now. What is left to check are
+ * reads of other values, accumulations, and the results. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory holds, as regions: what is written goes into lists by arena. Where an arena has many regions, a table of
- * equal cells says which of them may be near an address, so that a write looks at few. A region whose address depends
- * on a register, or that covers many cells, is near everything. */
+/* The index of memory regions: written regions go into lists by arena. For an arena with many
+ * regions a table of equal cells tells which of them may be near an address, so that a write
+ * visits few. A region whose address depends on a register, or that covers many cells, is near
+ * everything. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What notes say, word by word; and why a plan is not proved, and where. */
+/* Reads notes word by word, and reports why a plan is not proved, and where. */
 #include "verify/plan_internal.h"
 
 #include <stdarg.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipelines. An entry that is a piece of a stage was walked for any micro-batch and slot; here is what that took for
- * granted: results that pieces add to begin at zero and are summed when all are done; slots are disjoint; the rest
- * where the schedules of all stages are run (plan_run.c), which is also where messages are waited for. Stages also meet
- * in sums over them: each of their entries has those in the order of the text, or of the scalars' records, so that the
- * same ones meet. */
+/* Pipelines. The entry of a piece was walked for an arbitrary micro-batch and slot; this file
+ * checks the assumptions of that: results to which pieces add begin at zero and are summed after
+ * all have run, and slots are disjoint. The rest is checked where the schedules of all stages
+ * are run (plan_run.c), which is also where messages are waited for. Stages also meet in sums
+ * over stages: each of their entries must have these in the order of the text, or of the
+ * scalars' records, so that matching sums meet. */
 #include "verify/plan_pipe.h"
 
 #include "plan/kinds.h"

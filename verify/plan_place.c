@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses, and how tensors lie. */
+/* Addresses and memory layouts of tensors. */
 #include "verify/plan_internal.h"
 
 #include "plan/kinds.h"

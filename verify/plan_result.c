@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results of entries: where they have to be, that they are there, and sums of them over micro-batches and ranks.
+/* Results of entries: their places, whether they are complete, and their sums over micro-batches
+ * and ranks.
  *
- * What is added up over micro-batches begins at zero. Each micro-batch adds its value once (`finish`); when all have,
- * and nothing else was added, it is the sum (`complete`), or may be summed over ranks. */
+ * A result that accumulates over micro-batches begins at zero. Each micro-batch adds its value
+ * once (`finish`); after all of them, if nothing else was added, the result is the sum
+ * (`complete`), or may be summed over ranks. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"

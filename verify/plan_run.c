@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedules of all stages, run together: every piece runs once per micro-batch, finds in its slots what belongs
- * to that micro-batch, channels deliver what was sent, stages meet where all of them come, and none waits for ever.
+/* Runs the schedules of all stages together: every piece runs once per micro-batch and finds
+ * that micro-batch's values in its slots, channels deliver what was sent, stages meet in
+ * collectives, and none waits for ever.
  *
- * They are run twice. As ranks do that do one thing at a time: a message that is started is sent there, into one of
- * its channel's places, and received where it is waited for; until it is waited for, nothing writes the slot that it
- * leaves, and nothing touches the one that it comes to. And as devices with queues may: channels that are direct have
- * no places, a message goes once both of its ends have begun, and what a stage starts keeps all behind it from going
- * on, in whatever queue that is. Then only what waits for what is looked at. */
+ * They are run twice. First as on ranks without asynchronous messages: a message is sent where
+ * it is started, into a slot of its channel, and received where it is waited for; in between
+ * nothing writes the slot that it leaves, and nothing touches the slot that it fills. Then as on
+ * devices with queues: direct channels have no slots, a message is transferred once both of its
+ * ends have begun, and what a stage has started blocks everything after it, in whatever queue
+ * that is. The second run only checks for deadlocks. */
 #include "verify/plan_pipe.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stores of a stage: each has a record (a class of stages one for all), with the axes of its type and memory of its
- * own, or the part of a bucket that the program gives it. */
+/* The stores of a stage: each has a record (one for a class of stages), with the axes of its
+ * type and memory of its own, or its part of a bucket as the program says. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"

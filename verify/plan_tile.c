@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the
- * scores. A block has all keys, or those that the mask does not hide (plan_mask.c); guards let it
- * run at some coordinates and ring steps only. At each of these, blocks must cover the queries, one
- * after the other, and each makes all outputs: its part of them, or, where an op sums over queries
- * or over a loop, an addition. What else a block makes is of that block only. */
+/* Attention in blocks: its ops run once per block of queries, inside loops over the other axes
+ * of the scores. A block has all keys, or those that the mask does not hide (plan_mask.c);
+ * guards restrict it to some coordinates and ring steps. At each of these, blocks must cover the
+ * queries in order, and each must make all outputs: its part of them, or, where an op sums over
+ * queries or over a loop, an addition. Other results of a block belong to that block only. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

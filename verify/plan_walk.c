@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a schedule along with its notes: functions as frames, loops iteration by iteration, so that each instruction
- * is looked at with the addresses that it has then. Loops over blocks of attention alone are walked once, with their
- * registers as unknowns: before that, whatever any of their iterations may overwrite is gone. */
+/* Runs a schedule along with its notes: functions as frames, loops iteration by iteration, so
+ * that each instruction is checked with its actual addresses. Only loops over blocks of
+ * attention are walked once, with their registers left open: first everything that any of their
+ * iterations may overwrite counts as unknown. */
 #include "verify/plan_internal.h"
 
 #include <string.h>

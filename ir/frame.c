@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in a function's frame, and from when to when; and the placing of ranges. */
+/* Finds the ranges of a function's frame with their live ranges, and assigns their offsets. */
 #include "ir/frame.h"
 
 #include "ir/view.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a library of products may do besides is asked for by matrices: C as the product writes it, a vector along its
- * columns (a sum of A: along its rows), a matrix that lies as C but for the distance of its rows. */
+/* Products with epilogues as libraries take them: C as the product writes it, a vector along its
+ * columns (for a sum of A: along its rows), a matrix with the layout of C, its row stride aside. */
 #include "ir/joined.h"
 
 #include <string.h>

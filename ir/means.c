@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which value of an earlier program a value means. Passes move, copy and cut; what they do not touch is the number that
- * a value has had from the beginning on, and whoever compares the two programs finds the other one by it. Nobody has to
- * believe it: verify/step.c checks that the op makes that value of what its operands mean. */
+/* The number of the value in an earlier program that a value must equal. Passes move, copy and
+ * cut values, but leave the number alone, and whoever compares both programs finds the other
+ * value by it. The number is not trusted: verify/cert_step.c checks that the op computes that
+ * value from its operands. */
 #include "ir/ir.h"
 
 static uint32_t number_func(const DtFunc *func, uint32_t next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of limits. */
+/* The table of target limits. */
 #include "ir/target.h"
 
 const DtTargetLimits dt_target_limits[DT_TARGET_KINDS] = {

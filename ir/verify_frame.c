@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames (frame.h): what lies in one ends before it does, and what is in use at the same time has no byte in common. */
+/* Checks frames (frame.h): ranges end within their frame, and ranges that are live at the same
+ * time do not overlap. */
 #include "ir/frame.h"
 #include "ir/verify_internal.h"
 

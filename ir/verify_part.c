@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all files of the verifier need: a problem is said; types, names, paths and values are looked at. */
+/* What all files of the verifier use: reporting a problem, checking types, names, paths and
+ * values. */
 #include "ir/verify_internal.h"
 
 #include "base/intern.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strides of values, and what becomes of them when an op makes a view. */
+/* Strides of values, and how view ops change them. */
 #include "ir/view.h"
 
 DtView dt_view_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer)

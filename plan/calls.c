@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls by which machine code of kernels is compared (base/hostrun.c): ranges and integers as instructions give
- * them, for the first rank in the first iteration, and for the last rank in the second. */
+/* The calls with which the machine code of kernels is compared (base/hostrun.c): address ranges
+ * and integers as instructions pass them, for the first rank in the first iteration, and for the
+ * last rank in the second. */
 #include "plan/calls.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker: one instruction. Evaluates its arguments over the ranges of all registers and all mesh
- * coordinates, in 128 bits, and compares with what it touches and what the stage has. */
+/* The checker: one instruction. Evaluates its arguments over the ranges of all registers and all
+ * mesh coordinates, in 128 bits, and checks that it stays within the memory that the stage has. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"

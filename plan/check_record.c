@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker: records by themselves, in the order in which they refer to each other. */
+/* The checker: single records, in the order in which they refer to each other. */
 #include "plan/check_internal.h"
 
 #include "base/formula.h"

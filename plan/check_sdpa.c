@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of SDPA, and the instructions whose kernels they stand for: what a library reads and writes in the place of
- * the kernel lies inside of what the instruction may touch. */
+/* SDPA records, and the instructions of their kernels: checks that a library stays within the
+ * memory that the instruction may read and write. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of entries are read here and nowhere else. */
+/* Parses names of entries; no other file does. */
 #include "plan/name.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of several stages as one record per stage: for who goes through the stores of all ranks,
- * as the runtime does. A record `stage s, more n` becomes n + 1, in which the loop axes begin
- * `step` later each. */
+/* Expands stores of several stages to one record per stage, for code that goes through the
+ * stores of all ranks, as the runtime does. A record `stage s, more n` becomes n + 1 records, in
+ * which the loop axes begin `step` later each. */
 #include "plan/stages.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things are in the memory of a trial. */
+/* Offsets in the memory of a trial. */
 #include "plan/trial.h"
 
 #include "plan/kinds.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code of the processor: code units come out of the plan through sealed memory files: what dlopen sees cannot
- * change afterwards, and nothing is written to a disk. */
+/* Loads machine code of the processor. Code units are copied from the plan to sealed memory
+ * files: what dlopen loads cannot change afterwards, and nothing is written to a disk. */
 #include "runtime/code.h"
 
 #include "base/hostcc.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that `text` and `bin` would read as tokens but that are something else: their first bytes tell. One row per
- * format, with what to do instead; the formats' own specifications say the bytes. */
+/* Recognises, by their first bytes, files that `text` and `bin` would read as tokens but that
+ * have another format. One row per format, with what to do instead; the bytes are from the
+ * formats' own specifications. */
 #include "runtime/data.h"
 
 #include <string.h>

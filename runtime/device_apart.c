@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU as a device with memory of its own: instructions run as on `cpu`, but at addresses that host code, ranks
- * beside this one included, can neither read nor write: their uppermost bit is set, and whoever follows one ends at
- * once. With it tests show without a GPU that nothing but instructions, put and get touches memory of a device. */
+/* A CPU device with memory of its own, for tests: instructions run as on `cpu`, but at addresses
+ * that host code, other ranks included, can neither read nor write: their highest bit is set, so
+ * that using one ends the process at once. With it tests show without a GPU that only
+ * instructions, put and get touch device memory. */
 #include "runtime/runtime.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU of NVIDIA: arenas lie in its memory, instructions are begun on one stream in their order, and are done when
- * host code gets something, which waits for all before it. What it puts there, and scalars that are noted, go through
- * memory of the host that the GPU reaches (cuda_host.h), so the host is ahead of the GPU most of the time. Kernels are
- * the plan's code for this GPU, products are cuBLASLt's, attention may be cuDNN's. */
+/* A GPU of NVIDIA: arenas are in its memory; instructions are started on one stream in their
+ * order, and are done when host code gets something, which waits for everything before it. Data
+ * put there, and scalars read back, go through host memory that the GPU accesses (cuda_host.h),
+ * so the host is ahead of the GPU most of the time. Kernels are the plan's code for this GPU,
+ * products are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
 #include "base/hash.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run writes to is its own from before the ranks start until the last of them has ended, over all restarts:
- * the folder of checkpoints and the log are locked, by descriptors that the ranks inherit, and hold nothing of
- * another run. Who names a folder or a log that does hold something says what is to become of it: --resume goes on
- * from it, --overwrite removes it. */
+/* A run owns its outputs from before the ranks start until the last of them has ended, over all
+ * restarts: the folder of checkpoints and the log are locked, by descriptors that the ranks
+ * inherit, and must not contain another run's data. If they do, an option says what happens to
+ * it: --resume continues from it, --overwrite removes it. */
 #include "runtime/outputs.h"
 
 #include "runtime/checkpoint.h"

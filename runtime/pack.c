@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which elements of a store this rank holds where, for stores in buckets (PACK in plan/plan.h) and others alike; and
- * the way between what ranks hold and logical tensors. */
+/* Which elements of a store this rank holds, and where, for stores in buckets (PACK in
+ * plan/plan.h) and others; conversion between the ranks' memory and logical tensors. */
 #include "runtime/device.h"
 #include "runtime/rank.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At the end of every training run with --log FILE the supervisor writes FILE.html: the curves of the log, the measured
- * time of a step next to the predicted one, and the report of the plan. It is the page of `dtc report PLAN
- * --report=html --log FILE` (plan/report/html.c). */
+/* The page of a run. At the end of every training run with --log FILE the supervisor writes
+ * FILE.html: the curves of the log, the measured time of a step next to the predicted one, and
+ * the report of the plan. It is the page of `dtc report PLAN --report=html --log FILE`
+ * (plan/report/html.c). */
 #include "runtime/page.h"
 
 #include "base/file.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan keeps the numbers of the device that it was made for; prices and the simulated step follow from these and
- * its instructions, as in a report of dtc (plan/report/), so both say the same. Of the device that runs nothing is
- * known here: it may be another one. */
+/* Predicted times, for the progress line and traces. The plan has the numbers of the device that
+ * it was made for; prices and the simulated step follow from these and its instructions, as in a
+ * report of dtc (plan/report/), so both agree. The device that really runs may be another one. */
 #include "runtime/predicted.h"
 
 #include "plan/report/device.h"

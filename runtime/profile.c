@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --profile: how long each instruction of steps takes, and what that is in bytes and operations a second. A device
- * with queues of its own puts stamps into them, before and behind an instruction, which are read when their buffer is
- * full or the step is done, so that instructions are begun ahead of the device as without; for others the host's clock
- * does. Instructions are joined by kernel and by product; bytes are those that must move (each operand once). */
+/* --profile: the time of each instruction in steps, as bytes and operations per second. A device
+ * with queues of its own records time stamps before and after an instruction, which are read
+ * when their buffer is full or the step is done, so that the host stays ahead of the device; for
+ * other devices the host's clock is used. Instructions are grouped by kernel and by product;
+ * bytes are those that must move (each operand once). */
 #include "runtime/profile.h"
 
 #include "plan/report/trace.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user can have got wrong and one look tells: a device that this program has not, data that is not there or
- * is something else, a place where nothing can be written. The supervisor looks before any rank starts, so that it
- * is said once, at once, and by nobody's name. Nothing is made or written here, and no library is opened; the ranks
- * look again, since files may change meanwhile. */
+/* Checks before any rank starts what a user may have got wrong: a device that this program does
+ * not have, data that is missing or has another format, a place where nothing can be written.
+ * The supervisor checks, so that each mistake is reported once, at once, and not as a rank's
+ * failure. Nothing is created or written here, and no library is opened; the ranks check again,
+ * since files may change meanwhile. */
 #include "runtime/runtime.h"
 #include "runtime/cluster.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header and slots of the mapping of local ranks, which needs nothing of what else is in it: a
- * rank's slot, its waits, and who ended the run first. */
+/* Header and slots of the mapping of local ranks, which need nothing else of the mapping: a
+ * rank's slot, its waits, and which rank ended the run first. */
 #include "runtime/runtime.h"
 
 #include "base/page.h"

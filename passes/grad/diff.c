@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handlers of ops (vjp_*.c) ask of the derivative that they are part of: values of the function that is
- * differentiated, as placeholders. */
+/* What handlers of ops (vjp_*.c) use of the derivative being built: values of the primal
+ * function, as placeholders. */
 #include "passes/grad/diff.h"
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type)

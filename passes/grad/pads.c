@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of pads. What takes a tensor apart has a pad as the cotangent of each part; if they cover an axis, and none
- * covers what another does, their sum is their concatenation, which need not be added up: kernels write parts of it
- * where they belong.
+/* Sums of pads. If a function takes a tensor apart, the cotangent of each part is padded to the
+ * whole. If the parts cover an axis without overlap, the sum of the pads is their concatenation,
+ * which needs no addition: kernels write each part at its place.
  *
  *   dx = pad[two](da, 0 before, 1 behind) + pad[two](db, 1 before, 0 behind)   =>   dx = concat[two](da, db) */
 #include "passes/grad/diff.h"

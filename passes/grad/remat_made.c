@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saved values that the backward part can make of other saved ones at no cost: in silu(g) * u the derivative of silu
- * evaluates exp(g), so that silu(g), which the gradient of u reads, need not be saved beside g.
+/* Does not save values that the backward part can recompute from other saved values at no cost.
+ * In silu(g) * u the derivative of silu evaluates exp(g), so silu(g), which the gradient of u
+ * reads, need not be saved in addition to g.
  *
  *   forward   %e = exp(%g) ; %s = div(%g, add(1, %e)) ; %y = mul(%s, %u)     hands over g, u, s
- *   backward  %e' = exp(%g) ; ..; %du = mul(%dy, %s)                         makes s again of g
+ *   backward  %e' = exp(%g) ; ..; %du = mul(%dy, %s)                         recomputes s from g
  *
- * No cost: the maps that make it are few steps of arithmetic, or dear ones (exp, tanh) that the backward body has of
- * the same operands; nothing but kernels reads it there, so it need not lie in memory; and what it is made of has no
- * more bytes than it has itself, so no kernel reads more, even if it read none of that before. The copies of ops that
- * meet their like in one kernel become one there (pass `fuse`).
- * A function cannot see that by itself (saved.c): the function whose derivative has the exponential, the one that reads
- * what it returns, and the one that made its argument are three. */
+ * No cost means: the value is made by a few arithmetic maps, or by expensive ones (exp, tanh)
+ * that the backward body evaluates on the same operands anyway; only kernels read it there, so
+ * it need not be in memory; and its operands have no more bytes than the value itself, so no
+ * kernel reads more, even one that did not read them before. Copies of an op that end up in one
+ * kernel become one op there (pass `fuse`). One function alone cannot decide that (saved.c): the
+ * function whose derivative has the exponential, the reader of its result, and the maker of its
+ * argument are three. */
 #include "passes/grad/remat.h"
 
 #include <string.h>

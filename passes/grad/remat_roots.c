@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saved values that kernels make of a product on their way: u = x @embed w + b, saved for the derivative of gelu. Where
- * kernels alone read u, forward and backward, it need not lie in memory: the product does, and is saved instead; the
- * backward part adds the bias again. What a product or a call reads lies in memory anyway, and is saved as it is.
- * Where the target's library adds the bias, nothing but u has to lie in memory, and stays saved.
- * A function cannot see that by itself (saved.c): the sum is made by one, `linear`, and read by another. */
+/* Saves results of products instead of values that kernels compute from them, as in u = x @embed
+ * w + b, saved for the derivative of gelu. If only kernels read u, forward and backward, u need
+ * not be in memory: the product is there anyway, and is saved instead; the backward part adds
+ * the bias again. A value that a product or a call reads is in memory anyway, and is saved as it
+ * is. If the target's library adds the bias, only u is in memory, and it is saved. One function
+ * alone cannot decide that (saved.c): the sum is made in one, `linear`, and read in another. */
 #include "passes/grad/remat.h"
 
 static double bytes_of(const DtValue *value)

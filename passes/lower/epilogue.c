@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products whose library does more: what is computed element by element from a product's result, and sums of one of
- * its operands over what it sums itself. `fuse` makes one op of them:
+/* Products with epilogues: elementwise ops on a product's result, and sums of one of its
+ * operands over the summed axis, that the library does in the same call. `fuse` makes one op of
+ * them:
  *
  *     %2 = dot[k](%x, %w)                          func f.k0 : kernel {
  *     %3 = add(%2, %bias)                            %2 = dot[k](%0, %1)
@@ -8,12 +9,14 @@
  *     return %3, %9                       =>       }
  *                                                  %3, %9 = fused(%x, %w, %bias) func=f.k0 text=bias_gelu_aux
  *
- * What ops compute is compared with a row of ir/epilogues.def over residues (ir/exact.h), so that the form in which a
- * layer or its derivative is written does not matter: sums, products, quotients, tanh, and decisions about whether
- * x + v is above zero, with the constants that the row has. The certificate compares anew, with a table and numbers of
- * its own; what it would not accept is not joined. Casts between floats count as none, as in kernels.
+ * The ops are compared with a row of ir/epilogues.def over residues (ir/exact.h), so that the
+ * form in which a layer or its derivative is written does not matter: sums, products, quotients,
+ * tanh, and decisions by whether x + v is above zero, with the constants of the row. The
+ * certificate compares anew, with a table and numbers of its own; ops that it would not accept
+ * are not joined. Casts between floats are ignored, as in kernels.
  *
- * A vector is joined where it lies in memory in the result's dtype: rounded gains and biases are (pass `narrow`). */
+ * A vector is joined if it is in memory in the result's dtype, as rounded gains and biases are
+ * (pass `narrow`). */
 #include "passes/lower/fuse_internal.h"
 
 #include "ir/exact.h"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel computes itself rather than reading what another one made of the same: bytes are saved, and the other
- * need not write it if nobody reads it then.
+/* Lets kernels recompute values that another kernel makes from the same operands, instead of
+ * reading them. That saves bytes, and the other kernel need not write a value that nobody reads
+ * any more.
  *
  *   a square of gradients, for their norm and for the second moment    both read the gradients
  *   exp(z - max), backward                                             z is read instead, and nothing written
  *
- * A cheap map is, wherever the kernel reads its operands anyway. Others are only if that spares writing them, and no
- * more lies in memory for it: what is read instead is no larger, or stays for the whole run. */
+ * A cheap map is recomputed wherever the kernel reads its operands anyway. Other ops are
+ * recomputed only if the value need not be written at all then, and no more memory is needed:
+ * the operand that is read instead is no larger, or stays alive for the whole run. */
 #include "passes/lower/fuse_internal.h"
 
 enum { DEEP = 8, MOST = 16 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That kernels compute what the function did, op by op: the plan's certificate proves which ops of the program
- * before this pass an instruction stands for, and what they read, but not what is written into the kernel for
- * them. So each op, moved or computed again, must be of the kind, and have the operands, of the one whose number it
- * says (DtValue.final). */
+/* Checks that kernels compute what the function did, op by op. The certificate of the plan
+ * proves which ops of the program before this pass an instruction stands for, and what they
+ * read, but not what is in the kernel. So each op in a kernel, moved or recomputed, must have
+ * the kind and the operands of the op whose number it has (DtValue.final). */
 #include "base/bug.h"
 #include "passes/lower/fuse.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two groups have in common, what their union saves, and what it costs. */
+/* What two groups share, how many bytes their union saves, and what it costs. */
 #include "passes/lower/fuse_internal.h"
 
 /* ---- spaces ---- */

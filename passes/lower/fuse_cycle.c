@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which groups depend on which.
+/* Dependences between groups.
  *
- * Groups are kept in an order in which each comes after all that it reads (a list whose members have ascending labels),
- * and a search looks at those between the two only. Most paths are long: forward, and back as derivatives. Those are
- * seen without a search, since a tree in which each op hangs on its latest operand has them. */
+ * Groups are in a list in which each comes after the groups that it reads, with ascending
+ * labels, and a search visits only the groups between the two. Most dependences are long paths,
+ * forward and back through derivatives. These are found without a search: a tree in which each
+ * op is a child of its latest operand contains them. */
 #include "passes/lower/fuse_internal.h"
 
 #include <stdlib.h>

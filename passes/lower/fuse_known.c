@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums that are known before a product is made: how many positions a mask leaves, of a loss that is a mean over them.
+/* Sums that are complete before a product runs, such as the number of positions that a mask
+ * leaves, for a loss that is a mean over them.
  *
  *     keep  = cast(labels != ignored)             loss     = sum[batch, seq](xent(logits, labels) * keep)
  *     count = sum[batch, seq](keep)               d_logits = (softmax(logits) - onehot(labels)) * keep / count
  *
- * The loss and its gradient are one kernel, which reads the logits once, if nothing between them waits for that
- * kernel: with a plain mean nothing does. Here the count must not. So it stays apart from what depends on products,
- * though it could be added up beside the loss; and the small maps that it is made of (keep) are copied for it where the
- * loss reads them, too, since those are a part of the loss's kernel.
+ * The loss and its gradient can be one kernel, which reads the logits once, if no value between
+ * them depends on that kernel: with a plain mean none does. Here the count must not. So it stays
+ * in a kernel apart from ops that depend on products, though it could be summed along with the
+ * loss; and the small maps that it is made of (keep) are copied for it if the loss reads them
+ * too, since those are part of the loss's kernel.
  *
- * A copy is never written, nor is what it is a copy of: a kernel computes again for itself only what is in no other
- * one's memory. Should the copy not share the kernel of its sum, which it can where it is no smaller and no larger than
- * what is added up, or should others read the value that it is a copy of (a piece of a pipeline keeps it for the
- * gradients of weights), there is none.
+ * Neither a copy nor its original is ever written: a kernel recomputes only what no other kernel
+ * has in memory. There is no copy if it would not share the kernel of its sum (it does if it is
+ * no smaller and no larger than the summed value), or if others read the original (a piece of a
+ * pipeline keeps it for weight gradients).
  *
- * requires     that ops have their numbers of the text that plans are proved against (DtValue.final), as copies do
- * establishes  such a sum depends on nothing that a kernel behind a product makes */
+ * requires     that ops have their numbers in the reference program (DtValue.final), as copies
+ * do
+ *
+ * establishes  such a sum depends on no kernel that comes after a product */
 #include "passes/lower/fuse_internal.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which kernels and all else run: what is due first comes first, once it can. */
+/* The order in which kernels and all other ops run: among those whose operands are complete, the
+ * one whose results are needed first. */
 #include "passes/lower/fuse_internal.h"
 
 /* The groups that may come next, as a heap: the one that is due first is on top. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pipeline cannot be. */
+/* The diagnostics for pipelines that are impossible. */
 #include "passes/pipeline/stage.h"
 
 #include <stdarg.h>

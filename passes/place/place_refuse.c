@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement: what every part of it says when a layout cannot be. */
+/* Placement: the diagnostics for layouts that are impossible. */
 #include "passes/place/place_internal.h"
 
 DtDiag *dt_placerefuse_at(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement: relays (relay.h). Of a scan's blocks each rank has some, and a loop over them merges: instead of what all
- * blocks give, one value per rank crosses, where that is less. The loop becomes the one op of a function, in which the
- * axis is whole, and a ring call of that. */
+/* Placement: relays (relay.h). Each rank has some blocks of a scan, and a loop merges them:
+ * instead of the parts of all blocks, one value per rank is sent, where that is less. The loop
+ * becomes the only op of a function, in which the axis is whole, and a ring call of that
+ * function. */
 #include "passes/place/place_internal.h"
 
 #include "base/intern.h"

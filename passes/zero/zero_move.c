@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bucket between its placements. */
+/* Changes the placement of a bucket: gathers, slices or reduce-scatters it. */
 #include "passes/zero/zero_internal.h"
 
 #include <string.h>

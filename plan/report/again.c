@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What backward computes again, since it was not kept. A plan does not say it of an instruction, but an op that is
- * computed again keeps its place in the program: a product, or a kernel of attention, in what runs backward that is
- * of the place, shape and kind of one that runs forward. Products of gradients are of the same place, but of another
- * shape, or they read a matrix the other way round. */
+/* Finds what the backward pass recomputes because it was not saved. A plan does not record it,
+ * but an op that is recomputed keeps its place in the source: a product, or an attention kernel,
+ * in the backward pass is a recomputation if a forward one has its place, shape and kind.
+ * Products of gradients have the same place, but another shape, or read a matrix transposed. */
 #include "plan/report/again.h"
 
 #include "base/hash.h"

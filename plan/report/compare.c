@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two plans side by side: the same numbers as a report's, and how the second differs. */
+/* Compares two plans: the numbers of their reports, and the relative differences. */
 #include "plan/report/text.h"
 
 #include "plan/report/people.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan can be looked at later and elsewhere, so it says what it was priced for: records of a name and a number. */
+/* Records the device that a plan was priced for, as names and numbers, so that reports can be
+ * made later and elsewhere. */
 #include "plan/report/device.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the numbers of a report mean. */
+/* Prints the definitions of the numbers in a report. */
 #include "plan/report/summary.h"
 
 #include <ctype.h>

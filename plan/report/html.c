@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one page that needs no network: page.html and page.js, with the numbers that the script draws in it as
- * JSON; of two plans beside each other, too. */
+/* The report as one page without outside parts: page.html and page.js, with the numbers that the
+ * script draws as JSON; also of two plans compared, and with the curves of runs. */
 #include "plan/report/html.h"
 
 #include "plan/kinds.h"

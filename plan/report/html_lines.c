@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lines of the program cost, for the page: seconds of a rank, the mean over ranks, of queue 0 and of collectives,
- * also those that run beside it; by line, layer and what they go to, with the text of the lines. */
+/* The cost of source lines, for the page: seconds of a rank, the mean over ranks, of queue 0 and
+ * of collectives, overlapped ones included; by line, layer and kind of work, with the text of
+ * the lines. */
 #include "plan/report/html.h"
 
 #include <stdlib.h>

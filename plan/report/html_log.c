@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A log of dtrun as curves: losses, what evaluation said, seconds of steps, learning rates, by step. A run that was
- * resumed did some steps twice: of these the later ones count. Curves of many points are thinned: of as many as fall
- * together the least and the greatest are kept, so that no spike is lost. */
+/* A log of dtrun as curves: losses, evaluations, seconds of steps, learning rates, by step. A
+ * run that was resumed did some steps twice: the later ones count. Curves with many points are
+ * thinned: the smallest and largest of adjacent points are kept, so that no spike is lost. */
 #include "plan/report/html.h"
 
 #include "base/file.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step that the page draws: pieces of all stages, and instructions, each where it runs for the first time. */
+/* The simulated step for the page: pieces of all stages, and instructions, each where it runs
+ * for the first time. */
 #include "plan/report/html.h"
 
 #include "plan/report/trace.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Live memory of a step: what a stage runs, with all iterations (walk.c), from its end backwards. A byte is live before
- * an instruction if it reads it, or if it was live behind it and the instruction does not write it. An instruction that
- * writes only some bytes of its range counts as if it wrote all of it.
+/* Live memory over a step: the instructions of a stage, with all iterations (walk.c), walked
+ * backwards. A byte is live before an instruction if the instruction reads it, or if it is live
+ * after it and the instruction does not write it. An instruction that writes only some bytes of
+ * its range counts as if it wrote all of it.
  *
- * When an instruction runs: pieces and micro-batches are where the simulation has them, between these time goes on by
- * the price of what runs. So a collective beside other work is placed where it is begun. */
+ * The time of an instruction: pieces and micro-batches are where the simulation has them;
+ * between these, time advances by prices. An asynchronous collective is placed where it starts. */
 #include "plan/report/live.h"
 
 #include "plan/report/spans.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of a trace beside prices. Medians: a run that something else on the machine held up is not what the instruction
- * takes. What a collective or a message waits for others is in its time, and not in its price. */
+/* Compares the times of a trace with prices. Medians are used, so that runs delayed by other
+ * work on the machine do not count. The waiting of a collective or message for other ranks is in
+ * its time, and not in its price. */
 #include "plan/report/measured.h"
 
 #include "plan/kinds.h"

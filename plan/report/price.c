@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instructions cost, by cost/: shapes come from their records, and where the ranks of a group are from the mesh,
- * whose last axis counts the devices of a node first. */
+/* Prices instructions with cost/: shapes come from their records, and the ranks of a group from
+ * the mesh, whose last axis fills the devices of a node first. */
 #include "plan/report/price.h"
 
 #include "plan/kinds.h"

@@ -19,7 +19,7 @@
  * What has s and t but depends on no scores (a mask made of positions in memory) belongs to the region all the same.
  * Axes of which a rank has one element are no loops.
  *
- * With a mask of positions a block looks at the keys up to the last one that some of its queries may see (reach.c);
+ * With a mask of positions a block looks at the keys up to the last one that some of its queries may see (visible.c);
  * where that depends on the rank or on the step of a ring, there are several kinds of the block, of which guards
  * let one run. A function that does not have this shape is emitted op by op. */
 #include "codegen/attend.h"
@@ -309,14 +309,14 @@ static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outpu
 /* Queries at .. at + rows - 1 in one case. */
 typedef struct Block {
     int64_t at, rows;
-    DtReachCase of;
+    DtVisibleCase of;
 } Block;
 
 /* The block that these queries can be added to: the one before them in the same case, if both see one key. most: scores
  * that there is room for. */
 static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64_t most)
 {
-    const DtReachCase *of = &these->of;
+    const DtVisibleCase *of = &these->of;
     for (uint32_t i = 0; i < n && of->keys == 1; i++)
         if (blocks[i].of.keys == 1 && blocks[i].at + blocks[i].rows == these->at &&
             blocks[i].rows + these->rows <= most && blocks[i].of.first == of->first &&
@@ -330,14 +330,14 @@ static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64
 static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
 {
     const int64_t half = g->n_s / 2;
-    const uint32_t most = g->n_s > rows_of_all * (g->e->target->blocks_most / DT_REACH_CASES) ? 2 : DT_REACH_CASES;
+    const uint32_t most = g->n_s > rows_of_all * (g->e->target->blocks_most / DT_VISIBLE_CASES) ? 2 : DT_VISIBLE_CASES;
     uint32_t n = 0;
     for (int64_t at = 0, rows; at < g->n_s; at += rows) {
-        DtReachCase cases[DT_REACH_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
+        DtVisibleCase cases[DT_VISIBLE_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
         rows = at + rows_of_all < g->n_s ? rows_of_all : g->n_s - at;
         if (g->masked && g->reach.uses && at < half && at + rows > half)
             rows = half - at; /* halves of zigzag order look at other keys */
-        const uint32_t n_cases = g->masked ? dt_reach_cases(&g->reach, at, rows, most, cases) : 1;
+        const uint32_t n_cases = g->masked ? dt_visible_cases(&g->reach, at, rows, most, cases) : 1;
         for (uint32_t i = 0; i < n_cases; i++) {
             const Block these = {at, rows, cases[i]};
             Block *before = hidden_before(ret_blocks, n, &these, rows_of_all * g->n_t);
@@ -380,7 +380,7 @@ static DtReplay key_of(DtTiling *g, const Block *blocks, uint32_t n, const DtPla
         const int64_t numbers[] = {blocks[i].at, blocks[i].rows, blocks[i].of.keys};
         dt_replay_add(&key, numbers, sizeof numbers);
         if (g->masked)
-            dt_reach_guard(&g->reach, &blocks[i].of);
+            dt_visible_guard(&g->reach, &blocks[i].of);
         dt_replay_guards(e, &key);
         e->n_guards = 0;
     }
@@ -391,7 +391,7 @@ static void emit_blocks(DtTiling *g, int64_t rows, const DtPlace *buffers, const
                         const bool *accumulates)
 {
     DtEmit *e = g->e;
-    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (e->target->blocks_most + 1) * DT_REACH_CASES);
+    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (e->target->blocks_most + 1) * DT_VISIBLE_CASES);
     const uint32_t n = list_blocks(g, rows, blocks);
     DtReplay replay = key_of(g, blocks, n, buffers, outputs, accumulates);
     if (dt_replay_again(e, &replay))
@@ -399,7 +399,7 @@ static void emit_blocks(DtTiling *g, int64_t rows, const DtPlace *buffers, const
     for (uint32_t i = 0; i < n; i++) {
         g->at = blocks[i].at, g->rows = blocks[i].rows, g->keys = blocks[i].of.keys;
         if (g->masked)
-            dt_reach_guard(&g->reach, &blocks[i].of);
+            dt_visible_guard(&g->reach, &blocks[i].of);
         dt_note_op(e, DT_NOTE_BLOCK, NULL);
         dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
         emit_block(g, buffers, outputs, accumulates);

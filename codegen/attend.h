@@ -31,7 +31,7 @@ typedef struct DtTiling {
     bool masked;               /* `reach` is valid: blocks may leave out keys */
     const DtValue *mask;       /* the mask that hides them */
     const DtValue *masked_by;  /* the value whose mask hides scores that do not change the result */
-    DtReach reach;
+    DtVisible reach;
     DtTileWhy why;             /* why dt_tile_analyse returned false */
     /* by argument: the caller's value if it is cheap to compute again, or NULL */
     DtValue **inlined;

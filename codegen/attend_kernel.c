@@ -92,7 +92,7 @@ static DtKAttention attention_of(DtTiling *g)
 static void say(DtTiling *g, const char *why)
 {
     DtEmit *e = g->e;
-    if (dt_whole_is_said(e, g->func))
+    if (dt_untiled_is_reported(e, g->func))
         return;
     DtDiag *diag = dt_diag_report(e->module->diags, L0588, g->call->span, "attention without a kernel of its own: %s",
                                   why);

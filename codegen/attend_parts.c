@@ -225,10 +225,10 @@ static void find_mask(DtTiling *g)
         outputs[i] = dt_tile_is_output(g, i);
     for (uint32_t i = 0; i < g->func->ops.n && !g->masked; i++) {
         const DtOp *op = g->func->ops.at[i];
-        if (!dt_hidden_by(g->e, g->func, op, g->s, g->t, outputs))
+        if (!dt_mask_hides(g->e, g->func, op, g->s, g->t, outputs))
             continue;
         g->mask = g->masked_by = op->in[0];
-        g->masked = dt_reach_begin(g->e, g->scope, g->mask, g->s, g->n_s, g->t, g->n_t, &g->reach);
+        g->masked = dt_visible_begin(g->e, g->scope, g->mask, g->s, g->n_s, g->t, g->n_t, &g->reach);
     }
 }
 

@@ -238,7 +238,7 @@ static void emit_call(DtEmit *e, const DtOp *op)
     DtTileWhy why = {.why = DT_TILE_NO_PRODUCT};
     const DtFunc *form = func->fused ? func->fused : func;
     if (!func->fused || !emit_callee(e, op, func, wanted, &why)) {
-        dt_whole_say(e, op, form, &why);
+        dt_untiled_report(e, op, form, &why);
         emit_callee(e, op, form, wanted, NULL);
     }
     for (uint32_t i = 0; i < func->results.n; i++)

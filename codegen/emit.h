@@ -16,20 +16,20 @@
  *                 a GEMM does as well; instead.c: the same by kernels, its second form
  *   attend.c      streaming functions (attention) in tiles; attend_parts.c: the roles of their
  *                 ops; attend_kernel.c: all of it as one kernel of a GPU
- *   whole.c       streaming functions that get no tiles
- *   hidden.c      proves that scores hidden by a mask do not change the result
- *   reach.c       how many keys a mask leaves visible to a block of queries
+ *   untiled.c     streaming functions that get no tiles
+ *   mask.c        proves that scores hidden by a mask do not change the result
+ *   visible.c     how many keys a mask leaves visible to a block of queries
  *   replay.c      reuses instructions that were emitted before, with other buffers
  *   ringbuf.c     conditions, and ring buffers of prefetched gathers
  *   event.c       events, and the ring buffer slot that an instruction means
- *   left.c        asynchronous reductions in flight at the end of an iteration
+ *   inflight.c    asynchronous reductions in flight at the end of an iteration
  *   launch.c      kernels to instructions
  *   note.c        notes that tie each instruction to an op of the reference program, for the proof
  *   pipeline.c    the entries of stages, channels, schedules
  *   slots.c       memory that is kept per micro-batch in flight
  *   finish.c      offsets, bodies, schedules, records of the plan
- *   saved.c       records of the values that loops stack, for reports
- *   tell.c        further records for reports
+ *   stacked.c     records of the values that loops stack, for reports
+ *   remarks.c     further records for reports
  *
  * What differs by target is in its table (target.h) and its folder. */
 #ifndef DT_CODEGEN_EMIT_H
@@ -84,7 +84,7 @@ typedef struct DtItem {
     DtPlanSchedule loop;   /* SCHED: a SET or CALL, or a WHEN that a CLOSE ends */
     DtSpan span;
     const char *path, *text;
-    /* INST with guards: the fraction of points (ranks, iterations) at which it runs (reach.c);
+    /* INST with guards: the fraction of points (ranks, iterations) at which it runs (visible.c);
      * else 1 */
     double share;
     bool instead;          /* INST: part of the second form of the product before it */
@@ -346,15 +346,15 @@ typedef struct DtTileWhy {
 #define DT_TILE_NO_PRODUCT "no product has an axis of queries alone and one of keys alone, as `q @d k` has"
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_why);
 
-/* whole.c: whether a lint has been reported for the streaming function; marks it as reported. */
-bool dt_whole_is_said(DtEmit *e, const DtFunc *func);
+/* untiled.c: whether a lint has been reported for the streaming function; marks it as reported. */
+bool dt_untiled_is_reported(DtEmit *e, const DtFunc *func);
 /* Reports lint L0585 for a call whose ops are emitted one by one, if the memory that they keep
  * is large. form: the callee in kernels. */
-void dt_whole_say(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why);
+void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why);
 
-/* hidden.c: whether the function computes the same without the scores that the mask of op
+/* mask.c: whether the function computes the same without the scores that the mask of op
  * `where` hides. outputs: by op position, whether the op's result leaves the block. */
-bool dt_hidden_by(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
+bool dt_mask_hides(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
                   const bool *outputs);
 
 /* replay.c: reuses a stretch of instructions that was emitted before. First the caller adds
@@ -376,15 +376,15 @@ bool dt_replay_again(DtEmit *e, DtReplay *replay);
 void dt_replay_end(DtEmit *e, DtReplay *replay);
 void dt_replay_free(DtEmit *e);
 
-/* reach.c: how many keys the mask leaves visible to a block of queries, distinguished by the
+/* visible.c: how many keys the mask leaves visible to a block of queries, distinguished by the
  * rank's coordinates and by loop iterations. A point is one such combination; a case is a set of
  * points with equally many keys. */
-enum { DT_REACH_REGS = DT_PLAN_REG_SLOTS, DT_REACH_CASES = 4, DT_REACH_NUMBERS = 8 };
+enum { DT_VISIBLE_REGS = DT_PLAN_REG_SLOTS, DT_VISIBLE_CASES = 4, DT_VISIBLE_NUMBERS = 8 };
 /* the number of a rank among the ranks of these mesh axes, major to minor */
-typedef struct DtReachNumber {
+typedef struct DtVisibleNumber {
     uint8_t n, mesh[DT_MAX_SPLIT];
-} DtReachNumber;
-typedef struct DtReach {
+} DtVisibleNumber;
+typedef struct DtVisible {
     DtEmit *e;
     const DtScope *scope;              /* the scope of the mask */
     const DtValue *mask;
@@ -392,35 +392,35 @@ typedef struct DtReach {
     int64_t n[2];
     /* mesh axes on which positions depend; loops on which they depend, by register */
     uint16_t uses;
-    const DtLoop *loops[DT_REACH_REGS];
-    DtReachNumber numbers[DT_REACH_NUMBERS]; /* the ones on which positions depend */
+    const DtLoop *loops[DT_VISIBLE_REGS];
+    DtVisibleNumber numbers[DT_VISIBLE_NUMBERS]; /* the ones on which positions depend */
     uint32_t n_numbers;
     int64_t grain;                     /* numbers of keys are rounded up to a multiple of this */
     int64_t n_points, least, most;     /* number of points; range of the values of forms */
-    int64_t coord[DT_MAX_MESH], step[DT_REACH_REGS]; /* the point being evaluated */
+    int64_t coord[DT_MAX_MESH], step[DT_VISIBLE_REGS]; /* the point being evaluated */
     /* by point and half of the queries: the keys of each half, 0 if they differ */
     int64_t *of_half;
     /* values evaluated so far for this block, to bound the work */
     uint32_t visits;
-} DtReach;
-typedef struct DtReachForm {           /* rank number minus loop iteration; -1: without that term */
+} DtVisible;
+typedef struct DtVisibleForm {           /* rank number minus loop iteration; -1: without that term */
     int number, reg;
-} DtReachForm;
-typedef struct DtReachCase {           /* the points where first <= value of form <= last */
-    DtReachForm form;
+} DtVisibleForm;
+typedef struct DtVisibleCase {           /* the points where first <= value of form <= last */
+    DtVisibleForm form;
     /* first, last of all cases: no guard is needed on that side */
     bool is_first, is_last;
     int64_t first, last, keys, points;
-} DtReachCase;
+} DtVisibleCase;
 /* Begins the analysis of a mask; false if nothing is known of it: then every block takes all
  * keys. */
-bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
-                    const char *keys, int64_t n_keys, DtReach *ret_reach);
+bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
+                    const char *keys, int64_t n_keys, DtVisible *ret_reach);
 /* The cases for queries at .. at + rows - 1, at most `most` of them; together they cover all
  * points. */
-uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtReachCase *ret_cases);
+uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most, DtVisibleCase *ret_cases);
 /* Guards the instructions emitted from here on: they run at the points of this case only. */
-void dt_reach_guard(DtReach *r, const DtReachCase *of_points);
+void dt_visible_guard(DtVisible *r, const DtVisibleCase *of_points);
 
 /* codegen.c: prepares ret_emit for the program's module; the caller frees ret_emit->scratch. */
 void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder,
@@ -518,13 +518,13 @@ void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry);
 void dt_exchange_message(DtEmit *e, uint32_t *event);
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 
-/* left.c: reductions in flight at the end of an iteration. is: whether op is one, and which
+/* inflight.c: reductions in flight at the end of an iteration. is: whether op is one, and which
  * result of the function it is. turn: the ring buffer moves on; waits for what was started on
  * the slot that becomes the front one. finish: a `done` of a loop's result. */
-bool dt_left_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number);
-uint32_t dt_left_event(DtEmit *e, const DtFunc *body, uint32_t result);
-void dt_left_turn(DtEmit *e, const DtOp *turn);
-void dt_left_finish(DtEmit *e, const DtOp *done);
+bool dt_inflight_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number);
+uint32_t dt_inflight_event(DtEmit *e, const DtFunc *body, uint32_t result);
+void dt_inflight_turn(DtEmit *e, const DtOp *turn);
+void dt_inflight_finish(DtEmit *e, const DtOp *done);
 
 /* ringbuf.c: emits `when`, counters and ops of ring buffers; false if op is none. claim: before
  * a function is emitted, marks values that it puts into ring buffers as wanted there. memory:
@@ -562,10 +562,10 @@ void dt_instead_emit(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg *
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 
 /* finish.c */
-/* tell.c: of a kernel that is attention. Where temporaries of the entry need most memory: the item; live 0: there are
+/* remarks.c: of a kernel that is attention. Where temporaries of the entry need most memory: the item; live 0: there are
  * none. */
-void dt_tell_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
-uint32_t dt_tell_peak(DtEmit *e, DtPlanPeak *ret_peak);
+void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
+uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak);
 
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);
 void dt_finish_entry(DtEmit *e, const char *name);
@@ -599,7 +599,7 @@ void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const 
                    const DtValue *mask);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);
 
-/* saved.c: section SAVE. */
-void dt_saved_plan(DtEmit *e);
+/* stacked.c: section SAVE. */
+void dt_stacked_records(DtEmit *e);
 
 #endif

@@ -89,7 +89,7 @@ static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtP
  * what it reads and where it writes lives on, and neither is written: buffers are touched by the WAIT, too, and emit.c
  * does not give away memory that is still read (DtRead.held).
  *
- * What a body leaves to its loop is in left.c, what numbers of events are in ring.c. */
+ * What a body leaves to its loop is in inflight.c, what numbers of events are in ring.c. */
 
 /* How many ops of its kind come before it: an iteration takes out in the order in which what it reads was put in. */
 static uint32_t place_among(const DtFunc *func, const DtOp *op)
@@ -119,10 +119,10 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
         dt_place_set(e, op->out[0], *to);
         return;
     }
-    if (dt_left_is(e->scope->func, op, &result)) {
+    if (dt_inflight_is(e->scope->func, op, &result)) {
         if (e->scope->wanted[op->out[0]->id])
             DT_BUG("`%s` is started and not where it belongs", dt_op_info[op->kind].text);
-        dt_event_set(e, dt_left_event(e, e->scope->func, result), 1);
+        dt_event_set(e, dt_inflight_event(e, e->scope->func, result), 1);
         return;
     }
     const DtOp *put = dt_graph_put(e->scope->func, op->out[0]);
@@ -220,7 +220,7 @@ static void emit_done(DtEmit *e, const DtOp *op)
     if (finish_late(e, op))
         return;
     if (maker->kind == DT_OP_LOOP) {
-        dt_left_finish(e, op);
+        dt_inflight_finish(e, op);
         return;
     }
     if (maker->kind == DT_OP_RINGBUF_GET) {

@@ -217,7 +217,7 @@ static double turns_of(const DtEmit *e, const char *name)
 static void push_peak(DtEmit *e)
 {
     DtPlanPeak peak;
-    const uint32_t item = dt_tell_peak(e, &peak);
+    const uint32_t item = dt_remarks_peak(e, &peak);
     if (peak.live == 0 || e->temporaries != DT_ARENA_ACTIVATIONS)
         return;
     peak.entry = e->plan->entries.n - 1;
@@ -375,7 +375,7 @@ DtStatus dt_finish_plan(DtEmit *e)
     DtStatus status = check_arenas(e);
     if (e->module->pipeline)
         share_args(e);
-    dt_saved_plan(e);
+    dt_stacked_records(e);
     if (dt_status_ok(&status) && e->options->ret_c)
         for (uint32_t i = 0; i < e->kernel_texts.n; i++)
             dt_text_add(e->options->ret_c, e->kernel_texts.at[i]);

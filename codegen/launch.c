@@ -239,7 +239,7 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
                            .n_pointers = k->pointers.n, .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};
     record.special = k->special_flops;
     DT_PUSH(e->plan->arena, e->plan->kernels, record);
-    dt_tell_attention(e, k, e->plan->kernels.n - 1);
+    dt_remarks_attention(e, k, e->plan->kernels.n - 1);
     if (k->sdpa) {
         DtPlanSdpa sdpa = *k->sdpa;
         sdpa.kernel = e->plan->kernels.n - 1;

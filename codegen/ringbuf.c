@@ -164,7 +164,7 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_RINGBUF_TURN:
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         dt_event_turn(e, op->out[0]->type, false);
-        dt_left_turn(e, op);
+        dt_inflight_turn(e, op);
         return true;
     case DT_OP_RINGBUF_GET: {
         const DtPlace memory = *dt_copy_require(e, op->in[0]);

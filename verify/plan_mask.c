@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* visits: of values for one part of the mask; one used twice is visited twice. More than codegen/reach.c's, or masks
+/* visits: of values for one part of the mask; one used twice is visited twice. More than codegen/visible.c's, or masks
  * that it knows would be refused here. */
 enum { MOST_POINTS = 4096, MOST_VISITS = 2048 };
 

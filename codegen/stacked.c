@@ -91,7 +91,7 @@ static void settle(DtEmit *e, const DtPlanSaved *loop)
     DT_PUSH(e->plan->arena, e->plan->saved, *loop);
 }
 
-void dt_saved_plan(DtEmit *e)
+void dt_stacked_records(DtEmit *e)
 {
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         Loops loops = {0};

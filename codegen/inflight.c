@@ -18,7 +18,7 @@ static const DtType *ring_of(const DtFunc *body, uint32_t result)
     return body->results.at[result]->op->in[0]->op->in[0]->type;
 }
 
-bool dt_left_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
+bool dt_inflight_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
 {
     *ret_number = 0;
     while (*ret_number < func->results.n && func->results.at[*ret_number] != op->out[0])
@@ -26,7 +26,7 @@ bool dt_left_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number)
     return op->starts && !op->late && *ret_number < func->results.n;
 }
 
-uint32_t dt_left_event(DtEmit *e, const DtFunc *body, uint32_t result)
+uint32_t dt_inflight_event(DtEmit *e, const DtFunc *body, uint32_t result)
 {
     return dt_event_of(e, body, result, dt_event_slots(ring_of(body, result)));
 }
@@ -68,14 +68,14 @@ static void add_before(DtEmit *e, const DtOp *turn, uint32_t result)
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
 }
 
-void dt_left_turn(DtEmit *e, const DtOp *turn)
+void dt_inflight_turn(DtEmit *e, const DtOp *turn)
 {
     const DtFunc *func = e->scope->func;
     uint32_t result;
     for (uint32_t i = 0; i < func->ops.n && e->scope->loop; i++) {
-        if (!dt_left_is(func, func->ops.at[i], &result))
+        if (!dt_inflight_is(func, func->ops.at[i], &result))
             continue;
-        dt_event_wait(e, turn, dt_left_event(e, func, result), 1);
+        dt_event_wait(e, turn, dt_inflight_event(e, func, result), 1);
         if (dt_graph_is_slotted(func, func->ops.at[i]->out[0]))
             add_before(e, turn, result);
     }
@@ -85,7 +85,7 @@ void dt_left_turn(DtEmit *e, const DtOp *turn)
 static void add_last(DtEmit *e, const DtOp *done, const DtPlace *memory, const DtPlace *whole)
 {
     const DtOp *loop = done->in[0]->op;
-    const uint32_t result = done->in[0]->index, event = dt_left_event(e, loop->func, result);
+    const uint32_t result = done->in[0]->index, event = dt_inflight_event(e, loop->func, result);
     const int64_t slots = dt_event_slots(ring_of(loop->func, result)), n = loop->loop->count;
     DtScope *outer = e->scope, *inner = dt_scope_new(e, loop->func, loop->loop, outer->path);
     const DtPlace part = dt_place_slice(e, loop, *whole, inner->reg);
@@ -108,11 +108,11 @@ static void add_last(DtEmit *e, const DtOp *done, const DtPlace *memory, const D
 }
 
 /* All iterations: what is still on its way reads one of the slots. */
-void dt_left_finish(DtEmit *e, const DtOp *done)
+void dt_inflight_finish(DtEmit *e, const DtOp *done)
 {
     const DtOp *loop = done->in[0]->op;
     const DtFunc *body = loop->func;
-    const uint32_t result = done->in[0]->index, first = dt_left_event(e, body, result);
+    const uint32_t result = done->in[0]->index, first = dt_inflight_event(e, body, result);
     const DtPlace place = *dt_copy_require(e, done->in[0]);
     const DtPlace *memory = NULL;
     for (uint32_t i = 0; i < loop->loop->n_carried; i++)

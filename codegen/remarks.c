@@ -158,7 +158,7 @@ static double visible(const DtEmit *e, const DtKernel *k)
 
 /* ---- kernels ---- */
 
-void dt_tell_attention(DtEmit *e, const DtKernel *k, uint32_t kernel)
+void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel)
 {
     DtPlanAttention record = {.kernel = kernel, .heads = 1, .kv_heads = 1};
     if (k->form != DT_KFORM_ATTEND || k->attend->scores.n == 0)
@@ -232,7 +232,7 @@ static uint32_t find_peak(DtEmit *e, int64_t *ret_live)
     return at;
 }
 
-uint32_t dt_tell_peak(DtEmit *e, DtPlanPeak *ret_peak)
+uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak)
 {
     DtPlanPeak *peak = ret_peak;
     *peak = (DtPlanPeak){.entry = 0};

@@ -49,9 +49,9 @@ static Range of(int64_t lo, int64_t hi)
 
 /* ---- what a value may be ---- */
 
-static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Area block);
+static Range range_of(DtVisible *r, const Inside *in, const DtValue *value, Area block);
 
-static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Area block)
+static Range of_input(DtVisible *r, const Inside *in, const DtValue *value, Area block)
 {
     if (in->call)
         return range_of(r, in->outer, in->call->in[value->index], block);
@@ -61,7 +61,7 @@ static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Area b
     const Inside outer = {.scope = scope->parent};
     if (!scope->loop)
         return range_of(r, &outer, scope->op->in[value->index], block);
-    if (value->index == 0 && scope->loop->axis[0] == '@' && scope->reg < DT_REACH_REGS) {
+    if (value->index == 0 && scope->loop->axis[0] == '@' && scope->reg < DT_VISIBLE_REGS) {
         r->loops[scope->reg] = scope->loop;
         return of(r->step[scope->reg], r->step[scope->reg]);
     }
@@ -73,19 +73,19 @@ static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Area b
 }
 
 /* A number that positions depend on; of too many the first count. */
-static void note_number(DtReach *r, uint32_t n, const uint8_t *mesh)
+static void note_number(DtVisible *r, uint32_t n, const uint8_t *mesh)
 {
-    DtReachNumber number = {.n = (uint8_t)n};
+    DtVisibleNumber number = {.n = (uint8_t)n};
     memcpy(number.mesh, mesh, n);
     for (uint32_t i = 0; i < r->n_numbers; i++)
         if (memcmp(&r->numbers[i], &number, sizeof number) == 0)
             return;
-    if (n > 0 && r->n_numbers < DT_REACH_NUMBERS)
+    if (n > 0 && r->n_numbers < DT_VISIBLE_NUMBERS)
         r->numbers[r->n_numbers++] = number;
 }
 
 /* Positions along a whole axis or the rank's block of it. */
-static Range of_iota(DtReach *r, const DtOp *op, const Area *block)
+static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
 {
     const DtMesh *mesh = &r->e->module->mesh;
     const DtAxis *axis = &op->out[0]->type->axes[0];
@@ -107,7 +107,7 @@ static Range of_iota(DtReach *r, const DtOp *op, const Area *block)
 }
 
 /* The axis of those named that is longer than 1 on a rank, "" if none is, NULL if several are. */
-static const char *long_one(const DtReach *r, const DtType *type, const char *const *names, uint32_t n)
+static const char *long_one(const DtVisible *r, const DtType *type, const char *const *names, uint32_t n)
 {
     const char *found = "";
     for (uint32_t i = 0; i < n; i++) {
@@ -131,7 +131,7 @@ static bool is_among(const char *axis, const char *const *names, uint32_t n)
 
 /* Renames, and splits and merges that leave a rank's elements where they are. A name that the operand has for another
  * axis than the result says nothing of the block: iota[kseq][kseq -> seq] has the positions of keys along queries. */
-static Range of_relabel(DtReach *r, const Inside *in, const DtOp *op, const Area *block)
+static Range of_relabel(DtVisible *r, const Inside *in, const DtOp *op, const Area *block)
 {
     Area before = *block;
     for (uint32_t i = 0; i < op->n_relabels; i++) {
@@ -190,7 +190,7 @@ static Range of_two(DtOpKind kind, Range x, Range y)
     }
 }
 
-static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Area *block)
+static Range of_op(DtVisible *r, const Inside *in, const DtOp *op, const Area *block)
 {
     if (op->kind == DT_OP_CONST)
         return fabs(op->number) < INT32_MAX && op->number == floor(op->number)
@@ -226,7 +226,7 @@ static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Area *blo
     }
 }
 
-static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Area block)
+static Range range_of(DtVisible *r, const Inside *in, const DtValue *value, Area block)
 {
     value = dt_op_copied(value);
     const DtOp *op = value->op;
@@ -241,7 +241,7 @@ static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Area b
     return range_of(r, &callee, op->func->results.at[value->index], block);
 }
 
-static Range mask_of(DtReach *r, Area block)
+static Range mask_of(DtVisible *r, Area block)
 {
     const Inside in = {.scope = r->scope};
     r->visits = 0;
@@ -252,7 +252,7 @@ static Range mask_of(DtReach *r, Area block)
 
 /* What the mask may be in the block, as far as two pieces along each axis tell: halves of zigzag order have
  * positions of their own. */
-static Range seen_in(DtReach *r, Area block)
+static Range seen_in(DtVisible *r, Area block)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
     for (uint32_t k = 0; k < 2; k++)
@@ -267,7 +267,7 @@ static Range seen_in(DtReach *r, Area block)
 }
 
 /* Whether no query of the block sees any of its keys. */
-static bool is_hidden(DtReach *r, Area block)
+static bool is_hidden(DtVisible *r, Area block)
 {
     const Range seen = seen_in(r, block);
     return seen.known && seen.hi == 0;
@@ -275,7 +275,7 @@ static bool is_hidden(DtReach *r, Area block)
 
 /* Keys of each query in this half of them at the point that is set, if both halves of keys are seen by all of these
  * queries or by none; else 0: blocks differ. */
-static int64_t keys_of_half(DtReach *r, uint32_t q)
+static int64_t keys_of_half(DtVisible *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
     Area block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]}, {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
@@ -293,7 +293,7 @@ static int64_t keys_of_half(DtReach *r, uint32_t q)
 }
 
 /* The same for a block of queries at point p. */
-static int64_t keys_of_whole(const DtReach *r, int64_t p, int64_t at, int64_t rows)
+static int64_t keys_of_whole(const DtVisible *r, int64_t p, int64_t at, int64_t rows)
 {
     const int64_t *of_half = &r->of_half[2 * p], half = r->n[0] / 2;
     if (at + rows <= half || at >= half)
@@ -304,7 +304,7 @@ static int64_t keys_of_whole(const DtReach *r, int64_t p, int64_t at, int64_t ro
 
 /* The first so many keys are all that queries from `at` on may see at point p, which is set: 1 or a multiple of
  * grain. */
-static int64_t keys_of(DtReach *r, int64_t p, int64_t at, int64_t rows)
+static int64_t keys_of(DtVisible *r, int64_t p, int64_t at, int64_t rows)
 {
     Area block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
     int64_t lo = 0, hi = (r->n[1] + r->grain - 1) / r->grain;
@@ -327,7 +327,7 @@ static int64_t keys_of(DtReach *r, int64_t p, int64_t at, int64_t rows)
 /* ---- points and forms ---- */
 
 /* Sets the point of this number; false: there are no more. */
-static bool set_point(DtReach *r, int64_t number)
+static bool set_point(DtVisible *r, int64_t number)
 {
     const DtMesh *mesh = &r->e->module->mesh;
     for (uint32_t m = 0; m < mesh->n; m++)
@@ -335,7 +335,7 @@ static bool set_point(DtReach *r, int64_t number)
             r->coord[m] = number % mesh->axes[m].size;
             number /= mesh->axes[m].size;
         }
-    for (uint32_t i = 0; i < DT_REACH_REGS; i++)
+    for (uint32_t i = 0; i < DT_VISIBLE_REGS; i++)
         if (r->loops[i]) {
             r->step[i] = r->loops[i]->first + number % r->loops[i]->count;
             number /= r->loops[i]->count;
@@ -343,10 +343,10 @@ static bool set_point(DtReach *r, int64_t number)
     return number == 0;
 }
 
-static int64_t size_of(const DtReach *r, uint32_t m) { return r->e->module->mesh.axes[m].size; }
+static int64_t size_of(const DtVisible *r, uint32_t m) { return r->e->module->mesh.axes[m].size; }
 
 /* What a step of its mesh axis k adds to the number. */
-static int64_t weight_of(const DtReach *r, const DtReachNumber *number, uint32_t k)
+static int64_t weight_of(const DtVisible *r, const DtVisibleNumber *number, uint32_t k)
 {
     int64_t weight = 1;
     for (uint32_t i = k + 1; i < number->n; i++)
@@ -354,13 +354,13 @@ static int64_t weight_of(const DtReach *r, const DtReachNumber *number, uint32_t
     return weight;
 }
 
-static int64_t ranks_of(const DtReach *r, const DtReachNumber *number)
+static int64_t ranks_of(const DtVisible *r, const DtVisibleNumber *number)
 {
     return number->n ? weight_of(r, number, 0) * size_of(r, number->mesh[0]) : 1;
 }
 
 /* At the point that is set. */
-static int64_t value_of(const DtReach *r, const DtReachForm *form)
+static int64_t value_of(const DtVisible *r, const DtVisibleForm *form)
 {
     int64_t value = form->reg < 0 ? 0 : -r->step[form->reg];
     for (uint32_t k = 0; form->number >= 0 && k < r->numbers[form->number].n; k++)
@@ -368,21 +368,21 @@ static int64_t value_of(const DtReach *r, const DtReachForm *form)
     return value;
 }
 
-static uint32_t forms_of(const DtReach *r, DtReachForm *ret_forms)
+static uint32_t forms_of(const DtVisible *r, DtVisibleForm *ret_forms)
 {
     uint32_t n = 0;
-    ret_forms[n++] = (DtReachForm){-1, -1};
+    ret_forms[n++] = (DtVisibleForm){-1, -1};
     for (int k = -1; k < (int)r->n_numbers; k++)
-        for (int i = -1; i < DT_REACH_REGS; i++)
+        for (int i = -1; i < DT_VISIBLE_REGS; i++)
             if ((k >= 0 || i >= 0) && (i < 0 || r->loops[i]) && n < MOST_FORMS)
-                ret_forms[n++] = (DtReachForm){k, i};
+                ret_forms[n++] = (DtVisibleForm){k, i};
     return n;
 }
 
 /* A number of one mesh axis each, in the order of the mesh, before those of several. */
-static void list_numbers(DtReach *r)
+static void list_numbers(DtVisible *r)
 {
-    DtReachNumber several[DT_REACH_NUMBERS];
+    DtVisibleNumber several[DT_VISIBLE_NUMBERS];
     const uint32_t n = r->n_numbers;
     memcpy(several, r->numbers, n * sizeof several[0]);
     memset(r->numbers, 0, sizeof r->numbers);
@@ -395,7 +395,7 @@ static void list_numbers(DtReach *r)
 }
 
 /* What this form leaves a block of queries, keys[v - least] for its values v. */
-static int64_t tell(DtReach *r, const DtReachForm *form, const int64_t *seen, int64_t *ret_keys,
+static int64_t tell(DtVisible *r, const DtVisibleForm *form, const int64_t *seen, int64_t *ret_keys,
                     int64_t *ret_points)
 {
     int64_t sum = 0;
@@ -411,11 +411,11 @@ static int64_t tell(DtReach *r, const DtReachForm *form, const int64_t *seen, in
     return sum;
 }
 
-bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
-                    const char *keys, int64_t n_keys, DtReach *ret_reach)
+bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
+                    const char *keys, int64_t n_keys, DtVisible *ret_reach)
 {
-    DtReach *r = ret_reach;
-    *r = (DtReach){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys}, .n = {n_queries, n_keys}};
+    DtVisible *r = ret_reach;
+    *r = (DtVisible){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys}, .n = {n_queries, n_keys}};
     if (!mask)
         return false;
     const Area all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
@@ -424,13 +424,13 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
     list_numbers(r);
     for (uint32_t m = 0; m < e->module->mesh.n; m++)
         n *= r->uses >> m & 1 ? e->module->mesh.axes[m].size : 1;
-    for (uint32_t i = 0; i < DT_REACH_REGS && n <= MOST_POINTS; i++)
+    for (uint32_t i = 0; i < DT_VISIBLE_REGS && n <= MOST_POINTS; i++)
         n *= r->loops[i] ? r->loops[i]->count : 1;
     r->n_points = n;
     r->grain = r->uses && n_keys > MOST_WIDTHS ? (n_keys + MOST_WIDTHS - 1) / MOST_WIDTHS : 1;
     for (uint32_t i = 0; i < r->n_numbers; i++)
         r->most = r->most < ranks_of(r, &r->numbers[i]) ? ranks_of(r, &r->numbers[i]) : r->most;
-    for (uint32_t i = 0; i < DT_REACH_REGS; i++)
+    for (uint32_t i = 0; i < DT_VISIBLE_REGS; i++)
         if (r->loops[i] && -(r->loops[i]->first + r->loops[i]->count) < r->least)
             r->least = -(r->loops[i]->first + r->loops[i]->count);
     if (n > MOST_POINTS)
@@ -443,18 +443,18 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
 }
 
 /* Joins neighbours among the cases until they are few, those first that lose least. */
-static uint32_t join(DtReachCase *cases, uint32_t n, uint32_t most)
+static uint32_t join(DtVisibleCase *cases, uint32_t n, uint32_t most)
 {
     while (n > most) {
         uint32_t best = 0;
         int64_t least = INT64_MAX;
         for (uint32_t i = 0; i + 1 < n; i++) {
-            const DtReachCase *a = &cases[i], *b = &cases[i + 1];
+            const DtVisibleCase *a = &cases[i], *b = &cases[i + 1];
             int64_t lost = a->keys < b->keys ? (b->keys - a->keys) * a->points : (a->keys - b->keys) * b->points;
             if (lost < least)
                 least = lost, best = i;
         }
-        DtReachCase *a = &cases[best];
+        DtVisibleCase *a = &cases[best];
         a->keys = a->keys > a[1].keys ? a->keys : a[1].keys;
         a->points += a[1].points;
         a->last = a[1].last;
@@ -464,13 +464,13 @@ static uint32_t join(DtReachCase *cases, uint32_t n, uint32_t most)
     return n;
 }
 
-uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtReachCase *ret_cases)
+uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most, DtVisibleCase *ret_cases)
 {
     DtArena *scratch = r->e->scratch;
     const size_t n_values = (size_t)(r->most - r->least) + 1;
     int64_t *seen = DT_NEW_ARRAY(scratch, int64_t, (size_t)r->n_points + 1);
     int64_t *keys = DT_NEW_ARRAY(scratch, int64_t, n_values), *points = DT_NEW_ARRAY(scratch, int64_t, n_values);
-    DtReachForm forms[MOST_FORMS], best = {-1, -1};
+    DtVisibleForm forms[MOST_FORMS], best = {-1, -1};
     int64_t least = INT64_MAX;
     for (int64_t p = 0; set_point(r, p); p++)
         seen[p] = keys_of(r, p, at, rows);
@@ -481,7 +481,7 @@ uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtR
             least = sum, best = forms[i];
     }
     tell(r, &best, seen, keys, points);
-    DtReachCase *cases = DT_NEW_ARRAY(scratch, DtReachCase, n_values);
+    DtVisibleCase *cases = DT_NEW_ARRAY(scratch, DtVisibleCase, n_values);
     uint32_t n = 0;
     for (int64_t v = r->least; v <= r->most; v++) {
         const int64_t k = keys[v - r->least], here = points[v - r->least];
@@ -491,7 +491,7 @@ uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtR
             cases[n - 1].last = v;
             cases[n - 1].points += here;
         } else {
-            cases[n++] = (DtReachCase){.form = best, .first = v, .last = v, .keys = k, .points = here};
+            cases[n++] = (DtVisibleCase){.form = best, .first = v, .last = v, .keys = k, .points = here};
         }
     }
     n = join(cases, n, most);
@@ -503,10 +503,10 @@ uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtR
 }
 
 /* form - from, or (upwards) to - form */
-static DtEArg guard_of(const DtReach *r, const DtReachForm *form, int64_t sign, int64_t than)
+static DtEArg guard_of(const DtVisible *r, const DtVisibleForm *form, int64_t sign, int64_t than)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER, .base = -sign * than};
-    const DtReachNumber *number = form->number >= 0 ? &r->numbers[form->number] : NULL;
+    const DtVisibleNumber *number = form->number >= 0 ? &r->numbers[form->number] : NULL;
     for (uint32_t k = 0; number && k < number->n; k++) {
         arg.coord_axis[k] = (uint8_t)(number->mesh[k] - dt_emit_first_device(&r->e->module->mesh));
         arg.coord[k] = sign * weight_of(r, number, k);
@@ -518,7 +518,7 @@ static DtEArg guard_of(const DtReach *r, const DtReachForm *form, int64_t sign, 
     return arg;
 }
 
-void dt_reach_guard(DtReach *r, const DtReachCase *of_points)
+void dt_visible_guard(DtVisible *r, const DtVisibleCase *of_points)
 {
     DtEmit *e = r->e;
     e->n_guards = 0;

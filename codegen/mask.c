@@ -2,7 +2,7 @@
 /* Decides whether scores hidden by a mask can be left out: where(mask, x, -inf), or 0 instead of
  * -inf. If each sum over keys adds zeros for them, each maximum sees -inf, and results with keys
  * are zero there, then the function is the same without them, and a block of queries may leave
- * out keys that none of its queries sees (reach.c). The certificate has rules of its own for
+ * out keys that none of its queries sees (visible.c). The certificate has rules of its own for
  * this (verify/plan_mask.c). */
 #include "codegen/emit.h"
 
@@ -90,7 +90,7 @@ static bool hides_from_all(Follow *f, const bool *outputs)
     return true;
 }
 
-bool dt_hidden_by(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
+bool dt_mask_hides(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
                   const bool *outputs)
 {
     if (where->kind != DT_OP_WHERE || !(is_number(where->in[2], -INFINITY) || is_number(where->in[2], 0)))

@@ -26,7 +26,7 @@ static const DtValue *largest(const DtEmit *e, const DtFunc *form)
     return most;
 }
 
-bool dt_whole_is_said(DtEmit *e, const DtFunc *func)
+bool dt_untiled_is_reported(DtEmit *e, const DtFunc *func)
 {
     for (uint32_t i = 0; i < e->refused.n; i++)
         if (e->refused.at[i] == func)
@@ -35,7 +35,7 @@ bool dt_whole_is_said(DtEmit *e, const DtFunc *func)
     return false;
 }
 
-void dt_whole_say(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why)
+void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why)
 {
     const DtValue *value = largest(e, form);
     double given = 0;
@@ -44,7 +44,7 @@ void dt_whole_say(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileW
     for (uint32_t i = 0; i < form->results.n; i++)
         given += bytes_of(e, form->results.at[i]->type);
     if (!e->module->diags || e->options->unfused || !value || bytes_of(e, value->type) < LEAST ||
-        bytes_of(e, value->type) <= given || dt_whole_is_said(e, call->func))
+        bytes_of(e, value->type) <= given || dt_untiled_is_reported(e, call->func))
         return;
     char size[32];
     DtDiag *diag = dt_diag_report(e->module->diags, L0585, call->span,

@@ -65,7 +65,7 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
 void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
                        DtCard *ret_card);
 
-/* auto_late.c: the bytes of a card for delayed weight gradients. */
-void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card);
+/* auto_delayed.c: the bytes of a card for delayed weight gradients. */
+void dt_auto_read_delayed(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card);
 
 #endif

@@ -252,7 +252,7 @@ static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mod
         scale(card, space, (sim.seconds - sim.fixed) / listed);
     fill_memory(plan, model->device->is_gpu, space, card);
     if (card->has_parts)
-        dt_auto_read_late(arena, plan, space, card);
+        dt_auto_read_delayed(arena, plan, space, card);
 }
 
 /* ---- nodes of several kinds ---- */

@@ -562,8 +562,8 @@ void dt_instead_emit(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg *
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 
 /* finish.c */
-/* remarks.c: of a kernel that is attention. Where temporaries of the entry need most memory: the item; live 0: there are
- * none. */
+/* remarks.c. attention: the record of an attention kernel. peak: the item at which temporaries of
+ * the entry need most memory; live 0: it has none. */
 void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
 uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak);
 

@@ -245,7 +245,7 @@ uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, co
                     .op = b->op};
     for (uint32_t i = 0; i < n; i++) {
         node.args[i] = args[i];
-        node.late = node.late || b->k->nodes.at[args[i]].late;
+        node.after_rows = node.after_rows || b->k->nodes.at[args[i]].after_rows;
         node.axes |= b->k->nodes.at[args[i]].axes;
         if (b->k->nodes.at[args[i]].phase > node.phase)
             node.phase = b->k->nodes.at[args[i]].phase;
@@ -272,7 +272,7 @@ static uint32_t reduction(DtKBuild *b, DtReduce reduce, DtDtype dtype, uint32_t 
 uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes)
 {
     return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype, .reduce = op->reduce,
-                                       .n_args = 1, .args = {arg}, .axes = axes, .late = true,
+                                       .n_args = 1, .args = {arg}, .axes = axes, .after_rows = true,
                                        .phase = b->k->nodes.at[arg].phase, .integer = DT_KNONE, .op = b->op});
 }
 
@@ -408,7 +408,7 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
         index.stride = view->stride[d];
         if (index.node != DT_KNONE) {
             node.axes |= b->k->nodes.at[index.node].axes;
-            node.late = node.late || b->k->nodes.at[index.node].late;
+            node.after_rows = node.after_rows || b->k->nodes.at[index.node].after_rows;
             if (b->k->nodes.at[index.node].phase > node.phase)
                 node.phase = b->k->nodes.at[index.node].phase;
         }
@@ -622,7 +622,7 @@ static DtKForm form_of(const DtKernel *k)
     if (!inner || k->n_outer == 0)
         return DT_KFORM_ROW;
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        if (k->nodes.at[i].late)
+        if (k->nodes.at[i].after_rows)
             return DT_KFORM_ROW;
     for (uint32_t i = 0; i < k->stores.n; i++) {
         const DtKNode *node = &k->nodes.at[k->stores.at[i].node];

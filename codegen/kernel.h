@@ -8,7 +8,7 @@
  *
  * A kernel may also sum over its outer axes, row by row, in addition to what it does with each row:
  * a layer norm's backward makes the gradients of gain and shift together with that of its operand.
- * Such a sum is complete after the last row. It and the nodes made of it are `late`: they depend on
+ * Such a sum is complete after the last row. It and the nodes made of it are `after_rows`: they depend on
  * inner axes only, and no row reads them.
  *
  * To use many threads, and to lose less precision, these are computed in pieces: a long reduction
@@ -81,7 +81,7 @@ typedef struct DtKNode {
     uint32_t n_index;
     DtKIndex *index;
     DtReduce reduce;
-    bool late;                       /* a sum over outer axes, or made of such a sum */
+    bool after_rows;                       /* a sum over outer axes, or made of such a sum */
     uint32_t axes;                   /* bit set of the space axes on which this node depends */
     uint32_t phase;                  /* how many reductions are on the way to it */
     const DtOp *op;                  /* for comments and diagnostics */
@@ -113,7 +113,7 @@ typedef enum DtKForm {
 /* Attention. The space has the axes that queries and keys share, then queries, then keys; row
  * reductions run along keys. A score is the product of a row of a query and a row of a key. A
  * sum is a product with a value that has both axes: summed over keys it gives a row per query;
- * summed over queries, and over shared axes that it lacks, a row per key. A `late` reduction
+ * summed over queries, and over shared axes that it lacks, a row per key. An `after_rows` reduction
  * adds up such a value over all axes that it lacks. */
 /* the rows of an operand or result: `depth` elements for each query, or each key */
 typedef struct DtKRows {
@@ -151,7 +151,7 @@ typedef struct DtKAttend {
     DT_VEC(DtKSum) sums;
 } DtKAttend;
 
-/* What is computed in pieces: a reduction over an inner axis (AXIS), late sums over rows (ROWS),
+/* What is computed in pieces: a reduction over an inner axis (AXIS), sums over rows (ROWS),
  * a SCATTER over the points of the axes that its result lacks (POINTS). */
 typedef enum DtKPieces { DT_KPIECES_NONE, DT_KPIECES_AXIS, DT_KPIECES_ROWS, DT_KPIECES_POINTS } DtKPieces;
 

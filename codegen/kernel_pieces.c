@@ -26,7 +26,7 @@ static uint32_t late_sums(const DtKernel *k)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        n += k->nodes.at[i].kind == DT_KNODE_REDUCE && k->nodes.at[i].late;
+        n += k->nodes.at[i].kind == DT_KNODE_REDUCE && k->nodes.at[i].after_rows;
     return n;
 }
 

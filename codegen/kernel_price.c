@@ -67,14 +67,15 @@ static uint32_t lanes_of(const DtKernel *k)
     return k->form == DT_KFORM_COLUMN ? k->n_outer - 1 : k->n_axes - 1;
 }
 
-/* How often a node of these axes is evaluated; lanes: how many lanes that takes. What is late has loops of its own. */
-static double times_of(const DtKernel *k, uint32_t axes, bool late, double *ret_lanes)
+/* How often a node with these axes is evaluated; lanes: how many lanes that takes. A node that is
+ * known after the rows only has loops of its own. */
+static double times_of(const DtKernel *k, uint32_t axes, bool after_rows, double *ret_lanes)
 {
     const uint32_t v = lanes_of(k);
     double times = 1, inside = 1;
     for (uint32_t i = 0; i < k->n_axes; i++) { /* in the order of loops: that of a column's lanes is the innermost */
         const uint32_t a = k->form != DT_KFORM_COLUMN || i < v ? i : i + 1 < k->n_axes ? i + 1 : v;
-        inside *= late && !(axes >> a & 1) ? 1 : (double)k->extent[a];
+        inside *= after_rows && !(axes >> a & 1) ? 1 : (double)k->extent[a];
         times = axes >> a & 1 ? inside : times;
     }
     *ret_lanes = times * WIDTH;
@@ -102,7 +103,7 @@ static uint32_t reductions_of(const DtKernel *k)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        n += k->nodes.at[i].kind == DT_KNODE_REDUCE && !k->nodes.at[i].late;
+        n += k->nodes.at[i].kind == DT_KNODE_REDUCE && !k->nodes.at[i].after_rows;
     return n;
 }
 
@@ -193,7 +194,7 @@ static void add_node(DtKernel *k, const DtKNode *node, uint32_t phases)
     const bool reduces = node->kind == DT_KNODE_REDUCE, works = node->kind == DT_KNODE_MAP || reduces;
     const uint32_t n = repeats(k, node, phases);
     double lanes;
-    const double times = n * times_of(k, reduces ? UINT32_MAX : node->axes, node->late && !reduces, &lanes);
+    const double times = n * times_of(k, reduces ? UINT32_MAX : node->axes, node->after_rows && !reduces, &lanes);
     lanes *= n;
     k->flops += works ? times : 0;
     k->special_flops += dear(k, node) * lanes + (works ? units(instructions(k, node) * lanes - times) : 0);
@@ -205,7 +206,7 @@ static void add_store(DtKernel *k, const DtKStore *store)
 {
     const uint32_t axes = k->nodes.at[store->node].axes, v = lanes_of(k);
     double lanes;
-    const double times = times_of(k, axes, k->nodes.at[store->node].late, &lanes);
+    const double times = times_of(k, axes, k->nodes.at[store->node].after_rows, &lanes);
     const bool alone = v < k->n_axes && axes >> v & 1 && store->stride[v] != 1 &&
                        !(has_outer_lanes(k) && store->stride[v - 1] == 1);
     const DtDtype dtype = k->pointers.at[store->pointer].value->type->dtype;

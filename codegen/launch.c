@@ -70,7 +70,7 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
             if (dt_place_apart(place, to))
                 continue;
             for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this one wrote */
-                if (!k->nodes.at[store->node].late && /* a sum over rows has the phase of what it adds up */
+                if (!k->nodes.at[store->node].after_rows && /* a sum over rows has the phase of what it adds up */
                     k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
                     return false;
             bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&

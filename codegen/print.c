@@ -52,25 +52,28 @@ bool dt_print_in_pieces(const DtPrint *c, uint32_t axis)
     return c->k->pieces_of == DT_KPIECES_AXIS && axis == c->k->piece_axis;
 }
 
-bool dt_print_is_late_sum(const DtPrint *c, uint32_t k)
+bool dt_print_is_row_sum(const DtPrint *c, uint32_t k)
 {
-    return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].late && c->live[k];
+    return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].after_rows && c->live[k];
 }
 
 bool dt_print_adds_at(const DtPrint *c, uint32_t k, uint32_t phase)
 {
-    return dt_print_is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+    return dt_print_is_row_sum(c, k) && c->k->nodes.at[k].phase == phase;
 }
 
-bool dt_print_is_late_store(const DtPrint *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
+bool dt_print_is_row_sum_store(const DtPrint *c, uint32_t s)
+{
+    return c->k->nodes.at[c->k->stores.at[s].node].after_rows;
+}
 
 bool dt_print_is_in_pieces(const DtPrint *c, uint32_t k)
 {
-    return c->k->pieces_of == DT_KPIECES_ROWS ? dt_print_is_late_sum(c, k)
+    return c->k->pieces_of == DT_KPIECES_ROWS ? dt_print_is_row_sum(c, k)
                                               : c->k->pieces && dt_print_reduces_at(c, k, 0);
 }
 
-const char *dt_print_late_element(DtPrint *c, int64_t *ret_n)
+const char *dt_print_row_sum_element(DtPrint *c, int64_t *ret_n)
 {
     int64_t stride[DT_MAX_RANK] = {0};
     *ret_n = 1;
@@ -401,7 +404,7 @@ void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at)
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    return node->kind == DT_KNODE_REDUCE && !node->late && c->live[k] &&
+    return node->kind == DT_KNODE_REDUCE && !node->after_rows && c->live[k] &&
            c->k->nodes.at[node->args[0]].phase == phase;
 }
 

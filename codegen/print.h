@@ -104,14 +104,14 @@ const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, con
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase);
 /* whether a reduction is computed in pieces */
 bool dt_print_is_in_pieces(const DtPrint *c, uint32_t k);
-/* late_sum: whether node k is a sum over rows; adds_at: whether that phase adds to it;
- * late_store: whether store s writes a value made of such sums. */
-bool dt_print_is_late_sum(const DtPrint *c, uint32_t k);
+/* is_row_sum: whether node k is a sum over rows; adds_at: whether that phase adds to it;
+ * is_row_sum_store: whether store s writes a value made of such sums. */
+bool dt_print_is_row_sum(const DtPrint *c, uint32_t k);
 bool dt_print_adds_at(const DtPrint *c, uint32_t k, uint32_t phase);
-bool dt_print_is_late_store(const DtPrint *c, uint32_t s);
-/* The index of the element of a late sum to which a point of a row adds; ret_n: how many
+bool dt_print_is_row_sum_store(const DtPrint *c, uint32_t s);
+/* The index of the element of a sum over rows to which a point of a row adds; ret_n: how many
  * elements there are. */
-const char *dt_print_late_element(DtPrint *c, int64_t *ret_n);
+const char *dt_print_row_sum_element(DtPrint *c, int64_t *ret_n);
 
 /* print_special.c: defines i<a> for these axes from the point's row-major number `number`. */
 void dt_print_indices(DtPrint *c, uint32_t axes, const char *number);

@@ -107,8 +107,8 @@ typedef enum DtOpClass { DT_CLASS_SOURCE, DT_CLASS_MAP, DT_CLASS_AXIS, DT_CLASS_
 
 typedef enum DtOpData { DT_DATA_VIEW, DT_DATA_MOVE, DT_DATA_MAKE } DtOpData;
 
-typedef enum DtOpTraits { DT_TRAIT_AGAIN = 1, DT_TRAIT_ZERO = 2, DT_TRAIT_OWN = 4,
-                          DT_TRAIT_DEAR = 8, DT_TRAIT_LATE = 16 } DtOpTraits;
+typedef enum DtOpTraits { DT_TRAIT_CHEAP = 1, DT_TRAIT_ZERO = 2, DT_TRAIT_OWN = 4,
+                          DT_TRAIT_DEAR = 8, DT_TRAIT_LOWERED = 16 } DtOpTraits;
 
 /* A row of ops.def, where the columns are explained. */
 typedef struct DtOpInfo {
@@ -129,7 +129,7 @@ static inline bool dt_op_is_pointwise(DtOpKind kind)
 }
 
 /* Whether recomputing such an op is better than keeping its result. */
-static inline bool dt_op_is_cheap(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_AGAIN; }
+static inline bool dt_op_is_cheap(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_CHEAP; }
 
 /* Whether recomputing such a map costs more than keeping its result in a register. */
 static inline bool dt_op_is_dear(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_DEAR; }

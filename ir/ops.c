@@ -6,8 +6,8 @@
 
 enum { NO = 0, FIRST = 1, ALL = UINT8_MAX, BRANCHES = ALL - FIRST };
 enum { VIEW = DT_DATA_VIEW, MOVE = DT_DATA_MOVE, MAKE = DT_DATA_MAKE };
-enum { AGAIN = DT_TRAIT_AGAIN, ZERO = DT_TRAIT_ZERO, OWN = DT_TRAIT_OWN, DEAR = DT_TRAIT_DEAR,
-       LATE = DT_TRAIT_LATE };
+enum { CHEAP = DT_TRAIT_CHEAP, ZERO = DT_TRAIT_ZERO, OWN = DT_TRAIT_OWN, DEAR = DT_TRAIT_DEAR,
+       LOWERED = DT_TRAIT_LOWERED };
 
 const DtOpInfo dt_op_info[DT_OP_COUNT] = {
 #define DT_OP(NAME, text, inputs, class, shape, gradient, interpret, linear, data, traits) \

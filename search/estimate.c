@@ -37,7 +37,7 @@ typedef struct Stage {
     uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
     double state[3], experts[3], saved; /* experts: of state, what their ranks split */
-    double late;    /* what gradients of weights need, if they are put off */
+    double delayed;    /* what gradients of weights need, if they are put off */
     double whole;   /* gradients of the largest iteration */
     double iterations;
 } Stage;
@@ -126,7 +126,7 @@ static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int6
         stage->experts[k] += (double)n * e->card->experts[loop][k];
     }
     stage->saved += (double)n * e->card->saved[loop];
-    stage->late += (double)n * e->card->late[loop];
+    stage->delayed += (double)n * e->card->delayed[loop];
     stage->whole = fmax(stage->whole, e->card->state[loop][1]);
     stage->iterations += (double)n;
 }
@@ -154,8 +154,8 @@ static double fill_stages(const Estimator *e, Stage *stages)
     Stage *last = &stages[stage_of(e, e->pieces - 1)];
     add_time(e, &stages[0], &c->front, 1);
     add_time(e, last, &c->back, 1);
-    stages[0].late += c->late_front;
-    last->late += c->late_back;
+    stages[0].delayed += c->delayed_front;
+    last->delayed += c->delayed_back;
     for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind, or both */
         const double both = last != stages ? c->tied[k] / 2 : 0;
         stages[0].state[k] += c->rest[k] / 2 + both;
@@ -298,11 +298,11 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
     }
     double step = m * most;
     if (e->stages > 1) {
-        const bool late = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V; /* weights' gradients */
-        const double mean = sum / p - (late ? 2 * weights / p : 0);
+        const bool delayed = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V; /* weights' gradients */
+        const double mean = sum / p - (delayed ? 2 * weights / p : 0);
         const double hops = l->schedule == DT_SEARCH_INTERLEAVED ? (double)e->pieces - 1 : p - 1;
         step += (p - 1) * fmax(mean, 0) / (double)l->chunks;
-        step = late ? step : fmax(step, sum + (m - 1) * largest);
+        step = delayed ? step : fmax(step, sum + (m - 1) * largest);
         step += 2 * hops * message_seconds(e);
         step += stage_of(e, e->pieces - 1) ? tied_seconds(e) : 0;
     }
@@ -426,7 +426,7 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     const double flying = in_flight(e, number);
     const DtLayout compiled = dt_layout_of_class(e->space, l, true);
     double bytes = e->card->temporaries + e->card->beside + stage->saved * flying +
-                   stage->late * put_off(e, number);
+                   stage->delayed * put_off(e, number);
     bytes += e->card->communicator * (communicators(l) - communicators(&compiled));
     for (int k = 0; k < 3; k++) { /* optimizer from level 1 on, gradients 2, parameters 3 */
         const bool shared = l->zero >= 3 - k;

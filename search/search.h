@@ -160,7 +160,7 @@ typedef struct DtCard {
     /* the same for the part after all loops; counted among temporaries */
     double saved_back;
     /* kept for weight gradients if these are delayed */
-    double late[DT_SPACE_LOOPS], late_front, late_back;
+    double delayed[DT_SPACE_LOOPS], delayed_front, delayed_back;
     double state[DT_SPACE_LOOPS][3];  /* of an iteration */
     double rest[3];                   /* outside of loops */
     /* the part of `rest` that is read both before the first loop and after it */

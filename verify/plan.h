@@ -12,10 +12,11 @@
  *  - on all stages of a pipeline together: slots hold the micro-batch that is read, channels pair, queues drain.
  *
  * Nothing is believed of a note but what the checks confirm. What is trusted: that a kernel computes the ops that its
- * note lists, of arguments that lie as the note says (tests compare kernels with the interpreter), also where it
- * writes over an operand; that attention may be cut into blocks of queries, with keys up to the last one that the
- * mask leaves; that iterations which are left out do what those before them did (the argument is in plan_again.c); that
- * the notes' and text's names of ops agree with their meaning (the other certificate). */
+ * note lists, on arguments with the layout in the note (tests compare kernels with the interpreter),
+ * also where it overwrites an operand; that attention may be cut into blocks of queries, with keys up
+ * to the last one that the mask leaves; that skipped iterations repeat the ones before them (the
+ * argument is in plan_repeat.c); that the ops named in notes and text agree with their meaning (the
+ * other certificate). */
 #ifndef DT_VERIFY_PLAN_H
 #define DT_VERIFY_PLAN_H
 

@@ -11,7 +11,7 @@
  *   plan_integer.c integers of instructions
  *   plan_comm.c    collectives                     plan_tile.c    attention in blocks
  *   plan_frame.c   iterations of functions, prefetched gathers
- *   plan_again.c   skips iterations that repeat earlier ones
+ *   plan_repeat.c   skips iterations that repeat earlier ones
  *   plan_mask.c    what a mask hides from blocks of attention
  *   plan_epilogue.c what a product does in the same call
  *   plan_form.c    products with a second form
@@ -217,7 +217,7 @@ typedef struct PlanLog {
 } PlanLog;
 
 /* A loop whose repeating iterations may be skipped. */
-typedef struct PlanAgain {
+typedef struct PlanRepeat {
     uint32_t at, end, reg;
     int64_t count, step;
     bool may;
@@ -226,7 +226,7 @@ typedef struct PlanAgain {
     DT_VEC(uint64_t) clocks;      /* by iteration: the time at which it began */
     /* iterations from .. to - 1 were skipped; the one that was `from` is `to` now */
     int64_t from, to;
-} PlanAgain;
+} PlanRepeat;
 
 /* A collective in flight: the value that it makes, its places, its event, and the time of its
  * start. */
@@ -247,7 +247,7 @@ typedef struct PlanStack {
     uint32_t number;      /* number of the result */
     /* some of its slices were in flight when the loop ended; their places have a constant step */
     bool waited, left;
-    PlanAgain again;
+    PlanRepeat again;
 } PlanStack;
 
 /* The note, in an entry of the plan, for which a check succeeded before. */
@@ -390,14 +390,14 @@ bool dt_certplan_behind(PlanWalk *walk); /* note BEHIND */
  * and the value as present. */
 bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place);
 
-/* plan_again.c */
+/* plan_repeat.c */
 /* an instruction has read what was written at that time */
 void dt_certplan_log(PlanWalk *walk, uint64_t stamp);
-void dt_certplan_watch(PlanWalk *walk, PlanAgain *again, uint32_t at, uint32_t end);
-void dt_certplan_turn(PlanWalk *walk, PlanAgain *again);            /* an iteration begins */
+void dt_certplan_watch(PlanWalk *walk, PlanRepeat *again, uint32_t at, uint32_t end);
+void dt_certplan_turn(PlanWalk *walk, PlanRepeat *again);            /* an iteration begins */
 /* how many iterations are skipped after iteration t */
-int64_t dt_certplan_again(PlanWalk *walk, PlanAgain *again, int64_t t);
-void dt_certplan_watched(PlanWalk *walk, const PlanAgain *again);   /* the loop has ended */
+int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *again, int64_t t);
+void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *again);   /* the loop has ended */
 
 /* plan_place.c */
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);

@@ -222,7 +222,7 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     const uint8_t *notes = walk->note;
     const int64_t kept = walk->count[0];
-    PlanAgain again;
+    PlanRepeat again;
     if (item->reg != 0 || item->first != 0 || item->step != 1 || !walk->first_device ||
         item->count != walk->program->size[0] || walk->taken[0])
         return dt_certplan_fail(walk, "the loop over micro-batches runs %d times", item->count);
@@ -240,7 +240,7 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
         PlanFrame *entry = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
         if (!return_to(walk, entry) || (entry && entry->number == t && !dt_certplan_finish(walk, entry)))
             return false;
-        t += dt_certplan_again(walk, &again, t);
+        t += dt_certplan_repeats(walk, &again, t);
     }
     dt_certplan_watched(walk, &again);
     walk->reg[0] = 0;
@@ -286,7 +286,7 @@ static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const 
 }
 
 /* Whether all iterations have it so many bytes behind that of the one before. */
-static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanAgain *again,
+static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanRepeat *again,
                        const PlanFound *first, int64_t step)
 {
     const CertLoop *loop = op->loop;
@@ -316,7 +316,7 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
 }
 
 /* False: its slices do not lie in even steps. */
-static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanAgain *again)
+static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanRepeat *again)
 {
     bool any = false;
     const CertLoop *loop = op->loop;
@@ -400,7 +400,7 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
                                 item->reg, item->count, item->first, (long long)loop->count);
     const uint8_t *notes = walk->note;
     PlanFrame *before = NULL;
-    PlanAgain again;
+    PlanRepeat again;
     walk->taken[item->reg] = true;
     dt_certplan_watch(walk, &again, at, end);
     for (int64_t t = 0; t < loop->count; t++) {
@@ -418,7 +418,7 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
             return false;
         if (walk->frame != body || walk->back)
             return dt_certplan_fail(walk, "a loop ends inside a call");
-        t += dt_certplan_again(walk, &again, t);
+        t += dt_certplan_repeats(walk, &again, t);
     }
     dt_certplan_watched(walk, &again);
     walk->frame = outer;

@@ -49,11 +49,11 @@ static void define_pieces(DtPrint *c, const char *at)
 
 /* ---- sums over rows ---- */
 
-static bool has_late(const DtPrint *c)
+static bool has_row_sums(const DtPrint *c)
 {
     bool any = false;
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        any = any || dt_print_is_late_store(c, s);
+        any = any || dt_print_is_row_sum_store(c, s);
     return any;
 }
 
@@ -70,14 +70,14 @@ static void open_row(DtPrint *c)
 static void late_begin(DtPrint *c)
 {
     int64_t n;
-    const char *at = dt_print_late_element(c, &n);
+    const char *at = dt_print_row_sum_element(c, &n);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_is_late_sum(c, k))
+        if (dt_print_is_row_sum(c, k))
             line(c, "%s s%u[%lld], t%u[%lld][16];", dt_print_register(c->k->nodes.at[k].dtype), k, (long long)n, k,
                  (long long)n);
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_is_late_sum(c, k)) {
+        if (dt_print_is_row_sum(c, k)) {
             const char *identity = dt_print_identity(c, &c->k->nodes.at[k]);
             line(c, "s%u[%s] = %s;", k, at, identity);
             line(c, "for (int l = 0; l < 16; l++) t%u[%s][l] = %s;", k, at, identity);
@@ -89,7 +89,7 @@ static void late_begin(DtPrint *c)
 static void late_piece(DtPrint *c)
 {
     int64_t stride[DT_MAX_RANK] = {0}, rows = 1, n;
-    const char *at = dt_print_late_element(c, &n);
+    const char *at = dt_print_row_sum_element(c, &n);
     for (uint32_t a = c->k->n_outer; a-- > 0; rows *= c->k->extent[a])
         stride[a] = rows;
     line(c, "const int64_t row = %s;", dt_print_affine(c, 0, stride));
@@ -99,7 +99,7 @@ static void late_piece(DtPrint *c)
     line(c, "const int64_t lane = row / %lld %% 16;", (long long)c->k->piece);
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_is_late_sum(c, k)) {
+        if (dt_print_is_row_sum(c, k)) {
             const char *sum = dt_arena_printf(c->arena, "s%u[%s]", k, at);
             piece_end(c, k, at, "lane", sum);
             line(c, "%s = %s;", sum, dt_print_identity(c, &c->k->nodes.at[k]));
@@ -111,7 +111,7 @@ static void late_piece(DtPrint *c)
 static void late_end(DtPrint *c)
 {
     int64_t n;
-    const char *at = dt_print_late_element(c, &n);
+    const char *at = dt_print_row_sum_element(c, &n);
     memset(c->defined, 0, c->k->nodes.n * sizeof c->defined[0]);
     memset(c->kept, 0, c->k->nodes.n * sizeof c->kept[0]); /* rows that were kept are gone */
     dt_print_c_draws_end(c, 0);
@@ -119,11 +119,11 @@ static void late_end(DtPrint *c)
     define_pieces(c, at);
     dt_print_forget(c);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (dt_print_is_late_store(c, s))
+        if (dt_print_is_row_sum_store(c, s))
             dt_print_need(c, c->k->stores.at[s].node);
     dt_print_define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (dt_print_is_late_store(c, s))
+        if (dt_print_is_row_sum_store(c, s))
             dt_print_store(c, &c->k->stores.at[s]);
     dt_print_close(c, c->k->n_axes - c->k->n_outer);
 }
@@ -183,7 +183,7 @@ static void pieces_begin(DtPrint *c, uint32_t points)
 /* Stores along the row, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, uint32_t inner)
 {
-    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_late_store(c, s);
+    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_row_sum_store(c, s);
 }
 
 static void need_point(DtPrint *c, uint32_t phase, uint32_t inner)
@@ -208,7 +208,7 @@ static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
             dt_print_accumulate(c, k, "l");
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_adds_at(c, k, phase))
-            dt_print_accumulate(c, k, dt_print_late_element(c, &n));
+            dt_print_accumulate(c, k, dt_print_row_sum_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, inner))
             dt_print_store(c, &c->k->stores.at[s]);
@@ -326,7 +326,7 @@ static void choose_kept(DtPrint *c, uint32_t first_inner, uint32_t inner)
         if (c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE)
             uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[c->k->nodes.at[k].args[0]].phase, first, last);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if ((c->store_axes[s] & inner) && !dt_print_is_late_store(c, s))
+        if ((c->store_axes[s] & inner) && !dt_print_is_row_sum_store(c, s))
             uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
     for (uint32_t k = 0; k < n; k++)
         if (dt_print_is_dear(&c->k->nodes.at[k]) && !dt_print_c_is_across(c, k) &&
@@ -346,7 +346,7 @@ static void row_scalars(DtPrint *c, uint32_t phase, uint32_t outer, uint32_t inn
             dt_print_need(c, k);
     dt_print_define(c, outer, true);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_late_store(c, s))
+        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_row_sum_store(c, s))
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
@@ -386,7 +386,7 @@ static void print_row(DtPrint *c)
     uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
     const uint32_t lanes = dt_print_c_row_lanes(k);
-    if (has_late(c))
+    if (has_row_sums(c))
         late_begin(c);
     for (uint32_t a = 0; a < first_inner; a++) {
         dt_print_open(c, a);
@@ -414,10 +414,10 @@ static void print_row(DtPrint *c)
         else if (reduces)
             lanes_end(c, phase, lanes);
     }
-    if (has_late(c))
+    if (has_row_sums(c))
         late_piece(c);
     dt_print_close(c, first_inner);
-    if (has_late(c))
+    if (has_row_sums(c))
         late_end(c);
 }
 

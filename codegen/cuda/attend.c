@@ -256,7 +256,7 @@ static void take_element(DtAttendPrint *a, uint32_t phase)
     for (uint32_t i = 0; i < role->n_stores; i++) {
         const DtKStore *store = &c->k->stores.at[role->stores[i]];
         const DtKNode *node = &c->k->nodes.at[store->node];
-        const uint32_t value = node->late ? node->args[0] : store->node;
+        const uint32_t value = node->after_rows ? node->args[0] : store->node;
         if (!c->needed[value] || !(c->k->nodes.at[value].axes >> role->cols & 1))
             continue;
         line(c, role->single ? "e%u[u][2 * h + j] += %s;" : "e%u[h] += %s;", i, value_inside(a, value, "0"));
@@ -392,7 +392,7 @@ static bool mark_phase(DtAttendPrint *a, uint32_t phase)
     }
     for (uint32_t i = 0; i < role->n_stores; i++) {
         const DtKNode *node = &c->k->nodes.at[c->k->stores.at[role->stores[i]].node];
-        const uint32_t value = node->late ? node->args[0] : c->k->stores.at[role->stores[i]].node;
+        const uint32_t value = node->after_rows ? node->args[0] : c->k->stores.at[role->stores[i]].node;
         if (c->k->nodes.at[value].axes >> role->cols & 1 && c->k->nodes.at[value].phase == phase) {
             mark(a, value, false);
             any = true;
@@ -478,11 +478,12 @@ static void store_node(DtAttendPrint *a, uint32_t i)
     const DtKStore *store = &c->k->stores.at[role->stores[i]];
     const DtKNode *node = &c->k->nodes.at[store->node];
     const char *type = dt_print_register(node->dtype);
-    if (!role->single && node->late)
+    if (!role->single && node->after_rows)
         line(c, "for (int h = 0; h < 2; h++) e%u[h] = dt_sum_quad(e%u[h]);", i, i);
     open_rows(a);
     if (!role->single) {
-        line(c, "const %s n%u = %s%u[h];", type, store->node, node->late ? "e" : "w", node->late ? i : store->node);
+        line(c, "const %s n%u = %s%u[h];", type, store->node, node->after_rows ? "e" : "w",
+             node->after_rows ? i : store->node);
         line(c, "if (lane %% 4 == 0) {");
         c->depth++;
         dt_print_store(c, store);
@@ -551,8 +552,8 @@ static void begin_role(DtAttendPrint *a)
     for (uint32_t i = 0; i < role->n_stores; i++)
         dt_print_live(c, c->k->stores.at[role->stores[i]].node);
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {
-        a->reduces[k] = c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE && !c->k->nodes.at[k].late;
-        if (c->live[k] && is_held(a, k) && !c->k->nodes.at[k].late)
+        a->reduces[k] = c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE && !c->k->nodes.at[k].after_rows;
+        if (c->live[k] && is_held(a, k) && !c->k->nodes.at[k].after_rows)
             line(c, "%s w%u[2];", dt_print_register(c->k->nodes.at[k].dtype), k);
     }
     for (uint32_t i = 0; i < role->n_sums; i++)
@@ -561,7 +562,7 @@ static void begin_role(DtAttendPrint *a)
         const DtKNode *node = &c->k->nodes.at[c->k->stores.at[role->stores[i]].node];
         if (role->single)
             line(c, "%s e%u[%u][4] = {{0}};", dt_print_register(node->dtype), i, a->tile->cols / 8);
-        else if (node->late)
+        else if (node->after_rows)
             line(c, "%s e%u[2] = {0};", dt_print_register(node->dtype), i);
     }
 }
@@ -596,7 +597,7 @@ static void print_role(DtAttendPrint *a)
     dt_print_close(c, opened);
     dt_print_forget(c);
     for (uint32_t i = 0; i < role->n_stores; i++) /* of a row, made of reductions */
-        if (!role->single && !c->k->nodes.at[c->k->stores.at[role->stores[i]].node].late)
+        if (!role->single && !c->k->nodes.at[c->k->stores.at[role->stores[i]].node].after_rows)
             mark(a, c->k->stores.at[role->stores[i]].node, true);
     dt_attend_print_rows(a);
     for (uint32_t i = 0; i < role->n_sums; i++)

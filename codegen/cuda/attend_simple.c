@@ -18,7 +18,7 @@ static bool is_tried(const DtKernel *k, const DtKNode *node)
                                     DT_OP_WHERE, DT_OP_CAST, DT_OP_LT,  DT_OP_LE,  DT_OP_AND, DT_OP_OR,  DT_OP_NOT};
     bool known = node->kind == DT_KNODE_CONST || node->kind == DT_KNODE_SCORE || is_row_load(k, node) ||
                  (node->kind == DT_KNODE_IOTA && node->integer == DT_KNONE) ||
-                 (node->kind == DT_KNODE_REDUCE && !node->late && node->reduce != DT_REDUCE_MIN);
+                 (node->kind == DT_KNODE_REDUCE && !node->after_rows && node->reduce != DT_REDUCE_MIN);
     for (size_t i = 0; node->kind == DT_KNODE_MAP && i < sizeof maps / sizeof maps[0]; i++)
         known = known || (node->map == maps[i] && (node->map != DT_OP_CAST || dt_dtype_is_float(node->dtype)));
     return known;

@@ -51,9 +51,9 @@ static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bo
 static bool reduces(const DtKernel *k, uint32_t node)
 {
     const DtKNode *n = &k->nodes.at[node];
-    if (n->phase && !n->late)
+    if (n->phase && !n->after_rows)
         return true;
-    for (uint32_t i = 0; n->late && i < n->n_args; i++)
+    for (uint32_t i = 0; n->after_rows && i < n->n_args; i++)
         if (reduces(k, n->args[i]))
             return true;
     return false;
@@ -67,11 +67,11 @@ static const char *add_store(const DtKernel *k, DtAttendTile *tile, uint32_t s)
     const bool has_queries = n->axes >> a->queries & 1, has_keys = n->axes >> a->keys & 1;
     if (!has_queries && !has_keys)
         return "a result has neither queries nor keys";
-    if (n->late && (n->kind != DT_KNODE_REDUCE || n->reduce != DT_REDUCE_SUM))
+    if (n->after_rows && (n->kind != DT_KNODE_REDUCE || n->reduce != DT_REDUCE_SUM))
         return "a result is made of a sum over queries";
     if (has_keys && reduces(k, node))
         return "a result with keys needs what is reduced over them";
-    const uint32_t away = n->late ? shared & ~n->axes : 0;
+    const uint32_t away = n->after_rows ? shared & ~n->axes : 0;
     DtRole *role = role_of(k, tile, has_queries, has_queries && has_keys, away, 0);
     if (!role)
         return "it has too many results";

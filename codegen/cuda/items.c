@@ -44,7 +44,7 @@ void dt_items_need_stores(DtPrint *c)
 {
     dt_print_forget(c);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (dt_print_is_late_store(c, s) == (c->k->pieces_of == DT_KPIECES_ROWS))
+        if (dt_print_is_row_sum_store(c, s) == (c->k->pieces_of == DT_KPIECES_ROWS))
             dt_print_need(c, c->k->stores.at[s].node);
 }
 
@@ -53,7 +53,7 @@ void dt_items_stores(DtPrint *c)
     dt_items_need_stores(c);
     dt_print_define(c, UINT32_MAX, false);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (dt_print_is_late_store(c, s) == (c->k->pieces_of == DT_KPIECES_ROWS))
+        if (dt_print_is_row_sum_store(c, s) == (c->k->pieces_of == DT_KPIECES_ROWS))
             dt_print_store(c, &c->k->stores.at[s]);
 }
 

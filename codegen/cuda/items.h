@@ -10,7 +10,8 @@
 void dt_items_indices(DtPrint *c, const DtTile *tile);
 /* r, piece, from, to: item and piece of number u; here: "", or what ends none at once, "!here ? from : ". */
 void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *here);
-/* Marks what stores need, which are late ones if sums over rows are in pieces; these stores, and what they need. */
+/* Marks the nodes that stores need (of sums over rows, if these are in pieces); prints these stores
+ * and their nodes. */
 void dt_items_need_stores(DtPrint *c);
 void dt_items_stores(DtPrint *c);
 /* Opens a loop over n elements of a thread, from j on along the last axis. */

@@ -27,7 +27,7 @@ static void meet(DtPrint *c, const DtTile *tile) { line(c, tile->group > WARP ? 
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 {
     const uint32_t inner = ((1u << c->k->n_axes) - 1) & ~((1u << c->k->n_outer) - 1);
-    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !dt_print_is_late_store(c, s);
+    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !dt_print_is_row_sum_store(c, s);
 }
 
 /* Whether each group of a block has a row whenever one of them has. */
@@ -109,7 +109,7 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     int64_t n;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_adds_at(c, k, phase))
-            dt_print_accumulate(c, k, tile->hold == DT_HOLD_REGISTERS ? "l" : dt_print_late_element(c, &n));
+            dt_print_accumulate(c, k, tile->hold == DT_HOLD_REGISTERS ? "l" : dt_print_row_sum_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, true))
             dt_print_store(c, &c->k->stores.at[s]);

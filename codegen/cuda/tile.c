@@ -108,9 +108,9 @@ static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_
         uint32_t n = 0;
         if (!live[i] || node->kind != DT_KNODE_REDUCE)
             continue;
-        *ret_sums += node->late;
-        for (uint32_t j = 0; j < k->nodes.n && !node->late; j++)
-            n += live[j] && k->nodes.at[j].kind == DT_KNODE_REDUCE && !k->nodes.at[j].late &&
+        *ret_sums += node->after_rows;
+        for (uint32_t j = 0; j < k->nodes.n && !node->after_rows; j++)
+            n += live[j] && k->nodes.at[j].kind == DT_KNODE_REDUCE && !k->nodes.at[j].after_rows &&
                  k->nodes.at[j].phase == node->phase;
         *ret_most = n > *ret_most ? n : *ret_most;
     }

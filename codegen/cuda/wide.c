@@ -35,7 +35,7 @@ static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const
 bool dt_wide_is_load(const DtKernel *k, uint32_t node, uint32_t n)
 {
     const DtKNode *load = &k->nodes.at[node];
-    bool good = load->kind == DT_KNODE_LOAD && k->n_axes && !load->late &&
+    bool good = load->kind == DT_KNODE_LOAD && k->n_axes && !load->after_rows &&
                 lies_well(k, load->pointer, load->offset, load->coef, n);
     for (uint32_t d = 0; d < load->n_index && good; d++) {
         const DtKIndex *index = &load->index[d];
@@ -48,7 +48,8 @@ bool dt_wide_is_load(const DtKernel *k, uint32_t node, uint32_t n)
 static bool is_wide_store(const DtKernel *k, uint32_t s, uint32_t n)
 {
     const DtKStore *store = &k->stores.at[s];
-    return k->n_axes && !k->nodes.at[store->node].late && lies_well(k, store->pointer, store->offset, store->stride, n);
+    return k->n_axes && !k->nodes.at[store->node].after_rows &&
+           lies_well(k, store->pointer, store->offset, store->stride, n);
 }
 
 bool dt_wide_all(const DtKernel *k, const bool *live, uint32_t n)

@@ -43,7 +43,7 @@ typedef struct Fuse {
     DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
     DtValue **copy;     /* by value id: in the kernel being made */
     DT_VEC(uint32_t) copied; /* ids that have one */
-    DtFuseAgain **again; /* by value id */
+    DtFuseRecompute **again; /* by value id */
     DtValue *const **operands; /* by value id: of the op that makes it, as they were */
     bool *is_dead;      /* by position in func->ops: nobody needs what it makes */
     uint32_t n_kernels;
@@ -273,7 +273,7 @@ static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t 
     f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
-    f->again = DT_NEW_ARRAY(scratch, DtFuseAgain *, n);
+    f->again = DT_NEW_ARRAY(scratch, DtFuseRecompute *, n);
     f->operands = DT_NEW_ARRAY(scratch, DtValue *const *, n);
     f->is_dead = DT_NEW_ARRAY(scratch, bool, n_ops + 1);
     return dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare, scratch, f->group,

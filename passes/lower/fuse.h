@@ -14,12 +14,12 @@ typedef struct DtFuseRows {
 } DtFuseRows;
 
 /* A group that recomputes a value of another group instead of reading it. */
-typedef struct DtFuseAgain {
+typedef struct DtFuseRecompute {
     uint32_t group;
-    struct DtFuseAgain *next;
-} DtFuseAgain;
+    struct DtFuseRecompute *next;
+} DtFuseRecompute;
 
-static inline bool dt_fuse_computes(const DtFuseAgain *again, uint32_t group)
+static inline bool dt_fuse_computes(const DtFuseRecompute *again, uint32_t group)
 {
     while (again && again->group != group)
         again = again->next;
@@ -46,7 +46,7 @@ void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);
  * which a shared kernel may increase temporaries. ret_rows: by group; ret_again: by value id.
  * Returns the number of groups. */
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
-                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again);
+                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_again);
 
 /* fuse_check.c: records what each op reads, before kernels are made; dt_fuse_check aborts if the
  * kernels read something else. */

@@ -190,11 +190,11 @@ static bool is_column_sum(const DtOp *op, const DtFuseGroup *joined)
     return op->kind == DT_OP_REDUCE && dt_fuse_has_axes(op->out[0]->type, joined, DT_FUSE_INNER);
 }
 
-static bool reads_late(const DtFusion *f, const DtOp *op, uint32_t a, uint32_t b)
+static bool reads_after_rows(const DtFusion *f, const DtOp *op, uint32_t a, uint32_t b)
 {
     for (uint32_t k = 0; k < op->n_in; k++) {
         const uint32_t position = f->position[op->in[k]->id];
-        if (dt_fuse_in_union(f, position, a, b) && f->late[position])
+        if (dt_fuse_in_union(f, position, a, b) && f->after_rows[position])
             return true;
     }
     return false;
@@ -206,22 +206,22 @@ static void mark_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, 
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
             const uint32_t position = f->groups[side ? b : a].ops.at[i];
-            f->late[position] = is_column_sum(f->func->ops.at[position], joined);
+            f->after_rows[position] = is_column_sum(f->func->ops.at[position], joined);
         }
     for (bool more = true; more;) {
         more = false;
         for (uint32_t side = 0; side < 2; side++)
             for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
                 const uint32_t position = f->groups[side ? b : a].ops.at[i];
-                if (f->late[position] || !reads_late(f, f->func->ops.at[position], a, b))
+                if (f->after_rows[position] || !reads_after_rows(f, f->func->ops.at[position], a, b))
                     continue;
-                f->late[position] = more = true;
+                f->after_rows[position] = more = true;
             }
     }
 }
 
-/* What is late is no larger than a row, and no row reads it; all else that has a row's axes only is computed for each
- * row. */
+/* Whether values known after the rows are no larger than a row, and no row reads them; all other
+ * values with a row's axes only are computed for each row. */
 static bool columns_are_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
@@ -233,7 +233,7 @@ static bool columns_are_late(const DtFusion *f, const DtFuseGroup *joined, uint3
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = op->out[0]->type;
             const bool inner = dt_fuse_has_axes(type, joined, DT_FUSE_INNER);
-            if (f->late[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_late(f, op, a, b))
+            if (f->after_rows[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_after_rows(f, op, a, b))
                                       : inner && !is_light(f, op, joined, a, b))
                 return false;
             if (!is_column_sum(op, joined))
@@ -434,15 +434,15 @@ static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_product
     for (uint32_t v = 0; v < f->func->n_values; v++)
         if (f->value[v] && !dt_op_is_inline(f->value[v]))
             merge_readers(f, f->value[v]);
-    dt_fuse_again(f);
+    dt_fuse_recompute(f);
 }
 
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
-                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseAgain **ret_again)
+                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_again)
 {
     uint32_t n = func->ops.n;
     DtFusion fusion = {.arena = scratch, .limits = limits, .func = func, .spare = spare}, *f = &fusion;
-    f->late = DT_NEW_ARRAY(scratch, bool, n + 1);
+    f->after_rows = DT_NEW_ARRAY(scratch, bool, n + 1);
     f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->placed = DT_NEW_ARRAY(scratch, DtFusePlaced, n + 1);
@@ -467,7 +467,7 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
         if (f->groups[i].ops.n > 0)
             ret_rows[ret_group[i]] = rows_of(f, &f->groups[i]);
     for (uint32_t v = 0; v < func->n_values; v++)
-        for (DtFuseAgain *again = ret_again[v] = f->again[v]; again; again = again->next)
+        for (DtFuseRecompute *again = ret_again[v] = f->again[v]; again; again = again->next)
             again->group = ret_group[again->group];
     return n_groups;
 }

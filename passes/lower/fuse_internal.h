@@ -46,7 +46,7 @@ typedef struct DtFusion {
     bool *is_result;           /* by value id */
     DtFuseKnown *known;        /* by position */
     /* by position, of a union being examined: computed from sums over rows */
-    bool *late;
+    bool *after_rows;
     /* value: by value id. sum: by position, for a sum over stages: the sum before it, else NULL */
     DtValue **value, **sum;
     uint32_t *seen, n_seen;    /* by value id: the count in which it was last seen */
@@ -58,7 +58,7 @@ typedef struct DtFusion {
     uint32_t *stamp, now;      /* by group: number of the search that visited it last */
     uint32_t *found, n_found;  /* groups found by the last search */
     DtFusePlaced *placed;
-    DtFuseAgain **again;       /* by value id: groups that recompute it */
+    DtFuseRecompute **again;       /* by value id: groups that recompute it */
 } DtFusion;
 
 /* What op i depends on: operand j, and after the operands the previous sum over stages, since
@@ -115,8 +115,8 @@ bool dt_fuse_depends(DtFusion *f, uint32_t a, uint32_t b, uint32_t but);
  * their search. */
 void dt_fuse_joined(DtFusion *f, uint32_t a, uint32_t b, uint32_t keep);
 
-/* fuse_again.c: fills `again`. */
-void dt_fuse_again(DtFusion *f);
+/* fuse_recompute.c: fills `again`. */
+void dt_fuse_recompute(DtFusion *f);
 /* Bytes that all kernels together read and write. */
 int64_t dt_fuse_moved(DtFusion *f);
 

@@ -10,14 +10,14 @@
  *     %dw = dot[b](%dh, %x)                                             %dw = dot[b](%dh, %x)
  *     return %dx, %dw                 return %dx, %x, %dh               return %dw
  *
- * What argument cotangents depend on is *early*, the rest *late*. Values that late ops read and
+ * What argument cotangents depend on is *early*, the rest *delayed*. Values that delayed ops read and
  * that are inputs or early cross over: they are results of bwd_x after the argument cotangents, and
  * the inputs of bwd_w, in order. Inputs cross without copy. Views, constants and wider copies that both parts
- * read are made in both. A loop with early and late results becomes two: the early one also gives,
+ * read are made in both. A loop with early and delayed results becomes two: the early one also gives,
  * stacked, what crosses inside its body; carried values follow the part that computes them;
  * invariants and stacked operands are given to both.
  *
- * Requires: a bwd function; a call in it is early or late as a whole, which suits those of functions that stream.
+ * Requires: a bwd function; a call in it is early or delayed as a whole, which suits those of functions that stream.
  * Establishes: primal->bwd_x, bwd_w. Breaks: nothing. */
 #include "passes/passes.h"
 
@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-typedef enum Part { PART_DEAD, PART_EARLY, PART_LATE, PART_BOTH, PART_SPLIT } Part;
+typedef enum Part { PART_DEAD, PART_EARLY, PART_DELAYED, PART_BOTH, PART_SPLIT } Part;
 
 typedef struct Slice Slice;
 
@@ -40,13 +40,13 @@ struct Slice {
     DtArena *arena;
     DtFunc *func;
     const DtLoop *loop; /* func is its body, else NULL */
-    const bool *early_result, *late_result;
-    bool *early, *late; /* per value id: some early (late) op or result reads it */
+    const bool *early_result, *delayed_result;
+    bool *early, *delayed; /* per value id: some early (delayed) op or result reads it */
     Part *part;         /* per op */
     Slice **sub;        /* per op: of a split loop's body */
     DT_VEC(Cross) cross;
     /* while building */
-    DtValue **value[2];  /* per value id: in the early and in the late function */
+    DtValue **value[2];  /* per value id: in the early and in the delayed function */
     DtValue ***extra[2]; /* per op: the extras of a split loop */
 };
 
@@ -62,28 +62,28 @@ static bool is_free(const DtOp *op)
 }
 
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
-                    const bool *late_result);
+                    const bool *delayed_result);
 
-/* The body's results by part: what is early outside, and what early and late results carry along.
+/* The body's results by part: what is early outside, and what early and delayed results carry along.
  * */
 static Slice *slice_loop(Slice *s, const DtOp *op)
 {
     const uint32_t n = op->n_out;
-    bool *early = DT_NEW_ARRAY(s->arena, bool, n + 1), *late = DT_NEW_ARRAY(s->arena, bool, n + 1);
+    bool *early = DT_NEW_ARRAY(s->arena, bool, n + 1), *delayed = DT_NEW_ARRAY(s->arena, bool, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         early[i] = s->early[op->out[i]->id];
-        late[i] = !early[i] && s->late[op->out[i]->id];
+        delayed[i] = !early[i] && s->delayed[op->out[i]->id];
     }
     for (;;) {
         bool again = false;
-        Slice *sub = slice(s->arena, op->func, op->loop, early, late);
+        Slice *sub = slice(s->arena, op->func, op->loop, early, delayed);
         for (uint32_t i = 0; i < op->loop->n_carried; i++) {
             const uint32_t id = op->func->inputs.at[1 + i]->id;
             if (sub->early[id] && !early[i])
                 early[i] = again = true;
-            if (sub->late[id] && !early[i] && !late[i])
-                late[i] = again = true;
-            late[i] = late[i] && !early[i];
+            if (sub->delayed[id] && !early[i] && !delayed[i])
+                delayed[i] = again = true;
+            delayed[i] = delayed[i] && !early[i];
         }
         if (!again)
             return sub;
@@ -112,27 +112,27 @@ static void demand_of_loop(Slice *s, const DtOp *op, const Slice *sub)
         const bool carried = i < op->loop->n_carried;
         if (carried ? sub->early_result[i] : sub->early[id])
             s->early[op->in[i]->id] = true;
-        if (carried ? sub->late_result[i] : sub->late[id])
-            s->late[op->in[i]->id] = true;
+        if (carried ? sub->delayed_result[i] : sub->delayed[id])
+            s->delayed[op->in[i]->id] = true;
     }
 }
 
 static void slice_op(Slice *s, uint32_t index)
 {
     const DtOp *op = s->func->ops.at[index];
-    const bool early = any_of(s->early, op), late = any_of(s->late, op);
+    const bool early = any_of(s->early, op), delayed = any_of(s->delayed, op);
     if (op->kind == DT_OP_LOOP && early) {
         Slice *sub = s->sub[index] = slice_loop(s, op);
         s->part[index] = PART_SPLIT;
         demand_of_loop(s, op, sub);
         return;
     }
-    const bool both = early && late && is_free(op);
-    s->part[index] = both ? PART_BOTH : early ? PART_EARLY : late ? PART_LATE : PART_DEAD;
+    const bool both = early && delayed && is_free(op);
+    s->part[index] = both ? PART_BOTH : early ? PART_EARLY : delayed ? PART_DELAYED : PART_DEAD;
     if (early)
         demand(s->early, op);
-    if (both || (late && !early))
-        demand(s->late, op);
+    if (both || (delayed && !early))
+        demand(s->delayed, op);
 }
 
 /* An input of a loop's body that both halves of the loop get as operand. */
@@ -145,9 +145,9 @@ static void find_cross(Slice *s)
 {
     for (uint32_t i = 0; i < s->func->inputs.n; i++) {
         const DtValue *input = s->func->inputs.at[i];
-        const bool late_carried =
-            s->loop != NULL && i >= 1 && i <= s->loop->n_carried && s->late_result[i - 1];
-        if (s->late[input->id] && !is_given(s, input) && !late_carried)
+        const bool delayed_carried =
+            s->loop != NULL && i >= 1 && i <= s->loop->n_carried && s->delayed_result[i - 1];
+        if (s->delayed[input->id] && !is_given(s, input) && !delayed_carried)
             DT_PUSH(s->arena, s->cross, ((Cross){.value = input}));
     }
     for (uint32_t i = 0; i < s->func->ops.n; i++) {
@@ -156,7 +156,7 @@ static void find_cross(Slice *s)
             const DtValue *out = op->out[k];
             const bool early = s->part[i] == PART_SPLIT ? s->sub[i]->early_result[k]
                                                         : s->part[i] == PART_EARLY;
-            if (early && s->late[out->id])
+            if (early && s->delayed[out->id])
                 DT_PUSH(s->arena, s->cross, ((Cross){.value = out}));
         }
         for (uint32_t k = 0; s->part[i] == PART_SPLIT && k < s->sub[i]->cross.n; k++)
@@ -165,26 +165,26 @@ static void find_cross(Slice *s)
 }
 
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
-                    const bool *late_result)
+                    const bool *delayed_result)
 {
     dt_graph_renumber(func);
     Slice *s = DT_NEW(arena, Slice);
     *s = (Slice){.arena = arena, .func = func, .loop = loop};
     bool *early = DT_NEW_ARRAY(arena, bool, func->results.n + 1),
-         *late = DT_NEW_ARRAY(arena, bool, func->results.n + 1);
+         *delayed = DT_NEW_ARRAY(arena, bool, func->results.n + 1);
     memcpy(early, early_result, func->results.n * sizeof *early);
-    memcpy(late, late_result, func->results.n * sizeof *late);
+    memcpy(delayed, delayed_result, func->results.n * sizeof *delayed);
     s->early_result = early;
-    s->late_result = late;
+    s->delayed_result = delayed;
     s->early = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
-    s->late = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
+    s->delayed = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
     s->part = DT_NEW_ARRAY(arena, Part, func->ops.n + 1);
     s->sub = DT_NEW_ARRAY(arena, Slice *, func->ops.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++) {
         if (early[i])
             s->early[func->results.at[i]->id] = true;
-        if (late[i])
-            s->late[func->results.at[i]->id] = true;
+        if (delayed[i])
+            s->delayed[func->results.at[i]->id] = true;
     }
     for (uint32_t i = func->ops.n; i-- > 0;)
         slice_op(s, i);
@@ -198,7 +198,7 @@ static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool
 
 /* ---- building ---- */
 
-enum { EARLY, LATE };
+enum { EARLY, DELAYED };
 
 static DtFunc *build(Slice *s, int half, const char *name);
 
@@ -223,15 +223,15 @@ static bool takes(const Slice *s, int half, const DtValue *input)
     if (i == 0)
         return true;
     if (i <= s->loop->n_carried)
-        return half == EARLY ? s->early_result[i - 1] : s->late_result[i - 1];
-    return half == EARLY ? s->early[input->id] : s->late[input->id];
+        return half == EARLY ? s->early_result[i - 1] : s->delayed_result[i - 1];
+    return half == EARLY ? s->early[input->id] : s->delayed[input->id];
 }
 
 static DtOp *build_loop(Slice *s, int half, DtBuilder *b, uint32_t index)
 {
     const DtOp *op = s->func->ops.at[index];
     Slice *sub = s->sub[index];
-    const bool *result = half == EARLY ? sub->early_result : sub->late_result;
+    const bool *result = half == EARLY ? sub->early_result : sub->delayed_result;
     DtLoop loop = *op->loop;
     DT_VEC(DtValue *) in = {0};
     loop.n_carried = loop.n_invariant = loop.n_stacked = loop.n_stacked_out = 0;
@@ -246,8 +246,8 @@ static DtOp *build_loop(Slice *s, int half, DtBuilder *b, uint32_t index)
         else
             loop.n_stacked++;
     }
-    for (uint32_t i = 0; half == LATE && i < sub->cross.n; i++, loop.n_stacked++)
-        DT_PUSH(s->arena, in, s->extra[LATE][index][i]);
+    for (uint32_t i = 0; half == DELAYED && i < sub->cross.n; i++, loop.n_stacked++)
+        DT_PUSH(s->arena, in, s->extra[DELAYED][index][i]);
     for (uint32_t i = op->loop->n_carried; i < op->n_out; i++)
         loop.n_stacked_out += result[i];
     if (half == EARLY)
@@ -273,12 +273,12 @@ static void build_ops(Slice *s, int half, DtFunc *func)
         if (s->part[i] == PART_SPLIT) {
             bool any = half == EARLY;
             for (uint32_t k = 0; k < op->n_out; k++)
-                any = any || s->sub[i]->late_result[k];
+                any = any || s->sub[i]->delayed_result[k];
             if (any)
                 build_loop(s, half, &b, i);
             continue;
         }
-        if (s->part[i] != PART_BOTH && s->part[i] != (half == EARLY ? PART_EARLY : PART_LATE))
+        if (s->part[i] != PART_BOTH && s->part[i] != (half == EARLY ? PART_EARLY : PART_DELAYED))
             continue;
         DtValue **in = DT_NEW_ARRAY(s->arena, DtValue *, op->n_in + 1);
         for (uint32_t k = 0; k < op->n_in; k++)
@@ -289,7 +289,7 @@ static void build_ops(Slice *s, int half, DtFunc *func)
     }
 }
 
-/* The type of a crossing value in the early function (or its body), as seen in the late one. */
+/* The type of a crossing value in the early function (or its body), as seen in the delayed one. */
 static void take_cross(Slice *s, DtFunc *func)
 {
     DtBuilder b = {.func = func, .span = s->func->span};
@@ -313,7 +313,7 @@ static void take_cross(Slice *s, DtFunc *func)
         const DtType *type = (*crossing_place(s, &s->cross.at[i], EARLY))->type;
         if (s->loop != NULL)
             in[i] = dt_graph_rename(&b, in[i], outer_name(s->loop), s->loop->axis, type);
-        *crossing_place(s, &s->cross.at[i], LATE) = in[i];
+        *crossing_place(s, &s->cross.at[i], DELAYED) = in[i];
     }
 }
 
@@ -332,7 +332,7 @@ static DtFunc *build(Slice *s, int half, const char *name)
 {
     DtFunc *func = dt_graph_func(
         s->func->module, dt_intern_printf("%s_%c", name, half == EARLY ? 'x' : 'w'), s->func->kind);
-    const bool *result = half == EARLY ? s->early_result : s->late_result;
+    const bool *result = half == EARLY ? s->early_result : s->delayed_result;
     func->span = s->func->span;
     func->primal = s->func->primal;
     for (uint32_t i = 0; i < s->func->ops.n; i++)
@@ -343,7 +343,7 @@ static DtFunc *build(Slice *s, int half, const char *name)
         if (takes(s, half, input))
             s->value[half][input->id] = dt_graph_arg_like(func, input->type, input);
     }
-    if (half == LATE)
+    if (half == DELAYED)
         take_cross(s, func);
     build_ops(s, half, func);
     for (uint32_t i = 0; i < s->func->results.n; i++)
@@ -359,12 +359,12 @@ void dt_wgrad_func(DtFunc *bwd, const bool *is_weight)
 {
     DtArena *arena = bwd->module->arena;
     bool *early = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1),
-         *late = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1);
+         *delayed = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1);
     for (uint32_t i = 0; i < bwd->results.n; i++) {
-        late[i] = is_weight[bwd->wanted.at[i]];
-        early[i] = !late[i];
+        delayed[i] = is_weight[bwd->wanted.at[i]];
+        early[i] = !delayed[i];
     }
-    Slice *s = slice(arena, bwd, NULL, early, late);
+    Slice *s = slice(arena, bwd, NULL, early, delayed);
     bwd->primal->bwd_x = build(s, EARLY, bwd->name);
-    bwd->primal->bwd_w = build(s, LATE, bwd->name);
+    bwd->primal->bwd_w = build(s, DELAYED, bwd->name);
 }

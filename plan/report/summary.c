@@ -5,7 +5,7 @@
 #include "plan/report/summary.h"
 
 #include "plan/kinds.h"
-#include "plan/report/again.h"
+#include "plan/report/recomputed.h"
 #include "plan/report/device.h"
 #include "plan/report/nodes.h"
 #include "plan/report/people.h"
@@ -233,7 +233,7 @@ static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary 
     s->dtype = dt_price_dtype(s->plan);
     s->peak = dt_price_peak(s->plan, &s->model, s->dtype);
     bool *again = DT_NEW_ARRAY(arena, bool, s->plan->n_insts + 1);
-    s->again = dt_again_find(arena, s->plan, again) ? again : NULL;
+    s->again = dt_recomputed_find(arena, s->plan, again) ? again : NULL;
     s->flops = s->plan->meta->flops;
     dt_report_visit_step(s->plan, add_flops, s);
     s->model_flops = s->plan->meta->model_flops > 0 ? s->plan->meta->model_flops : s->flops;

@@ -503,7 +503,7 @@ Test(ops, every_op_of_a_serial_program_has_a_forward_rule)
 {
     for (int kind = 0; kind < DT_OP_COUNT; kind++) {
         const bool serial = dt_op_info[kind].op_class != DT_CLASS_COMM && kind != DT_OP_PACK && kind != DT_OP_UNPACK &&
-                            !(dt_op_info[kind].traits & DT_TRAIT_LATE);
+                            !(dt_op_info[kind].traits & DT_TRAIT_LOWERED);
         cr_expect_eq(dt_tangent_has_rule((DtOpKind)kind), serial, "`%s`: see ir/tangent.c", dt_op_info[kind].text);
     }
 }

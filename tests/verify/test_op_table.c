@@ -8,7 +8,7 @@
 static const CertRule *rule_of(DtOpKind kind)
 {
     static const CertRule none = {.kinds = "fused"};
-    if (dt_op_info[kind].traits & DT_TRAIT_LATE) { /* made behind the programs that it reads: there it is none */
+    if (dt_op_info[kind].traits & DT_TRAIT_LOWERED) { /* made behind the programs that it reads: there it is none */
         cr_expect_null(dt_certrule_find(dt_op_info[kind].text));
         return &none;
     }

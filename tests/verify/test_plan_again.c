@@ -22,7 +22,7 @@ static bool may(void)
     PlanWatched watched[3] = {0};
     PlanWalk walk = {.arena = dt_arena_new(), .plan = &plan, .loops = watched};
     static const DtPlanEntry entry;
-    PlanAgain again;
+    PlanRepeat again;
     walk.at_entry = &entry;
     dt_certplan_watch(&walk, &again, 0, 2);
     dt_arena_free(walk.arena);
@@ -45,7 +45,7 @@ static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
     uint64_t added[DT_COUNT(args)] = {0};
     PlanWalk walk = {.arena = dt_arena_new(), .plan = &plan, .loops = watched, .added = added};
     static const DtPlanEntry entry;
-    PlanAgain again;
+    PlanRepeat again;
     int64_t left = 0;
     walk.scratch = dt_arena_child(walk.arena);
     walk.at_entry = &entry;
@@ -58,7 +58,7 @@ static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
         dt_certplan_arg(&walk, from, &started.from);
         walk.started.n = 0;
         DT_PUSH(walk.arena, walk.started, started);
-        left = dt_certplan_again(&walk, &again, t);
+        left = dt_certplan_repeats(&walk, &again, t);
     }
     dt_arena_free(walk.scratch);
     dt_arena_free(walk.arena);

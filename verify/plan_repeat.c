@@ -46,7 +46,7 @@ typedef struct Spans {
 
 /* At the loop, whose items are between `at` and `end`; the ring's is of all of them. False: they set others than loops
  * and the ring do. */
-static bool spans_of(const PlanWalk *walk, const PlanAgain *again, Spans *ret_spans)
+static bool spans_of(const PlanWalk *walk, const PlanRepeat *again, Spans *ret_spans)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
         ret_spans->lo[r] = ret_spans->hi[r] = walk->count[r] ? 0 : walk->reg[r];
@@ -92,7 +92,7 @@ static void add_reach(Access *access, int64_t a, int64_t b, int64_t *below, int6
     add_product(access, a, b, (a < 0) != (b < 0) ? below : above);
 }
 
-static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPlanArg *arg, const Spans *spans)
+static Access access_of(const PlanWalk *walk, const PlanRepeat *again, const DtPlanArg *arg, const Spans *spans)
 {
     const int64_t *lo = spans->lo, *hi = spans->hi;
     Access access = {.arg = arg, .written = arg->written};
@@ -120,7 +120,7 @@ static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPl
 }
 
 /* False: too many, or such as no memory has. */
-static bool list_accesses(PlanWalk *walk, const PlanAgain *again, Accesses *ret_all)
+static bool list_accesses(PlanWalk *walk, const PlanRepeat *again, Accesses *ret_all)
 {
     const DtPlan *plan = walk->plan;
     const DtPlanSchedule *open[DT_PLAN_REGS];
@@ -203,7 +203,7 @@ static bool moves_evenly(const PlanWalk *walk, const Accesses *all, int64_t coun
 }
 
 /* Whether no access depends on registers that loops around set: then what was found of the loop stays. */
-static bool is_fixed(const PlanWalk *walk, const PlanAgain *again, const Accesses *all)
+static bool is_fixed(const PlanWalk *walk, const PlanRepeat *again, const Accesses *all)
 {
     for (uint32_t i = 0; i < all->n; i++)
         for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
@@ -212,7 +212,7 @@ static bool is_fixed(const PlanWalk *walk, const PlanAgain *again, const Accesse
     return true;
 }
 
-static bool may_again(PlanWalk *walk, const PlanAgain *again)
+static bool may_again(PlanWalk *walk, const PlanRepeat *again)
 {
     PlanWatched *known = &walk->loops[again->at];
     if (known->entry == walk->at_entry)
@@ -226,10 +226,10 @@ static bool may_again(PlanWalk *walk, const PlanAgain *again)
 
 /* ---- the log ---- */
 
-void dt_certplan_watch(PlanWalk *walk, PlanAgain *again, uint32_t at, uint32_t end)
+void dt_certplan_watch(PlanWalk *walk, PlanRepeat *again, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
-    *again = (PlanAgain){.at = at, .end = end, .reg = item->reg, .count = item->count, .step = item->step};
+    *again = (PlanRepeat){.at = at, .end = end, .reg = item->reg, .count = item->count, .step = item->step};
     again->begin = ++walk->clock;
     if (item->count < SHORT || walk->whole)
         return;
@@ -238,7 +238,7 @@ void dt_certplan_watch(PlanWalk *walk, PlanAgain *again, uint32_t at, uint32_t e
     walk->watched += again->may;
 }
 
-void dt_certplan_turn(PlanWalk *walk, PlanAgain *again)
+void dt_certplan_turn(PlanWalk *walk, PlanRepeat *again)
 {
     if (!again->may)
         return;
@@ -247,7 +247,7 @@ void dt_certplan_turn(PlanWalk *walk, PlanAgain *again)
     DT_PUSH(walk->arena, again->clocks, walk->clock);
 }
 
-void dt_certplan_watched(PlanWalk *walk, const PlanAgain *again)
+void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *again)
 {
     walk->watched -= again->may;
     if (!walk->watched)
@@ -255,7 +255,7 @@ void dt_certplan_watched(PlanWalk *walk, const PlanAgain *again)
 }
 
 /* Whether iteration t found what iteration t - period found. The first that each logs is the ring's slot. */
-static bool is_same(const PlanWalk *walk, const PlanAgain *again, uint32_t t, uint32_t period)
+static bool is_same(const PlanWalk *walk, const PlanRepeat *again, uint32_t t, uint32_t period)
 {
     const uint32_t a = again->marks.at[t - period], b = again->marks.at[t],
                    end = t + 1 < again->marks.n ? again->marks.at[t + 1] : walk->log.n;
@@ -272,7 +272,7 @@ static bool is_same(const PlanWalk *walk, const PlanAgain *again, uint32_t t, ui
 }
 
 /* The last iteration up to which guards let the same through as in iterations from .. t. */
-static int64_t last_of(const PlanWalk *walk, const PlanAgain *again, int64_t from, int64_t t)
+static int64_t last_of(const PlanWalk *walk, const PlanRepeat *again, int64_t from, int64_t t)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[again->at];
     int64_t last = again->count - 2;
@@ -305,13 +305,13 @@ static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, 
     return hull;
 }
 
-static bool moves_with(const PlanAgain *again, const DtPlanArg *arg)
+static bool moves_with(const PlanRepeat *again, const DtPlanArg *arg)
 {
     return again->reg < DT_PLAN_ARG_REGS && arg->reg[again->reg] != 0;
 }
 
 /* Whether nothing that is on its way moves with the iterations, or lies where those that would be left out write. */
-static bool passes_by(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to)
+static bool passes_by(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to)
 {
     Accesses all = {0};
     bool passes = !walk->started.n || list_accesses(walk, again, &all);
@@ -330,7 +330,7 @@ static bool passes_by(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t
 
 /* What iterations t + 1 .. to may have written over is gone, but for what those from `first` on wrote. What does not
  * move has done so already. */
-static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to, uint64_t first)
+static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to, uint64_t first)
 {
     Accesses all = {0};
     if (!list_accesses(walk, again, &all)) /* of iteration t */
@@ -347,7 +347,7 @@ static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_
 }
 
 /* What was written from `first` on lies where that many iterations later do it. */
-static void move(PlanWalk *walk, const PlanAgain *again, int64_t away, uint64_t first)
+static void move(PlanWalk *walk, const PlanRepeat *again, int64_t away, uint64_t first)
 {
     for (uint32_t a = 0; again->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {
         const uint32_t n = walk->memory[a].n;
@@ -374,7 +374,7 @@ static void move(PlanWalk *walk, const PlanAgain *again, int64_t away, uint64_t 
     }
 }
 
-static void renumber(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to, uint32_t period)
+static void renumber(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to, uint32_t period)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[again->at];
     for (int64_t k = 0; k < period; k++) {
@@ -390,7 +390,7 @@ static void renumber(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t 
     }
 }
 
-static bool repeats(const PlanWalk *walk, const PlanAgain *again, int64_t t, uint32_t period)
+static bool repeats(const PlanWalk *walk, const PlanRepeat *again, int64_t t, uint32_t period)
 {
     for (uint32_t k = 0; k < period; k++)
         if (!is_same(walk, again, (uint32_t)t - k, period))
@@ -398,14 +398,14 @@ static bool repeats(const PlanWalk *walk, const PlanAgain *again, int64_t t, uin
     return true;
 }
 
-int64_t dt_certplan_again(PlanWalk *walk, PlanAgain *again, int64_t t)
+int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *again, int64_t t)
 {
     const uint32_t longest = again->reg == 0 ? LONGEST_PERIOD : 1;
     if (!again->may || again->to || t + 1 >= again->count - 1)
         return 0;
     if (t > TRIED) {
         again->may = false;
-        dt_certplan_watched(walk, &(PlanAgain){.may = true});
+        dt_certplan_watched(walk, &(PlanRepeat){.may = true});
         return 0;
     }
     for (uint32_t period = 1; period <= longest && 2 * (int64_t)period <= t; period++) {

@@ -75,7 +75,7 @@ static bool is_written(const DtFusion *f, const DtValue *value)
         is = group != own && !is_again(f, value, group);
         if (op->n_out != 1)
             continue;
-        for (const DtFuseAgain *again = f->again[op->out[0]->id]; again && !is; again = again->next)
+        for (const DtFuseRecompute *again = f->again[op->out[0]->id]; again && !is; again = again->next)
             is = again->group != own && !is_again(f, value, again->group);
     }
     return is;
@@ -160,8 +160,8 @@ static bool attempt(DtFusion *f, const DtValue *value, uint32_t group, Attempt *
 static void keep(const Attempt *a)
 {
     for (uint32_t i = 0; i < a->n_made; i++) {
-        DtFuseAgain *again = DT_NEW(a->f->arena, DtFuseAgain);
-        *again = (DtFuseAgain){.group = a->group, .next = a->f->again[a->made[i]->id]};
+        DtFuseRecompute *again = DT_NEW(a->f->arena, DtFuseRecompute);
+        *again = (DtFuseRecompute){.group = a->group, .next = a->f->again[a->made[i]->id]};
         a->f->again[a->made[i]->id] = again;
     }
 }
@@ -188,7 +188,8 @@ static Readers readers_of(const DtFusion *f, const DtValue *value)
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
         const DtOp *op = f->func->ops.at[f->readers[r]];
         add_reader(f, value, f->group_of[f->readers[r]], &readers);
-        for (const DtFuseAgain *again = op->n_out == 1 ? f->again[op->out[0]->id] : NULL; again; again = again->next)
+        const DtFuseRecompute *again = op->n_out == 1 ? f->again[op->out[0]->id] : NULL;
+        for (; again; again = again->next)
             add_reader(f, value, again->group, &readers);
     }
     return readers;
@@ -230,9 +231,9 @@ static bool is_large(const DtFusion *f, const DtValue *value)
     return !dt_op_is_inline(value) && bytes_of(f, value) >= LARGE;
 }
 
-void dt_fuse_again(DtFusion *f)
+void dt_fuse_recompute(DtFusion *f)
 {
-    f->again = DT_NEW_ARRAY(f->arena, DtFuseAgain *, f->func->n_values + 1);
+    f->again = DT_NEW_ARRAY(f->arena, DtFuseRecompute *, f->func->n_values + 1);
     for (uint32_t i = f->func->ops.n; i-- > 0;) {
         const DtOp *op = f->func->ops.at[i];
         if (op->n_out == 1 && is_large(f, op->out[0]) && is_map(f, op->out[0]) && is_written(f, op->out[0]))

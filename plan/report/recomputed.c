@@ -3,7 +3,7 @@
  * but an op that is recomputed keeps its place in the source: a product, or an attention kernel,
  * in the backward pass is a recomputation if a forward one has its place, shape and kind.
  * Products of gradients have the same place, but another shape, or read a matrix transposed. */
-#include "plan/report/again.h"
+#include "plan/report/recomputed.h"
 
 #include "base/hash.h"
 #include "plan/kinds.h"
@@ -66,7 +66,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-bool dt_again_find(DtArena *arena, const DtPlan *plan, bool *ret_again)
+bool dt_recomputed_find(DtArena *arena, const DtPlan *plan, bool *ret_again)
 {
     bool *forward = DT_NEW_ARRAY(arena, bool, plan->n_insts + 1);
     bool *backward = DT_NEW_ARRAY(arena, bool, plan->n_insts + 1);

@@ -60,9 +60,9 @@ static void leave(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 
 /* ---- backwards ---- */
 
-typedef struct Sets { DtSpans early, late; } Sets; /* what the one and the other read later */
+typedef struct Sets { DtSpans early, delayed; } Sets; /* what the one and the other read later */
 
-typedef enum When { DEAD, EARLY, LATE } When; /* DEAD: nothing reads what it writes: a last turn hands it on */
+typedef enum When { DEAD, EARLY, DELAYED } When; /* DEAD: nothing reads what it writes: a last turn hands it on */
 
 static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
 {
@@ -74,14 +74,14 @@ static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
         const bool is_temporary = range->kind == DT_ARENA_ACTIVATIONS;
         if (is_temporary ? dt_spans_meet(&sets->early, range->from, range->to) : range->kind != DT_ARENA_GRADS)
             when = EARLY;
-        else if (!is_temporary || dt_spans_meet(&sets->late, range->from, range->to))
-            when = LATE;
+        else if (!is_temporary || dt_spans_meet(&sets->delayed, range->from, range->to))
+            when = DELAYED;
     }
     return when;
 }
 
-/* Bytes that a late run wants besides what it reads, where it adds up products of several values, as for the gradient
- * of a gain: those are made in f32 for the cotangents, too, and are kept as such. */
+/* Further bytes that a delayed run needs where it sums products of several values, as for the
+ * gradient of a gain: these are made in f32 for the cotangents, too, and are kept in f32. */
 static int64_t wider(const DtWalkRange *ranges, uint32_t n)
 {
     int64_t sums = 0, most = 0, read = 0, several = 0;
@@ -103,28 +103,28 @@ static int64_t wider(const DtWalkRange *ranges, uint32_t n)
 /* What a part leaves for those behind it is no gradient of its own, whatever they do with it. */
 static void end_part(Sets *sets)
 {
-    for (uint32_t i = 0; i < sets->late.spans.n; i++)
-        dt_spans_add(&sets->early, sets->late.spans.at[i].from, sets->late.spans.at[i].to);
+    for (uint32_t i = 0; i < sets->delayed.spans.n; i++)
+        dt_spans_add(&sets->early, sets->delayed.spans.at[i].from, sets->delayed.spans.at[i].to);
 }
 
-/* Returns by how much what late instructions need, and none of these makes, has grown. */
+/* Returns by how much what delayed instructions need, and none of these makes, has grown. */
 static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
 {
     const When when = when_of(ranges, n, sets);
-    int64_t more = when == LATE ? wider(ranges, n) : 0, before = sets->late.bytes;
+    int64_t more = when == DELAYED ? wider(ranges, n) : 0, before = sets->delayed.bytes;
     if (when == DEAD)
         return 0;
     for (uint32_t r = 0; r < n; r++)
         if (ranges[r].written && ranges[r].kind == DT_ARENA_ACTIVATIONS) {
             dt_spans_remove(&sets->early, ranges[r].from, ranges[r].to);
-            dt_spans_remove(&sets->late, ranges[r].from, ranges[r].to);
+            dt_spans_remove(&sets->delayed, ranges[r].from, ranges[r].to);
         }
-    more += when == LATE ? sets->late.bytes - before : 0;
-    before = sets->late.bytes;
+    more += when == DELAYED ? sets->delayed.bytes - before : 0;
+    before = sets->delayed.bytes;
     for (uint32_t r = 0; r < n; r++)
         if (ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS)
-            dt_spans_add(when == EARLY ? &sets->early : &sets->late, ranges[r].from, ranges[r].to);
-    return more + sets->late.bytes - before;
+            dt_spans_add(when == EARLY ? &sets->early : &sets->delayed, ranges[r].from, ranges[r].to);
+    return more + sets->delayed.bytes - before;
 }
 
 /* ---- behind all loops ---- */
@@ -175,14 +175,14 @@ static int64_t tied_of(const Late *l, uint32_t n)
     return both - behind.bytes;
 }
 
-void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card)
+void dt_auto_read_delayed(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card)
 {
     DtArena *scratch = dt_arena_child(arena);
     const uint32_t n = space->n_loops, n_parts = 4 * n + 1;
     Late l = {.walk = {.arena = scratch, .plan = plan, .most_turns = TURNS, .work = MOST_WORK, .enter = enter,
                        .leave = leave}, .last = true, .counts = true};
     double *kept = DT_NEW_ARRAY(scratch, double, n_parts);
-    Sets sets = {.early.arena = scratch, .late.arena = scratch};
+    Sets sets = {.early.arena = scratch, .delayed.arena = scratch};
     l.walk.context = &l;
     dt_walk_entry(&l.walk, plan->objectives[0].step);
     mark(&l);
@@ -195,10 +195,10 @@ void dt_auto_read_late(DtArena *arena, const DtPlan *plan, const DtSpace *space,
             kept[l.parts.at[i]] += (double)more;
     }
     for (uint32_t i = 0; i < n; i++)
-        card->late[i] = kept[2 * (2 * n - 1 - i) + 1];
+        card->delayed[i] = kept[2 * (2 * n - 1 - i) + 1];
     for (uint32_t i = n; i < 2 * n; i++)
-        card->late_back += kept[2 * i];
-    card->late_front = kept[4 * n];
+        card->delayed_back += kept[2 * i];
+    card->delayed_front = kept[4 * n];
     card->saved_back = (double)kept_behind(&l, 2 * n);
     for (int k = 0; k < 3 && card->rest[0] > 0; k++)
         card->tied[k] = (double)tied_of(&l, n) / card->rest[0] * card->rest[k];

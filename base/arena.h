@@ -12,8 +12,9 @@ typedef struct DtArena DtArena;
 DtArena *dt_arena_new(void);
 void dt_arena_free(DtArena *arena);
 
-/* One that is freed before the parent, by the same thread; the parent keeps its memory for itself and for other
- * children: memory that is used again is cheaper than new memory. NULL: dt_arena_new. */
+/* An arena that is freed before its parent, by the same thread. The parent keeps the memory for
+ * itself and for other children, since reused memory is cheaper than new memory. parent NULL:
+ * like dt_arena_new. */
 DtArena *dt_arena_child(DtArena *parent);
 
 /* Forgets all blocks but keeps the pages: the scratch arena is reset after each pass. */
@@ -43,8 +44,8 @@ size_t dt_arena_peak(const DtArena *arena);
         (vec).at[(vec).n++] = (item);                                                              \
     } while (0)
 
-/* Doubles *cap (8 at first) and returns a copy of items with room for that many, or, where nothing was taken from the
- * arena since, themselves. */
+/* Doubles *cap (8 at first) and returns a copy of items with room for that many, or items itself
+ * if nothing was allocated from the arena since. */
 void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_bytes);
 
 /* Ends the process with a message: the system has refused that many bytes. */

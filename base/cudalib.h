@@ -9,7 +9,7 @@
 typedef struct DtCudaLib {
     const char *name;            /* "cublasLt" of libcublasLt.so.13 */
     const char *const *versions; /* "13", "12", NULL: of the soname, the best one first */
-    const char *packages;        /* where it comes from, for who has none */
+    const char *packages;        /* the packages that contain it, for users who lack it */
 } DtCudaLib;
 
 /* Opens the library, for as long as the process lives, and finds its functions: n pointers to functions, by name.

@@ -45,7 +45,7 @@ void dt_diag_position(const DtDiags *diags, DtSpan span, uint32_t *ret_line, uin
 
 DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Text at the primary carets; a second place. */
+/* caret: text at the primary carets. label: a second place. */
 void dt_diag_caret(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void dt_diag_note(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -58,13 +58,14 @@ void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format
 uint32_t dt_diag_errors(const DtDiags *diags);
 uint32_t dt_diag_lints(const DtDiags *diags);
 
-/* For a trial: the same files, no diagnostics, of which none is shown. */
+/* For a trial: a new set with the same files and no diagnostics, none of which is shown. */
 DtDiags *dt_diag_aside(const DtDiags *diags);
-/* The errors of a, at places where b has one of that code. */
+/* The errors of a at places where b has an error with the same code. */
 DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b);
-/* Takes over the errors of that code, with a note (or NULL), but for places that have one; how many there were. */
+/* Adds the errors with that code from another set, with a note (or NULL), except at places that
+ * have one; returns how many there were. */
 uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, const char *note);
-/* Lints of that code are not shown: they do not matter for what was asked. */
+/* Hides lints with that code, which do not matter for the present command. */
 void dt_diag_drop(DtDiags *diags, DtDiagCode code);
 /* Whether an error has that code; whether all have. */
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
@@ -76,8 +77,8 @@ typedef struct DtDiagFirst {
 } DtDiagFirst;
 DtDiagFirst dt_diag_first(const DtDiags *diags);
 
-/* Reports (L0204) comments of the first file that allow what is no lint; complete: the program was looked at to the
- * end, so those too that silenced nothing. */
+/* Reports (L0204) comments of the first file that allow something that is no lint; complete: the
+ * whole program was checked, so comments that silenced nothing are reported, too. */
 void dt_diag_check_allowed(DtDiags *diags, bool complete);
 
 /* All kept diagnostics in order of file and position (equal ones once), then a line of counts. */

@@ -24,11 +24,10 @@ DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_t
 DtStatus dt_file_map(const char *path, DtFileView *ret_view);
 void dt_file_unmap(DtFileView *view);
 
-/* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. What is there and is no
- * file (a device, a pipe) is not replaced but written to.
- * A folder that is missing is made. On failure the old file is untouched and no temporary is
- * left (only when syncing the folder fails, the last step, the new file is in place but might not survive a loss of
- * power). */
+/* Writes path atomically: temporary file next to it, fsync, rename, fsync of the folder. A
+ * device or a pipe is not replaced but written to. A missing folder is made. On failure the old
+ * file is untouched and no temporary is left. (Only if syncing the folder, the last step, fails,
+ * the new file is in place but might not survive a power failure.) */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
 
 /* The same in pieces: open, append, then commit or abandon (which unlinks the temporary). */
@@ -42,32 +41,31 @@ DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t l
 DtStatus dt_file_writer_commit(DtFileWriter *writer);
 void dt_file_writer_abandon(DtFileWriter *writer);
 
-/* Holds a file or folder that exists until ret_fd is closed or the process ends; a failure (DT_EXIT_USAGE) if
- * someone else holds it for more than two seconds. ret_fd is -1, and nothing is held, for devices and pipes and
- * where the file system has no locks. */
+/* Locks a file or folder that exists until ret_fd is closed or the process ends; a failure
+ * (DT_EXIT_USAGE) if another process holds it for more than two seconds. ret_fd is -1, and
+ * nothing is locked, for devices and pipes and where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
 
-/* Whether a file (or a folder) of that name could be written, with the folders above it, as far as names and
- * rights tell;
- * nothing is made. */
+/* Whether a file (or a folder) of that name could be written, with the folders above it, as far
+ * as names and rights tell; nothing is made. */
 DtStatus dt_file_may_make(const char *path, bool folder);
 
-/* A folder that is ours alone to write: made (0700) if it is not there, refused if it is a link, belongs to
- * another user, or lets others write. Files in it by name: read only if they are files of ours, no links, that
- * others cannot write; written for us alone (0600), atomically, not synced (for caches, whose content carries a
- * digest). */
+/* A folder that only we can write: made (0700) if it does not exist, refused if it is a link,
+ * belongs to another user, or lets others write. Files in it, by name: read only if they are our
+ * own files, no links, and others cannot write them; written for us alone (0600), atomically,
+ * not synced (for caches, whose content carries a digest). */
 DtStatus dt_file_own_folder(const char *path, int *ret_folder);
 DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text, size_t *ret_len);
 DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size_t len);
 
 /* mkdir -p; syncs the folders above what is new. */
 DtStatus dt_file_make_folder(const char *path);
-/* Of the folder that the file lies in. */
+/* The same for the folder of the file. */
 DtStatus dt_file_make_folder_of(const char *path);
 
-/* Puts folder `from` in the place of `to`, which may be a folder that is not empty and is then under the
- * name `from` afterwards; syncs the folder above. At no moment is `to` gone if it was there (on file systems
- * that can exchange names; else for the time between two renames). */
+/* Puts folder `from` in the place of `to`, which may be a folder that is not empty and is then
+ * called `from`; syncs the folder above. If `to` existed, it exists at every moment (on file
+ * systems that can exchange names; otherwise it is missing between two renames). */
 DtStatus dt_file_move_folder(const char *from, const char *to);
 
 /* Removes the files in a folder and the folder; not deeper. A folder that does not exist is removed already. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was compiled once, on disk. The code in it will run, so nothing is taken from a folder or a file that
+/* The cache of compiled kernels on disk. Its code will run, so no folder or file is used that
  * somebody else owns or could write (hostcache.c). */
 #ifndef DT_BASE_HOSTCACHE_H
 #define DT_BASE_HOSTCACHE_H
@@ -11,18 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ret_folder is -1 if there is no cache; ret_why then says why if there could be one, else it is NULL. */
+/* ret_folder is -1 if there is no cache; ret_why then says why, or is NULL if none is wanted. */
 void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why);
 void dt_hostcache_close(int folder);
 
-/* What was kept under the key, in the arena. */
+/* The bytes stored under the key, in the arena. */
 bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const char **ret_bytes,
                        size_t *ret_len);
-/* A full or read-only disk only costs the next compilation its time. */
+/* Stores bytes under the key. A full or read-only disk only costs the next compilation its time. */
 void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len);
 
-/* A unit's text to find a key by: without comments, which name source lines and make no other code, so that a file that
- * moved, or lines that shifted, are found again. Generated units have no comments in strings. */
+/* A unit's text without comments, for making its key: comments name source lines and make no
+ * code, so that a file that moved, or lines that shifted, still hit the cache. Generated units
+ * have no comments in strings. */
 const char *dt_hostcache_code(DtArena *arena, const char *text);
 
 #endif

@@ -32,18 +32,21 @@ typedef struct DtHostTask {
 typedef struct DtHostResult {
     DtHostBytes *units;       /* shared objects */
     const char *version;      /* first line of the compiler's --version */
-    /* Kernels whose machine code differed from that of an independent build, as symbols: their units are built
-     * without vectorisation, which agrees with it. */
+    /* Kernels whose machine code differed from that of an independent build, by symbol: their
+     * units were rebuilt without vectorisation, which agrees with that build. */
     const char *const *wrong;
     uint32_t n_wrong;
-    const char *other;        /* what built the other side, for messages; NULL if nothing is wrong */
-    uint32_t n_not_compared;  /* kernels whose code could not be run beside another build, and why */
+    /* the compiler of the independent build, for messages; NULL if nothing is wrong */
+    const char *other;
+    /* kernels whose code could not be compared with another build, and why */
+    uint32_t n_not_compared;
     const char *why_not;
     const char *no_cache;     /* why the cache is not used; NULL: it is, or there is none */
 } DtHostResult;
 
-/* Compiles the texts (at most two compilers at once), or finds them in the cache. What is compiled anew is
- * compiled twice and compared, if it can run here: docs/kernels.md. Everything of the result lies in the arena. */
+/* Compiles the texts (at most two compilers at once), or finds them in the cache. New code is
+ * compiled twice and compared, if it can run here: docs/kernels.md. The whole result is in the
+ * arena. */
 DtStatus dt_hostcc_compile(DtArena *arena, const DtHostTask *task, DtHostResult *ret_result);
 
 /* The comment before a kernel of the text, "gelu: model.dsl:7", or its symbol. */

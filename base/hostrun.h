@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs two builds of generated kernels side by side and compares what they leave, bit by bit (hostrun.c). */
+/* Runs two builds of generated kernels and compares their results bit by bit (hostrun.c). */
 #ifndef DT_BASE_HOSTRUN_H
 #define DT_BASE_HOSTRUN_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes behind one pointer. Ranges of one arena that overlap are one piece of memory here too. */
+/* The bytes at one pointer. Overlapping ranges of one arena share memory here, too. */
 typedef struct DtHostRange {
     uint32_t arena;
     bool written;
@@ -24,16 +24,16 @@ typedef struct DtHostCall {
     const char *symbol;
     uint32_t n_pointers, n_integers;
     const DtHostRange *pointers;
-    const int64_t *integers[DT_HOST_SETS]; /* as several ranks, iterations or steps have them */
+    const int64_t *integers[DT_HOST_SETS]; /* values for several ranks, iterations or steps */
 } DtHostCall;
 
 typedef enum DtHostVerdict {
     DT_HOST_NOT_RUN,
     DT_HOST_EQUAL,
-    DT_HOST_DIFFERS, /* other bits, or the fast build did not return */
-    DT_HOST_NO_ROOM, /* its ranges do not fit into the address space that this process may have, or the plain build
-                      * needs more than DT_HOST_SECONDS: nothing was compared */
-    DT_HOST_FAULT    /* the plain build did not return either: it touches what is not its own */
+    DT_HOST_DIFFERS, /* other bits, or the fast build crashed */
+    DT_HOST_NO_ROOM, /* its ranges do not fit into this process's address space, or the plain build
+                      * took longer than DT_HOST_SECONDS: nothing was compared */
+    DT_HOST_FAULT    /* the plain build crashed, too: it touches memory outside of its ranges */
 } DtHostVerdict;
 
 typedef struct DtHostBytes {
@@ -45,14 +45,16 @@ typedef struct DtHostBytes {
 typedef struct DtHostPair {
     const char *text;
     DtHostBytes plain, fast;
-    const DtHostCall *calls; /* of any unit: those of others are skipped */
+    const DtHostCall *calls; /* may be of any unit: calls of other units are skipped */
     uint32_t n_calls, unit;
-    uint8_t *verdicts;       /* DtHostVerdict by call; of calls of other units they stay */
+    uint8_t *verdicts;       /* DtHostVerdict by call; unchanged for calls of other units */
     bool unloadable;         /* result: the plain build cannot be loaded, so nothing was compared */
-    uint32_t n_endless;      /* result: of the calls that differ, those whose fast build ran into DT_HOST_SECONDS */
+    uint32_t n_endless;      /* result: of the calls that differ, how many ran longer than
+                              * DT_HOST_SECONDS in the fast build */
 } DtHostPair;
 
-/* Compares each pair in a process of its own, at most two at once: whatever the code does, the caller goes on. */
+/* Compares each pair in a process of its own, at most two at once, so that a crash does not
+ * affect the caller. */
 DtStatus dt_hostrun_compare(DtHostPair *pairs, uint32_t n);
 
 #endif

@@ -9,7 +9,7 @@
 
 const char *dt_intern(const char *text);
 const char *dt_intern_n(const char *text, size_t len);
-/* The thread's strings are gone. Those of the thread that ends the process go at exit. */
+/* Frees the thread's strings. Those of the thread that ends the process go at exit. */
 void dt_intern_forget(void);
 const char *dt_intern_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

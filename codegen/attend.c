@@ -423,12 +423,12 @@ static void note_tiles(DtTiling *g, const DtPlace *outputs, const uint32_t *flag
 /* Places of what blocks leave, by position of the op. */
 typedef struct Left {
     DtPlace *at, *wanted; /* where blocks put it; where it goes */
-    bool *adds;           /* to what is wanted */
+    bool *adds;           /* adds to the wanted memory */
     bool *accumulates;    /* over blocks */
     uint32_t *flags;      /* of notes */
 } Left;
 
-/* Whether the blocks of what op i leaves add it up, or leave out what is zero. */
+/* Whether the blocks of op i's result are accumulated, or leave out zeros. */
 static bool adds_up(const DtTiling *g, uint32_t i)
 {
     const DtOp *op = g->func->ops.at[i];

@@ -13,7 +13,7 @@ typedef struct Group {
     uint32_t n_ops, n_outputs;
 } Group;
 
-/* ret: the outputs lie nowhere yet. */
+/* ret: the outputs, without places yet. */
 static Group group_of(DtTiling *g)
 {
     DtEmit *e = g->e;

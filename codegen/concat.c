@@ -6,7 +6,7 @@
 
 #include "base/bug.h"
 
-/* Where part i of the joined value lies. */
+/* The place of part i of the concatenation. */
 static DtPlace part_of(const DtEmit *e, const DtOp *op, uint32_t i, const DtPlace *whole)
 {
     DtPlace part = *whole;
@@ -14,7 +14,7 @@ static DtPlace part_of(const DtEmit *e, const DtOp *op, uint32_t i, const DtPlac
     return part;
 }
 
-/* What makes value writes it at `place`, behind renames that hold their operand. */
+/* The op of `value` writes it at `place`, through renames that hold their operand. */
 static void give(DtEmit *e, const DtValue *value, const DtPlace *place)
 {
     DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
@@ -25,7 +25,7 @@ static void give(DtEmit *e, const DtValue *value, const DtPlace *place)
     e->scope->wanted[value->id] = wanted;
 }
 
-/* Last ones first: what is joined may be joined again. */
+/* Last concats first: a concatenation may be part of another one. */
 void dt_concat_claim(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;

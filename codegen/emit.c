@@ -17,7 +17,8 @@ _Noreturn static void fail(const DtEmit *e, const DtOp *op, const char *why)
 
 /* ---- kernels ---- */
 
-/* What a kernel reads from memory lies there, also what others compute again. */
+/* Brings the values that a kernel reads from memory into memory, including values that other
+ * kernels recompute. */
 static void require_operands(DtEmit *e, const DtOp *op)
 {
     const DtScope *scope = e->scope;
@@ -55,7 +56,8 @@ static void emit_kernel(DtEmit *e, const DtOp *op)
 
 static void emit_ops(DtEmit *e, uint32_t from);
 
-/* What is gathered ahead comes before all else that an iteration does; ret: so many ops. */
+/* Emits prefetches, which come before everything else in an iteration; ret: how many ops they
+ * are. */
 static uint32_t emit_begin(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;

@@ -66,7 +66,7 @@ static void mark_stores(DtEmit *e)
     }
 }
 
-/* The memory of a store that lies in no other; the same if asked again. */
+/* The memory of a store that is part of no other; the same each time. */
 static uint32_t memory_of(DtEmit *e, const DtStore *store)
 {
     const DtType *type = dt_store_memory_type(store);
@@ -129,7 +129,7 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
                        record->first_axis}));
 }
 
-/* A store in a bucket has a record of its own, the bucket has none. */
+/* A store in a bucket has a record of its own; the bucket has none. */
 void dt_entry_store(DtEmit *e, const DtStore *store)
 {
     const DtType *type = store->type;
@@ -236,7 +236,7 @@ static const DtType *unused_type(const DtEmit *e, const DtReader *reader, const 
     return type;
 }
 
-/* Inputs that no entry uses still get a place: the reader fills all of its own. */
+/* Inputs that no entry uses still get memory: the reader fills all of its inputs. */
 static void add_reader_inputs(DtEmit *e, const DtReader *reader)
 {
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
@@ -380,7 +380,8 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
     }
 }
 
-/* Sums over ranks of what is still partial; gradients lie side by side and go as one. */
+/* Emits sums over ranks of results that are still partial; adjacent gradients go as one
+ * collective. */
 void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     uint16_t time = dt_emit_first_device(&e->module->mesh) ? 1 : 0;
@@ -491,7 +492,7 @@ void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
     dt_finish_entry(e, dt_entry_run(entry));
 }
 
-/* "predict": the batch (with micro-batches: one of them) that lies in the inputs. */
+/* "predict": for the batch in the inputs (with micro-batches: one of them). */
 static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);

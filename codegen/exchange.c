@@ -151,7 +151,7 @@ static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, cons
     return dt_event_of(e, loop ? (const void *)loop : func, n, 1);
 }
 
-/* A rank's run of all that lies there becomes the sum of all ranks'. */
+/* Sums a rank's run of the memory over all ranks. */
 static void cut_in_place(DtEmit *e, const DtOp *op, const DtPlace *from)
 {
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
@@ -272,7 +272,7 @@ static DtOutput output_of(DtEmit *e, const DtOp *op, bool dense)
     return output;
 }
 
-/* Where the operand lies, which has to be dense: if callers disagree on how it lies, a copy. */
+/* The place of an operand that must be dense: a copy, if callers disagree on its layout. */
 static DtPlace dense_operand(DtEmit *e, const DtOp *op)
 {
     DtValue *value = op->in[0];

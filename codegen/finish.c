@@ -137,7 +137,7 @@ static void push_inst(DtEmit *e, const DtItem *item, double trips, bool counts)
     DT_PUSH(e->plan->arena, e->plan->insts, inst);
 }
 
-/* What a body says, without where its records lie. */
+/* The contents of a body without the positions of its records, for comparing bodies. */
 static uint64_t hash_body(const DtEmit *e, uint32_t first_inst, uint32_t n_insts, uint32_t first_arg)
 {
     const DtPlanBuilder *plan = e->plan;

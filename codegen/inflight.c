@@ -107,7 +107,7 @@ static void add_last(DtEmit *e, const DtOp *done, const DtPlace *memory, const D
     }
 }
 
-/* All iterations: what is still on its way reads one of the slots. */
+/* Waits for all slots: communication in flight may still read one of them. */
 void dt_inflight_finish(DtEmit *e, const DtOp *done)
 {
     const DtOp *loop = done->in[0]->op;

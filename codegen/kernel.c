@@ -39,7 +39,7 @@ int dt_kernel_axis(const DtKBuild *b, const char *axis)
     return -1;
 }
 
-/* By fields: what lies between them in memory is not defined. */
+/* Compares field by field: padding between fields is undefined. */
 static bool same_integer(const DtKInt *x, const DtKInt *y)
 {
     if (x->kind != y->kind || x->n != y->n || x->first != y->first || x->per_first != y->per_first ||
@@ -315,7 +315,7 @@ static bool is_multiple(const DtKBuild *b, const DtKInt *value, int64_t n)
     return good;
 }
 
-/* Elements that lie before a block of a draw because of where the block is along axis. */
+/* The elements before a block of a draw that depend on where the block is along axis. */
 static void add_block(DtKInt *element, const DtKDraw *draw, const char *axis, int64_t stride)
 {
     element->first = draw->first;

@@ -39,7 +39,8 @@ static void cut_rows(DtKernel *k, uint32_t sums)
     k->pieces_of = DT_KPIECES_ROWS;
 }
 
-/* Nothing but reductions of what is read or computed for a point, and what is made of them. */
+/* Whether the kernel has nothing but reductions of values that are read or computed per point,
+ * and values made of these. */
 static bool only_reduces(const DtKernel *k)
 {
     for (uint32_t i = 0; i < k->nodes.n; i++)

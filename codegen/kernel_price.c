@@ -226,7 +226,7 @@ static void add_rows(DtKernel *k)
                             times_of(k, (1u << outer) - 1, false, &lanes);
 }
 
-/* What is done one by one. */
+/* Operations that run one element at a time. */
 static void add_in_turn(DtKernel *k)
 {
     double lanes;

@@ -375,7 +375,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     return true;
 }
 
-/* Its ops, in a scope whose inputs lie where its operands do. */
+/* Emits its ops in a scope whose inputs are at the places of its operands. */
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs)
 {
     const DtFunc *func = op->func;

@@ -54,7 +54,7 @@ struct DtPipelineEmit {
     uint32_t *called;    /* by entry of the module: the entry of the plan that it is */
     DtSlots slots;
     Stores *stores;      /* of each stage, in their order, but those with slots */
-    DtWanted *wanted;      /* by result of the entry that is looked at */
+    DtWanted *wanted;      /* by result of the current entry */
     int64_t class_bytes[DT_EMIT_ARENAS]; /* of the stores of the class */
     Results results;       /* of the run that is emitted */
 };
@@ -329,7 +329,7 @@ static void add_place(DtEmit *e, const DtPlace *place, DtText *key)
     dt_place_key(place, key);
 }
 
-/* Where stores and inputs lie that the function reads. */
+/* Sets the places of the stores and inputs that the function reads. */
 static void add_sources(DtEmit *e, const DtFunc *func, DtText *key)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {

@@ -14,7 +14,7 @@ int64_t dt_place_bytes(const DtEmit *e, const DtType *type)
     return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
 }
 
-/* Bytes from the view's first element to behind its last one. */
+/* Bytes from the view's first element to the end of its last one. */
 static int64_t span_of(const DtView *view) { return dt_view_span(view) * (int64_t)dt_dtype_size(view->dtype); }
 
 int64_t dt_place_aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }

@@ -192,7 +192,7 @@ static const char *widen(DtDtype dtype)
     return dtype == DT_BF16 ? "dt_from_bf16" : dtype == DT_F16 ? "dt_from_f16" : "";
 }
 
-/* Element l of what lies in words: of a 16-bit float its bits. */
+/* Element l of a vector in words; for a 16-bit float its bits. */
 static const char *wide_element(DtPrint *c, DtDtype dtype, const char *words)
 {
     static const char *const gets[] = {[1] = "dt_get1", [2] = "dt_get2", [4] = "dt_get4"};
@@ -293,7 +293,7 @@ const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coe
     return dt_arena_printf(c->arena, "(uint64_t)(%s%s)", base, dt_print_affine(c, 0, coef));
 }
 
-/* What else a call is made of, behind the key. */
+/* The further arguments of the generator's call, after the key. */
 const char *dt_print_counters(DtPrint *c, const DtKNode *node)
 {
     return dt_arena_printf(c->arena, "dt_step(q[%u]), (uint32_t)q[%u]", node->step, node->iteration);

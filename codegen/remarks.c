@@ -23,7 +23,7 @@ typedef struct Mask {
     int64_t block_q, block_k;   /* of the axes of queries and keys: which block of the ranks' */
     int64_t turn;               /* of a ring */
     bool known;                 /* nothing was met that cannot be evaluated */
-    bool turns;                 /* the turn of a ring was asked for */
+    bool turns;                 /* the step of a ring was used */
 } Mask;
 
 /* Ranks that split an axis. */

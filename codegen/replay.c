@@ -18,7 +18,7 @@ struct DtReplayed {
     uint32_t n_known, n_new, n_items; /* buffers of the key; temporaries */
     DtBuffer *buffers;                 /* those temporaries */
     DtItem *items;                   /* first_arg: in args */
-    DtEArg *args;                      /* buffer: a number of the key, or behind those a temporary */
+    DtEArg *args;                      /* buffer: a number of the key, or a temporary after those */
     const char *notes;
     size_t n_notes;
 };

@@ -76,8 +76,8 @@ static void add_loops(DtEmit *e, Loops *loops, const DtFunc *func)
     }
 }
 
-/* Pieces of a pipeline that run equally many iterations of a loop count once: the forward entry of one says what is
- * saved, the backward entry what is computed again. */
+/* Pieces of a pipeline that run equally many iterations of a loop count once: the forward entry
+ * tells what is saved, the backward entry what is recomputed. */
 static void settle(DtEmit *e, const DtPlanSaved *loop)
 {
     for (uint32_t i = 0; i < e->plan->saved.n; i++) {

@@ -326,7 +326,7 @@ static int64_t keys_of(DtVisible *r, int64_t p, int64_t at, int64_t rows)
 
 /* ---- points and forms ---- */
 
-/* Sets the point of this number; false: there are no more. */
+/* Sets the point with this number; false: there are no more. */
 static bool set_point(DtVisible *r, int64_t number)
 {
     const DtMesh *mesh = &r->e->module->mesh;

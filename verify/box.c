@@ -50,7 +50,7 @@ typedef struct Writer {
     DT_VEC(const CertFunc *) funcs; /* of one program */
 } Writer;
 
-/* With its length: no two lists of texts are written alike. */
+/* Writes the length first, so that different lists of texts are never written alike. */
 static void write_text(Writer *w, const char *text)
 {
     const size_t len = text ? strlen(text) : 0;
@@ -110,7 +110,7 @@ static void write_loop(Writer *w, const CertLoop *loop)
                                           loop->stacked_out, loop->reverse}[i]);
 }
 
-/* All of an op that is looked at; an attribute that nobody knows is in its text. */
+/* The text of an op as far as it matters for the comparison, unknown attributes included. */
 static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
 {
     const CertFunc *func = op->func ? dt_certtext_func(program, op->func) : NULL;

@@ -40,8 +40,8 @@ static bool is_integer(const CertType *type)
     return !dt_cert_is_float(type->dtype) && !dt_cert_is(type->dtype, "bool");
 }
 
-/* Positions that are looked at, of which each rank has both ends of its blocks; then what is outside of all axes, and
- * what the program works with. */
+/* The integers of a draw: evaluated positions, of which each rank has both ends of its blocks;
+ * then values outside of all axes, and the program's constants. */
 bool dt_boxdraw_begin(Box *b, const CertFunc *func)
 {
     bool needed = b->becomes_whole;

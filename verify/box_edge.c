@@ -35,7 +35,7 @@ typedef struct Var {
     int64_t by;        /* by that */
     bool lens[BOX_NAMES]; /* along which lenses positions are in it */
     uint64_t axes;        /* along which axes: a bit for each, which several may share */
-    double most;          /* how large it may be, whatever its sign; ANYTHING: 0, nothing is known */
+    double most;          /* largest absolute value; ANYTHING: 0, unknown */
 } Var;
 
 /* What all elements of a tensor are: integers, one of some forms; a float that is a constant, or scale times one of
@@ -169,7 +169,7 @@ static Form without(const Form *f, uint32_t term)
 
 /* ---- edges ---- */
 
-/* All positions are looked at along axes on which the form depends. */
+/* Evaluates all positions along axes on which the form depends. */
 static void look_at_all(Edges *e, const Form *f)
 {
     bool lens[BOX_NAMES] = {0};
@@ -684,7 +684,8 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, 
     return held(e, op->types[0], &made);
 }
 
-/* What is summed over a thinned axis counts what is not looked at: it depends on it. */
+/* A sum over a thinned axis also counts positions that are not evaluated, so its form depends on
+ * the axis. */
 static void note_summed(Edges *e, const CertOp *op, Value *out)
 {
     for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->form[0].n == 1; i++) {

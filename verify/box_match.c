@@ -39,7 +39,7 @@ typedef struct Frame {
     const CertFunc *placed, *final;
     const CertOp **makes; /* by value of placed: NULL, an argument */
     uint32_t *means;      /* by value of final: the value of placed */
-    const bool *positional; /* by value of placed; NULL: nobody has asked */
+    const bool *positional; /* by value of placed; NULL: not computed yet */
     uint32_t at;          /* ops of placed before it were met, or left out */
     Numbers numbers[2];   /* of both cones of a box; NULL: none was tried */
 } Frame;
@@ -208,7 +208,7 @@ static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
     return true;
 }
 
-/* Whether add_value would do; left: values that may still be looked at. */
+/* Whether add_value would succeed; left: how many values may still be visited. */
 static bool can_be_made(const Cone *c, uint32_t value, uint32_t *left)
 {
     const CertOp *op = c->f->makes[value];
@@ -295,7 +295,7 @@ static void note(Frame *f, uint32_t number, const CertOp *final)
 
 static bool match_funcs(Match *m, const CertFunc *placed, const CertFunc *final);
 
-/* Whether it is a ring call, which alone have axes, of a function that says how it streams: a loop says nothing. */
+/* Whether the op is a ring call (only these have axes) of a streaming function; false for loops. */
 static bool is_stream(const Frame *f, const CertOp *op)
 {
     const CertFunc *func = op->n_axes ? dt_certtext_func(&f->m->placed, op->func) : NULL;

@@ -195,7 +195,7 @@ static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Ta
 
 static DtResidue zero(void) { return dt_residue_whole(0); }
 
-/* How deep what is followed is in a sum of products; a zero adds nothing. */
+/* The depth of a sum of products, if roundings are followed; a zero adds nothing. */
 static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y, const int64_t *at_y)
 {
     uint32_t depth = 0;

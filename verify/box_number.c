@@ -75,7 +75,8 @@ DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x)
     return dt_box_is_whole(x) ? dt_residue_whole((int64_t)x) : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
 }
 
-/* What is known to be of the dtype: its second component follows from the first one, in a way that nobody knows. */
+/* Marks a residue as a number of the dtype: its second component becomes an unknown function of
+ * the first. */
 DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x)
 {
     x.q = dt_residue_mix(dt_hash_text(dtype, b->r->hash), x.p) % b->r->q.m;

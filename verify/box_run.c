@@ -56,7 +56,7 @@ MAP(float_div, dt_residue_mul(b->r, X(line), Y(line)))
 MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
 MAP(unknown_of_two, dt_residue_function(b->r, map->kind, X(line), Y(line)))
 
-/* By eq, ne, lt or le. What is undefined or absent decides nothing. */
+/* Compares by eq, ne, lt or le. Undefined and absent numbers decide nothing. */
 static DtResidue decided(const Box *b, const char *kind, DtResidue x, DtResidue y)
 {
     if (x.p >= DT_RESIDUE_ABSENT || y.p >= DT_RESIDUE_ABSENT)
@@ -178,7 +178,8 @@ typedef struct Walk {
     int64_t extent[CERT_RANK], step[3][CERT_RANK];
 } Walk;
 
-/* Over the result's places; axes that every operand steps through alike are one. */
+/* Iterates over the result's elements; axes that every operand steps through in the same way are
+ * merged. */
 static bool walk_of(Box *b, const CertOp *op, const BoxShape *to, BoxTensor *const *in, Walk *w)
 {
     uint32_t seen[3] = {0};
@@ -383,7 +384,7 @@ static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, cons
     return same;
 }
 
-/* Copies an iteration's place out of what is stacked, or into it. */
+/* Copies one iteration's slice out of a stacked value, or into it. */
 static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64_t place)
 {
     const bool out = from->shape->rank > to->shape->rank;

@@ -107,7 +107,7 @@ static void note_relabel(Box *b, const CertRelabel *r)
         note(b, r->to[i], FIXED);
 }
 
-/* Axes that lie otherwise in both types. */
+/* Whether some axes have different splits in the two types. */
 static void note_moved(Box *b, const CertType *from, const CertType *to)
 {
     for (uint32_t d = 0; d < from->rank; d++) {
@@ -408,7 +408,8 @@ static bool keep_mesh(Box *b)
     return true;
 }
 
-/* Of which unit positions are looked at, as far as it is known which axes are whole. */
+/* The unit within which positions are chosen, as far as it is known which axes are evaluated
+ * whole. */
 static void choose_units(Box *b)
 {
     for (uint32_t i = 0; i < b->n_lenses; i++)
@@ -421,7 +422,8 @@ static void choose_units(Box *b)
     }
 }
 
-/* Positions where something changes; axes along which nobody knows where are whole. */
+/* The positions where a function may change its form; axes along which they are unknown are
+ * evaluated whole. */
 static bool find_edges(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs)
 {
     for (bool again = true; again;) {

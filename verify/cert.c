@@ -189,8 +189,9 @@ static bool is_named_after(const CertProgram *program, const CertStore *store)
     return of && of->path == store->path && of->pattern == store->pattern;
 }
 
-/* What is added up in a store, no bucket, is what its name says. Stages of a pipeline may have a part each, of a tied
- * parameter's gradient: there the update's use of it is compared, and only the name is looked at here. */
+/* A value accumulated in a store (not a bucket) must be the one that the store's name says.
+ * Stages of a pipeline may have a part each of a tied parameter's gradient: then the update's
+ * use of it is compared, and only the name is checked here. */
 static bool adds_up_one(CertProof *final, CertProof *serial, const CertStore *store, CertNode *have)
 {
     const CertStore *meant = dt_certsource_find(serial, store->key);

@@ -233,8 +233,8 @@ typedef struct Stack {
     const char *context, *symbols;
 } Stack;
 
-/* What a loop of the final program carries: number in the serial loop that it means; whether it did not begin with what
- * that one did: then what is added is looked at. */
+/* A carried value of a loop of the final program: its number in the serial loop; whether it
+ * begins with another value than the serial one: then only what is added is compared. */
 typedef struct Goes {
     const CertCarried *loop;
     uint32_t *carried;
@@ -534,7 +534,7 @@ static bool is_inside(const CertState *state, const CertCarried *serial)
     return !inside || !serial->inside || serial->inside == inside || serial->inside->symbols != inside->symbols;
 }
 
-/* A body may belong to several loops of the serial program: one of them is meant. */
+/* A body may belong to several loops of the serial program: finds the one that matches. */
 static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in, CertValue *out)
 {
     CertState *state = stack->state;

@@ -63,7 +63,7 @@ const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in)
 typedef struct Halo {
     CertState *state;
     const char *block, *part, *axis; /* "@axis", "@axis.part", axis */
-    CertNode *source;                /* what is cut into parts; NULL: not met yet */
+    CertNode *source;                /* the value that is cut into parts; NULL: not found yet */
     CertFunc *func;
     uint32_t n;
     struct {
@@ -141,7 +141,7 @@ static CertOp *cut(Halo *h, const CertType *whole, const char *axis, uint32_t x,
     return op;
 }
 
-/* What the rank before has, or the one behind; around the ends. */
+/* The part of the rank before, or after; around the ends of the mesh. */
 static bool add_shift(Halo *h, const CertNode *node, uint32_t x, uint32_t *ret_value)
 {
     const CertType *type = type_of(h, node->shape);
@@ -226,7 +226,7 @@ static bool add_node(Halo *h, const CertNode *node, uint32_t *ret_value)
     return true;
 }
 
-/* Windows of nodes do not say how much is behind. */
+/* Nodes of windows have no padding after the axis. */
 static void complete(Halo *h)
 {
     for (uint32_t i = 0; i < h->func->ops.n; i++) {
@@ -283,7 +283,7 @@ static bool may_be(const CertNode *node, const CertShape *shape)
            node->shape == shape;
 }
 
-/* The window or fold of the source that the number says. */
+/* The window or fold of the source with the recorded number. */
 static CertNode *find_whole(const Halo *h, const CertShape *shape, uint32_t number)
 {
     uint32_t tried = 0;

@@ -231,7 +231,7 @@ bool dt_certnode_is_zero(const CertNode *node)
 
 /* ---- messages ---- */
 
-/* The first operand of `from` that is none of node's. */
+/* The first operand of `from` that is not an operand of node. */
 static const CertNode *lacking(const CertNode *node, const CertNode *from)
 {
     for (uint32_t i = 0; i < from->n_in; i++) {

@@ -125,8 +125,9 @@ static bool is_split_alike(const CertAxis *a, const CertAxis *b)
     return alike;
 }
 
-/* A bucket whose elements are all here, one row on each rank, beside a member that lies on the same ranks. Both have
- * the op's axes, split alike, for one bucket per iteration; the bucket has no others. */
+/* An op on a bucket whose elements are all on this rank, one row per rank, and a member on the
+ * same ranks. Both have the op's axes with the same splits, for one bucket per iteration; the
+ * bucket has no other axes. */
 static bool fits(const CertState *state, const CertOp *op, const CertType *bucket, const CertType *member)
 {
     const char *flat = dt_intern("@bucket"), *parts = dt_intern("@split");
@@ -226,7 +227,8 @@ static const char *all_axes(const CertShape *shape)
     return axes;
 }
 
-/* A reduction of the whole bucket: the sum of the members' reductions. Padding must be zero, as what is behind them. */
+/* A reduction of the whole bucket is the sum of the members' reductions. Padding and the bytes
+ * after the members must be zero. */
 static bool reduce(CertState *state, const CertOp *op, const CertValue *in, CertValue *out)
 {
     const CertNode *bucket = in[0].node;

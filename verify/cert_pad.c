@@ -151,7 +151,7 @@ void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, Ce
     }
 }
 
-/* Whether a slice or pad takes away or puts on an axis' padding, no more. */
+/* Whether a slice or pad removes or adds exactly the padding of an axis. */
 static bool whole_logical(const CertOp *op, const CertType *from, const CertType *to)
 {
     if (op->shifts || (!dt_cert_is(op->kind, "slice") && !dt_cert_is(op->kind, "pad")))

@@ -165,7 +165,7 @@ static bool has(const char *const *names, uint32_t n, const char *name)
     return false;
 }
 
-/* Whether the op does not treat all places of the axis alike. */
+/* Whether the op treats positions of the axis differently. */
 static bool works_along(const CertOp *op, const char *axis)
 {
     bool works = has(op->axes, op->n_axes, axis) || has(op->axes2, op->n_axes2, axis);
@@ -176,7 +176,7 @@ static bool works_along(const CertOp *op, const char *axis)
 
 bool dt_certrange_adds(const CertOp *op) { return dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum"); }
 
-/* Zeros beside some iterations are those of the same ones. */
+/* Zeros combined with some iterations count as zeros of these iterations. */
 static bool cover(CertState *state, const CertOp *op, const CertValue *like, CertValue *settled)
 {
     bool any = false;

@@ -32,7 +32,8 @@ static bool is_block(const CertOp *op, const CertAxis *axis)
     return bits != 0 && op->mesh == bits;
 }
 
-/* How the blocks lie; NULL: there are none, or they lie in several ways, or would meet over time. */
+/* The splits of the blocks; NULL: there are none, or they differ, or blocks would meet over
+ * time. */
 static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const CertValue *in)
 {
     const CertAxis *block = NULL;

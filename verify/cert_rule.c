@@ -62,7 +62,7 @@ static bool is_in(const char *const *names, uint32_t n, const char *name)
     return false;
 }
 
-/* Every axis of operand i but those in `but` lies in the result as in the operand. */
+/* Whether every axis of operand i, except those in `but`, has the same split in the result. */
 static bool kept(const Rule *r, uint32_t i, const char *const *but, uint32_t n_but)
 {
     const CertType *x = operand(r, i);
@@ -267,8 +267,8 @@ static bool own_relabel(const Rule *r)
     return true;
 }
 
-/* A slice cuts every step-th element out of an axis, from lo on; a pad puts others around such ones, and hi behind: the
- * axes are as long as that says. */
+/* A slice takes every step-th element of an axis, from lo on; a pad inserts elements around and
+ * between, and hi at the end: checks that the extents agree. */
 static bool is_as_long(const Rule *r, bool cuts)
 {
     const CertOp *op = r->op;
@@ -376,7 +376,7 @@ static bool own_scatter(const Rule *r)
     return pending_is(r, bits | x->partial, "sum");
 }
 
-/* All results lie as the first, which lies as the operands do. */
+/* Whether all results have the placement of the first, which has that of the operands. */
 static bool own_alike(const Rule *r)
 {
     const CertType *x = result(r);
@@ -423,7 +423,7 @@ static bool exchanges(const Rule *r)
     return true;
 }
 
-/* Elements go as they lie. */
+/* Whether elements keep their places. */
 static bool is_moved(const Rule *r)
 {
     const CertType *x = operand(r, 0), *y = result(r);

@@ -313,7 +313,7 @@ static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x
 
 /* ---- what ops make ---- */
 
-/* x in another dtype. number: the serial cast that it is said to be. */
+/* x in another dtype. number: the serial cast that it must equal. */
 static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
 {
     CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape, .n_in = 1, .in = &x};

@@ -307,7 +307,7 @@ static int64_t all_of(const CertNode *x)
     return x->n_in ? dt_certnode_extent(x->in[0]->shape, over) : -1;
 }
 
-/* want, a reduction over all iterations or what is linear in it, out of ranges. */
+/* Takes a reduction over all iterations, or an op that is linear in one, apart into ranges. */
 static bool meet_all(Match *m, const CertNode *want)
 {
     for (uint32_t i = 0; i < m->ranges.n; i++) {

@@ -209,7 +209,7 @@ uint16_t dt_certword_mesh_set(CertReader *r)
     return bits;
 }
 
-/* A mesh axis splits once, divides what it splits, and is not pending beside that. */
+/* A mesh axis splits at most once, divides what it splits, and is not pending as well. */
 static void axis_of(CertReader *r, CertType *type)
 {
     CertAxis *axis = &type->axes[type->rank++];

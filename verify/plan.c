@@ -22,7 +22,7 @@ static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* What the runtime has written has memory of its own. */
+/* Memory that the runtime writes overlaps nothing else. */
 static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     const PlanList *near = dt_certplan_near(walk, place);
@@ -125,7 +125,8 @@ static bool begin_entry(PlanWalk *walk, uint32_t number)
     return hold_scalars(walk) && (dt_certplan_at(walk).run != DT_PLAN_PREDICT || hold_inputs(walk));
 }
 
-/* Whether a result has the same place on all stages of a class on which stores lie alike. */
+/* Whether a result has the same place on all stages of a class whose stores have the same
+ * places. */
 static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertResult *result)
 {
     const DtPlan *plan = walk->plan;
@@ -140,7 +141,8 @@ static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertR
     return false;
 }
 
-/* Whether what this entry does was proved for an earlier stage of its class, on which its stores lie alike. */
+/* Whether the entry was proved for an earlier stage of its class whose stores have the same
+ * places. */
 static bool is_proved(PlanWalk *walk, uint32_t number)
 {
     const DtPlan *plan = walk->plan;

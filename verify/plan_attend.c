@@ -74,7 +74,7 @@ static bool find_axes(Attends *a)
     return a->queries && a->keys && a->elements;
 }
 
-/* ---- where tensors lie ---- */
+/* ---- the layout of tensors ---- */
 
 static bool of_keys(uint32_t part)
 {

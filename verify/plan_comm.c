@@ -9,7 +9,8 @@
 #include <string.h>
 
 typedef struct Blocks {
-    PlanIndex at[CERT_RANK]; /* steps: 1 of what is read, 2 of what is written */
+    /* steps: 1 in the memory that is read, 2 in the memory that is written */
+    PlanIndex at[CERT_RANK];
     uint32_t n;
     int64_t to[CERT_MESH], from[CERT_MESH]; /* per coordinate */
 } Blocks;
@@ -110,7 +111,7 @@ static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
     return good || dt_certplan_fail(walk, "`%s` exchanges other blocks", op->kind);
 }
 
-/* Both lie alike, without gaps. */
+/* Whether both have the same layout, without gaps. */
 static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
                       const PlanPlace *from)
 {

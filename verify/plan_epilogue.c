@@ -178,7 +178,7 @@ static void draw(Joined *j, uint64_t seed)
             j->number[i] = compute(j, j->ops[i]);
 }
 
-/* The ops make `result` and, unless that is none of theirs, `kept`. */
+/* Whether the ops make `result` and, if it is one of their results, `kept`. */
 static bool computes(Joined *j, uint32_t result, int64_t kept)
 {
     for (uint32_t d = 0; d < 3 * DRAWS; d++) {
@@ -191,7 +191,7 @@ static bool computes(Joined *j, uint32_t result, int64_t kept)
     return true;
 }
 
-/* ---- where it lies ---- */
+/* ---- its layout ---- */
 
 /* Element i of the vector belongs to column i of C, or to row i. */
 static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPlace *c, int64_t step, int64_t n)
@@ -206,7 +206,7 @@ static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPl
     return elements == n && strcmp(vector->dtype, c->dtype) == 0;
 }
 
-/* It has C's axes, and lies as C does but that rows are matrix_row apart. */
+/* Whether it has C's axes and layout, except that rows are matrix_row apart. */
 static bool is_matrix(const DtPlanGemm *g, const PlanPlace *matrix, const PlanPlace *a, const PlanPlace *c)
 {
     for (uint32_t d = 0; d < matrix->rank; d++) {

@@ -276,8 +276,9 @@ static PlanPlace in_order(const PlanPlace *place, const PlanPlace *order)
     return turned;
 }
 
-/* Whether all parts of a concat lie in `whole`, each behind the one before it along the axis. first, second: where
- * these are; second may be NULL. What is joined may be joined of more, so nothing is looked for twice. */
+/* Whether all parts of a concat are in `whole`, each after the one before it along the axis.
+ * first, second: their places; second may be NULL. Parts may be concats again, so nothing is
+ * searched twice. */
 static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanFound *first,
                       const PlanFound *second, const PlanPlace *whole)
 {

@@ -234,7 +234,7 @@ static int64_t ahead_of(const CertFunc *func)
     return 0;
 }
 
-/* Which iteration the note means: so many behind the first that runs. */
+/* The iteration that the note names, counted from the first one that runs. */
 static int64_t turn_of(const PlanFrame *now, bool named, bool inside, int64_t number, int64_t ahead)
 {
     const CertLoop *loop = inside ? now->op->loop : NULL;

@@ -59,7 +59,7 @@ void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, con
         walk->added[arg - walk->plan->args] = region->stamp;
 }
 
-/* Zeros around what is written in them stay. */
+/* Zeros around the written bytes remain zeros. */
 static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
 {
     for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
@@ -167,7 +167,7 @@ typedef struct Doing {
     uint32_t read[MOST]; /* values */
     const DtPlanArg *from[MOST];
     PlanPlace first, second; /* of the first two read values */
-    PlanPlace more[PLAN_PRODUCT - 2]; /* of those behind them */
+    PlanPlace more[PLAN_PRODUCT - 2]; /* the operands after those */
     uint32_t n_read, spare; /* spare: 1 + which of them no op need read; 0: none */
     PlanAttend *attend;     /* NULL: no library runs instead */
     PlanWrite *writes;
@@ -285,7 +285,7 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
     return dt_certplan_spans(place) || dt_certplan_fail(walk, "elements of a value coincide");
 }
 
-/* What a note says of where a result goes: the argument's address, the value's axes. */
+/* Where a note puts a result: the argument's address, the value's axes. */
 bool dt_certplan_where(PlanWalk *walk, PlanWrite *write)
 {
     const DtPlanArg *arg = write->arg;
@@ -472,7 +472,7 @@ static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
     return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
 }
 
-/* Whether what lies there is the value that the write may take the memory of. */
+/* Whether the memory holds the value that the write may overwrite. */
 static bool overwrites(const PlanWalk *walk, const Doing *doing, const PlanWrite *write,
                        const PlanPlace *from)
 {

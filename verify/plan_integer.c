@@ -30,7 +30,7 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
     }
 }
 
-/* What lies before a block of attention. */
+/* The number of elements before a block of attention. */
 static bool add_block(PlanWalk *walk, int64_t *ret_base, int64_t *reg)
 {
     const PlanTiles *tiles = &walk->tiles;

@@ -280,7 +280,8 @@ static bool hides_quarter(PlanWalk *walk, uint32_t q, uint32_t k)
     return !known(part.at[0]) || !known(part.at[1]) || hides(walk, part);
 }
 
-/* Whether queries in `part` see none of its keys, which are not the first, at point p. */
+/* Whether queries in `part` see none of its keys (which do not include the first key) at point
+ * p. */
 static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
 {
     const PlanTiles *tiles = &walk->tiles;

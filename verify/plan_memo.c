@@ -29,7 +29,7 @@ typedef struct Class {
 struct PlanTileMemo {
     const uint8_t *note, *end;
     const DtPlanEntry *entry;
-    bool bad; /* it is to be looked at each time */
+    bool bad; /* it must be checked each time */
     DT_VEC(Read) reads;
     DT_VEC(const DtPlanArg *) args; /* each place once */
     DT_VEC(const DtPlanArg *) outputs; /* of them those of outputs, block by block */
@@ -44,7 +44,7 @@ static struct PlanTileMemo *find(const PlanWalk *walk, const uint8_t *note)
     return NULL;
 }
 
-/* ---- what is noted the first time ---- */
+/* ---- recording the first check ---- */
 
 void dt_certmemo_begin(PlanWalk *walk, const uint8_t *note)
 {
@@ -57,7 +57,8 @@ void dt_certmemo_begin(PlanWalk *walk, const uint8_t *note)
 
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b, bool known);
 
-/* Blocks of one value that lies there are one read: where it lies so again, all of them do. */
+/* Reads of blocks of one value in one place are recorded as one read: where the value is in such
+ * a place again, all of them are valid. */
 void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, int64_t base)
 {
     struct PlanTileMemo *memo = walk->memo;
@@ -110,7 +111,7 @@ static void list_args(PlanWalk *walk, struct PlanTileMemo *memo, uint32_t from, 
     }
 }
 
-/* ---- whether all lies as it did ---- */
+/* ---- whether all places are as they were ---- */
 
 static bool is_of_blocks(const PlanWalk *walk, uint32_t reg)
 {
@@ -177,7 +178,7 @@ static bool lies_apart(const PlanWalk *walk, const struct PlanTileMemo *memo)
     return true;
 }
 
-/* An access lies to the others as it did. */
+/* Whether an access has the same position relative to the others as before. */
 void dt_certmemo_end(PlanWalk *walk, uint32_t from, uint32_t to)
 {
     struct PlanTileMemo *memo = walk->memo;

@@ -401,7 +401,7 @@ static bool has_apart(PlanWalk *walk)
     return true;
 }
 
-/* ---- what lies between pieces ---- */
+/* ---- values passed between pieces ---- */
 
 static bool reads_ring(const DtPlan *plan, const DtPlanBody *body)
 {
@@ -537,7 +537,7 @@ static void leave_gathered(PlanWalk *walk)
                         DT_PUSH(walk->arena, turn->leaves, number_of(walk, frame, v, &region->place));
 }
 
-/* What is added in a piece is all of its results. */
+/* The sums added in a piece are all of its results. */
 static bool adds_results(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)

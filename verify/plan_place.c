@@ -144,7 +144,7 @@ static void distance(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *
     *ret_hi = hi;
 }
 
-/* Bytes from the first to behind the last element within one step of this stride. */
+/* Bytes from the first to the end of the last element within one step of this stride. */
 static int64_t inner_span(const PlanPlace *p, int64_t stride)
 {
     int64_t span = 1;

@@ -33,7 +33,8 @@ void dt_certplan_log(PlanWalk *walk, uint64_t stamp)
 
 typedef struct Access {
     const DtPlanArg *arg;
-    int64_t lo, hi, step; /* bytes in the present iteration, whatever inner registers are, where those are 0 */
+    /* bytes in the current iteration, over all values of inner registers, with these at 0 */
+    int64_t lo, hi, step;
     int64_t below, above; /* and how much more these may reach */
     bool written, far;    /* far: what no memory has, and 64 bits might not hold */
 } Access;
@@ -346,7 +347,7 @@ static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64
     }
 }
 
-/* What was written from `first` on lies where that many iterations later do it. */
+/* Whether memory written from `first` on is where it is that many iterations later. */
 static void move(PlanWalk *walk, const PlanRepeat *again, int64_t away, uint64_t first)
 {
     for (uint32_t a = 0; again->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {

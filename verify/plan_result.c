@@ -304,7 +304,7 @@ static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlac
     return dt_certplan_fail(walk, "a sum over ranks is of no result");
 }
 
-/* Marks what holds the result as summed, and forgets what else may lie there. */
+/* Marks the memory of the result as summed, and forgets other values that may be there. */
 static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     bool there = false;
@@ -325,7 +325,7 @@ static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return there;
 }
 
-/* What lies between results is summed, too. */
+/* Memory between results is summed, too. */
 static void spoil_gap(PlanWalk *walk, const PlanPlace *all, int64_t from, int64_t to)
 {
     PlanPlace gap = *all;

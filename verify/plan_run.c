@@ -43,7 +43,7 @@ static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* A stage on its way through the schedule of an entry. */
 typedef struct Course {
-    uint32_t at, end, inst; /* items; instructions of the item's body behind us */
+    uint32_t at, end, inst; /* items; instructions of the item's body that are done */
     uint32_t n_open, n, n_items; /* loops around us; actions and items so far */
     struct {
         uint32_t item;

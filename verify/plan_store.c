@@ -142,7 +142,7 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
                             (long long)record->bytes, (long long)place->bytes);
 }
 
-/* A member of a bucket has a record of its own, which says where in the bucket it is. */
+/* A member of a bucket has a record of its own, with its place in the bucket. */
 static bool is_member(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number)
 {
     const DtPlan *plan = walk->plan;

@@ -29,8 +29,9 @@ static bool sums(const CertOp *op, const char *axis)
     return false;
 }
 
-/* Along each axis that is looped over an output has elements of its own, or its op sums. What is reduced over the keys
- * has no sum beside, whose blocks would be added up. What blocks leave out is zero: what has keys is added to zeros. */
+/* Along each looped axis an output has elements of its own, or its op sums over it. A reduction
+ * over keys is no accumulation, since its blocks would be added up. Elements that blocks leave
+ * out are zero: outputs with keys are added to zeros. */
 static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -207,7 +208,8 @@ bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg)
            dt_certplan_fail(walk, "output %u of attention is added to memory that is not zero", i);
 }
 
-/* The first block says where the output is; every other must be its block of that. */
+/* The first block determines the place of the output; every other block must be its block of
+ * that place. */
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
                         PlanPlace *ret_place)
 {

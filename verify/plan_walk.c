@@ -285,7 +285,7 @@ static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const 
     return false;
 }
 
-/* Whether all iterations have it so many bytes behind that of the one before. */
+/* Whether each iteration has it the same number of bytes after the previous one. */
 static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanRepeat *again,
                        const PlanFound *first, int64_t step)
 {
@@ -315,7 +315,7 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
     }
 }
 
-/* False: its slices do not lie in even steps. */
+/* False: its slices have no constant step. */
 static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanRepeat *again)
 {
     bool any = false;
@@ -460,7 +460,8 @@ static bool is_run_once(const PlanWalk *walk)
     return !walk->plan->meta->pipeline || dt_plan_name_is_part(&name);
 }
 
-/* In the schedule of a stage, where plan_run.c does it: what lies where a register says lies elsewhere then. */
+/* In the schedule of a stage, where plan_run.c changes the registers: memory addressed by a
+ * register is elsewhere then. */
 static bool set_action(PlanWalk *walk, uint32_t reg)
 {
     if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RINGBUF || walk->taken[0])

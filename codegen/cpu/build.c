@@ -18,7 +18,7 @@ static void unit_text(DtEmit *e, uint32_t unit, DtText *ret_text)
         dt_text_add(ret_text, e->kernel_texts.at[i]);
 }
 
-/* What of the records says how kernels are called. */
+/* The fields of the records that say how kernels are called. */
 static void find_calls(DtEmit *e, DtHostTask *task)
 {
     const DtPlanBuilder *b = e->plan;

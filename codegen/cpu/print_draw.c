@@ -20,7 +20,8 @@ enum {
 
 static bool is_column(const DtKernel *k) { return k->form == DT_KFORM_COLUMN; }
 
-/* Whether the loop of axis a lies in that of axis `around`; a column's lanes lie in all its inner loops. */
+/* Whether the loop over axis a is inside the loop over axis `around`; a column's lanes are
+ * inside all its inner loops. */
 static bool is_inside(const DtKernel *k, uint32_t a, uint32_t around)
 {
     return a > around || (is_column(k) && a == dt_print_c_vector_axis(k));

@@ -83,7 +83,7 @@ static void define(DtAttendPrint *a, uint32_t k)
         dt_print_node(a->c, k);
 }
 
-/* What is marked and depends on no column: for both rows, into w<k>. */
+/* Computes marked nodes that depend on no column, for both rows, into w<k>. */
 void dt_attend_print_rows(DtAttendPrint *a)
 {
     DtPrint *c = a->c;
@@ -116,7 +116,7 @@ void dt_attend_print_rows(DtAttendPrint *a)
         a->have[k] = a->have[k] || wanted[k];
 }
 
-/* The marked nodes whose axes are as said, once for a column or for each of its rows. */
+/* Computes marked nodes with these axes, once per column or for each of its rows. */
 static void print_column_nodes(DtAttendPrint *a, bool rows)
 {
     for (uint32_t k = 0; k < a->c->k->nodes.n; k++) {
@@ -186,7 +186,7 @@ static uint32_t tile_of(const DtATile *tiles, uint32_t n, const DtKRows *rows)
 
 /* ---- a tile of columns ---- */
 
-/* Whether what is marked is made of that tile of columns. */
+/* Whether the marked nodes depend on that tile of columns. */
 static bool passes(const DtAttendPrint *a, const DtATile *t)
 {
     const DtKAttend *k = a->c->k->attend;
@@ -218,7 +218,7 @@ static void print_scores(DtAttendPrint *a)
     }
 }
 
-/* Whether no tile of columns ends behind the last one. */
+/* Whether every tile of columns ends within the axis. */
 static bool is_whole(const DtAttendPrint *a) { return a->c->k->extent[a->role->cols] % a->tile->cols == 0; }
 
 static const char *value_inside(DtAttendPrint *a, uint32_t node, const char *outside)
@@ -263,7 +263,7 @@ static void take_element(DtAttendPrint *a, uint32_t phase)
     }
 }
 
-/* Of a tile of so many eights of columns, those that a thread has: two of each. */
+/* The columns that a thread has in a tile of so many groups of eight: two of each. */
 static void open_eights(DtAttendPrint *a, uint32_t eights)
 {
     open_braces(a->c, dt_arena_printf(a->c->arena, "DT_UNROLL for (int u = 0; u < %u; u++)", eights));
@@ -277,7 +277,7 @@ static void open_columns(DtAttendPrint *a, uint32_t eights)
     open_pair(a);
 }
 
-/* What is made for each column of a tile alone, by one thread: into k<k>. */
+/* Computes values per column of a tile, by one thread each, into k<k>. */
 static void print_held_columns(DtAttendPrint *a)
 {
     DtPrint *c = a->c;

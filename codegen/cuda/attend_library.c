@@ -425,7 +425,7 @@ static bool lay_backward(const Attempt *t, const Backward *b, DtPlanSdpa *s)
     return sums_shared(k, dk, &z->key) && sums_shared(k, dv, &dp->key) && dt_cuda_lay(k, parts, s);
 }
 
-/* Elements of 16 bits throughout, of one type; nothing is added to what is there. */
+/* Whether all elements have one 16-bit dtype, and nothing is added to earlier contents. */
 static bool is_plain(const DtKernel *k, DtDtype *ret_dtype)
 {
     const DtKAttend *a = k->attend;

@@ -27,7 +27,7 @@ static bool is_known(const DtAttendPrint *a, uint32_t node)
     return n->phase == 0 && !(n->axes >> a->role->cols & 1);
 }
 
-/* Whether the node is the reduction, or the larger one of it and of what is known. */
+/* Whether the node is the reduction, or the maximum of it and the known value. */
 static bool grows_with(const DtAttendPrint *a, uint32_t node, uint32_t max)
 {
     const uint32_t *args = a->c->k->nodes.at[node].args;

@@ -143,7 +143,7 @@ static bool is_held(const DtRole *role, uint32_t node)
     return false;
 }
 
-/* What rows read of what is made so for each column, or is read of memory. */
+/* Values per column that rows read, computed or loaded from memory. */
 static void hold_columns(const DtKernel *k, DtRole *role, const bool *needed)
 {
     for (uint32_t i = 0; i < k->nodes.n; i++) {

@@ -13,7 +13,7 @@
 
 /* ---- machines ---- */
 
-/* Of names that are as near to a wrong one, the first is meant. */
+/* Among equally near names the first is suggested. */
 static const char *const machines[] = {"sm_100a", "sm_90a", "sm_80"};
 
 /* "sm_80,sm_90a": the next name of the list, and the rest of it, NULL behind the last one. */
@@ -126,7 +126,7 @@ static void lint(const DtEmit *e, const DtNvrtcResult *result, const char *machi
     }
 }
 
-/* The code of each unit for each machine, one record behind the other (plan.h, LNCH). */
+/* The code of each unit for each machine, one record after the other (plan.h, LNCH). */
 static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t n_machines)
 {
     for (uint32_t u = 0; u < n_units; u++) {

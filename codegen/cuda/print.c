@@ -127,7 +127,7 @@ static void foot(DtPrint *c)
 
 enum { FEW_THREADS = 8192, LONG = 256 };
 
-/* What leaves a GPU idle is said. */
+/* Reports kernels that leave most of a GPU idle. */
 static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
 {
     const int64_t items = k->pieces_of == DT_KPIECES_ROWS ? 1 : tile->items;
@@ -142,7 +142,7 @@ static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
     dt_diag_note(diag, "kernel `%s`, for GPUs", k->name);
 }
 
-/* Ready to print, with what is computed at all; the caller frees c->arena. */
+/* Prepares printing, with the nodes that are computed at all; the caller frees c->arena. */
 static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTile *ret_attend)
 {
     dt_print_begin(kernel, text, c);

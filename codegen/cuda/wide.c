@@ -13,7 +13,7 @@
 
 enum { ACCESS = 16, WORD = 4 }; /* bytes */
 
-/* Of what so many elements of the dtype must lie at multiples, in elements. */
+/* The number of elements of the dtype to whose multiples addresses must be aligned. */
 static int64_t unit_of(DtDtype dtype, uint32_t n)
 {
     const int64_t size = (int64_t)dt_dtype_size(dtype), bytes = size * n;

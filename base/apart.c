@@ -98,7 +98,7 @@ static DtStatus begin(Run *run)
     return DT_OK;
 }
 
-/* Waits for its end; what waitpid says. */
+/* Waits for its end and returns its exit status as waitpid gives it. */
 static int reap(Run *run, Child *of)
 {
     int state = 0;
@@ -139,7 +139,7 @@ static ssize_t take(Child *of)
     return n;
 }
 
-/* Waits until a child says something. */
+/* Waits until a child writes a message. */
 static DtStatus wait_for_one(Run *run)
 {
     for (uint32_t i = 0; i < run->begun; i++) /* of ended ones none */

@@ -23,7 +23,7 @@ bool dt_decompress(DtArena *arena, const void *bytes, size_t len, size_t most, u
     unsigned long long size = ZSTD_getFrameContentSize(bytes, len);
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > most)
         return false;
-    if (ZSTD_findFrameCompressedSize(bytes, len) != len) /* one frame, and nothing behind it */
+    if (ZSTD_findFrameCompressedSize(bytes, len) != len) /* exactly one frame */
         return false;
     *ret_bytes = dt_arena_alloc(arena, (size_t)size + 1);
     *ret_len = ZSTD_decompress(*ret_bytes, (size_t)size, bytes, len);

@@ -94,7 +94,7 @@ DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char 
     diag->order = diags->counts[DT_SEVERITY_ERROR] + diags->counts[DT_SEVERITY_LINT];
     FORMATTED(diags->arena, format, diag->message);
     if (severity == DT_SEVERITY_LINT && dt_diag_is_allowed(diags, code, span))
-        return diag; /* nobody sees it */
+        return diag; /* it is not printed */
     diags->counts[severity]++;
     if (diags->held[severity] < DT_DIAG_KEPT) {
         DT_PUSH(diags->arena, diags->kept, diag);

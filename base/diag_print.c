@@ -24,7 +24,7 @@ typedef struct Paint {
     int gutter; /* width of line numbers */
 } Paint;
 
-/* What is seen of a source line: bytes [from, to) of the file. */
+/* The part of a source line that is printed: bytes [from, to) of the file. */
 typedef struct Cut {
     uint32_t line; /* 0-based */
     size_t from, to;

@@ -279,7 +279,7 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     return DT_OK;
 }
 
-/* What is there must be a folder (if that is asked for) in which one may write, or a file. */
+/* An existing path must be a folder (if one is required) that can be written to, or a file. */
 static DtStatus may_write(const char *path, const struct stat *stat_of, bool folder)
 {
     if (folder && !S_ISDIR(stat_of->st_mode))
@@ -347,7 +347,7 @@ DtStatus dt_file_make_folder(const char *path)
     return status;
 }
 
-/* ---- what nobody else can write ---- */
+/* ---- folders that no other user can write to ---- */
 
 static DtStatus not_alone(const char *path, const struct stat *stat_of)
 {
@@ -452,7 +452,7 @@ DtStatus dt_file_move_folder(const char *from, const char *to)
     return error == 0 ? sync_folder_of(to) : failed("put in place", to);
 }
 
-/* What is in the folder; a folder in it, too, which somebody else has made there, if that is empty. */
+/* Files in the folder; also an empty folder in it that another user made. */
 static bool remove_entry(int folder, const char *name)
 {
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(folder, name, 0) == 0)

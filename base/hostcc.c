@@ -323,7 +323,8 @@ static void add_build(Build *list, uint32_t *n, uint32_t unit, Flavour flavour, 
 
 /* ---- comparing ---- */
 
-/* DT_CC_CHECK, or clang beside gcc and gcc beside clang, if it is there; else the compiler itself. */
+/* DT_CC_CHECK; else clang if the compiler is gcc, and gcc if it is clang, if installed; else the
+ * compiler itself. */
 static void choose_other(Work *work)
 {
     const char *named = getenv("DT_CC_CHECK"), *version = work->result->version;

@@ -355,7 +355,7 @@ static DtHostVerdict try_all(Run *run, volatile uint8_t *stage)
     return DT_HOST_EQUAL;
 }
 
-/* *stage always says what it means if the process ends here. */
+/* *stage always holds a valid verdict, should the process end here. */
 static DtHostVerdict try_call(const DtHostPair *pair, const DtHostCall *call, void *const *units,
                               volatile uint8_t *stage)
 {
@@ -433,7 +433,7 @@ static bool start(const DtHostPair *pair, uint32_t first, Child *to)
     return to->pid > 0;
 }
 
-/* Where it stopped: behind the last call that has a verdict. */
+/* The next call: after the last one with a verdict. */
 static uint32_t after_last(const DtHostPair *pair, const Child *of)
 {
     uint32_t next_call = 0;
@@ -452,7 +452,7 @@ static void note_endless(DtHostPair *pair, uint8_t *verdict)
     pair->n_endless += *verdict == DT_HOST_DIFFERS;
 }
 
-/* Waits for it, and goes on behind a call that ended it. */
+/* Waits for the process, and continues after a call that ended it. */
 static DtStatus finish(DtHostPair *pair, Child *of)
 {
     for (;;) {

@@ -194,7 +194,8 @@ void dt_text_double(DtText *text, double value)
         dt_text_integer(text, (int64_t)value);
         return;
     }
-    if (fabs(value) > 1e-300) { /* 15 digits are exact, so those behind the last that is not 0 say nothing */
+    /* 15 digits are exact, so zeros at their end carry no information */
+    if (fabs(value) > 1e-300) {
         snprintf(buf, sizeof buf, "%.14e", value);
         for (const char *c = buf; *c && *c != 'e'; c++) /* the point counts as the first digit */
             significant = *c >= '1' && *c <= '9' ? (int)(c - buf) - (value < 0) : significant;

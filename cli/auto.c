@@ -141,7 +141,7 @@ static void take(DtAutoChoice *choice, const Size *size)
         DT_PUSH(cli->arena, cli->sets, ((DtOption){key, nodes}));
         if (!cli->json) {
             fputs(dt_cli_text(&choice->sizes.table), stderr);
-            dt_text_free(&choice->sizes.table); /* said once */
+            dt_text_free(&choice->sizes.table); /* printed only once */
             fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n", a->space.cluster, nodes,
                     key, nodes);
         }

@@ -40,7 +40,7 @@ static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layo
     if (a->model.n_kinds && nodes * gpus != a->space.devices)
         sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpu", cluster), a->model.device->name};
     else if (a->model.n_kinds)
-        options.n_sets -= 2; /* the block says them */
+        options.n_sets -= 2; /* the block has these settings */
     options.sets = sets;
     dt_layout_print(&a->space, layout, &text);
     options.block = dt_arena_strndup(arena, text.at, text.len);

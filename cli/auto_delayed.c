@@ -15,7 +15,8 @@ enum { SUM = 4, TURNS = 3, MOST_WORK = 1 << 20, NONE = -1 }; /* TURNS of loops: 
 
 typedef struct Late {
     DtWalk walk;
-    DT_VEC(uint32_t) parts; /* by run: loop i is 2 i + 1, what is in front of it 2 i; NONE: it does not count */
+    /* by run: loop i is 2 i + 1, the part before it 2 i; NONE: it does not count */
+    DT_VEC(uint32_t) parts;
     DT_VEC(uint32_t) ends;  /* runs in front of the end of a part, or of a turn of a loop */
     uint32_t part;
     bool last, counts;      /* the last micro-batch; of that one turn of each loop counts */
@@ -100,7 +101,7 @@ static int64_t wider(const DtWalkRange *ranges, uint32_t n)
     return sums < most / SUM && several > 1 ? read : 0;
 }
 
-/* What a part leaves for those behind it is no gradient of its own, whatever they do with it. */
+/* Values that a part returns for later parts are not its gradients, whatever their use there. */
 static void end_part(Sets *sets)
 {
     for (uint32_t i = 0; i < sets->delayed.spans.n; i++)
@@ -127,10 +128,10 @@ static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
     return more + sets->delayed.bytes - before;
 }
 
-/* ---- behind all loops ---- */
+/* ---- after all loops ---- */
 
-/* Bytes that backward reads and forward has made, of what is behind all loops: what is read, and not written before,
- * behind the first instruction of that part that writes a scalar, the loss. */
+/* Bytes made by forward and read by backward, in the part after all loops: read, and not written
+ * before, after the first instruction of that part that writes a scalar, the loss. */
 static int64_t kept_behind(const Late *l, uint32_t part)
 {
     DtSpans live = {.arena = l->walk.arena};

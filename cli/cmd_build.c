@@ -88,7 +88,7 @@ static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **r
         DtCliClock clock = dt_cli_clock(cli);
         *ret_code = dt_cli_auto(cli, program, path, ret_choice);
         dt_cli_lap(cli, &clock, "auto");
-        cli->diags = dt_diag_new(cli->arena); /* what was said of the block is said of its text */
+        cli->diags = dt_diag_new(cli->arena); /* diagnostics on the block were on its text */
         program = *ret_code == DT_EXIT_OK ? lower(cli, path) : NULL;
     }
     if (!program && *ret_code == DT_EXIT_OK)

@@ -58,7 +58,7 @@ typedef struct Measured {
     double read, read_bytes;  /* what inputs took, and how much it was */
 } Measured;
 
-/* ---- what lies about meanwhile ---- */
+/* ---- temporary files ---- */
 
 /* A signal handler has to know them. */
 static char folder[4096];
@@ -219,7 +219,8 @@ static void take_event(DtArena *arena, const DtPlan *plan, const json_t *event, 
     const double seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
     const json_int_t at = json_integer_value(inst);
     const char *category = json_string_value(json_object_get(event, "cat"));
-    if (category && strncmp(category, "predicted", 9) == 0) /* it stands beside what was measured */
+    /* it is shown next to the measured time */
+    if (category && strncmp(category, "predicted", 9) == 0)
         return;
     if (inst && at >= 0 && at < plan->n_insts) {
         DT_PUSH(arena, trace->insts[at], seconds);
@@ -318,7 +319,7 @@ static DtStatus measure(const DtCalibrator *c, const Size *size, Measured *m, Ti
 
 /* ---- the block ---- */
 
-/* Time of all products and kernels of a size, as measured and as the device says. */
+/* Time of all products and kernels of a size, as measured and as the device file predicts. */
 static void compare(const DtDevice *device, const Measured *m, bool is_check)
 {
     const DtCostModel model = {.device = device};
@@ -397,7 +398,7 @@ static bool is_name(const char *text)
     return good;
 }
 
-/* What can be said before anything runs. */
+/* The errors that can be reported before anything runs. */
 static int check(const DtCli *cli, const DtCalibrator *c, const char *name)
 {
     const bool gpu = cli->device && !strcmp(cli->device, "cuda");

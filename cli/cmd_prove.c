@@ -86,7 +86,8 @@ static int other(const DtCli *cli, const char *why)
     return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s", cli->words.at[0], cli->program, why);
 }
 
-/* Which kernel does which ops, how its operands lie and what its integers count is said by notes alone. */
+/* Only notes tell which kernel performs which ops, the layout of its operands, and what its
+ * integers count. */
 static bool same_notes(const DtPlan *a, const DtPlan *b)
 {
     bool same = a->n_notes == b->n_notes && same_bytes(a, a->logical->notes, a->logical->notes_len, b,

@@ -125,7 +125,7 @@ static int check_pass_names(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
-/* In an arena of its own: those of others are not for several threads. */
+/* In its own arena: arenas of others are not thread-safe. */
 static void prove(Proof *proof)
 {
     DtArena *arena = dt_arena_new();
@@ -217,7 +217,7 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
 
 /* ---- code ---- */
 
-/* Whether a plan, or something about it, was asked for. */
+/* Whether a plan, or something made from it, was requested. */
 static bool writes_plan(const DtCli *cli)
 {
     return cli->against || (cli->output && !cli->emit) || cli->report || cli->emit >= DT_EMIT_PLAN;
@@ -347,8 +347,8 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
     return result;
 }
 
-/* Proves that the plan does what the final program says: whatever code generation did. It reads the texts that the plan
- * has, which are those of the other proof. */
+/* Proves that the plan computes what the final program specifies, for any result of code
+ * generation. It reads the texts in the plan, which are also those that the other proof reads. */
 static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
 {
     DtText said = {0};
@@ -511,7 +511,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
     int code = certify(cli, path, proof);
-    if (cli->report) { /* it is about the cluster, and says itself where the time goes */
+    if (cli->report) { /* it is about the cluster, and shows itself where time is spent */
         dt_diag_drop(cli->diags, L0593);
         dt_diag_drop(cli->diags, L0589);
     }

@@ -219,7 +219,7 @@ static Lines micro_lines(const Changes *c)
     return lines;
 }
 
-/* The line that says what the loop keeps. */
+/* The source line that decides what the loop keeps. */
 static DtSpan remat_line(const DtParallelConfig *p, const char *loop)
 {
     for (uint32_t i = 0; i < p->remats.n; i++) {
@@ -347,7 +347,7 @@ static uint32_t edits_of(DtArena *arena, const Change *change, DtSpan mesh, Edit
     return n;
 }
 
-/* Edits of one line of source are one: what is shown is the line as it will be. */
+/* Merges edits of the same source line: the line is shown once, with all of them. */
 static uint32_t join_edits(const Changes *c, uint32_t n, Edit *edits)
 {
     uint32_t kept = 0;

@@ -22,7 +22,7 @@ static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y
 
 /* ---- merges ---- */
 
-/* A module's functions while a law of one of them is looked at. */
+/* A module's functions, and the one whose law is being examined. */
 typedef struct Law {
     const DtFunc *merge;
     DtBuilder b;
@@ -261,7 +261,7 @@ static bool fails_whole(DtCli *cli, DtFunc *func)
 {
     DtText said = {0};
     const DtFunc *whole = of_whole(cli, func);
-    func->stream = NULL; /* what it returns is meant */
+    func->stream = NULL; /* its results count, not where it writes them */
     func->gradient = NULL;
     const bool fails = dt_cli_compare_functions(cli, whole, func, TRIES, &said) == DT_BOX_OTHER;
     dt_text_free(&said);
@@ -304,7 +304,8 @@ bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const c
 
 /* ---- blocks ---- */
 
-/* What is not compared is said, once for all calls, and goes on: with shorter axes it may be. */
+/* Calls that are not compared are reported once in all, and the search continues: with shorter
+ * axes they may be compared. */
 static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
 {
     if (same_span(func->span, *last))
@@ -318,7 +319,8 @@ static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
         check_neutral(cli, func);
 }
 
-/* In a box, floats have an order by chance: where the larger one decides, what is unlike there may be alike. */
+/* In a box, floats have an arbitrary order: where the larger one decides, different results may
+ * really be equal. */
 static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
 {
     if (same_span(func->span, *last))

@@ -25,7 +25,7 @@ static const double most_work = 2e6; /* products in double precision, for one fu
 
 /* ---- what a box knows ---- */
 
-/* Few digits: what is computed of such numbers is not rounded, however it is written. */
+/* Few digits: results of such numbers are not rounded, in any order of evaluation. */
 static bool is_round(double x) { return isinf(x) || (fabs(x) < 0x1p20 && x * 0x1p10 == floor(x * 0x1p10)); }
 
 /* Ops of floats of which residues know all that there is: exponentials of sums and products, quotients, sums. */

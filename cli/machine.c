@@ -212,7 +212,7 @@ static int run_dtrun(const Run *run, const char *path)
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-/* What it said, without the name before it. */
+/* Its output, without the name before it. */
 static const char *said(const Run *run)
 {
     char text[2000];

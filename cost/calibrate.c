@@ -213,7 +213,8 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
     if (!enough)
         return false;
     const double before = device->memory_rate;
-    device->memory_rate = at_least(fmin(1 / s.x[0], FREE * before), before); /* a peak is not below what is reached */
+    /* a peak is at least what was measured */
+    device->memory_rate = at_least(fmin(1 / s.x[0], FREE * before), before);
     device->at[DT_COST_product_memory].value *= before / device->memory_rate;
     set(device, DT_COST_memory, fmin(1 / (s.x[0] * device->memory_rate), 1), s.off);
     const double operation = at_least(s.x[1], 1 / peak);
@@ -227,7 +228,7 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
 bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside, DtCalibration *ret_calibration)
 {
     *ret_calibration = (DtCalibration){0};
-    device->memory_rate = at_least(device->memory_rate, 1e9); /* grows to what is measured */
+    device->memory_rate = at_least(device->memory_rate, 1e9); /* at least what was measured */
     const bool products = fit_products(device, timings, n, ret_calibration);
     const bool good = fit_kernels(device, timings, n, ret_calibration) || products;
     if (good)

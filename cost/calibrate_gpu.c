@@ -101,7 +101,7 @@ static bool improve(const DtDevice *device, const Sample *sample, const Unknown 
     return false;
 }
 
-/* Four digits: more are not known, and nobody reads them. */
+/* Four digits: measurements are not more precise. */
 static double rounded(double value)
 {
     char text[32];
@@ -122,7 +122,7 @@ static void fit(const DtDevice *device, const Sample *sample, Unknown *unknowns,
     const double off = sqrt(error_of(device, sample)), timings = (double)count(sample), free = timings - (double)n;
     for (size_t i = 0; i < n; i++)
         if (unknowns[i].changed && unknowns[i].constant) {
-            if (free > 0) /* else nothing says how far off they are */
+            if (free > 0) /* else there is no estimate of the error */
                 unknowns[i].constant->within = fmax(off * sqrt(timings / free), 0.01);
             unknowns[i].constant->source = "measured on this machine";
         }
@@ -134,13 +134,13 @@ static void fit_kernels(DtDevice *device, const Sample *kernels)
                           constant(device, DT_COST_arithmetic, 1e-4, 1), constant(device, DT_COST_special, 1, 200)};
     fit(device, kernels, unknowns, sizeof unknowns / sizeof *unknowns);
     const double reached = device->at[DT_COST_memory].value;
-    if (reached > 1) { /* a peak is not below what is reached */
+    if (reached > 1) { /* a peak is at least what was measured */
         device->memory_rate = rounded(device->memory_rate * reached);
         device->at[DT_COST_memory].value = 1;
     }
 }
 
-/* A peak that no data sheet says: the most that a product reaches. */
+/* A peak that no data sheet gives: the highest rate that a product reaches. */
 static void find_peak(double *peak, const Sample *sample)
 {
     const bool known = *peak > 0;
@@ -195,7 +195,7 @@ static void fit_attention(DtDevice *device, const Sample *forward, const Sample 
         fit(device, backward, &back, 1);
 }
 
-/* What one operation more adds to a step, and what is left of a step without any. */
+/* The time that one more operation adds to a step, and the time of a step without any. */
 static void set_launch(DtDevice *device, const DtGpuStep steps[2])
 {
     static const char source[] = "measured on this machine, one rank, small steps";

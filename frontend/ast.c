@@ -75,7 +75,7 @@ static const char *const operators[] = {
     [DT_OPR_NE] = "!=",       [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",  [DT_OPR_NOT] = "not",
     [DT_OPR_NEG] = "negate"};
 
-/* What the node itself says, on one line. */
+/* The fields of the node itself, on one line. */
 static void add_expr_head(Printer *p, const DtExpr *e)
 {
     switch (e->kind) {

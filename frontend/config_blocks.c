@@ -128,7 +128,7 @@ static void choose_parallel(const DtConfigHost *host, DtConfigItems items, DtPro
     if (wanted && !strcmp(wanted, "none"))
         return;
     if (wanted && !find_item(items, DT_ITEM_PARALLEL, wanted)) {
-        if (strcmp(wanted, "auto")) /* else dt_configset_auto has said why */
+        if (strcmp(wanted, "auto")) /* else dt_configset_auto has reported why */
             no_such_block(host, items, DT_ITEM_PARALLEL, wanted, (DtSpan){0});
         return;
     }

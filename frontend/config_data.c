@@ -133,7 +133,7 @@ static void check_reader(const DtConfigHost *host, const DtReader *reader)
 
 /* ---- ranges ---- */
 
-/* One behind the largest integer, or the largest float; the least is its opposite. */
+/* The largest integer plus one, or the largest float; the least is its opposite. */
 static double end_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? FLT_MAX : 0x1p31; }
 
 /* Whether the input's dtype has the random numbers of the source. */
@@ -219,7 +219,7 @@ static void check_values(const DtConfigHost *host, const DtReader *reader)
 
 /* ---- synthetic data ---- */
 
-/* Where nothing says which integers an input may have. */
+/* Where no type or data bounds the integers of an input. */
 enum { USUAL_END = 256 };
 
 /* range: of the integers. */

@@ -174,7 +174,7 @@ static Cut cut_of(const Extents *e, const DtAxis *axis)
 {
     const int64_t unit = dt_config_pad_unit(e->parallel, axis->name);
     return (Cut){.extent = unit > 1 && unit >= INT32_MAX - axis->extent
-                               ? 0 /* the pass says that it is too much */
+                               ? 0 /* the pass reports that it is too large */
                                : (axis->extent + unit - 1) / unit * unit,
                  .ranks = 1, .mesh = "", .padded = unit > 1};
 }

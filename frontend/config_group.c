@@ -82,7 +82,7 @@ static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *name
 
 static void check_objectives(const DtConfigHost *host, DtTrainConfig *train)
 {
-    if (train->objectives.n == 0) /* no optimizer: what is evaluated */
+    if (train->objectives.n == 0) /* no optimizer: the program is only evaluated */
         DT_PUSH(host->arena, train->objectives,
                 ((DtObjective){.loss = dt_intern("loss"), .every = 1, .span = train->span}));
     if (dt_train_always(train)->every == 1)

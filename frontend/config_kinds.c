@@ -60,7 +60,7 @@ static bool read_number(const DtConfigReading *r, DtConfigNumber *ret_number)
     return true;
 }
 
-static const int64_t MOST = (int64_t)1 << 46; /* as plans can say; nobody counts so far */
+static const int64_t MOST = (int64_t)1 << 46; /* the limit of plans; larger than any real count */
 
 static bool read_integer(const DtConfigReading *r, int64_t least)
 {

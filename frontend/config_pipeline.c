@@ -132,7 +132,7 @@ static void reject_unknown(const Check *c, const char *name)
     dt_configargs_suggest(d, span, name, names, outer.n);
 }
 
-/* The one loop that is meant; NULL after a diagnostic. */
+/* The one loop that the setting applies to; NULL after a diagnostic. */
 static const Loop *resolve(const Check *c, const char *name)
 {
     const Loops found = find(c, name);

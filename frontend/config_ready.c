@@ -40,7 +40,8 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
 {
     const DtClusterConfig *cluster = program->cluster;
     if (!cluster || !program->parallel)
-        return; /* the serial program is for one process of this machine, whatever clusters there are */
+        /* the serial program is for one process of this machine, with or without a cluster */
+        return;
     const bool gpus = cluster->kinds[0].device && cluster->kinds[0].device->is_gpu;
     if (for_gpus || (!gpus && cluster->nodes == 1))
         return;
@@ -54,7 +55,7 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
                      "(dtrun --nodes)", (long long)cluster->nodes);
 }
 
-/* Processors multiply as the program says and no worse. */
+/* Processors multiply with exactly the precision that the program requests. */
 static bool check_products(DtDiags *diags, const DtPrecision *precision, bool for_gpus)
 {
     if (!precision->tf32 || for_gpus)

@@ -27,7 +27,7 @@ static bool is_key(const char *name)
     return false;
 }
 
-/* Calls that make no tensor: whatever they are assigned to is meant as a setting. */
+/* Calls that make no tensor: an assignment of one is a setting. */
 static bool is_setting_call(const DtConfigHost *host, const DtExpr *value)
 {
     static const DtConfigClass classes[] = {DT_CONFIG_MIXED, DT_CONFIG_EVAL};

@@ -146,7 +146,7 @@ static const struct {
                      {"dims", "dim"},
                      {"axes", "axis"}};
 
-/* A keyword that the name was probably meant to be, or NULL. */
+/* A keyword that the name is probably a misspelling of, or NULL. */
 static const char *meant_keyword(const char *name, bool item)
 {
     static const char *const items[] = {"include", "dim",   "axis",    "fn",       "layer",
@@ -183,7 +183,7 @@ static bool is_operator(int kind)
            kind == DT_TOK_AND || kind == DT_TOK_OR;
 }
 
-/* The way to write what was probably meant, for mistakes that are common. */
+/* The right way to write what was probably intended, for common mistakes. */
 static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
 {
     const DtToken *found = &tokens->at[at], *before = at ? found - 1 : NULL;

@@ -39,7 +39,7 @@ typedef struct Fmt {
     const char *source;
     DtTokens raw; /* with comments */
     bool *starts; /* for each raw token: begins a statement, entry or item */
-    bool *config; /* for each raw token: lies in a configuration block */
+    bool *config; /* for each raw token: whether it is in a configuration block */
     DtText code;
     DT_VEC(Line) lines;
     DT_VEC(Bracket) open;
@@ -187,7 +187,7 @@ static void lay_token(Fmt *f, uint32_t i)
     note_token(f, i);
 }
 
-/* Which raw tokens begin a statement, as the layout of the grammar's tokens says. */
+/* Which raw tokens begin a statement, by the grammar's layout rules. */
 static void find_starts(Fmt *f, DtDiags *diags, uint32_t file)
 {
     DtTokens laid = dt_layout_tokens(f->arena, diags, file, &f->raw);
@@ -219,7 +219,7 @@ static bool has_trailing(const Line *line)
     return line->comment.hi > line->comment.lo && !line->only_comment;
 }
 
-/* Writes the lines, the comments behind code lined up. */
+/* Writes the lines and aligns the comments after code. */
 static void write_lines(const Fmt *f, DtText *ret_text)
 {
     uint32_t end = 0, column = 0; /* of the run of lines with comments that line i is in */

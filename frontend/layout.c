@@ -253,7 +253,7 @@ static void close_other(Layout *l, DtToken token)
     close_one(l, token);
 }
 
-/* The token behind the bracket that token `at` of the source opens. */
+/* The token after the bracket that token `at` of the source opens. */
 static int kind_behind(const Layout *l, uint32_t at)
 {
     int deep = 0;

@@ -489,8 +489,8 @@ static bool has_open_dims(const DtLower *l)
     return false;
 }
 
-/* After errors, and in files without a model: layers and models that no call has reached are checked alone, if their
- * signature says all. What is made for that is dropped. */
+/* After errors, and in files without a model: checks layers and models that no call has reached
+ * on their own, if their signature is complete. The results are discarded. */
 static void check_rest(DtLower *l)
 {
     DtModule *module = l->module;

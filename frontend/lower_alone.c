@@ -150,7 +150,7 @@ static bool add_axis(DtAxis *axes, uint32_t *n, const char *name, int64_t extent
 {
     for (uint32_t i = 0; i < *n; i++)
         if (axes[i].name == name)
-            return true; /* the signature says it twice; dt_bind_argument reports that */
+            return true; /* the signature names it twice; dt_bind_argument reports that */
     if (*n == DT_MAX_RANK || extent < 1)
         return false;
     axes[(*n)++] = (DtAxis){.name = name, .extent = extent};
@@ -183,7 +183,7 @@ static const DtType *argument_type(DtLower *l, Try *t, const DtFormal *formal)
     return ok ? dt_axes_type(l, formal->span, dtype, n, axes) : NULL;
 }
 
-/* An argument of which nothing is said: false leaves it to its default. */
+/* An argument without a type: false: it takes its default. */
 static bool bare_argument(DtLower *l, Try *t, const DtFormal *formal, DtBuilder *b, DtVal *ret_val)
 {
     if (formal->init)

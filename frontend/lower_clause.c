@@ -147,7 +147,7 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
     return dt_clause_fits(l, what, x->type, type) ? dt_graph_fit(&frame->b, x, type) : NULL;
 }
 
-/* Whether each clause stands beside what it is about. */
+/* Whether each clause directly follows what it belongs to. */
 static bool are_whole(DtLower *l)
 {
     const DtStmt *const *clauses = l->now->clauses, *stream = clauses[DT_CLAUSE_STREAM];

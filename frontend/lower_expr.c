@@ -101,7 +101,7 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
     return dt_val_error();
 }
 
-/* All reads in a step see the value from before it, also those behind the assignment. */
+/* All reads in a step see the value from before the step, also reads after the assignment. */
 static void warn_of_old_value(DtLower *l, const DtExpr *expr, const DtBinding *binding)
 {
     const DtFrame *home = binding->state > 0 ? binding->val.tensor.frame : NULL;

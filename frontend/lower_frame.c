@@ -269,7 +269,7 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         else
             dt_graph_write(func, i, p->new_value);
     }
-    if (frame->is_entry) /* its results go to metrics and stores alike */
+    if (frame->is_entry) /* its results are for metrics and stores alike */
         func->n_returns = func->results.n;
 }
 

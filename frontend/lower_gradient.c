@@ -74,7 +74,7 @@ static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
     return n == op->n_axes ? x : dt_graph_dot(&b, op->in[0], op->in[1], n, axes, x->type->dtype, NULL);
 }
 
-/* What the gradient says of one argument becomes a result of it. */
+/* The gradient for one argument becomes a result. */
 static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, const DtFormal *formal,
                            const DtVal *argument, const DtVal *v)
 {

@@ -66,7 +66,7 @@ bool dt_optimizer_is_call(void *context, const DtExpr *expr)
     return has_rate && dt_optimizer_may_be(def);
 }
 
-/* ---- what is called ---- */
+/* ---- calls of optimizers ---- */
 
 static const DtDef *callee(DtLower *l, const DtExpr *expr)
 {
@@ -269,7 +269,7 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
     return true;
 }
 
-/* What the call says of its group would be hidden. */
+/* The call's setting for its group would be hidden. */
 static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
 {
     for (uint32_t i = 2; i < def->formals.n; i++) {

@@ -34,7 +34,7 @@ typedef struct Repeat {
     DT_VEC(Carried) carried;
 } Repeat;
 
-/* ---- what is carried ---- */
+/* ---- carried values ---- */
 
 static void carry(DtLower *l, Repeat *r, const char *name)
 {
@@ -160,7 +160,7 @@ static bool finish_carried(DtLower *l, Repeat *r)
     return ok;
 }
 
-/* What names put together are results behind the carried ones. */
+/* Stacked names are results after the carried ones. */
 static bool finish_collected(Repeat *r)
 {
     bool ok = true;
@@ -212,7 +212,7 @@ static bool body_has_axis(DtLower *l, const Repeat *r, const char *axis)
     return has_axis(l, r->body->func, axis, &seen);
 }
 
-/* Whether what the loop takes apart, or puts together, has the axis beside its own. */
+/* Whether a tensor that the loop unstacks or stacks has the axis in addition to its own. */
 static bool clashes(const Repeat *r, const char *axis)
 {
     for (uint32_t i = 0; i < r->body->elements.n; i++) {

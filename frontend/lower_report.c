@@ -40,7 +40,7 @@ static const char *call_text(DtLower *l, const DtActivation *a)
     return copy;
 }
 
-/* The innermost activation whose definition contains span; NULL: span lies in none. */
+/* The innermost activation whose definition contains span; NULL: no definition contains it. */
 static const DtActivation *around(const DtLower *l, DtSpan span)
 {
     for (const DtActivation *a = l->now; a; a = a->caller) {

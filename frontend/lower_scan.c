@@ -26,7 +26,7 @@
 
 #include "base/intern.h"
 
-enum { LENGTH = 64 }; /* of a block, if nothing is said */
+enum { LENGTH = 64 }; /* default length of a block */
 
 typedef struct Scan {
     DtLower *l;
@@ -39,13 +39,13 @@ typedef struct Scan {
     DtVal *results;
     const DtType **types; /* of results */
     uint32_t n_results;
-    DtValue **part, **prefix; /* of the blocks at hand */
+    DtValue **part, **prefix; /* of the present blocks */
     const DtType **parts;     /* of one block's part */
     const DtType **made;      /* of all blocks' parts, as `scan` makes them */
     uint32_t n_parts;
 } Scan;
 
-/* ---- what is said ---- */
+/* ---- clauses ---- */
 
 static bool wrong(DtLower *l, const DtStmt *stmt, const char *what)
 {
@@ -151,7 +151,8 @@ static bool find_length(Scan *s, const DtStmt *stmt)
 
 /* ---- the function anew ---- */
 
-/* What was lowered so far is what is meant. */
+/* Moves the ops lowered so far to a function "@NAME.meant": they define the result that the scan's
+ * blocks must equal. */
 static bool set_aside(Scan *s)
 {
     DtFunc *func = s->home->func;
@@ -256,7 +257,7 @@ static bool has_axis(const Scan *s, const DtVal *v)
 
 typedef enum Sees { WITHOUT_AXIS, BLOCKS, REST } Sees;
 
-/* What is evaluated from now on is the clause, in this frame. */
+/* From now on the clause is evaluated, in this frame. */
 static bool enter(Scan *s, DtFrame *frame, Sees sees)
 {
     DtLower *l = s->l;
@@ -351,7 +352,7 @@ static bool lower_part(Scan *s)
     return true;
 }
 
-/* What stands before the first block: zeros, or what is said. */
+/* The state before the first block: zeros, or the value given. */
 static bool lower_neutral(Scan *s)
 {
     const DtStmt *stmt = s->clauses[DT_CLAUSE_NEUTRAL];
@@ -408,7 +409,7 @@ static DtValue *like_part(Scan *s, uint32_t i, DtValue *prefix)
     return is_alike ? dt_graph_reorder(&s->home->b, prefix, s->made[i]) : prefix;
 }
 
-/* What is before each block; ret_last: behind the last. */
+/* The state before each block; ret_last: the state after the last. */
 static bool lower_loop(Scan *s, DtValue **ret_last)
 {
     DtLower *l = s->l;

@@ -54,7 +54,7 @@ static bool is_outside(const DtFrame *home, const DtFrame *loop)
     return false;
 }
 
-/* ---- what is read ---- */
+/* ---- tensors that are read ---- */
 
 /* type without the axis. */
 static const DtType *without(const DtType *type, const char *axis)
@@ -155,7 +155,7 @@ DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *e, const 
                                    : gathered(b, x, e, body->count, axis);
 }
 
-/* ---- what is made ---- */
+/* ---- tensors that are made ---- */
 
 static const DtAstAxis *index_of(const DtTarget *target)
 {

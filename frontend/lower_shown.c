@@ -30,7 +30,7 @@ typedef struct Shown {
     DT_VEC(DtValue *) calls;  /* results of calls that were written out .. */
     DT_VEC(DtValue *) bodies; /* .. and the copies of what their functions return */
     DtText formula;
-    const char *name; /* of what is written down now */
+    const char *name; /* name of the formula being written */
     uint32_t n_parts; /* results that were made for it */
     bool adds;        /* it reads a sum over samples */
     bool fails;       /* it has become too long */
@@ -62,8 +62,8 @@ static bool is_plain(const DtFunc *func)
     return plain;
 }
 
-/* Copies the function behind the entry's ops, for what is shown only: gradients are derived from
- * the call itself. */
+/* Appends a copy of the function to the entry's ops, used only for shown values: gradients are
+ * derived from the call itself. */
 static void write_out(Shown *s, const DtOp *call)
 {
     const DtFunc *func = call->func;

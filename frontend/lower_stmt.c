@@ -107,7 +107,8 @@ static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
     return !dt_val_is_error(val);
 }
 
-/* `f32 x[batch] = ...`: what is written must hold; is_sequence: but for the axes. */
+/* `f32 x[batch] = ...`: checks that the value has the written type; is_sequence: except for its
+ * axes. */
 static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value, bool is_sequence)
 {
     const bool is_number = dt_val_is_constant(val); /* before a dtype is given to it, which makes a tensor of it */

@@ -273,7 +273,7 @@ static void report_bad_number(const Scan *s, DtSpan span)
     }
 }
 
-/* An operator of another language: the token meant, if the language has one. */
+/* An operator of another language: the equivalent token, if this language has one. */
 static int report_foreign(const Scan *s, DtSpan span)
 {
     static const struct {

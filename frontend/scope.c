@@ -65,7 +65,7 @@ static const char *shown_path(const DtLower *l, const char *path, const char *id
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
 
-/* `std.dsl` is the compiler's; other files lie beside the including file, or else in the
+/* `std.dsl` belongs to the compiler; other files are next to the including file, or else in the
  * library. */
 static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
 {
@@ -87,7 +87,7 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
     if (second && can_read(l, second, &text, &len, &other))
         return second;
     if (dt_diag_errors(l->diags))
-        return NULL; /* syntax first: the name itself may be what is wrong */
+        return NULL; /* a syntax check comes first: the name itself may be wrong */
     DtDiag *d =
         dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
     dt_diag_note(d, "%s", status.message);
@@ -414,8 +414,8 @@ static void load_training(DtLower *l)
         load_file(l, path, (DtSpan){0}, 0);
 }
 
-/* The text ends behind a block, and what is in front of it becomes blanks, so that nothing else is parsed and the
- * block's lines stay. */
+/* Ends the text after a block and blanks the text before it, so that only the block is parsed
+ * and its lines keep their numbers. */
 static void cut_out(char *text, size_t from, size_t to)
 {
     text[to] = 0;

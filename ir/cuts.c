@@ -75,7 +75,7 @@ static bool fill(const Cutter *x, double limit, double *ret_least, double *ret_m
     return true;
 }
 
-/* The least limit, by halves; what lies between two limits that fill alike need not be looked at. */
+/* The least limit, by bisection; limits between two that fill alike need not be tried. */
 static void fill_all(const Cutter *x)
 {
     double lo = 0, hi = 0, least, filled;
@@ -129,7 +129,7 @@ typedef struct Change { uint32_t piece; double by; } Change;
 typedef struct Move {
     uint32_t from, to, n;
     Change at[2 + DT_CUTS_RUNS];
-    double worst, then; /* to be least, then among those alike by the first; worst INFINITY: refused */
+    double worst, then; /* minimized in this order: worst, then `then`; worst INFINITY: refused */
 } Move;
 
 static uint32_t piece_of(const Cutter *x, int64_t item)

@@ -20,8 +20,8 @@ bool dt_frame_has(const DtOp *op)
 
 /* ---- whose memory a value is in ---- */
 
-/* What is made where it belongs, also behind renames. A rename that holds what it renames, and is no part itself, has
- * the memory: its home is itself. */
+/* A value made in its final place, possibly through renames. A rename that holds its operand's
+ * memory, and is no part itself, is its own home. */
 static void add_held(const DtOp *op, const DtValue **home)
 {
     for (uint32_t k = 0; op->holds && k < op->n_in; k++) {
@@ -58,7 +58,7 @@ static const DtValue *home_of(const DtOp *op, uint32_t i)
 static const DtValue **find_homes(const DtFunc *func, DtArena *arena)
 {
     const DtValue **home = DT_NEW_ARRAY(arena, const DtValue *, (size_t)func->n_values + 1);
-    for (uint32_t i = func->ops.n; i-- > 0;) { /* what is joined may be joined again */
+    for (uint32_t i = func->ops.n; i-- > 0;) { /* a joined value may itself be joined */
         const DtOp *op = func->ops.at[i];
         add_held(op, home);
         if (op->kind == DT_OP_DONE && op->in[0]->op && op->in[0]->op->kind != DT_OP_RINGBUF_GET)
@@ -77,9 +77,10 @@ static const DtValue **find_homes(const DtFunc *func, DtArena *arena)
 
 /* ---- in use ---- */
 
-/* A function, while its ops are looked at. */
+/* A function whose ops are being visited. */
 typedef struct Uses {
-    const struct Uses *caller; /* whose frame it lies in, and by which call; NULL: it has its own */
+    /* the caller in whose frame it is, and the call; NULL: it has its own frame */
+    const struct Uses *caller;
     const DtOp *call;
     const DtFunc *func;
     const DtEntryPoint *entry; /* whose function it is, or NULL */
@@ -164,8 +165,9 @@ static Uses begin(const DtFunc *func, DtFrameRanges *ranges, DtArena *arena)
 
 static uint32_t use_all(const Uses *u, uint32_t position);
 
-/* An op has a position; a loop one for each value that it carries, which is copied to where it is carried, and one
- * behind those; a call in whose frame its function lies all of that. ret: behind them. */
+/* Positions of time: an op has one; a loop has one for each carried value, which is copied
+ * there, and one after those; a call of a function in the caller's frame has all positions of
+ * that function. ret: the position after them. */
 static uint32_t use_by(const Uses *u, DtOp *op, uint32_t position)
 {
     const uint32_t n_carried = op->kind == DT_OP_LOOP ? op->loop->n_carried : 0, last = position + n_carried;
@@ -203,7 +205,8 @@ DtFrameRanges dt_frame_ranges(const DtFunc *func, DtArena *arena)
     DtFrameRanges ranges = {0};
     const Uses u = begin(func, &ranges, arena);
     const uint32_t end = use_all(&u, 0);
-    for (uint32_t i = 0; i < func->results.n; i++) { /* what an entry gives nobody but its caller is read then */
+    /* values that an entry returns only to its caller are read at the end */
+    for (uint32_t i = 0; i < func->results.n; i++) {
         use(&u, func->results.at[i], end);
         if (u.entry && i < u.entry->results.n && u.entry->results.at[i].accumulate)
             use(&u, func->results.at[i], 0);
@@ -217,7 +220,7 @@ DtFrameRanges dt_frame_ranges(const DtFunc *func, DtArena *arena)
 
 /* ---- offsets ---- */
 
-/* Puts number `which` behind all that begin before it. */
+/* Moves number `which` after all ranges that begin before it. */
 static void insert(uint32_t *order, uint32_t n, const DtFrameRange *ranges, uint32_t which)
 {
     for (; n > 0 && ranges[order[n - 1]].offset > ranges[which].offset; n--)
@@ -225,7 +228,7 @@ static void insert(uint32_t *order, uint32_t n, const DtFrameRange *ranges, uint
     order[n] = which;
 }
 
-/* The lowest offset at which none of the n ranges before it that is in use at the same time lies. */
+/* The lowest offset at which no range of the n before it is in use at the same time. */
 static int64_t lowest(const uint32_t *order, uint32_t n, const DtFrameRange *ranges, const DtFrameRange *range)
 {
     int64_t offset = 0;

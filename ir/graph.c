@@ -440,7 +440,7 @@ DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char 
     return make_one(b, &op, 1, &x, NULL);
 }
 
-/* x without axis w and with that extent of axis; what is wrong there the rule reports. */
+/* x without axis w, and with that extent of axis; the op's rule reports errors. */
 static const DtType *fold_type(const DtType *x, const char *axis, const char *w, int64_t extent)
 {
     DtAxis axes[DT_MAX_RANK];

@@ -82,7 +82,7 @@ static const DtOp *local_op(Run *run, const DtOp *op)
     return local;
 }
 
-/* ---- ops that know where their part lies ---- */
+/* ---- ops that depend on the place of their part ---- */
 
 static void eval_iota(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
 {
@@ -288,7 +288,7 @@ static void run_call(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     run->interp.path = outer;
 }
 
-/* All ranks count alike. */
+/* All ranks count the same. */
 static void run_when(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     uint32_t first = 0;

@@ -355,7 +355,7 @@ static void print_over(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
-/* How results lie in memory of their own. */
+/* Layouts of results that have their own memory. */
 static void print_lies(Printer *p, const DtOp *op)
 {
     const char *gap = " lies(";
@@ -378,7 +378,7 @@ static void print_lies(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
-/* Where results lie in the function's frame, and where the frame of its function does. */
+/* Places of results in the function's frame, and of the frame of the function it calls. */
 static void print_at(Printer *p, const DtOp *op)
 {
     const char *gap = " at(";
@@ -412,7 +412,7 @@ static void print_holds(Printer *p, const DtOp *op)
     dt_text_add(p->text, ")");
 }
 
-/* Whether it is drawn where it is read, since pass `fuse` says so: nobody finds it out from the operands. */
+/* Whether it is drawn inside its readers, by decision of pass `fuse`: operands do not show this. */
 static bool is_drawn_anew(const DtOp *op)
 {
     if (op->n_out != 1 || !op->out[0] || op->out[0]->made_anew != 2)

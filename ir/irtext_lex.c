@@ -73,7 +73,7 @@ static bool lex_quoted_char(DtIrLex *lex, char *ret_char)
     return true;
 }
 
-/* A quoted name; pos is behind the opening quote. */
+/* A quoted name; pos is after the opening quote. */
 static const char *lex_quoted(DtIrLex *lex)
 {
     DtText text = {0};

@@ -63,7 +63,7 @@ bool dt_op_is_inline(const DtValue *value)
         return false;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
         return true;
-    if (op->kind == DT_OP_RNG) /* pass `fuse` says for which nothing else is cheaper */
+    if (op->kind == DT_OP_RNG) /* pass `fuse` decides this where nothing else is cheaper */
         return value->made_anew == 2;
     if (!dt_op_is_pointwise(op->kind))
         return false;

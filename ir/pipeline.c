@@ -10,7 +10,7 @@
 
 enum {
     LONGEST = 64,  /* actions of a turn that is looked for */
-    WORTH = 4,     /* so many actions less make a row of turns shorter as text */
+    WORTH = 4,     /* actions saved that make text with a row of turns shorter */
     TOO_LONG = 1 << 22
 };
 
@@ -221,7 +221,7 @@ static bool read_turns(Reader *r, const char *problem, int64_t *ret_count, int64
            fail(r, problem);
 }
 
-/* What stands in brackets from `from` on, as often as is said behind them. */
+/* The list in brackets that starts at `from`, repeated as often as the number after it says. */
 static bool read_row(Reader *r, uint32_t from, DtActions *list)
 {
     const uint32_t n = list->n - from;

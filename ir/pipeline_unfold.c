@@ -29,7 +29,7 @@ static bool has_slots(const DtStore *store)
     return store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
 }
 
-/* The store on the stage k behind the first one of its class. */
+/* The store of the stage that is k after the first one of its class. */
 static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
 {
     if (k == 0)
@@ -45,7 +45,7 @@ static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
     return copy;
 }
 
-/* `of`, or the bucket, on the stage k behind the first one of a class. */
+/* `of`, or the bucket, on the stage that is k after the first one of a class. */
 static DtStore *link_on(const Expander *x, const DtStore *to, uint32_t k)
 {
     return to ? x->copies[to->index][to->more ? k : 0] : NULL;

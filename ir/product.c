@@ -184,7 +184,7 @@ static void add(Axes *axes, uint32_t first, const DtView *view, uint32_t d)
     axes->at[at] = view->axis[d];
 }
 
-/* Appends the axes of view that are summed, as they lie in memory. */
+/* Appends the summed axes of view in their order in memory. */
 static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
 {
     for (uint32_t d = 0, first = ret_axes->n; d < view->rank; d++)
@@ -211,7 +211,7 @@ static bool sums_neighbours(const DtOp *op, const DtView *view)
     return best < view->rank && dt_op_has_axis(op, view->axis[best]);
 }
 
-/* The view of a copy of x in which what is summed lies in the given order, neighbours in memory staying near. */
+/* The view of a copy of x with summed axes in the given order; neighbours in memory stay near. */
 static DtView straight(const DtOp *op, const DtView *x, const DtView *other, const DtView *c,
                        const Axes *sums)
 {

@@ -24,7 +24,7 @@
 
 enum { BUDGET = 1 << 21, ROUNDS = 8 };
 
-/* What a value says of one root. */
+/* What is known of a value in relation to one root. */
 typedef struct Fact {
     uint32_t root;
     bool exact;         /* it is the root's element plus shift, always */
@@ -45,7 +45,7 @@ typedef struct Root {
     uint32_t index;
 } Root;
 
-/* A call of a function with these facts says this. */
+/* The facts that a call of a function with these facts yields. */
 typedef struct Seen {
     const DtFunc *func;
     Fact *const *in, *const *results;
@@ -90,7 +90,7 @@ static bool same_facts(uint32_t n, Fact *const *a, Fact *const *b)
     return true;
 }
 
-/* A copy that lasts; NULL if it says nothing. What is not allowed anyway need not be said again. */
+/* A permanent copy; NULL if it contains no facts. Facts about forbidden values are omitted. */
 static Fact *keep(Walk *w, Fact fact)
 {
     DtIntSet new = dt_intset_others(&w->roots.at[fact.root].bad);
@@ -159,7 +159,7 @@ static void use(Walk *w, uint32_t root, const DtIntSet *inside)
     }
 }
 
-/* The value is used where places do not count: whatever is bad about it is a fault. */
+/* The value is used regardless of places: any bad place in it is an error. */
 static void settle(Walk *w, const Fact *fact)
 {
     if (fact && fact->bad.n)
@@ -230,7 +230,7 @@ static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
     return result;
 }
 
-/* Rules of maps: out begins with what is bad about the operands, and says nothing else. */
+/* Rules of maps: out starts with the bad places of the operands and no other facts. */
 typedef void Rule(const DtOp *op, const Fact *in, Fact *out);
 
 static void rule_same(const DtOp *op, const Fact *in, Fact *out)
@@ -385,7 +385,7 @@ static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
 
 /* ---- indices ---- */
 
-/* What an index says: which axis it needs, and for which roots it misses it. */
+/* Facts of an index: which axis it needs, and for which roots it is out of range. */
 static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const Fact *fact)
 {
     DtIntSet inside = dt_intset_range(-fact->shift, indexed_extent(op, index) - fact->shift);
@@ -456,7 +456,7 @@ static Fact *joined(Walk *w, Fact *a, Fact *b)
     return keep(w, out);
 }
 
-/* What one end says and the other does not is true of neither. */
+/* A fact that holds for one end only holds for neither. */
 static Fact *met(Walk *w, Fact *a, Fact *b)
 {
     Fact *out = joined(w, a, b);

@@ -219,7 +219,7 @@ static bool check_indices(DtShape *s)
     return true;
 }
 
-/* Axes of the indices that x keeps must be alike; the others are added to fresh. */
+/* Axes of the indices that x keeps must be equal; the others are added to fresh. */
 static bool gather_index_axes(DtShape *s, const DtShapeType *kept, DtShapeType *fresh)
 {
     for (uint32_t i = 1; i < s->op->n_in; i++) {

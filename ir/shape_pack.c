@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* Of the axes behind the kept ones. */
+/* Of the axes after the kept ones. */
 static uint16_t all_splits(const DtShape *s, const DtType *type)
 {
     uint16_t bits = 0;
@@ -51,7 +51,7 @@ static int64_t length(const DtShape *s, const DtType *type)
     return n;
 }
 
-/* The axes of a bucket of tensors like type behind the kept ones. */
+/* The axes after the kept ones of a bucket of tensors like type. */
 static bool add_bucket(DtShape *s, DtShapeType *t, const DtType *type, int64_t extent)
 {
     DtAxis split = {.name = dt_intern("@split"), .extent = 1};

@@ -163,7 +163,7 @@ static bool check_loop(DtShape *s)
     return same(s, "iteration number", 0, body->inputs.at[0]->type, dt_type_scalar(DT_I32));
 }
 
-/* Results: the carried values, then what is stacked. See DtLoop. */
+/* Results: the carried values, then the stacked ones. See DtLoop. */
 bool dt_shape_loop(DtShape *s)
 {
     if (!check_loop(s))

@@ -149,7 +149,7 @@ bool dt_shape_is_number(DtDtype dtype)
 
 /* ---- pending reductions ---- */
 
-/* A constant 0, whatever its shape: as a sum over ranks it is 0 too. */
+/* A constant 0 of any shape: its sum over ranks is 0, too. */
 static bool is_zero(const DtValue *value)
 {
     const DtOp *op = value->op;

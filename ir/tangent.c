@@ -85,7 +85,7 @@ static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
     } while (dt_walk_next(&walk));
 }
 
-/* ---- what is linear ---- */
+/* ---- linear ops ---- */
 
 /* The op's own handler, operand i (or all, i < 0) replaced by how it moves; what is no float stays, fills are zero. */
 static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, int i,

@@ -25,7 +25,7 @@ static void check_params(DtVerify *v, const DtFunc *func)
     }
 }
 
-/* Whether they are as large and lie alike, whatever is still to be reduced between ranks. */
+/* Whether they have the same size and layout, apart from sums over ranks that are pending. */
 static bool lie_alike(const DtType *a, const DtType *b)
 {
     return dt_type_plain(a->dtype, a->rank, a->axes) == dt_type_plain(b->dtype, b->rank, b->axes);
@@ -241,7 +241,7 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
     }
 }
 
-/* ---- what is started ---- */
+/* ---- asynchronous ops ---- */
 
 static bool is_put(const DtOp *op, uint32_t operand) { return op->kind == DT_OP_RINGBUF_PUT && operand == 1; }
 
@@ -273,7 +273,7 @@ static const DtValue *before_whens(const DtValue *ring)
 {
     while (ring && ring->op && ring->op->kind == DT_OP_WHEN) {
         const DtOp *op = ring->op;
-        const uint32_t input = op->ranges ? 1 : 0; /* behind the counter */
+        const uint32_t input = op->ranges ? 1 : 0; /* after the counter */
         for (uint32_t i = 0; op->func && i < op->func->ops.n; i++)
             if (!op->func->ops.at[i] || op->func->ops.at[i]->kind == DT_OP_RINGBUF_TURN)
                 return NULL;
@@ -317,12 +317,13 @@ static bool any_starts(const DtVerify *v, const DtFunc *func)
 static bool is_left(const DtFunc *func, const DtValue *value)
 {
     if (func->kind == DT_FUNC_ENTRY && dt_op_late(value))
-        return func->module->pipeline != NULL; /* done behind all actions of the run */
+        return func->module->pipeline != NULL; /* done after all actions of the run */
     const DtValue *from = value->op && value->op->starts ? first_operand(value->op) : NULL;
     return func->kind == DT_FUNC_BODY && from && (value->op->late || is_slot(from));
 }
 
-/* What is late, or comes to slots, is what micro-batches add up, which nobody reads before all have. */
+/* Delayed values, and values written to slots, are sums over micro-batches, which no op reads
+ * before all are added. */
 static void check_late(DtVerify *v, const DtFunc *func, const DtOp *op)
 {
     uint32_t results = 0;
@@ -399,10 +400,11 @@ static void check_starts(DtVerify *v, const DtFunc *func)
     }
 }
 
-/* ---- what is written over what ---- */
+/* ---- memory that values share ---- */
 
-/* A value takes memory of one that was there before, has the same elements, and is read no more: by none behind what
- * writes it, neither itself nor as a view. What is started writes from then on, and reads until it is done. */
+/* A value may take over the memory of an earlier one with the same elements that is not read any
+ * more: no op after its writer reads the earlier one, or a view of it. An asynchronous op writes
+ * from its start, and reads until it is done. */
 static void check_over(DtVerify *v, const DtFunc *func)
 {
     uint32_t *last = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
@@ -433,7 +435,7 @@ static void check_over(DtVerify *v, const DtFunc *func)
         }
 }
 
-/* ---- how temporaries lie ---- */
+/* ---- places of temporaries ---- */
 
 static bool is_order(const DtType *type, const DtLies *lies)
 {
@@ -474,7 +476,7 @@ static void check_lies(DtVerify *v, const DtValue *value)
         dt_verify_fail(v, value->op->span, "result %u lies in rows that overlap, or in too many bytes", value->index);
 }
 
-/* ---- what lies in what ---- */
+/* ---- values inside others ---- */
 
 /* What an op holds is made by another one, for this one alone, or is a rename that holds what it renames; what is
  * packed or put into a ring buffer may have other readers. */
@@ -515,7 +517,7 @@ static void check_holds(DtVerify *v, const DtFunc *func)
     }
 }
 
-/* What pass `memory` says. */
+/* Checks the decisions of pass `memory`. */
 static void check_memory(DtVerify *v, const DtFunc *func)
 {
     bool over = false, holds = false;
@@ -571,7 +573,7 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
 /* ---- calls must not lead back ---- */
 
 typedef struct Visit {
-    uint32_t func, op; /* next op to look at; behind the last one what a stream is made of */
+    uint32_t func, op; /* next op to visit; after the last one, operands of the stream */
 } Visit;
 
 static uint32_t number_of(const DtVerify *v, const DtFunc *func)

@@ -215,7 +215,7 @@ static bool check_blocks(Check *check)
     return true;
 }
 
-/* bytes at offset lie in the arena, aligned to dtype. */
+/* Whether bytes at offset are inside the arena, aligned to dtype. */
 static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t arena,
                         int32_t stage, int64_t offset, int64_t bytes, uint32_t dtype)
 {
@@ -236,7 +236,7 @@ bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
     return dt_plan_name(dt_plan_str(plan, name)).run == DT_PLAN_PREDICT;
 }
 
-/* Memory that is there whatever a run does; the arena has been checked. */
+/* Memory that any run allocates; the arena has been checked. */
 static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t arena)
 {
     const uint32_t kind = check->plan->arenas[arena].kind;
@@ -438,7 +438,7 @@ static bool check_kernels(Check *check)
     return true;
 }
 
-enum { MOST_SPILLED = 1 << 19 }; /* bytes of memory that a thread may have of its own */
+enum { MOST_SPILLED = 1 << 19 }; /* bytes of memory for registers that a thread may spill */
 
 static bool check_launches(Check *check)
 {

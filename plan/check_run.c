@@ -29,7 +29,7 @@ typedef struct Stage {
     CheckHull *hulls; /* by body */
     uint32_t *list;   /* of those that run */
     uint32_t n;
-    int64_t items; /* looked at so far, on all stages */
+    int64_t items; /* visited so far, on all stages */
     Leaves *leaves; /* by entry */
 } Stage;
 
@@ -80,7 +80,7 @@ static CheckRange hull_of(CheckRange a, CheckRange b)
     return (CheckRange){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
 }
 
-/* Registers may have become 0, and the ring less than so many slots. */
+/* Registers may have become 0, and the ring shorter. */
 static void leave(Nest *nest, uint32_t looped, int64_t slots)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
@@ -404,7 +404,7 @@ static bool check_all(Check *check, Stage *stage, bool *ran)
         if (!check_stage(check, stage, ran))
             return false;
     }
-    /* What nobody runs is still looked at by reports. */
+    /* Reports also read bodies that never run. */
     for (uint32_t b = 0; b < plan->n_bodies; b++)
         if (!ran[b] && !check_body(check, b, 0, &still, ran))
             return false;

@@ -23,7 +23,7 @@ static bool is_wanted(const DtPlanSdpa *s, uint32_t part) { return s->backward |
 
 static bool is_row(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
 
-/* m and l are there together, and backward; what is no part of the pass is not. */
+/* m and l come together, and in backward passes; fields that the pass does not use are empty. */
 static bool check_pointers(const DtPlan *plan, const DtPlanSdpa *s, char *ret_why)
 {
     const uint32_t n = plan->kernels[s->kernel].n_pointers;

@@ -305,7 +305,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
         status = write_files(rank, memory, temporary, &manifest);
     if (dt_status_ok(&status))
         status = dt_file_move_folder(temporary, path);
-    /* Fails or not: what lies there now is unfinished, or an older one of the same step. */
+    /* In both cases: a folder that is there now is unfinished, or an older one of the same step. */
     DtStatus removed = dt_file_remove_folder(temporary);
     if (dt_status_ok(&status))
         status = removed;
@@ -512,7 +512,7 @@ static void take_as(const Wanted *wanted, const DtPlanStore *store, int64_t iter
                  store->dtype != tensor->dtype ? wanted->logical : (const char *)tensor->at);
 }
 
-/* What is saved becomes the store's, and for a master copy, rounded, the parameter's. */
+/* A saved value goes to its store and, if it is a master copy, rounded to the parameter. */
 static void take(const Wanted *wanted, const Home *home, const DtTensor *tensor)
 {
     take_as(wanted, home->store, home->iteration, tensor);

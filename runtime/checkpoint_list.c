@@ -45,8 +45,8 @@ static DtStatus look_once(DtArena *arena, const char *path, DtManifest *ret_mani
     return dt_status_ok(&status) ? check_sizes(arena, path, ret_manifest) : status;
 }
 
-/* False if it is gone: a run that saves beside may remove it, or put another in its place, while it is looked at.
- * So one that seems damaged is looked at again. */
+/* False if it is gone: another run that saves to the folder may remove or replace it during the
+ * check. So a checkpoint that seems damaged is read again. */
 static bool look_at(DtArena *arena, const char *path, DtCheckpointEntry *ret_entry)
 {
     enum { LOOKS = 3 };

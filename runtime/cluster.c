@@ -26,7 +26,8 @@ typedef struct Hello {
     uint32_t node, reserved;
 } Hello;
 
-typedef struct Ask { /* rank 0 wants bytes that a rank holds; bytes 0: no more, and how the save ended */
+/* rank 0 requests bytes of a rank; bytes 0: it requests no more, and reports how the save ended */
+typedef struct Ask {
     uint32_t rank, arena;
     int64_t offset, bytes, save_code;
 } Ask;
@@ -43,7 +44,7 @@ struct DtClusterLinks {
     uint32_t decided;  /* steps */
 };
 
-/* ---- what is published ---- */
+/* ---- numbers that nodes publish ---- */
 
 static const size_t part_at = offsetof(DtShared, last_step),
                     part_bytes = sizeof(DtShared) - offsetof(DtShared, last_step);
@@ -114,7 +115,7 @@ static bool give(DtClusterLinks *l, uint32_t node, const void *bytes, size_t n)
 
 static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n) { return transfer(l, node, false, bytes, n); }
 
-/* Of rank 0: who comes says the token; others are sent away. */
+/* Of rank 0: a node that connects sends the token; others are rejected. */
 static bool accept_heads(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;

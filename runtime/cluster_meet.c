@@ -10,7 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* beside DtClusterNews */
+enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* in addition to DtClusterNews */
 static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
                       say_after_ns = 5000000000u, send_patience_ns = 60000000000u;
 
@@ -28,7 +28,7 @@ struct DtCluster {
     int listener;      /* of node 0 */
     int *fds;          /* by node; of others only that of node 0; -1: none, or it has gone */
     bool *has_ended;   /* its ranks, of this attempt */
-    bool was_stopped;  /* somebody pressed Ctrl-C on another node */
+    bool was_stopped;  /* Ctrl-C was pressed on another node */
     int code;          /* of the first that did not end well */
     uint32_t nodes, node;
     bool (*is_over)(void *context);
@@ -120,7 +120,7 @@ static void refuse(int fd, const DtCluster *n, const char *why)
     close(fd);
 }
 
-/* Somebody has come: a node of this run, or nobody that it knows. */
+/* A connection: a node of this run, or an unknown one. */
 static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
 {
     const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
@@ -187,7 +187,7 @@ static DtStatus gather(DtCluster *n, uint16_t port)
         }
         usleep(20000);
     }
-    if (n->listener >= 0) /* whoever comes later is told so */
+    if (n->listener >= 0) /* later connections are refused */
         close(n->listener);
     n->listener = -1;
     return status;

@@ -267,7 +267,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
                comm->nccl->all_reduce(from.at.at, to.at.at, (size_t)count, type, op, link->comm, link->stream));
 }
 
-/* What is exchanged once blocks lie side by side; returns as NCCL's calls do. */
+/* The exchange, once blocks are adjacent in memory; returns NCCL's result. */
 typedef int Call(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op);
 
 static int call_all_gather(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
@@ -446,7 +446,7 @@ static void release(DtComm *comm)
         dt_comm_shm.release(comm->shm);
 }
 
-/* Rank 0 may be far behind: meanwhile what this rank has begun is looked after. */
+/* Rank 0 may be far behind: meanwhile this rank polls the operations that it has begun. */
 static bool decide(DtComm *comm)
 {
     return !comm->nodes ||

@@ -39,7 +39,7 @@ typedef enum Kind {
     BARRIER
 } Kind;
 
-/* What a member says about the collective it has come to. */
+/* What a member publishes about the collective it has reached. */
 typedef struct Notice {
     uint32_t kind, dtype, reduce;
     uint32_t arena; /* of its buffer; BOUNCED: in its bounce buffer */
@@ -160,7 +160,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
 static void close_shm(DtComm *comm)
 {
     (void)comm;
-} /* all of it lies in the rank's arena and mapping */
+} /* all of it is in the rank's arena and mapping */
 
 static Group *group_of(const DtComm *comm, const DtRankGroup *known)
 {

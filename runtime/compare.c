@@ -130,7 +130,7 @@ static bool no_memory(DtCompare *compare, int64_t bytes)
     return dt_rank_fail(compare->rank, DT_EXIT_RETRY, "no memory to look at %s", dt_text_bytes(size, (double)bytes));
 }
 
-/* What lies at the places is kept, or made what was kept. */
+/* Keeps the content of the places, or restores it. */
 static bool copy_host(DtCompare *compare, uint32_t n, const DtPlaceAt *places)
 {
     const DtRank *rank = compare->rank;

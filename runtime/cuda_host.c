@@ -8,7 +8,7 @@
 enum {
     PIECES = 512,
     ALIGN = 256,
-    PUT_ROOM = 4 << 20, /* for put: scalars, and in pieces whatever is larger */
+    PUT_ROOM = 4 << 20, /* for put: scalars, and pieces of larger data */
     PUT_PIECE = PUT_ROOM / 4,
     CELL = 8
 };
@@ -17,7 +17,8 @@ static const int64_t lend_most = (int64_t)1 << 30;
 /* Pieces lie in the order in which they were taken, from the oldest on, and around the end of the ring. */
 typedef struct Piece {
     uint64_t begin, end;
-    bool is_sent, is_free; /* sent: `done` is behind its copy. Neither: somebody writes to it */
+    /* sent: `done` is recorded after its copy. Neither: a caller is writing to it */
+    bool is_sent, is_free;
     DtCudaEvent *done;
 } Piece;
 
@@ -47,7 +48,8 @@ typedef struct Awaited {
 static bool has_passed(void *context)
 {
     const Awaited *awaited = context;
-    return awaited->driver->event_query(awaited->event) != DT_CUDA_NOT_READY; /* an error is told by who waits */
+    /* the caller that waits reports an error */
+    return awaited->driver->event_query(awaited->event) != DT_CUDA_NOT_READY;
 }
 
 /* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver. */
@@ -92,7 +94,7 @@ static void ring_close(DtCudaHost *host, Ring *ring)
 
 static Piece *piece_at(Ring *ring, uint32_t i) { return &ring->pieces[(ring->first + i) % PIECES]; }
 
-/* The oldest ones that nobody needs any more. */
+/* Frees the oldest ones that no pending copy needs. */
 static void forget(const DtCudaHost *host, Ring *ring)
 {
     while (ring->n > 0) {

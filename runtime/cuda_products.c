@@ -136,7 +136,7 @@ static bool make_layout(const DtLtLibrary *l, const DtCudaMatrix *m, uint32_t dt
            l->layout_set(*ret_layout, LAYOUT_BATCH_STRIDE, &m->batch, sizeof m->batch) == 0;
 }
 
-/* Addresses are said again with each product; before, only how they are aligned. */
+/* Each product passes its addresses; until then only their alignment is known. */
 static bool say_operands(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row, uint64_t vector, uint64_t matrix)
 {
     return (!dt_kinds_epilogues[g->epilogue].vector ||

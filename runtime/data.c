@@ -16,7 +16,8 @@
 
 enum {
     SYNTHETIC_BATCHES = 100, /* of a whole evaluation on random numbers */
-    LOOK_BYTES = 1 << 26,    /* of a stream that is looked at as a whole: a fifth of a second */
+    /* at most so much of a stream is read in advance: a fifth of a second */
+    LOOK_BYTES = 1 << 26,
     LOOK_BLOCK = 4096        /* tokens */
 };
 
@@ -247,7 +248,7 @@ int64_t dt_data_samples(const DtData *data) { return data->synthetic ? 0 : data-
 static int64_t sample_start(const DtData *data, int64_t sample)
 {
     int64_t epoch = sample / data->windows, index = sample % data->windows;
-    if (data->reader->is_eval) /* behind the end: the last window again */
+    if (data->reader->is_eval) /* after the end: the last window again */
         return (epoch > 0 ? data->windows - 1 : index) * data->row;
     DtPermutation order = {data->key, (uint64_t)epoch, (uint64_t)data->windows};
     return (int64_t)dt_permutation_offset(&order, (uint64_t)data->offsets) +
@@ -286,7 +287,7 @@ static int64_t first_outside(const DtPlanInput *input, const int32_t *values, in
     return -1;
 }
 
-/* Where the token lies that is outside, and what it would have indexed. */
+/* The position of the token that is out of range, and the axis that it would index. */
 static DtStatus refuse_value(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value)
 {
     const DtPlan *plan = data->plan;

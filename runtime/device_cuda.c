@@ -162,8 +162,8 @@ static DtStatus no_code(const DtDeviceState *state)
     return status;
 }
 
-/* The threads of a block that the kernel's text goes by, which says DT_KERNEL(symbol, blocks, threads, ..; 0: it says
- * nothing. */
+/* The threads of a block, from DT_KERNEL(symbol, blocks, threads, ..) in the kernel's text; 0:
+ * it is not there. */
 static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symbol)
 {
     const DtPlanCode *code = &plan->codes[plan->kernels[kernel].code];
@@ -438,7 +438,8 @@ static DtStatus prepare_attention(DtDeviceState *state)
 static bool is_idle(void *context)
 {
     const DtDeviceState *state = context;
-    return state->driver.stream_query(state->stream) != DT_CUDA_NOT_READY; /* an error is told by who waits */
+    /* the caller that waits reports an error */
+    return state->driver.stream_query(state->stream) != DT_CUDA_NOT_READY;
 }
 
 /* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver, which
@@ -707,7 +708,7 @@ static void close_cuda(DtDeviceState *state)
 {
     const DtCudaDriver *d = &state->driver;
     if (state->stream)
-        d->stream_wait(state->stream); /* nothing is at work in what is given back */
+        d->stream_wait(state->stream); /* no work may use the memory that is freed */
     if (state->products)
         dt_cuda_products_close(state->products);
     if (state->host)

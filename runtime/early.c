@@ -42,8 +42,8 @@ static void add_link(DtRank *rank, uint32_t inst, uint32_t metric)
     early->first[inst] = early->links.n;
 }
 
-/* What it writes is there behind it, unless it was only started: then behind those that wait for it. Events of a ring
- * have numbers that move with it. */
+/* Its result is available after it, unless it was only started: then after the instruction that
+ * waits for it. Events of a ring have numbers that move with it. */
 static void link_writer(DtRank *rank, uint32_t inst, uint32_t metric)
 {
     const DtPlan *plan = rank->plan;

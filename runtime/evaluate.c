@@ -42,7 +42,7 @@ static bool add_batch(DtRun *run, int64_t batch, double factor)
     return true;
 }
 
-/* What an evaluation covers: whole batches, then so many samples behind them. */
+/* The extent of an evaluation: whole batches, then the remaining samples. */
 typedef struct Covered {
     int64_t whole, rest, samples;
 } Covered;

@@ -171,7 +171,7 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
     }
 }
 
-/* The instruction beside what it wrote elsewhere. */
+/* Runs the instruction and compares what it wrote with other computations of it (compare.c). */
 static bool run_compared(Exec *exec, uint32_t index)
 {
     DtRank *rank = exec->rank;
@@ -186,7 +186,7 @@ static bool run_compared(Exec *exec, uint32_t index)
            dt_compare_after(rank->compare, index, n, places);
 }
 
-/* One instruction with what others see of it. */
+/* Runs the instruction, and publishes its progress for other ranks, traces and profiles. */
 static bool run_watched(Exec *exec, uint32_t index)
 {
     DtRank *rank = exec->rank;
@@ -218,7 +218,7 @@ static bool run_watched(Exec *exec, uint32_t index)
     return true;
 }
 
-/* Whether none of its guards is negative. */
+/* Whether all of its guards are 0 or more. */
 static bool is_due(const Exec *exec, const DtPlanInst *inst)
 {
     for (uint32_t i = inst->n_args - inst->guards; i < inst->n_args; i++)
@@ -237,7 +237,7 @@ static bool expect_message(Exec *exec, uint32_t index)
     return true;
 }
 
-/* What is waited for goes on by itself, but for a message that was to be received. */
+/* An operation that was started progresses by itself, but a message is received only here. */
 static bool await(Exec *exec, uint32_t index)
 {
     struct DtPending *pending = &exec->rank->pending[event_of(exec, &exec->rank->plan->insts[index])];

@@ -19,7 +19,7 @@ enum { PIECE = 1 << 18 };
 
 typedef struct Box {
     DtSyncWord asked, answered;
-    int64_t offset, bytes; /* bytes 0: no more will be asked */
+    int64_t offset, bytes; /* bytes 0: no more requests follow */
     uint32_t arena;
     _Alignas(64) char data[PIECE];
 } Box;
@@ -27,7 +27,7 @@ typedef struct Box {
 struct DtFetch {
     DtRank *rank;
     Box *boxes;    /* by rank */
-    uint32_t seen; /* what this rank has been asked so far */
+    uint32_t seen; /* how many requests this rank has seen */
 };
 
 uint64_t dt_fetch_bytes(const DtPlan *plan)

@@ -15,7 +15,7 @@
 
 enum { MAX_MN = 512, MAX_K = 1024 };
 
-/* A matrix operand: its strides in elements, and how its tiles lie in scratch memory. */
+/* A matrix operand: its strides in elements, and the layout of its tiles in scratch memory. */
 typedef struct Side {
     uint32_t dtype;
     int64_t row, col;
@@ -117,7 +117,7 @@ static float element(const char *from, int64_t at, uint32_t dtype)
     return value;
 }
 
-/* n elements that lie `stride` apart. */
+/* n elements, `stride` apart. */
 static void gather(float *to, const char *from, int64_t at, int64_t stride, int64_t n, uint32_t dtype)
 {
     if (stride == 1 && dtype == DT_PLAN_F32)

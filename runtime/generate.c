@@ -120,7 +120,7 @@ static DtStatus read_prompt(Generator *g, const char *prompt)
     return g->n_tokens > 0 ? DT_OK : dt_status_fail(DT_EXIT_USAGE, "the prompt is empty");
 }
 
-/* What is asked, of this plan. */
+/* The text to generate, as this plan needs it. */
 static DtStatus read_question(Generator *g, DtArena *memory, const char *prompt)
 {
     DtStatus status = find_input(g);
@@ -149,7 +149,7 @@ static void write_input(const Generator *g)
     dt_device_put(g->rank, dt_device_place(g->rank, g->input->arena, g->input->offset, bytes), g->row, bytes);
 }
 
-/* The logits behind the last token, in order of the vocabulary. */
+/* The logits after the last token, in order of the vocabulary. */
 static void read_logits(const Generator *g)
 {
     const int64_t e = (int64_t)sizeof *g->logits, span = ((g->vocab - 1) * g->vocab_stride + 1) * e;

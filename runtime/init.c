@@ -36,7 +36,7 @@ static void walk_open(const DtRank *rank, const DtPlanStore *store, Walk *walk)
         walk->start[a] = dt_rank_axis_start(plan, rank->coord, &axes[a]);
         if (a < store->n_loops)
             continue;
-        /* Row-major over names: the axes that sort behind this one lie inside it. */
+        /* Row-major over names: axes whose names sort later are inner ones. */
         walk->weight[a] = 1;
         for (uint32_t b = store->n_loops; b < store->n_axes; b++)
             if (b != a &&

@@ -118,7 +118,7 @@ static json_t *manifest_json(const DtManifest *m)
                      (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
                      (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
                      m->compiler, "plan", hex(m->plan), "files", files);
-    if (root && m->draws != 1) /* what manifests said before there were two rules */
+    if (root && m->draws != 1) /* older manifests, from when there was one rule, omit it */
         json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
     if (root && m->products.n)
         json_object_set_new(root, "products", products_json(&m->products));
@@ -240,7 +240,7 @@ static bool read_scale(const json_t *root, DtScale *ret_scale)
     return dt_scale_is_valid(ret_scale);
 }
 
-/* 1 where nothing is said. */
+/* 1 if the manifest has none. */
 static bool read_draws(const json_t *root, int64_t *ret_draws)
 {
     *ret_draws = 1;

@@ -37,7 +37,7 @@ uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst)
 
 /* ---- all ranks ---- */
 
-/* Hands the id of rank 0 to all; also says who has which GPU. */
+/* Sends the id of rank 0 to all, and which rank uses which GPU. */
 static bool exchange_id(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtNcclId *ret_id)
 {
     DtShared *shared = l->rank->shared;

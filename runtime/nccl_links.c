@@ -122,7 +122,7 @@ static const DtNcclPending *look_at_pending(DtNcclLinks *l)
             continue;
         if (is_first)
             queue->head = p;
-        if (!found && holds_up(l, p)) /* the first of the queue holds up what is behind it */
+        if (!found && holds_up(l, p)) /* the first of the queue delays those after it */
             found = queue->head;
     }
     while (l->n_pending && pending_at(l, 0)->has_ended) {
@@ -189,7 +189,8 @@ static bool fail_late(DtNcclLinks *l, const DtNcclPending *p, uint32_t who)
     return false;
 }
 
-/* Whom the slot says that the rank waits for, and in which instruction; NULL: for nobody. */
+/* The ranks that the slot shows the rank waiting for, and in which instruction; NULL: it does
+ * not wait. */
 static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32_t who)
 {
     DtSlot *slot = l->rank->slot;
@@ -209,7 +210,8 @@ static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
     return wait->deadline_ns * (slot && dt_shared_waits(slot) ? 2 : 1);
 }
 
-/* What fails beside what is waited for may hold it up, too: each communicator with something on its way is asked. */
+/* A failure of another operation in progress may be the cause of the delay: all communicators in
+ * use are asked. */
 static bool are_well(DtNcclLinks *l, const Wait *wait)
 {
     for (uint32_t i = 0; i < l->n_pending; i++) {
@@ -348,7 +350,7 @@ bool dt_nccl_links_leave(DtNcclLinks *l, DtNcclLink *link, int64_t event)
     if (!is_apart(l, link))
         return true;
     DtNcclPending *p = pending_at(l, l->n_pending - 1);
-    if (!put_event(l, &p->after, link->stream)) /* what its blocks were taken apart by is behind it */
+    if (!put_event(l, &p->after, link->stream)) /* its blocks were separated before this event */
         return false;
     if (event < 0)
         return await(l, p);

@@ -62,7 +62,7 @@ static bool hold_all(DtNcclLinks *l, uint32_t group, uint64_t (*side)(const DtRa
            hold(l, link->comm, link->queue->got, bytes, DT_WINDOW_EQUAL);
 }
 
-/* Said once by rank 0: who asked for windows hears that there are none. */
+/* Printed once by rank 0: windows were requested, but there are none. */
 static void say_missing(const DtNcclLinks *l)
 {
     uint32_t n = 0, missing = 0;

@@ -53,7 +53,7 @@ void *dt_new_pool_take(size_t bytes)
     size_t room = class < CLASSES ? (class + 1) * STEP : bytes;
     head = room <= SIZE_MAX - sizeof *head ? malloc(room + sizeof *head) : NULL;
     if (head == NULL)
-        dt_arena_exhausted(bytes); /* C++ would throw; nobody here could catch */
+        dt_arena_exhausted(bytes); /* C++ would throw, but no caller here could catch it */
     head->class = class < CLASSES ? class : CLASSES;
     return head + 1;
 }
@@ -160,8 +160,8 @@ int posix_memalign(void **ret_at, size_t align, size_t bytes)
     return 0;
 }
 
-/* A buffer that somebody gave to realloc may have left an entry behind, whose address is now another block's:
- * it counts if that is as large. */
+/* A buffer that was passed to realloc may have left an entry whose address now belongs to
+ * another block: it is valid if that has the same size. */
 void free(void *block)
 {
     bool is_ours = false;

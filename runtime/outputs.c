@@ -25,7 +25,7 @@ static bool same_file(const char *x, const char *y)
            stat_x.st_ino == stat_y.st_ino;
 }
 
-/* Whether the run goes on with what lies there. */
+/* Whether the run continues the content of the folder. */
 static bool is_resumed(const DtRunOptions *options, const char *folder)
 {
     char above[4096];
@@ -69,7 +69,7 @@ static DtStatus hold_folder(const DtRunOptions *options, DtOutputs *outputs)
     return status;
 }
 
-/* A pipe or a device is nobody's. */
+/* Pipes and devices belong to no run. */
 static DtStatus hold_log(const DtRunOptions *options, DtOutputs *outputs)
 {
     struct stat stat_of;

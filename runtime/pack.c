@@ -101,7 +101,7 @@ static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore 
     }
 }
 
-/* Of what the range says: where it begins in the arena. */
+/* The offset in the arena at which the range begins. */
 static int64_t offset_of(const DtPlanStore *store, const DtStoreRange *range, int64_t iteration)
 {
     return store->offset + (iteration * range->stride + range->at) * dt_kinds_size(store->dtype);

@@ -149,7 +149,7 @@ void dt_profile_step(DtProfile *profile, double seconds)
     profile->seconds += seconds;
 }
 
-/* ---- what is printed ---- */
+/* ---- printing ---- */
 
 static int by_time(const void *a, const void *b)
 {

@@ -30,7 +30,7 @@ bool dt_rank_fail_status(DtRank *rank, const DtStatus *status)
         return false;
     rank->failure = *status;
     if (rank->slot) {
-        /* The slot is read by other processes once the phase says so. */
+        /* Other processes read the slot once its phase allows it. */
         snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status->message);
         atomic_store(&rank->slot->exit_code, status->code);
         atomic_store_explicit(&rank->slot->phase, DT_PHASE_FAILED, memory_order_release);

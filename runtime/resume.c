@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROUNDS = 100, NAMED = 3 }; /* NAMED: of those that are passed over, before only their number is told */
+/* NAMED: so many of the checkpoints passed over are named, of others only the number is shown */
+enum { ROUNDS = 100, NAMED = 3 };
 
 /* What rank 0 knows. */
 typedef struct Chooser {
@@ -172,7 +173,7 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
         const char *loss = dt_plan_str(plan, plan->objectives[i].loss);
         const DtManifestUpdates *found = NULL;
         for (uint32_t k = 0; k < manifest->n_updates; k++)
-            if ((plan->n_objectives == 1 && manifest->n_updates == 1) || /* by whatever name */
+            if ((plan->n_objectives == 1 && manifest->n_updates == 1) || /* with any name */
                 strcmp(manifest->updates[k].loss ? manifest->updates[k].loss : "loss", loss) == 0)
                 found = &manifest->updates[k];
         if (!found)

@@ -146,7 +146,7 @@ static bool read_shape(const json_t *value, DtTensor *tensor)
     return tensor->bytes >= 0;
 }
 
-/* What is wrong with an entry, or NULL. */
+/* The error in an entry, or NULL. */
 static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_t len,
                                DtTensor *tensor)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key of META and where its count lies. */
+/* A key of META and the place of its count. */
 static const struct Count {
     const char *key;
     size_t offset;

@@ -107,7 +107,7 @@ static DtSocketResult wait_for(int fd, short events, const DtSocketWait *wait)
     return wait->until_ns && dt_now_ns() > wait->until_ns ? DT_SOCKET_LATE : DT_SOCKET_OK;
 }
 
-/* One attempt at one address; -1: errno says why not. */
+/* One attempt at one address; -1: the reason is in errno. */
 static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

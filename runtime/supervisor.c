@@ -200,7 +200,7 @@ static void fail_at(Supervisor *all, uint32_t rank, int code, const char *what, 
 
 static void fail(Supervisor *all, uint32_t rank, int code, const char *what) { fail_at(all, rank, code, what, false); }
 
-/* A rank said itself why it failed; what a file holds is nobody's fault there. */
+/* A rank has already printed why it failed; for errors in files no rank is named. */
 static void fail_by_message(Supervisor *all, uint32_t rank)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
@@ -240,7 +240,7 @@ static void fail_by_signal(Supervisor *all, uint32_t rank, int signal)
     fail(all, rank, is_permanent(signal) ? DT_EXIT_FAILED : DT_EXIT_RETRY, what);
 }
 
-/* A rank process is no more. */
+/* A rank process has ended. */
 static void note_end(Supervisor *all, uint32_t rank, int status)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
@@ -454,7 +454,7 @@ static void watch_ranks(Supervisor *all)
 {
     while (all->n_alive > 0) {
         take_signals(all);
-        reap(all); /* what is this node's own failure is not heard as another one's */
+        reap(all); /* a failure of this node is not reported as one of another node */
         hear(all);
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
@@ -540,7 +540,7 @@ static void end_attempt(Supervisor *all)
     all->shared = NULL;
 }
 
-/* Whether the ranks should live once more, and says so. */
+/* Whether the ranks are to be started again; prints that. */
 static bool wants_restart(const Supervisor *all, uint32_t attempt)
 {
     const DtRunOptions *options = all->options;
@@ -697,7 +697,7 @@ void dt_supervisor_bind(int shared_fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "dtrun"); /* else `exe`, by which it was started */
-    /* The supervisor may have died before that: then somebody else is the parent now. */
+    /* The supervisor may have died before that: then the parent is another process now. */
     DtShared *shared = mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, shared_fd, 0);
     if (shared == MAP_FAILED) {
         fprintf(stderr,

@@ -143,7 +143,7 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
     if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step) {
         if (!save(run, rank->step, "the run ends"))
             return false;
-        /* The first that fails ends all: rank 0 has said what it saved. */
+        /* The first one that fails ends the run: rank 0 has printed what it saved. */
         if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
             return false;
     }
@@ -245,7 +245,7 @@ static void decide_stop(DtRun *run)
         atomic_store(&shared->last_step, run->rank.step);
 }
 
-/* Each step is evaluated on a batch of its own, if the plan has held-out data. */
+/* Each step is evaluated on another batch, if the plan has held-out data. */
 static bool after_trial_step(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -429,7 +429,7 @@ static bool run_all(DtRun *run)
     return train(run);
 }
 
-/* Exit code 5 says it too. */
+/* Exit code 5 tells this, too. */
 static void say_what_is_not_saved(const DtRun *run)
 {
     if (run->rank.rank != 0 || run->not_saved == 0)

@@ -138,7 +138,7 @@ bool dt_trial_begin(DtTrialRun *run)
 
 /* ---- showing ---- */
 
-/* n bytes of which this rank has those that `has` says, all bits set. */
+/* n bytes, of which this rank has those marked in `has`, with all bits set. */
 static void show(DtTrialRun *run, int64_t step, int64_t tensor, int64_t first, const char *from, const char *has,
                  int64_t n, char *to, char *shown)
 {

@@ -25,7 +25,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PIECES = 4096, OVERLAPPED = 4 }; /* stages of more, gradients are summed behind all (passes/zero) */
+/* with more stages, gradients are summed after all micro-batches (passes/zero) */
+enum { MOST_PIECES = 4096, OVERLAPPED = 4 };
 #define DT_ESTIMATE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) static const double id = value;
 #include "search/estimate.def"
 #undef DT_ESTIMATE_CONSTANT
@@ -37,7 +38,7 @@ typedef struct Stage {
     uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
     double state[3], experts[3], saved; /* experts: of state, what their ranks split */
-    double delayed;    /* what gradients of weights need, if they are put off */
+    double delayed;    /* what delayed gradients of weights need */
     double whole;   /* gradients of the largest iteration */
     double iterations;
 } Stage;
@@ -156,7 +157,8 @@ static double fill_stages(const Estimator *e, Stage *stages)
     add_time(e, last, &c->back, 1);
     stages[0].delayed += c->delayed_front;
     last->delayed += c->delayed_back;
-    for (int k = 0; k < 3; k++) { /* which of it is where is not known: tables in front, the head behind, or both */
+    /* the places of these are unknown: tables first, the head last, or both */
+    for (int k = 0; k < 3; k++) {
         const double both = last != stages ? c->tied[k] / 2 : 0;
         stages[0].state[k] += c->rest[k] / 2 + both;
         last->state[k] += c->rest[k] / 2 + both;
@@ -216,7 +218,8 @@ static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollec
                 (same.ranks > 1 && of_experts > 0 ? collective(e, stage->kinds, same) : 0));
 }
 
-/* What computing beside exchanges of so many seconds is slower by, on the slowest of these nodes. */
+/* How much a computation is slowed down by exchanges of so many seconds, on the slowest of these
+ * nodes. */
 static double slowed_by(const Estimator *e, uint32_t kinds, double seconds)
 {
     double most = 0;
@@ -237,12 +240,13 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     const double m = (double)l->micro;
     if (dt_layout_replicas(l) == 1)
         return 0;
-    const double sums_each = l->zero >= 2 ? m : 1; /* so often */
+    const double sums_each = l->zero >= 2 ? m : 1; /* sums a step */
     const double sums = sums_each * over_replicas(e, stage, l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE,
                                                   stage->state[1], stage->experts[1]);
     const double gathers =
         l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0]) : 0;
-    const bool in_turn = l->zero == 3 && e->space->waits; /* gathers are waited for, behind sums in their queue */
+    /* gathers are waited for: they queue after sums */
+    const bool in_turn = l->zero == 3 && e->space->waits;
     const double least = sums * (e->stages > OVERLAPPED ? 1 : HIDDEN);
     const double waited = in_turn ? sums : fmax(sums - BESIDE * sums_each * beside, least);
     const double seconds = waited + slowed_by(e, stage->kinds, sums - waited);
@@ -260,7 +264,7 @@ static double tied_seconds(const Estimator *e)
     return e->card->tied[1] > 0 ? collective(e, kinds_of(e, 0) | kinds_of(e, e->stages - 1), sums) : 0;
 }
 
-/* What is handed from stage to stage for a micro-batch. */
+/* What a stage passes to the next one for a micro-batch. */
 static double message_bytes(const Estimator *e)
 {
     const DtSpace *s = e->space;
@@ -365,7 +369,8 @@ int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chu
         return m;
     const int64_t whole = (((chunk + 1) * round - ahead - 1) % period + period) % period;
     for (int64_t k = 0; k < 4; k++) {
-        const int64_t at = (k % 2 ? last * round : whole) + k / 2 * period; /* so many backward are done */
+        /* after so many backward actions */
+        const int64_t at = (k % 2 ? last * round : whole) + k / 2 * period;
         const int64_t forward = ahead + at + 1 < m * v ? ahead + at + 1 : m * v;
         const int64_t n = at < m * v ? of_chunk(forward, round, v, chunk) - of_chunk(at, round, v, last) : 0;
         most = n > most ? n : most;
@@ -392,7 +397,8 @@ static double in_flight(const Estimator *e, int64_t stage)
     return fmin(m, p - (double)stage);
 }
 
-/* Of what is behind all loops: with a pipeline backward follows forward at once, but where all forward come first. */
+/* Of the part after all loops: in a pipeline, backward follows forward at once, except where all
+ * forward actions come first. */
 static double behind_in_flight(const Estimator *e)
 {
     const bool waits = e->stages > 1 && e->layout->schedule == DT_SEARCH_INTERLEAVED;

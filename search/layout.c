@@ -209,7 +209,7 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
                                                 (long long)dt_layout_local(space, layout)));
     if (layout->zero)
         text = and(arena, text, dt_arena_printf(arena, "zero %d", layout->zero));
-    while (*remat) { /* lines, each behind blanks */
+    while (*remat) { /* lines, each after blanks */
         remat += strspn(remat, " \n");
         const size_t n = strcspn(remat, "\n");
         text = and(arena, text, dt_arena_strndup(arena, remat, n));

@@ -8,11 +8,14 @@
 
 enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
 static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
-static const double FASTER = 0.99;    /* what needs more memory is told if it takes this or less */
-static const double UNSURE = 1.5;     /* what is estimated to need so much of the memory might fit after all */
+/* a layout that needs more memory is reported if its time is at most this part */
+static const double FASTER = 0.99;
+/* a layout whose estimate is so many times the memory might still fit */
+static const double UNSURE = 1.5;
 static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
-static const double MOSTLY = 0.9;     /* of the products that are said to be computed again are so at least */
+/* of products that should be recomputed, at least this part is */
+static const double MOSTLY = 0.9;
 static const double NEAR = 1.02;      /* layouts estimated within this of the best are tried, too */
 
 typedef struct Candidate {
@@ -37,7 +40,7 @@ typedef struct Searcher {
     bool no_micro;            /* the program cannot be cut into micro-batches */
 } Searcher;
 
-/* What is to be least. */
+/* The quantity to minimize. */
 static double cost_of(const DtSpace *space, double seconds, double bytes)
 {
     return space->wants_memory ? bytes : seconds;
@@ -78,7 +81,7 @@ static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *car
     DT_PUSH(x->arena, x->candidates, c);
 }
 
-/* Layouts of a list that follow one another, of one class unless it is said otherwise. */
+/* Layouts that are consecutive in a list, of one class unless stated otherwise. */
 typedef struct Class {
     const DtLayout *at;
     uint32_t n;
@@ -279,7 +282,8 @@ static bool is_hindered(const Searcher *x, uint32_t from)
  * long as that helps. */
 static void look_at_all(Searcher *x, const DtLayouts *all)
 {
-    double best[3][MOST_STEPS]; /* of positions, experts, tensors: the least estimate behind each step */
+    /* of positions, experts, tensors: the least estimate after each step */
+    double best[3][MOST_STEPS];
     int steps[3] = {0};
     uint32_t larger = 0;
     for (uint32_t first = 0, end; first < all->n; first = end) {
@@ -342,7 +346,7 @@ static Correction *correction(Searcher *x, const DtLayout *l)
     return &x->corrections[l->size[DT_ROLE_PIPE] > 1 ? 1 + l->schedule : 0][l->zero];
 }
 
-/* What the plan says of itself; counts it if it will do. */
+/* The plan's own estimate; counts the plan if it is usable. */
 static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
 {
     DtTrial trial = {.layout = c->layout, .estimate = c->estimate};

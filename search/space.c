@@ -184,7 +184,7 @@ static double largest_of(const DtModule *module)
     return most[1] > 0 ? most[1] : most[0];
 }
 
-/* The largest parameter of those not looked at; NULL: the others are small. */
+/* The largest parameter not yet visited; NULL: the others are small. */
 static const DtStore *next_parameter(const Finder *f, bool *looked_at)
 {
     const DtModule *module = f->program->module;
@@ -228,7 +228,7 @@ static void find_split(Finder *f)
     }
 }
 
-/* ---- what is computed again ---- */
+/* ---- recomputed values ---- */
 
 /* A call of a loop's body that does products: kept, it is not run again. */
 typedef struct Kept {
@@ -344,7 +344,7 @@ static void find_remats(Finder *f)
     }
 }
 
-/* ---- what the block says already ---- */
+/* ---- settings already in the block ---- */
 
 static const char *const role_names[DT_ROLES][6] = {
     {"pipe", "pp", "pipeline", "stage"}, {"data", "dp", "fsdp"}, {"context", "cp", "sequence", "sp"},

@@ -340,7 +340,7 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
     return good && !j->out->problem.len;
 }
 
-/* Every loss has its turn, whatever `every` says of it. */
+/* Every loss is checked in its turn, whatever its `every`. */
 static bool run_step(DtJudge *j)
 {
     bool good = true;

@@ -262,7 +262,8 @@ static bool is_linear(DtArena *arena, const DtFunc *func, uint32_t n)
                 return false;
         }
         const bool product = op->kind == DT_OP_MUL || op->kind == DT_OP_DOT;
-        for (uint32_t k = 0; moving && !product && k < op->n_in; k++) { /* what is added stands still: it must be 0 */
+        /* an added operand must not depend on the input: its derivative must be 0 */
+        for (uint32_t k = 0; moving && !product && k < op->n_in; k++) {
             const DtOp *made = op->in[k]->op;
             const bool adds = dt_op_is_linear(op, k) && (op->kind != DT_OP_DIV || k == 0);
             if (adds && !moves[op->in[k]->id] && !(made && made->kind == DT_OP_CONST && made->number == 0))
@@ -287,7 +288,7 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
         if (store && store->kind == DT_STORE_GRAD)
             a->params[a->n++] = (Learned){.store = store->of, .gradient = results[i]};
         if (store && store->kind == DT_STORE_GRAD && !isfinite(norm(results[i])))
-            return true; /* which compare.c says */
+            return true; /* compare.c reports it */
     }
     for (uint32_t i = 0; i < j->of->loss->funcs.n; i++) {
         const DtStatedGradient *stated = j->of->loss->funcs.at[i]->gradient;
@@ -295,7 +296,7 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
             continue;
         dt_graph_renumber(stated->func);
         if (!is_linear(j->arena, stated->func, stated->func->inputs.n - stated->captured.n))
-            return true; /* forward derivatives cannot follow it: nothing is said of gradients */
+            return true; /* forward derivatives do not support the op: gradients are not checked */
         if (!stated->func->bwd)
             dt_differentiate_func(stated->func);
     }

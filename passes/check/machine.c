@@ -19,7 +19,7 @@
 /* Runs that measure how far a value moves, and how many times the most of them ranks may be off: they add up in
  * another order, and in blocks, so that some intermediate sums are larger than any value of the program. */
 enum { NOISES = 4, TIMES = 16 };
-/* Roundoffs of its norm that are nothing, of whatever value. */
+/* A difference of so many roundoffs of the norm counts as 0, for values of any size. */
 enum { FREE = 4 };
 /* A bound above this part of the value's norm would find no fault. */
 static const double vague = 0.1;

@@ -58,7 +58,7 @@ static const char *number(Shrink *s, int64_t value)
 
 /* ---- the mesh ---- */
 
-/* Whether --set says BLOCK.NAME, or PARALLEL.NAME by the name of the block. */
+/* Whether a --set option names BLOCK.NAME, or PARALLEL.NAME with the name of the block. */
 static bool is_set(const Shrink *s, const char *block, const char *name)
 {
     for (uint32_t i = 0; i < s->task->options->n_sets; i++) {

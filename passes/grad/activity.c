@@ -77,7 +77,7 @@ static void op_backward(DtDiff *diff, DtActivity *a, const DtOp *op)
             a->useful[op->in[i]->id] = true;
 }
 
-/* A stated gradient says how every float result moves every active input. */
+/* A gradient function written in the program relates each float result to each active input. */
 static void by_statement(DtActivity *a)
 {
     bool active = false, useful = false;

@@ -293,7 +293,7 @@ bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
         differentiate(module, entry, context);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         said = said || module->funcs.at[i]->gradient || module->funcs.at[i]->stream;
-        module->funcs.at[i]->gradient = NULL; /* it has said what it had to */
+        module->funcs.at[i]->gradient = NULL; /* it has been used and is not needed any more */
     }
     if (said && !has_ring(context))
         drop_merges(module);

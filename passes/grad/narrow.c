@@ -29,7 +29,7 @@ typedef struct Narrow {
     DtDtype dtype;     /* in which layers compute */
     bool adds;         /* the target's library adds vectors to products */
     bool **input;      /* by function, by input: can be narrow */
-    bool **pays;       /* some cast of it lies in memory */
+    bool **pays;       /* whether some cast of the value is stored in memory */
     bool **in_memory;  /* by function, by value id: others than kernels of maps and sums read it */
     bool *store;       /* by number */
     bool changed;

@@ -44,7 +44,7 @@
 /* One parameter with what belongs to it. */
 typedef struct Updated {
     DtStore *param, *grad, *moment[DT_MAX_MOMENTS];
-    DtStore *master; /* what is updated: the wide copy, or the parameter itself */
+    DtStore *master; /* the store that is updated: the wide copy, or the parameter itself */
     DtValue *master_value, *grad_value, *moment_value[DT_MAX_MOMENTS];
     DtValue *squares; /* sum of the gradient's squares */
     const DtUpdateRule *rule;
@@ -201,7 +201,8 @@ static bool is_same(const DtOp *a, const DtOp *b, DtValue *const *in)
     return same;
 }
 
-/* The rule's op on values of the entry. What is made of scalars is not made again. */
+/* Copies the rule's op with values of the entry as operands. Values made of scalars only are not
+ * copied. */
 static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
 {
     bool is_scalar = op->n_out == 1 && op->out[0]->type->rank == 0;

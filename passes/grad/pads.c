@@ -8,7 +8,7 @@
 
 enum { MOST_TERMS = 64 };
 
-/* What is added, the first of all first, and the ops that add the others. */
+/* The summands, in order, and the ops that add them. */
 typedef struct Terms {
     DtValue *at[MOST_TERMS];
     const DtOp *adds[MOST_TERMS];

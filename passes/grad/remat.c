@@ -56,8 +56,9 @@ typedef struct Redo {
     DtArena *arena;
     DtRematChoice choice;
     DtValue **made;     /* per value id of the forward body: the value in the backward body */
-    signed char *cheap; /* per value id: cheap ops make it of what is there; 0: not known yet */
-    bool by_kernels;    /* what is computed again never lies in memory */
+    /* per value id: whether cheap ops can make it from values at hand; 0: not known yet */
+    signed char *cheap;
+    bool by_kernels;    /* recomputed values stay inside kernels and are never stored in memory */
 } Redo;
 
 /* ---- pairs ---- */
@@ -130,7 +131,7 @@ static DtValue *behind_result(const Pair *pair, DtValue *result)
     return renamed ? op->in[0] : result;
 }
 
-/* What is handed out of the forward body for a value: itself, or renamed. */
+/* What the forward body returns for a value: itself, or a renamed copy. */
 static DtValue *as_result(const Pair *pair, DtValue *value)
 {
     const char *axis = pair->forward->loop->axis;
@@ -210,7 +211,7 @@ static bool is_cheaply_made(Redo *r, const DtValue *value)
 
 static DtValue *again(Redo *r, DtValue *value);
 
-/* In a copy of an inner loop, what is kept of its iterations is taken over. */
+/* In a copy of an inner loop, values saved of its iterations are passed in. */
 static void take_inner(Redo *r, const DtOp *op, DtOp *copy)
 {
     for (uint32_t i = op->loop->n_carried; i < op->n_out; i++) {
@@ -349,8 +350,9 @@ static bool is_one(const DtOp *a, const DtOp *b)
     return a->kind == b->kind && a->in[0] == b->in[0] && dt_cse_same(a, b);
 }
 
-/* The backward body may draw again, or look again at, what is computed again. All else that it computes of saved values
- * stays apart from what is computed again: merged, it would have to lie in memory in between. */
+/* The backward body may merge random draws and lookups with recomputed ones. Everything else
+ * that it computes from saved values stays separate from recomputed values: if merged, it would
+ * have to be stored in memory in between. */
 static void merge_draws(Redo *r)
 {
     DtFunc *body = r->pair->backward->func;

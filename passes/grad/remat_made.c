@@ -25,7 +25,7 @@ typedef struct Made {
     bool *again; /* per value id of the forward body: the backward body makes it, too */
     bool *seen;  /* what a value is made of, counted */
     double bytes;
-    const DtValue *of; /* the value that is looked at */
+    const DtValue *of; /* the value under consideration */
 } Made;
 
 static double bytes_of(const DtValue *value)

@@ -24,7 +24,7 @@ typedef struct Path {
     uint32_t n;
 } Path;
 
-/* Loops inside the body, outermost first, that lead to the body being looked at. */
+/* Loops inside the body, outermost first, that enclose the body under consideration. */
 typedef struct Nest {
     const DtOp *loop[MAX_LOOPS];
     uint32_t n;

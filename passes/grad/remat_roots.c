@@ -27,7 +27,7 @@ bool dt_remat_read_by_kernels(const DtFunc *func, const DtValue *value)
     return true;
 }
 
-/* Whether nobody but kernels and the backward part wants value. */
+/* Whether only kernels and the backward part read value. */
 static bool is_saved_only(const DtFunc *body, const DtLoop *loop, const DtValue *value)
 {
     for (uint32_t i = 0; i < loop->n_carried; i++)
@@ -47,7 +47,8 @@ static bool is_at_hand(const DtValue *value, const DtLoop *loop)
     return is;
 }
 
-/* The product that value is made of by maps of it and of what is at hand; NULL: there is none, or nothing to be won. */
+/* The product from which maps make value, with values at hand as other operands; NULL: there is
+ * none, or recomputing it would save nothing. */
 static const DtOp *product_behind(const DtValue *value, const DtLoop *loop)
 {
     const DtValue *at = value;

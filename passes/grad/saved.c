@@ -87,7 +87,7 @@ static void move_root(DtReverse *r, DtCell *from, DtCell *to)
             r->cells.at[c]->root = to;
 }
 
-/* Whether it merges axes in another order than they lie in. */
+/* Whether it merges axes in another order than they have in memory. */
 static bool turns(const DtOp *op)
 {
     bool does = false;
@@ -123,7 +123,7 @@ static void move_to_sums(DtReverse *r)
     }
 }
 
-/* Of what the backward function needs, decides what is saved. */
+/* Decides which of the values that the backward function needs are saved. */
 static void choose_saved(DtReverse *r)
 {
     find_roots(r);

@@ -189,7 +189,7 @@ static bool widen_func(const Widen *w, uint32_t f)
             any = true;
         }
     for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) { /* what nobody reads */
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) { /* results that no op reads */
             const bool *result = inner(w, func->ops.at[i], k);
             DtValue *value = func->ops.at[i]->out[k];
             if (result && *result)

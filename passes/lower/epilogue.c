@@ -37,12 +37,14 @@ typedef struct Epilogues {
     const DtFunc *func;
     uint32_t allowed;        /* of DtEpilogue, as bits */
     bool *taken;             /* by position: in a product already */
-    /* of the product that is looked at */
+    /* of the product under consideration */
     const DtOp *dot;
     bool *reached, *inside;  /* by position: computed from it; of the ops that are tried */
-    uint32_t at[DT_EPILOGUE_OPS], n;           /* the product, and what is reached */
-    uint32_t tried[DT_EPILOGUE_OPS], n_tried;  /* what is inside, in the order of the function */
-    bool deep;               /* what is made of the matrix alone is inside, too: the slope of a function at it */
+    uint32_t at[DT_EPILOGUE_OPS], n;           /* the product, and the ops reached from it */
+    /* the ops inside the epilogue, in the function's order */
+    uint32_t tried[DT_EPILOGUE_OPS], n_tried;
+    /* ops on the matrix alone are inside, too, as the derivative of a function at it */
+    bool deep;
     DtExact *number;         /* by value id */
     DtExact sum;             /* x + v */
     int sign;                /* of it */
@@ -192,7 +194,7 @@ static void draw(Epilogues *e, const Leaves *leaves, uint64_t seed)
     }
 }
 
-/* Whether the ops make of x, and of v and m, what the row says. */
+/* Whether the ops compute from x, v and m what the row describes. */
 static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtValue *result)
 {
     uint32_t products = 0;
@@ -227,7 +229,7 @@ static bool goes_inside(const Epilogues *e, const DtValue *value)
                               !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
 }
 
-/* Marks the ops between the product and value; says what else they read. */
+/* Marks the ops between the product and value; returns the other values that they read. */
 static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
 {
     const uint32_t at = e->f->position[value->id];
@@ -251,7 +253,7 @@ static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
     *leaf = value;
 }
 
-/* What others read of a value that is made inside goes to memory beside the result. */
+/* Values made inside that other ops read are written to memory next to the result. */
 static void look_outside(const Epilogues *e, const DtValue *value, Leaves *leaves)
 {
     bool outside = e->f->is_result[value->id];
@@ -368,7 +370,7 @@ static void join(Epilogues *e, const char *text, uint32_t n, const uint32_t *at,
     }
 }
 
-/* As much as one row says. */
+/* As many ops as one row describes. */
 static bool join_maps(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
 {
     uint32_t ops[DT_EPILOGUE_OPS], n = 0;

@@ -28,14 +28,15 @@
 
 #include <string.h>
 
-enum { SPARE = 100 }; /* times more lies in memory anyway than temporaries grow by for a kernel in common */
+/* a kernel may be shared if temporaries grow by at most 1/SPARE of the memory in use */
+enum { SPARE = 100 };
 
 typedef DT_VEC(DtFunc *) Funcs;
 
 typedef struct Fuse {
     DtArena *arena, *scratch;
     DtFunc *func;
-    Funcs *made;        /* all functions, each behind its kernels */
+    Funcs *made;        /* all functions, each after its kernels */
     uint32_t *group;    /* by position in func->ops */
     DtFuseRows *rows;   /* by group */
     uint32_t *group_of; /* by value id: of what makes it; UINT32_MAX: an input */
@@ -45,7 +46,7 @@ typedef struct Fuse {
     DT_VEC(uint32_t) copied; /* ids that have one */
     DtFuseRecompute **again; /* by value id */
     DtValue *const **operands; /* by value id: of the op that makes it, as they were */
-    bool *is_dead;      /* by position in func->ops: nobody needs what it makes */
+    bool *is_dead;      /* by position in func->ops: no op reads its results */
     uint32_t n_kernels;
 } Fuse;
 
@@ -159,7 +160,7 @@ static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
         need(f, value->op->in[i], group, needed);
 }
 
-/* What lies in memory, and what nobody needs any more since others compute it. */
+/* Values that are stored in memory, and values no longer needed because readers recompute them. */
 static void find_outside(Fuse *f)
 {
     const DtFunc *func = f->func;

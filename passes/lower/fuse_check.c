@@ -15,7 +15,7 @@ struct DtFuseRecord {
     } *rows; /* by DtValue.final of an op's first result */
 };
 
-/* A function's inputs are numbered first; a kernel's result is what is computed in it. */
+/* A function's inputs are numbered first; then the results of its kernels. */
 static uint32_t number_of(const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_FUSED)

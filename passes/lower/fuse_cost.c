@@ -49,7 +49,7 @@ int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
     return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
 }
 
-/* Bytes of a value that lies in memory, the first time that it is asked for since n_seen changed; else 0. */
+/* Bytes of a value in memory at its first request since n_seen changed; else 0. */
 static int64_t count(DtFusion *f, const DtValue *value)
 {
     if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
@@ -82,7 +82,7 @@ int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b)
     return saved;
 }
 
-/* What lies in memory where value does. */
+/* The value whose memory `value` shares. */
 static const DtValue *stored(const DtValue *value)
 {
     while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1)
@@ -118,8 +118,9 @@ static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t
     return bytes;
 }
 
-/* Whether group g, which reads from `from`, may come behind position: a weight's gradient, and what becomes of it, if
- * nobody else reads that before. Adds to what lies at position that would not have otherwise. */
+/* Whether group g, which reads from `from`, may move behind position: it makes a weight's
+ * gradient, and what is computed of that, and no other op reads these before. Adds the bytes
+ * that are then stored at position in addition. */
 static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position,
                      uint32_t links, int64_t *ret_bytes)
 {
@@ -183,9 +184,10 @@ static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t
     return may;
 }
 
-/* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
- * then, against what it makes, which is there later. What only products read that wait, too, lies beside what b makes:
- * up to where most lies in memory, and f->spare bytes more, that does not matter. */
+/* Whether peak memory grows if a, which b does not read, runs at b's place: values that a reads
+ * and no later op needs live longer, values that a makes live shorter. Values read only by
+ * delayed products live next to b's results. Growth up to the present peak, and f->spare bytes
+ * more, is allowed. */
 bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];

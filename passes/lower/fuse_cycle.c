@@ -133,7 +133,7 @@ static int by_label(const void *x, const void *y)
     return a->label < b->label ? -1 : a->label > b->label;
 }
 
-/* What b depends on behind a goes before a, in its order. */
+/* The ops between them that b depends on move before a, in their order. */
 static void reorder(DtFusion *f, uint32_t a)
 {
     DtFusePlaced *placed = f->placed;

@@ -200,7 +200,7 @@ static bool reads_after_rows(const DtFusion *f, const DtOp *op, uint32_t a, uint
     return false;
 }
 
-/* Marks the sums over rows and what is made of them. */
+/* Marks sums over rows and values computed from them. */
 static void mark_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++)
@@ -284,7 +284,7 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
     dt_fuse_joined(f, a, b, keep);
 }
 
-/* b reads a, or comes behind it. */
+/* b reads a, or comes after it. */
 static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
@@ -292,7 +292,7 @@ static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_join
            (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !dt_fuse_makes_cycle(f, a, b);
 }
 
-/* b reads a, or comes behind it, and bytes are saved. */
+/* b reads a, or comes after it, and merging saves bytes. */
 static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     const int64_t saved = dt_fuse_saved(f, a, b);
@@ -314,7 +314,7 @@ static void merge_operands(DtFusion *f, uint32_t i, bool all)
     }
 }
 
-/* Whether a union of groups that go through so many points is for the sake of type: large beside what both do. */
+/* Whether type has many elements compared with the points that g runs over. */
 static bool is_large(const DtFusion *f, const DtType *type, const DtFuseGroup *g)
 {
     const DtMesh *mesh = &f->func->module->mesh;

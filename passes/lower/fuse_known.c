@@ -24,7 +24,9 @@
 
 #include <string.h>
 
-enum { FEW = 16, /* times fewer elements: its maps are small beside what is behind products, it beside them */
+/* FEW: what is called small has so many times fewer elements: maps compared with values that depend
+ * on products, and a sum compared with its maps */
+enum { FEW = 16,
        DEEP = 8 };
 
 typedef struct Known {
@@ -85,7 +87,8 @@ static Known known_of(const DtFunc *func, DtArena *scratch)
     return k;
 }
 
-/* A known sum that something behind products is made of, small beside its maps, as they are beside that. */
+/* A known sum that a value after products depends on, small compared with its maps, as these are
+ * compared with that value. */
 static bool is_sum(const Known *k, const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE && k->known[op->out[0]->id] && k->waited[op->out[0]->id] &&
@@ -103,7 +106,7 @@ static bool is_map(const DtValue *value, const DtOp *sum)
     return is;
 }
 
-/* Whether the value, or a map that it is made of, is also read by what is not known. */
+/* Whether an op that is not known also reads the value, or a map that it is made from. */
 static bool is_shared(const Known *k, const DtValue *value, const DtOp *sum, uint32_t depth)
 {
     const bool map = is_map(value, sum) && depth > 0;
@@ -219,7 +222,7 @@ static DtFuseKnown made_of(const Known *k, const DtFusion *f, const DtFuseKnown 
     return is;
 }
 
-/* Whether none but such sums, and what is made for them, need the op. */
+/* Whether only such sums, and values made for them, need the op. */
 static bool is_for_sums(const DtFusion *f, const DtFuseKnown *known, const DtOp *op)
 {
     const uint32_t id = op->out[0]->id;

@@ -13,7 +13,7 @@
 
 enum { DEEP = 8, MOST = 16 };
 
-/* What a group would compute, and read from memory, to have a value of its own. */
+/* What a group would compute, and read from memory, to have its own copy of a value. */
 typedef struct Attempt {
     DtFusion *f;
     uint32_t group;
@@ -64,7 +64,7 @@ static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
     return false;
 }
 
-/* Whether somebody outside of the group that makes it needs it in memory. */
+/* Whether an op outside of the group that makes it needs it in memory. */
 static bool is_written(const DtFusion *f, const DtValue *value)
 {
     const uint32_t own = f->group_of[f->position[value->id]];
@@ -96,7 +96,7 @@ static bool is_map(const DtFusion *f, const DtValue *value)
 
 static bool make(Attempt *a, const DtValue *value, uint32_t depth);
 
-/* Few elements beside the group's points: may be written for it. */
+/* It has few elements compared with the group's points: storing it is cheap. */
 static bool is_row(const Attempt *a, const DtValue *value)
 {
     const DtMesh *mesh = &a->f->func->module->mesh;
@@ -105,7 +105,7 @@ static bool is_row(const Attempt *a, const DtValue *value)
                dt_type_local_elements(a->f->groups[a->group].full, mesh);
 }
 
-/* An operand of what is made. */
+/* An operand of the value that is recomputed. */
 static bool take(Attempt *a, const DtValue *value, uint32_t depth)
 {
     const DtFusion *f = a->f;
@@ -168,7 +168,7 @@ static void keep(const Attempt *a)
 
 /* ---- one value in all groups ---- */
 
-/* Groups that read the value from memory; of more than MOST, MOST + 1 are said. */
+/* Number of groups that read the value from memory; more than MOST count as MOST + 1. */
 typedef struct Readers {
     uint32_t at[MOST + 1], n;
 } Readers;
@@ -224,7 +224,7 @@ static void look_at(DtFusion *f, const DtValue *value)
             keep(&attempts[k]);
 }
 
-/* What is smaller is not worth a look. */
+/* Smaller values are not worth the analysis. */
 static bool is_large(const DtFusion *f, const DtValue *value)
 {
     enum { LARGE = 1 << 8 }; /* bytes */

@@ -34,7 +34,7 @@ static const uint32_t at_end = UINT32_MAX;
 
 /* ---- who reads what, where results go ---- */
 
-/* What is started reads until it is done. */
+/* An op that was started reads its operands until it is done. */
 static void list_reads(DtMemory *m)
 {
     const DtFunc *func = m->func;
@@ -99,7 +99,7 @@ static void write_over(DtMemory *m)
     }
 }
 
-/* Nothing is said. */
+/* Reports nothing. */
 static void forget(DtFunc *func)
 {
     func->frame = 0;
@@ -175,7 +175,7 @@ static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassConte
     return memory.changed;
 }
 
-/* What the function calls, and then itself: its callers stand behind it. */
+/* Functions called by this one, and then itself: callees come before callers. */
 typedef struct Order {
     DT_VEC(DtFunc *) funcs;
     DtMap seen;

@@ -20,7 +20,7 @@
 #include "ir/blocks.h"
 #include "ir/product.h"
 
-/* A copy in front of op that lies as view says, view NULL: dense; the operand is it from then on. */
+/* Inserts a copy before op, with the layout `view` (NULL: dense), and makes it the operand. */
 static DtValue *copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *view)
 {
     DtBuilder b = {.func = m->func, .span = op->span, .path = op->path};
@@ -72,7 +72,7 @@ static bool is_dense(const DtMemory *m, const DtType *type, const DtView *view)
     return dt_view_same_strides(view, &dense);
 }
 
-/* Whether an exchange reads its operand and writes its result as they lie. */
+/* Whether an exchange can read its operand and write its result in their present layouts. */
 static bool can_exchange(const DtMemory *m, const DtOp *op, const DtView *from, const DtView *to)
 {
     DtBlocks blocks;
@@ -95,7 +95,8 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
     const bool can = op->copies || can_exchange(m, op, &from, &to);
     if (!can && !is_dense(m, in->type, &from))
         copy_operand(m, op, 0, NULL);
-    const bool left = op->starts && !m->done[op->out[0]->id]; /* the loop goes on with it, where it lies */
+    /* the loop's next iteration uses it, in place */
+    const bool left = op->starts && !m->done[op->out[0]->id];
     const bool lands = there && (op->copies ? left : can || is_dense(m, out->type, &to));
     if (!lands && !op->late)
         dt_memory_drop(m, out);

@@ -85,7 +85,7 @@ static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtVa
     return !done->over && !is_wanted(m, done);
 }
 
-/* What an entry gives its caller, and nobody stores. */
+/* Values that an entry returns to its caller without a store. */
 static void mark_predicted(DtMemory *m)
 {
     const DtEntryPoint *entry = m->call->entry;
@@ -177,14 +177,15 @@ static int64_t find_needs(DtArena *arena, Choice *choices, uint32_t n)
 typedef struct Layout {
     DtArena *arena;
     Choice *choices;             /* in the order in which they are placed */
-    DtFrameRange *ranges, *best; /* in that order; as they lie in the smallest frame so far */
+    /* ranges in order of placement; best: their places in the smallest frame so far */
+    DtFrameRange *ranges, *best;
     uint32_t n;
     int64_t bytes;               /* of that one */
 } Layout;
 
 static int64_t end_of(const DtFrameRange *range) { return range->offset + range->bytes; }
 
-/* Places all in the present order. ret: number of the one that lies highest. */
+/* Places all ranges in the present order. Returns the number of the range that ends highest. */
 static uint32_t try_order(Layout *l)
 {
     uint32_t highest = 0;
@@ -236,8 +237,8 @@ static void lay_out(DtFunc *func, DtArena *arena)
             l.best[i].op->base = l.best[i].offset;
 }
 
-/* Whether anything lies in the function's frame: values of its own, frames of what it runs, or what lies in what it
- * calls once, which has no frame. */
+/* Whether the function's frame has any content: its own values, frames of functions that it
+ * runs, or values of a function that it calls once, which has no frame of its own. */
 static bool has_own(const DtFunc *func)
 {
     bool has = false;

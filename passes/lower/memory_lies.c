@@ -41,7 +41,7 @@ static void add(Order *order, const char *axis)
         order->axis[order->n++] = axis;
 }
 
-/* How a value lies. */
+/* The layout of a value in memory. */
 static Order order_of(const DtMemory *m, const DtValue *value)
 {
     Order order = {.n = 0};
@@ -111,7 +111,7 @@ static void dot_order(const DtMemory *m, const DtOp *op, Order *ret_order)
         if (dt_type_find(first, type->axes[d].name) >= 0)
             add(ret_order, type->axes[d].name);
     if (ret_order->n + 2 > type->rank)
-        return; /* at most one axis of columns: as the type says */
+        return; /* at most one axis of columns: the type gives the layout */
     Order columns = order_of(m, op->in[1]);
     for (uint32_t i = 0; i < columns.n; i++)
         if (dt_type_find(type, columns.axis[i]) >= 0)
@@ -148,7 +148,7 @@ enum { SHORT = 16 };
 static void folded_order(const DtMemory *m, const DtValue *value, Order *ret_order)
 {
     const DtType *type = value->type;
-    uint32_t last = type->rank; /* behind the last long axis */
+    uint32_t last = type->rank; /* after the last axis longer than 1 */
     while (last > 0 && type->axes[last - 1].extent < SHORT)
         last--;
     if (last == 0 || last == type->rank || !m->folded[value->id])

@@ -90,7 +90,8 @@ static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, cons
             return false;
         at = i;
     }
-    if (dt_op_is_product(op)) /* only what the product adds to lies where its result will */
+    /* only the operand that the product adds to shares the place of its result */
+    if (dt_op_is_product(op))
         return at != UINT32_MAX && op->in[at]->type == op->out[out]->type && dt_op_adds(op, at);
     if (op->kind != DT_OP_FUSED || at == UINT32_MAX)
         return dt_op_is_pointwise(op->kind) && at != UINT32_MAX;
@@ -142,7 +143,7 @@ static bool has_place(const DtMemory *m, const DtValue *value)
     return value->over || (wish->set && !comes_later);
 }
 
-/* Whether value lies in memory of its own. */
+/* Whether value has its own memory. */
 static bool lies_alone(const DtMemory *m, const DtValue *value)
 {
     const DtOp *op = value->op;

@@ -11,13 +11,13 @@ static void hold(const DtMemory *m, DtOp *op)
         op->holds = DT_NEW_ARRAY(m->func->module->arena, bool, op->n_in + 1);
 }
 
-/* Whether somebody wants the value somewhere. */
+/* Whether some reader requires a place for the value. */
 static bool is_wished(const DtMemory *m, const DtValue *value)
 {
     return m->wish[value->id].set && !m->wish[value->id].drops;
 }
 
-/* Whether something computes the value, at once and where it is told to. */
+/* Whether an op computes the value when it runs, and can write it to a given place. */
 static bool is_made(const DtValue *value)
 {
     return value->op && !dt_op_is_inline(value) &&
@@ -71,7 +71,7 @@ bool dt_memory_is_ahead(DtOpKind kind)
            kind == DT_OP_RINGBUF_PUT || kind == DT_OP_RINGBUF_GET || kind == DT_OP_RINGBUF_TURN;
 }
 
-/* Whether the ring buffer is there before what is put into it is made. */
+/* Whether the ring buffer exists before the value that is put into it is computed. */
 static bool is_there(const DtMemory *m, const DtValue *ringbuf)
 {
     uint32_t n = 0;
@@ -125,7 +125,8 @@ static bool is_read_inside(const DtOp *by, const DtValue *value)
     return is && has_product;
 }
 
-/* What makes value is to write it as view says, through renames; false: it cannot. wish: it is told so. */
+/* Makes the op that computes value write it with layout `view`, through renames; false: it
+ * cannot. wish: set where it was requested. */
 static bool claim(DtMemory *m, const DtValue *value, const DtView *view, bool wish)
 {
     DtOp *by = value->op;
@@ -189,11 +190,11 @@ static void join_concat(DtMemory *m, DtOp *op)
     }
 }
 
-/* Of concats last ones first: what is joined may be joined again. */
+/* The last concats first: a joined value may itself be joined. */
 void dt_memory_parts(DtMemory *m)
 {
     const DtFunc *func = m->func;
-    if (func->fused) { /* it runs in tiles, or in one kernel: what they make is told where it belongs, no more */
+    if (func->fused) { /* in a function of tiles, or a kernel, only results have given places */
         for (uint32_t i = 0; i < func->results.n; i++)
             if (m->fuses && func->results.at[i]->op && func->results.at[i]->op->kind == DT_OP_RELABEL)
                 join_concat(m, func->results.at[i]->op);

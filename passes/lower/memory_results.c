@@ -15,7 +15,7 @@
  * goes, or there in another order, it is read before any of those is written. */
 #include "passes/lower/memory.h"
 
-/* Nothing makes it, but it is there: what is carried, or stored, stays as it is. */
+/* No op computes it, but it exists: carried and stored values stay in place. */
 static bool stays(const DtMemory *m, const DtValue *value, const DtValue *old)
 {
     const DtMesh *mesh = &m->func->module->mesh;
@@ -98,7 +98,7 @@ static bool is_overwritten(const DtMemory *m, DtValue *const *old, const bool *c
     return false;
 }
 
-/* Behind what is gathered ahead, in front of all else. */
+/* After the buffers of gathers that run ahead, before all other values. */
 static void copy_first(DtMemory *m, uint32_t i, uint32_t at)
 {
     m->func->results.at[i] = copy_of(m, m->func->results.at[i], NULL);

@@ -39,7 +39,7 @@ bool dt_memory_is_direct(const DtMemory *m, const DtValue *value)
            (!wish->adds || m->reads[value->id] == (wish->packed ? 1 : 0));
 }
 
-/* Whether it is added to what lies there. */
+/* Whether the op adds to the content of the place. */
 static bool adds(const DtMemory *m, const DtValue *value)
 {
     return dt_memory_is_direct(m, value) && m->wish[value->id].adds;
@@ -120,7 +120,7 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     } else if (old && old->op && old->op->kind != DT_OP_PARAM && is_whole(m, old)) {
         m->at[value->id] = m->at[old->id];
     } else if (m->fuses) {
-        value->over = NULL; /* it lies otherwise, or the place is of no use */
+        value->over = NULL; /* it has another layout, or the place cannot be used */
         dt_memory_lies(m, value);
         place_own(m, value);
     } else {
@@ -142,7 +142,7 @@ static void place_whole(DtMemory *m, const DtOp *op)
     m->changed = true;
 }
 
-/* Whether the op makes a view however its operand lies. */
+/* Whether the op makes a view for any layout of its operand. */
 static bool is_always_view(const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)
@@ -221,8 +221,8 @@ static void walk_op(DtMemory *m, DtOp *op)
     DT_PUSH(m->func->module->arena, m->ops, op);
 }
 
-/* Places the results of a product that does more; false: no library does it as it lies. It adds to what lies there only
- * C, and only beside sums of its operands. */
+/* Places the results of a product with an epilogue; false: no library supports these layouts.
+ * With sums of its operands the product may add only C to the content of its place. */
 static bool place_joined(DtMemory *m, const DtOp *op)
 {
     const DtJoinedParts parts = dt_joined_parts(op);

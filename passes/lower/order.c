@@ -41,7 +41,8 @@ void dt_order_finals(DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++, n++) {
             DtValue *value = func->ops.at[i]->out[k];
-            if (!value->final && func->ops.at[i]->kind != DT_OP_FUSED) /* that has the numbers of what is in it */
+            /* a fused op's results are numbered by the ops in it */
+            if (!value->final && func->ops.at[i]->kind != DT_OP_FUSED)
                 value->final = 1 + n;
         }
 }

@@ -46,7 +46,7 @@ typedef struct Carry {
     bool adds; /* to results of other micro-batches: sums go into the slot, too */
     DT_VEC(DtOp *) moves;
     const DtType *ring; /* that the loop carries already; NULL: none */
-    int64_t from, bytes; /* of a slot: what is there before the buckets; all */
+    int64_t from, bytes; /* of a slot: bytes before the buckets; all bytes */
     uint16_t splits;    /* mesh axes on which it holds different things */
 } Carry;
 
@@ -58,7 +58,7 @@ static uint32_t number_of(const DtFunc *func, const DtOp *op)
     return n;
 }
 
-/* Whether something runs beside the op until its function ends. */
+/* Whether an asynchronous op runs from this op until its function ends. */
 static bool has_beside(const DtFunc *body, const DtOp *op)
 {
     bool has = false;
@@ -67,7 +67,7 @@ static bool has_beside(const DtFunc *body, const DtOp *op)
     return has;
 }
 
-/* Whether an op behind this one reads what lies in a slot, with which the ring buffer goes on there. */
+/* Whether an op after this one reads from a slot that the ring buffer reuses there. */
 static bool is_read_behind(const DtFunc *body, const DtOp *op)
 {
     bool is = false;
@@ -179,7 +179,7 @@ static bool goes_on(const Carry *c, const DtOp *op)
     return false;
 }
 
-/* The body goes on with a ring buffer of its own. */
+/* The body continues with its own ring buffer. */
 static DtValue *add_ring(const Carry *c, const DtType *type, DtBuilder *b)
 {
     DtFunc *body = c->loop->func;
@@ -292,7 +292,7 @@ static void finish(const Carry *carry, DtBuilder *b)
     }
 }
 
-/* Each loop has a ring of its own. */
+/* Each loop has its own ring buffer. */
 static void carry_alone(DtEntryPoint *entry)
 {
     DtFunc *func = entry->func;
@@ -319,7 +319,7 @@ static void carry_alone(DtEntryPoint *entry)
     dt_graph_renumber(func);
 }
 
-/* ---- in slots of what is gathered ahead ---- */
+/* ---- slots of gathers that run ahead ---- */
 
 typedef DT_VEC(Carry) Carries;
 
@@ -330,7 +330,8 @@ static bool takes_ring(const DtOp *op)
            (op->n_in && ring_among(op->in, op->n_in) >= 0);
 }
 
-/* Before the next op that the ring goes to what is left in its slots is added up; behind all, order_start.c says so. */
+/* Before the next op of the ring, the parts left in its slots are summed; for those left at the
+ * end, see order_start.c. */
 static void finish_early(const Carry *carry)
 {
     DtFunc *func = carry->func;
@@ -342,7 +343,7 @@ static void finish_early(const Carry *carry)
     DtBuilder b = {.func = func, .span = carry->loop->span, .path = carry->loop->path};
     const uint32_t n = func->ops.n;
     finish(carry, &b);
-    for (uint32_t i = n; i < func->ops.n; i++, at++) { /* they stand behind all */
+    for (uint32_t i = n; i < func->ops.n; i++, at++) { /* they come after all other ops */
         DtOp *done = func->ops.at[i];
         memmove(func->ops.at + at + 1, func->ops.at + at, (i - at) * sizeof done);
         func->ops.at[at] = done;

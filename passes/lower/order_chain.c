@@ -10,7 +10,7 @@
 
 bool dt_order_is_ahead(const DtOp *op) { return op->kind == DT_OP_ALL_GATHER && op->ahead > 0; }
 
-/* How far ahead a function's own ops gather, 0: none of them does. */
+/* By how many gathers a function's own ops run ahead, 0: none does. */
 static int64_t ahead_of(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)

@@ -15,9 +15,10 @@ typedef struct Writer {
     DtModule *module;
     DtFunc *func;
     DtBuilder b;
-    const DtOrderHanded *handed; /* of the chain at hand; NULL: nothing */
+    const DtOrderHanded *handed; /* of the present chain; NULL: nothing */
     const DtType *ringbuf;          /* its type */
-    DtValue *state, *micro;      /* the ring buffer as it is now; number of the micro-batch, NULL: nobody asks */
+    /* the ring buffer as it is now; number of the micro-batch, NULL: no op reads it */
+    DtValue *state, *micro;
     DT_VEC(const DtOp *) early;  /* params that stand before the loops that they were made for */
 } Writer;
 
@@ -113,7 +114,7 @@ static DtValue *find_operand(Writer *w, DtValue *value)
     return made;
 }
 
-/* What a branch takes behind counter and ring buffer. */
+/* What a branch takes after counter and ring buffer. */
 static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
 {
     for (uint32_t i = 1; i < of->body->inputs.n; i++)
@@ -159,7 +160,7 @@ static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue 
     return dt_graph_when(&w->b, func, &(DtRange){.lo = 0, .n = 1}, NULL, in.at)->out[0];
 }
 
-/* The ring buffer before the first loop, and what is in it. */
+/* Makes the ring buffer before the first loop, with its content. */
 static void write_begin(Writer *w, const DtOrderChain *chain)
 {
     const DtOrderHanded *handed = w->handed;
@@ -186,10 +187,12 @@ static void write_begin(Writer *w, const DtOrderChain *chain)
 
 /* ---- loops ---- */
 
-/* A loop's body being made: what it takes from outside beside its old operands. */
+/* A new body of a loop under construction: what it takes from outside in addition to its old
+ * operands. */
 typedef struct Body {
     const DtOrderChain *chain;
-    const DtOrderLoop *of, *next; /* next: whose first gathers its last iterations do; NULL: nobody's */
+    /* next: the loop whose first gathers the last iterations of `of` perform; NULL: none */
+    const DtOrderLoop *of, *next;
     DtAheadOf whose;              /* next */
     Values outer;                 /* new invariants */
     DtFunc *func;
@@ -354,7 +357,7 @@ static void push_ring(Writer *w, DtOp *op, Values *list)
     DT_PUSH(w->module->arena, *list, value);
 }
 
-/* The loop has the new body, and the ring buffer behind what it carries. */
+/* Gives the loop the new body, with the ring buffer as its last carried value. */
 static void change_loop(Writer *w, const Body *body)
 {
     const DtOrderLoop *of = body->of;

@@ -38,7 +38,7 @@ static const DtType *summed_type(const DtType *type, uint16_t mesh)
                         (DtReduce)type->pending);
 }
 
-/* Result number i is summed behind the op that makes it. */
+/* Adds a sum over ranks of result i after the op that makes it. */
 static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
 {
     DtValue *value = func->results.at[i];
@@ -103,7 +103,7 @@ static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
     const uint16_t time = module->mesh.axes[0].is_time ? 1 : 0,
                    pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0;
     const uint16_t mesh = adds && type->pending == DT_REDUCE_SUM ? type->partial & ~store->type->partial & ~time : 0;
-    return mesh & pipe ? 0 : mesh; /* stages add up behind all */
+    return mesh & pipe ? 0 : mesh; /* pipeline stages sum after all micro-batches */
 }
 
 static bool has_terms(const DtEntryResult *result) { return result->store && result->store->terms; }

@@ -17,7 +17,7 @@ static void lasts(DtOrderLive *live, const DtValue *value, uint32_t until)
     *last = *last < until ? until : *last;
 }
 
-/* Backwards, so that what is joined lasts as long as what it is joined into. */
+/* Backwards, so that a joined value lives as long as the value it is joined into. */
 static void find_last(DtOrderLive *live, const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->results.n; i++)

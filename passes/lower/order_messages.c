@@ -29,7 +29,8 @@ typedef struct End {
     uint32_t channel;
     bool sends;
     int64_t depth;    /* slots of its stores there */
-    Numbers users;    /* actions (piece x 3 + kind) that write what is sent, read what is received */
+    /* actions (piece x 3 + kind) that write the sent value, or read the received one */
+    Numbers users;
     Numbers through;  /* ends at the other side of the stage that have a store in common */
     int64_t made;     /* messages that there are to send */
     int64_t next;     /* micro-batch of the message that is, or will be, started */
@@ -125,7 +126,7 @@ static void find_users(Messages *m, Line *line, uint32_t piece, uint32_t kind)
             add_user(m, line, piece * 3 + kind, entry->results.at[i].store, true);
 }
 
-/* What is received and sent on. */
+/* Values that are both received and sent on. */
 static void find_through(Messages *m, Line *line)
 {
     for (uint32_t i = 0; i < line->ends.n; i++)
@@ -244,7 +245,7 @@ static bool has_arrived(const Messages *m, const End *end) { return end->open &&
 /* Whether the slot of the next message to come is free, but for what has arrived elsewhere. */
 static bool is_free(const Messages *m, const Line *line, const End *end)
 {
-    const int64_t least = end->next - end->depth + 1; /* so many micro-batches have left the slot behind */
+    const int64_t least = end->next - end->depth + 1; /* so many micro-batches have left the slot */
     bool is = !end->open;
     for (uint32_t i = 0; is && i < end->users.n; i++)
         is = line->done[end->users.at[i]] >= least;

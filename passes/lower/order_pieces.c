@@ -30,7 +30,7 @@ typedef struct Pieces {
     DtModule *module;
     const DtPipelineSchedule *pipeline;
     Entry *entries;      /* by entry of the module */
-    DtPipelineRun *run;  /* at hand */
+    DtPipelineRun *run;  /* the present one */
     uint32_t stage;
 } Pieces;
 
@@ -248,7 +248,7 @@ static void write_form(Pieces *p, int32_t number, const Form *form, DtFunc *func
     dt_order_write(func, chain, &handed);
 }
 
-/* The entry becomes its first form, and others behind all entries are added. */
+/* The entry becomes its first form; its other forms are added after all entries. */
 static void write_forms(Pieces *p, int32_t number, DtPieceEntries *of, uint32_t kind)
 {
     DtModule *module = p->module;

@@ -25,14 +25,15 @@ typedef struct Starts {
     DtFunc *func;
     DtBuilder b;
     uint16_t pipe;        /* bit of the mesh axis whose coordinate is the stage */
-    bool rings;           /* what lies in ring buffers is not done yet */
+    bool rings;           /* the content of ring buffers is not complete yet */
     DtOp *const *ops;     /* as they were */
     uint32_t n;
     DtOrderLive live;
     uint32_t *to;         /* by op: in front of which op it comes */
     DT_VEC(uint32_t) open; /* ops that were started .. */
     uint32_t *until;      /* .. and before which op, by op, they have to be done */
-    uint32_t *first_use;  /* by value: number of the first op that reads it; n: a result alone; 0: nobody does */
+    /* by value: number of the first op that reads it; n: only a result; 0: never read */
+    uint32_t *first_use;
     DtValue **done;       /* by value: what its readers read instead */
     DtOp **late;          /* by value: the view that makes it and still waits for a reader */
 } Starts;

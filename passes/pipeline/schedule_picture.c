@@ -37,7 +37,7 @@ static const char *const names[] = {"forward", "backward", "gradients", "waiting
 static const char *const classes[] = {"k0", "k1", "k2", "w"};
 static const char *const colours[] = {"#4c78a8", "#54a24b", "#f58518"};
 
-/* ---- what is drawn ---- */
+/* ---- the content of the picture ---- */
 
 static double mean_forward(const DtTimeline *line)
 {
@@ -105,7 +105,7 @@ static void choose_spans(Drawing *d, DtArena *arena, const DtPicture *picture)
     d->scale = length * LEAST / unit <= inner ? fmax(d->scale, LEAST / unit) : d->scale;
     if (length * d->scale <= inner)
         return;
-    if (!all && length * LEAST / unit <= inner) { /* smaller, but all of what was asked for */
+    if (!all && length * LEAST / unit <= inner) { /* smaller, but the whole schedule is requested */
         d->scale = inner / length;
         return;
     }
@@ -120,7 +120,7 @@ static uint32_t top_of(const Drawing *d, uint32_t stage) { return TOP + stage * 
 
 static uint32_t height_of(const Drawing *d) { return d->row > 8 ? d->row - 4 : d->row - 1; }
 
-/* How far a piece is behind the first one of its stage, 0 to 1. */
+/* By how much a piece is later than the first one of its stage, 0 to 1. */
 static double later_part(const DtPipelineSchedule *pipeline, uint32_t piece)
 {
     const uint32_t chunks = pipeline->n_pieces / pipeline->n_stages;

@@ -20,7 +20,7 @@ static const DtActions *part_of(const Walk *walk)
     return walk->part == 0 ? &a->prologue : walk->part == 1 ? &a->period : &a->epilogue;
 }
 
-/* Goes over the ends of lists; false behind the last action. */
+/* Steps over ends of lists; false after the last action. */
 static bool settle(Walk *walk)
 {
     while (walk->part < 3) {
@@ -205,7 +205,7 @@ bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *
     return ok;
 }
 
-/* ---- what is held ---- */
+/* ---- memory in use ---- */
 
 /* What begins with one action of a stage and ends with another. */
 typedef struct Span {
@@ -297,7 +297,7 @@ static double time_of(const Clock *c, const DtAction *a)
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* When the RECV can end; negative: nobody sent yet. */
+/* The time at which the RECV can end; negative: its message is not sent yet. */
 static double arrival(const Clock *c, const DtAction *a)
 {
     return c->n_sent[a->unit] > a->micro ? c->sent[a->unit][a->micro] + c->times->transfer : -1;

@@ -34,7 +34,7 @@ static bool make_pipeline(DtStager *s)
     DtPipelineSchedule *pipeline = s->pipeline = DT_NEW(s->arena, DtPipelineSchedule);
     const int mesh = dt_mesh_find(&module->mesh, s->line->on);
     if (mesh < 0)
-        return false; /* the frontend has said so */
+        return false; /* the frontend has reported it */
     pipeline->schedule = s->line->schedule;
     pipeline->mesh = (uint8_t)mesh;
     if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_CHUNKS) {
@@ -58,7 +58,7 @@ static bool make_pipeline(DtStager *s)
     return true;
 }
 
-/* ---- what is not cut ---- */
+/* ---- parts that are not cut ---- */
 
 /* Whether func has an input that is a result of the prologue. */
 static bool reads_result(const DtFunc *func, const DtEntryPoint *prologue)
@@ -138,7 +138,7 @@ static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, 
     s->form = dt_schedule_find(line->schedule);
     if (make_pipeline(s) && cut_entries(s) && !s->unequal)
         return true;
-    module->funcs.n = n_funcs; /* what is left behind is verified */
+    module->funcs.n = n_funcs; /* the functions that remain are verified */
     return false;
 }
 

@@ -54,7 +54,7 @@ static void note_op(Assigner *a, uint32_t i, DtOpHome home)
     DT_PUSH(arena_of(a), a->to->ops, home);
 }
 
-/* ---- what is made again ---- */
+/* ---- values that stages recompute ---- */
 
 static bool is_cheap(const DtOp *op)
 {
@@ -95,7 +95,7 @@ static int64_t largest(const Assigner *a, const uint64_t *sets, uint32_t i, uint
     return -1;
 }
 
-/* The parameter behind a value that is a view of one. */
+/* The parameter that a value is a view of. */
 static const DtStore *param_of(const DtValue *value)
 {
     while (value->op->kind != DT_OP_PARAM)
@@ -386,7 +386,7 @@ static void split_gradient(Assigner *a, const DtExpandedResult *result, DtExpand
     }
 }
 
-/* Results of ops that nobody reads any more since gradients were split. */
+/* Results that no op reads any more since gradients were split. */
 static void drop_dead(const Assigner *a)
 {
     bool *wanted = DT_NEW_ARRAY(arena_of(a), bool, a->e->func->n_values + 1);

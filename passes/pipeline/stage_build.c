@@ -255,7 +255,7 @@ static void build_part(Build *w, uint32_t phase, uint32_t piece)
 
 /* ---- entries ---- */
 
-/* Arguments of the function that nobody reads go; the others become `param` ops. */
+/* Removes arguments that no op of the function reads; the others become `param` ops. */
 static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint32_t kind,
                            uint32_t piece)
 {

@@ -74,7 +74,7 @@ static void add_cost(Cost *sum, Cost cost)
         sum->at[k] += cost.at[k];
 }
 
-/* What costs so much on the fastest device; seconds: on each kind, 0: they are alike. */
+/* Cost in seconds on the fastest device; seconds: on each kind, 0: all nodes are alike. */
 static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
 {
     double least = INFINITY;
@@ -86,7 +86,7 @@ static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
     return ret;
 }
 
-/* Of nodes of one kind; false: all are alike. */
+/* By kind of node; false: all nodes are alike. */
 static bool model_of(const DtStager *s, uint32_t kind, DtCostModel *ret_model)
 {
     const DtClusterConfig *cluster = s->context->cluster;

@@ -25,7 +25,7 @@ typedef struct Expander {
     const DtFunc *func;
     DtExpanded *to;
     DtBuilder b;
-    uint32_t place; /* of what is made now */
+    uint32_t place; /* place of the next op */
     bool fixed;
     DtValue **whole;  /* per value of func */
     DtValue ***parts; /* per value of func: per named loop and piece; NULL: not cut so far */

@@ -33,7 +33,7 @@ typedef struct Updater {
     DtBuilder b;
     DtValue **sums_of; /* by norm: the complete sum of squares; of the stage being built */
     DtValue **shared,
-        **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
+        **own; /* per value: the copy on this stage, for the present copy of a parameter */
     uint32_t *own_turn;
     int32_t range;  /* of that copy */
     int32_t loop;   /* whose iterations it has; -1: none */
@@ -80,7 +80,7 @@ static void find_norms(Updater *u)
     u->sums_of = DT_NEW_ARRAY(u->s->arena, DtValue *, u->norms.n + 1);
 }
 
-/* The set of stages; NULL where there is nobody to add up with. */
+/* The set of stages that sum; NULL if there is only one. */
 static const char *several(const Updater *u, const bool *stages)
 {
     const char *set = dt_stages_of(stages, u->s->pipeline->n_stages);
@@ -111,8 +111,9 @@ static DtValue *zeros(Updater *u, const DtType *type)
 
 static DtValue *copy_value(Updater *u, const DtValue *value);
 
-/* Whether the value belongs to the copy of a parameter at hand: what depends on no parameter, too, if it is as long as
- * the parameter's loop (where padding lies). */
+/* Whether the value belongs to the present copy of a parameter. A value that depends on no
+ * parameter does, too, if it has the length of the parameter's loop (a mask of padding, for
+ * instance). */
 static bool is_own(const Updater *u, const DtValue *value)
 {
     const DtStageLoop *cut = u->loop >= 0 ? &u->s->loops.at[u->loop] : NULL;

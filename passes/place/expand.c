@@ -157,7 +157,7 @@ static DtFunc *make_zigzag(const DtOp *op, DtModule *module, DtValue **ret_in)
 static bool expand(DtModule *module, Is *is, Make *make)
 {
     bool any = false;
-    for (uint32_t i = 0; i < module->funcs.n; i++) { /* new functions come behind */
+    for (uint32_t i = 0; i < module->funcs.n; i++) { /* new functions are appended */
         DtFunc *func = module->funcs.at[i];
         bool changed = false;
         for (uint32_t k = 0; k < func->ops.n; k++) {

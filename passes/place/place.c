@@ -271,7 +271,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
             stable = false;
         } else if (carried) {
             value = dt_placeconvert_to(&w.s, value, types[1 + i]);
-        } else if (state) { /* where its state lies; what is pending elsewhere may wait for the step's end */
+        /* placed where the state is; a pending sum may be added up at the end of the step */
+        } else if (state) {
             value = dt_placeconvert_to(
                 &w.s, value, settled(&w.s, value, state, keep & (uint16_t)~dt_placerule_bits(state)));
         } else if (value->type->partial & (uint16_t)~keep) {
@@ -619,7 +620,8 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     if (value->type->partial && value->type->pending != DT_REDUCE_SUM &&
         (value->type->partial & p->time)) {
         return dt_placelazy_before_all(&w->s, value,
-                                       origin(value)); /* what is pending at the end, is added */
+                                       origin(value)); /* sums that are pending at the end are
+                                                        * added up here */
     }
     if (result->store) {
         uint16_t keep = is_update || value->type->pending != DT_REDUCE_SUM ? 0 : UINT16_MAX;
@@ -643,7 +645,8 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     bool *waits = DT_NEW_ARRAY(p->module->arena, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         waits[i] = entry->kind != DT_ENTRY_PREDICT && entry->kind != DT_ENTRY_UPDATE;
-    p->lazy = entry->kind == DT_ENTRY_UPDATE; /* its sums are small, what an optimizer needs whole it says */
+    /* sums of an update are small; an optimizer marks the whole tensors that it needs */
+    p->lazy = entry->kind == DT_ENTRY_UPDATE;
     Work w;
     begin(&w, p, func, NULL, dt_placelazy_of(func, waits, p->module->arena), "");
     p->top = w.s.b.func;
@@ -672,8 +675,8 @@ static void place_stores(DtPlacer *p)
 
 /* ---- the pass ---- */
 
-/* After a diagnostic the module is as it was, without mesh: what is left behind is verified, and
- * later passes have nothing to do. */
+/* After a diagnostic the module is as before, without a mesh: it is still verified, and later
+ * passes have nothing to do. */
 static void undo(DtModule *module, uint32_t n_funcs, DtFunc **entries, const DtType **types)
 {
     module->mesh.n = 0;

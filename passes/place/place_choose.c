@@ -491,7 +491,7 @@ static bool fail_groups(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return true;
 }
 
-/* Padding behind samples, by a line or an op: only the last micro-batch would have it. */
+/* Padding after samples, made by the reader or an op: only the last micro-batch would have it. */
 static bool fail_padding(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *axis = op->kind == DT_OP_PAD ? cut_by_time(s->p, in[0]->type) : NULL;

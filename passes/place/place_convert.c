@@ -208,7 +208,7 @@ const char *dt_placeconvert_name_before(const DtOp *op, const char *axis)
     return dt_type_find(op->in[0]->type, axis) >= 0 ? axis : NULL;
 }
 
-/* What is expanded or renamed, is converted before. */
+/* Operands of expand and rename are converted before. */
 static double cost_before(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
 {
     const DtValue *x = value->op->in[0];

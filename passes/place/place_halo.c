@@ -26,7 +26,8 @@ typedef struct Halo {
     const char *axis, *block, *part; /* block: "@axis", one place per rank; part: "@axis.part", a rank's rows */
     uint16_t mesh;
     int64_t parts, rows, windows; /* rows, windows: of one part */
-    int64_t before, behind;       /* rows of the neighbours; behind < 0: so many are not read */
+    /* rows needed of the neighbours; behind < 0: so many rows are not read */
+    int64_t before, behind;
 } Halo;
 
 /* The axis along which op is a window or fold, if its operand has it split; or -1. */
@@ -168,7 +169,7 @@ static DtValue *but_at(DtPlaceScope *s, const Halo *h, DtValue *x, bool last, do
     return dt_graph_map(b, DT_OP_WHERE, 3, in, x->type);
 }
 
-/* What the neighbour has: the one before, or (back) the one behind. */
+/* The rows of the neighbour: of the previous one, or (back) of the next one. */
 static DtValue *shift(DtPlaceScope *s, const Halo *h, DtValue *x, bool back)
 {
     DtValue *y = dt_graph_comm(&s->b, DT_OP_SHIFT, x, h->mesh, x->type);

@@ -37,7 +37,7 @@ static void clear(bool *lazy, const DtOp *op)
         lazy[op->in[i]->id] = false;
 }
 
-/* A carried value may wait if what becomes of it may, in the body and behind the loop. */
+/* The sum of a carried value may be delayed if its uses in the body and after the loop allow it. */
 static void loop_operands(bool *lazy, const DtOp *op, DtArena *arena)
 {
     const DtFunc *body = op->func;
@@ -125,7 +125,7 @@ static bool is_plain(const DtOp *op)
  * summed, and data; of data alone. */
 enum { OF_MORE, OF_SUMS, OF_DATA };
 
-/* Ops that were made since the last call are looked at in their order, each once. */
+/* Visits the ops made since the last call in their order, each once. */
 static int made_of(DtPlaceScope *s, const DtValue *x)
 {
     const DtFunc *func = s->b.func;

@@ -14,7 +14,7 @@
 
 static bool is_stacked(const DtOp *op, uint32_t i) { return i >= op->loop->n_carried + op->loop->n_invariant; }
 
-/* How the ranks' iterations lie; none: NULL, or they lie in several ways. */
+/* How the ranks' iterations are divided; none: NULL, or values disagree. */
 static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
 {
     const DtAxis *block = NULL;
@@ -50,7 +50,7 @@ static double bytes_of(const DtPlacer *p, const DtType *type)
     return (double)dt_type_local_elements(type, &p->module->mesh) * (double)dt_dtype_size(type->dtype);
 }
 
-/* Whether what is carried is less than what would be gathered. */
+/* Whether the carried values are smaller than what would be gathered. */
 static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     double carried = 0, gathered = 0;
@@ -63,7 +63,7 @@ static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return carried < gathered;
 }
 
-/* One rank has nobody to hand on to. */
+/* One rank has no successor. */
 static bool is_one_rank(const DtMesh *mesh, uint16_t bits)
 {
     for (uint32_t m = 0; m < mesh->n; m++)
@@ -120,7 +120,7 @@ DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t
     *made = *op;
     made->out = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out; i++) {
-        made->out[i] = DT_NEW(arena, DtValue); /* of what nobody reads */
+        made->out[i] = DT_NEW(arena, DtValue); /* results that no op reads */
         if (s->uses[op->out[i]->id])
             dt_graph_return(func, loop->out[i]);
     }

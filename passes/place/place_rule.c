@@ -418,7 +418,7 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
     return true;
 }
 
-/* What is read, and who else splits the axes of a line in zigzag order. */
+/* The operands, and which other ones split the axes of a line in zigzag order. */
 static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
 {
     for (uint32_t k = 0; k < line->n_axes; k++) {

@@ -85,7 +85,7 @@ static void rewrite(const Reduce *r, DtFunc *func)
     dt_graph_renumber(func);
 }
 
-/* ---- gradients that are complete behind the entry which makes them ---- */
+/* ---- gradients that are complete only after their entry ---- */
 
 /* The device mesh axes over which all results that go to the store are pending (pieces of a pipeline may add to one;
  * what one of them has more is completed with it). */

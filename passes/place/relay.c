@@ -258,7 +258,7 @@ static void go_along(Relay *r, DtValue **start, DtValue *const *others)
 
 /* ---- all of it ---- */
 
-/* A rank's part of what is stacked, with the loop's axis first. */
+/* A rank's part of a stacked value, with the loop's axis first. */
 static DtValue *take_stacked(Relay *r, DtValue *x)
 {
     DtAxis axes[DT_MAX_RANK], swap;

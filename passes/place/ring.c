@@ -24,7 +24,7 @@ DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *ax
     return dt_graph_copy(b, &draft, in);
 }
 
-/* left: ops that may still be looked at. */
+/* left: how many ops may still be visited */
 static bool is_positional(const DtValue *value, uint32_t *left)
 {
     const DtOp *op = value->op;
@@ -249,7 +249,7 @@ const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *
 {
     DtRingForm form;
     bool major = true;
-    uint32_t parts = 0; /* beside the one that has_room counts */
+    uint32_t parts = 0; /* in addition to the part that has_room counts */
     for (uint32_t i = 0; i < func->inputs.n; i++)
         for (uint32_t d = 0; d < types[i]->rank; d++)
             major = major && dt_ring_is_major(&types[i]->axes[d], mesh);

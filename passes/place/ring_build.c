@@ -41,10 +41,10 @@ typedef struct Ring {
     DtRingRanks ranks;
     int64_t n, length; /* ranks; keys of a block */
     const char *t;
-    const DtAxis *blocks; /* of t, as the blocks lie on the ranks */
+    const DtAxis *blocks; /* of t, in the ranks' order of blocks */
     DtBuilder b;          /* of the function being made, or of the loop's body in it */
     DtFunc *made;
-    DtValue **local;       /* by input of func: its part; NULL until somebody asks */
+    DtValue **local;       /* by input of func: its part; NULL until it is requested */
     DtValue **outside;     /* by value id of func: known, of all blocks */
     DtValue **results;     /* of func, by number: known, of all blocks; NULL: follows from `outside` */
     const DtValue **keyed; /* results of func that have t */
@@ -131,7 +131,7 @@ static DtValue *positions(Ring *g, DtValue *step)
     return binary(g, DT_OP_ADD, with(g, DT_OP_MUL, block, g->length), at);
 }
 
-/* ---- blocks of what is whole along the keys ---- */
+/* ---- blocks of values that are whole along the keys ---- */
 
 /* t as blocks, and in zigzag order halves: which of them belong to a visitor. */
 typedef struct Cut {
@@ -388,7 +388,7 @@ static void enter_arguments(Turn *turn, const Round *round, bool travelling, DtV
             values[i] = enter(turn, values[i]);
 }
 
-/* The body: what travels goes on by one rank, then a block joins the state. */
+/* The body: travelling values move on by one rank, then a block joins the state. */
 static void make_body(Round *round, Join *join, State *state, Turn *turn, DtValue **values)
 {
     Ring *g = round->g;
@@ -565,7 +565,7 @@ static void stream(Ring *g)
 
 /* ---- what has no keys ---- */
 
-/* A value of func that has no keys, from what is known outside. */
+/* A value of func without keys, from values known outside. */
 static DtValue *outside(Ring *g, const DtValue *value)
 {
     if (g->outside[value->id])

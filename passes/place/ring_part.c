@@ -185,7 +185,7 @@ static DtValue *take_ring(const DtRingRanks *r, DtBuilder *b, DtValue *x)
     return dt_graph_rename(b, x, r->axis.name, part_axis(r, r->axis.split[n - 1]).name, NULL);
 }
 
-/* axis, which lies as dt_ringpart_rest says, with its parts again. */
+/* axis, ordered as dt_ringpart_rest describes, divided into its parts again. */
 static DtValue *put_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtAxis *axis)
 {
     const bool all = !dt_ring_is_major(axis, r->bits);
@@ -204,7 +204,7 @@ static DtValue *pend(DtBuilder *b, DtValue *x, uint32_t n, const char *const *ax
     return dt_graph_cast(b, dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes), x->type->dtype);
 }
 
-/* What is left of the parts: terms of sums that are pending in type. */
+/* The remaining parts: terms of sums that are pending in type. */
 static DtValue *sum_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtType *type)
 {
     const char *axes[DT_MAX_SPLIT];

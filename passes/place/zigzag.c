@@ -312,7 +312,7 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
     return x;
 }
 
-/* Positions, and -1 or the extent for all that lie before or behind the axis: place_of multiplies. */
+/* Positions: -1 or the extent for all those before or after the axis, since place_of multiplies. */
 static DtValue *near_axis(Zigzag *z, const DtAxis *axis, DtValue *at)
 {
     at = with(&z->b, DT_OP_MAX, at, -1);

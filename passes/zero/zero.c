@@ -54,7 +54,8 @@ typedef struct Member {
     uint64_t key;            /* of everything that members of a bucket share */
     uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
     uint16_t pending;
-    bool usable, alone;      /* alone: the update does not work on it element by element: a bucket of its own */
+    /* alone: the update does not work on it element by element, so it has its own bucket */
+    bool usable, alone;
     bool several;            /* entries, or stages, add to its gradient, or there are too many stages: it is summed
                               * behind all */
 } Member;
@@ -188,7 +189,8 @@ static void read_update(Zero *z, const DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         Member *owner = NULL;
-        /* a number is in no bucket: what is made of it belongs to whom it meets */
+        /* a number belongs to no bucket: values computed from it belong to the bucket of their
+         * other operand */
         if (op->kind == DT_OP_PARAM && owner_of(op->store) && op->out[0]->type->rank > 0) {
             owner = &z->members[owner_of(op->store)->index];
             mix_number(&owner->key, (uint64_t)op->store->kind);
@@ -282,7 +284,7 @@ static int by_path(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* What the update does not do element by element has a bucket of its own. */
+/* A parameter whose update does not work element by element has its own bucket. */
 static void part_alone(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -468,7 +470,7 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
     return dt_type_make(like->type->dtype, n, axes, partial, DT_REDUCE_SUM);
 }
 
-/* "h.#." of "h.#.attention.w", and the number of the bucket behind it. */
+/* "h.#." of "h.#.attention.w", and the number of the bucket after it. */
 static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number, bool marks)
 {
     DtText text = {0};

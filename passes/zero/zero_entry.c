@@ -242,7 +242,7 @@ static DtFunc *new_body(Scope *outer, NewLoop *loop)
 
 /* ---- bodies that loops share ---- */
 
-/* Whether gradients of both lie and are summed alike. */
+/* Whether both gradients have the same layout and are summed in the same way. */
 static bool packs_alike(const DtBucket *a, const DtBucket *b)
 {
     bool alike = a->members.n == b->members.n && a->extent == b->extent && a->n_loops == b->n_loops &&

@@ -34,7 +34,7 @@
 
 #include <string.h>
 
-/* Of what is owned a rank has some iterations, each whole. */
+/* Of a bucket split by iterations, a rank owns some iterations, each whole. */
 typedef enum Shape { PLAIN, RUN, OWNED, ABSENT } Shape;
 
 /* What the padding of a run holds. */
@@ -44,7 +44,7 @@ typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
 typedef struct Now {
     Shape shape;
     DtValue *value;   /* NULL if absent */
-    DtBucket *bucket; /* of a run, of what is owned */
+    DtBucket *bucket; /* the bucket of a run of owned elements */
     Fill fill;        /* of a run */
     DtValue *as[ABSENT]; /* the same in other shapes; NULL: not yet */
 } Now;
@@ -204,7 +204,7 @@ static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
     return now->as[OWNED] = x;
 }
 
-/* A rank's run of a tensor that lies as the bucket's member. */
+/* A rank's run of a tensor with the layout of the bucket's member. */
 static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
@@ -460,7 +460,7 @@ static void rewrite_op(Update *u, const DtOp *op)
         copy_op(u, op, bucket);
 }
 
-/* Products of what is whole are the same on every rank that shares the bucket. */
+/* Products of whole values are the same on every rank that shares the bucket. */
 static void note_alike(Update *u, const DtOp *op)
 {
     DtBucket *bucket = NULL;

@@ -77,7 +77,7 @@ static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
     }
 }
 
-/* Stages beside each other with equal memory are one table. */
+/* Adjacent stages with equal memory share one table. */
 static void print_memory(const DtPlan *plan, DtText *text)
 {
     uint32_t stages = dt_plan_stages(plan);
@@ -418,7 +418,7 @@ static json_t *json_entry(const DtPlan *plan, uint32_t number)
                      kinds);
 }
 
-/* What the list in the text says of the place, as fields. */
+/* What the text list shows of the place, as fields. */
 static void set_place(json_t *json, const DtPlan *plan, uint32_t span)
 {
     if (span >= plan->n_spans || !plan->spans[span].line)

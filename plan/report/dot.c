@@ -37,7 +37,7 @@ typedef struct Graph {
     DtText *text;
     DtArena *arena;
     bool details;
-    int64_t *items;   /* by item of the schedule: how often it runs on the stage at hand */
+    int64_t *items;   /* by item of the schedule: how often it runs on the present stage */
     uint32_t stage, n_nodes;
     int64_t *kinds;   /* [group * DT_INST_KINDS + kind]: collectives of the stage */
 } Graph;
@@ -237,7 +237,7 @@ static void add_block(Graph *g, uint32_t first, uint32_t end, const char *title,
         received[k] += work.received[k];
 }
 
-/* What stands one behind the other: loops are nodes, and so is what lies between them. */
+/* Nodes one after the other: loops, and the parts between them. */
 static void add_sequence(Graph *g, uint32_t first, uint32_t end, const char *name, double *received)
 {
     const DtPlanSchedule *items = g->plan->schedule;
@@ -268,7 +268,7 @@ static void add_sequence(Graph *g, uint32_t first, uint32_t end, const char *nam
 
 /* ---- pieces ---- */
 
-/* Whether the step of the stage at hand calls it. */
+/* Whether the step of the present stage calls it. */
 static bool is_called(const Graph *g, const DtPlanEntry *entry)
 {
     for (uint32_t e = 0; e < g->plan->n_entries; e++) {

@@ -59,7 +59,7 @@ static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
     return list;
 }
 
-/* Of as many stages as is quickly said, those of which most is shown first. */
+/* Of the stages that time allows, first those that show most. */
 static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
 {
     const uint32_t n_stages = s->sim.n_stages;

@@ -36,7 +36,8 @@ static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stag
         dt_arena_exhausted((s->sim.n_slices + 1) * sizeof *slices);
     for (uint32_t i = 0; i < s->sim.n_slices; i++) {
         const DtSlice *slice = &s->sim.slices[i];
-        const bool is_time = isfinite(slice->begin) && isfinite(slice->end); /* by what a plan says of its device */
+        /* depends on what a plan records of its device */
+        const bool is_time = isfinite(slice->begin) && isfinite(slice->end);
         if (slice->kind == kind && (stage == UINT32_MAX || slice->stage == stage) && is_time)
             slices[n++] = slice;
     }

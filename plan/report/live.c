@@ -82,7 +82,7 @@ static void find_pieces(Live *l)
 
 /* ---- backwards ---- */
 
-/* While a run goes on what is live behind it, what it reads and what it writes are. */
+/* While a run executes, values live after it, its operands and its results are live. */
 static void look_back(const Live *l, DtLivePoint *ret_points)
 {
     const DtWalk *w = &l->walk;

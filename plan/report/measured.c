@@ -73,7 +73,8 @@ static bool read_event(const Reader *r, size_t at, Event *ret)
     ret->begin = json_number_value(json_object_get(event, "ts")) * 1e-6;
     ret->seconds = json_number_value(json_object_get(event, "dur")) * 1e-6;
     const char *category = json_string_value(json_object_get(event, "cat"));
-    if (category && strncmp(category, "predicted", 9) == 0) /* it stands beside what was measured */
+    /* it is shown next to the measured time */
+    if (category && strncmp(category, "predicted", 9) == 0)
         return false;
     return ret->name && json_is_number(json_object_get(event, "dur")) && ret->seconds >= 0 && isfinite(ret->seconds) &&
            isfinite(ret->begin);
@@ -116,8 +117,9 @@ static void add_process(Reader *r, const Event *e)
     r->processes.at[i].end = fmax(r->processes.at[i].end, e->begin + e->seconds);
 }
 
-/* dtrun keeps so many instructions and so many entries: steps of which it has both are kept. The first instruction
- * begins a little behind its step: of the first step there is, that is so, too, unless earlier ones are gone. */
+/* dtrun keeps so many instructions and so many entries: only steps with all of both count. The
+ * first instruction begins shortly after its step; the first step of the trace is complete
+ * unless earlier slices were dropped. */
 static void keep_steps(Reader *r)
 {
     for (uint32_t i = 0; i < r->steps.n; i++)

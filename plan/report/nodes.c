@@ -7,7 +7,7 @@
 uint32_t dt_nodes_of(const DtPlan *plan, const DtCostModel *model, uint32_t stage)
 {
     const int64_t ranks = plan->meta->n_ranks, stages = dt_plan_stages(plan);
-    int64_t stride = ranks; /* so many ranks of a stage stand side by side */
+    int64_t stride = ranks; /* so many ranks of a stage are adjacent */
     uint32_t kinds = 0;
     if (!model->n_kinds)
         return 1;

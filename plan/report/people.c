@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three digits, none behind the point from 100 on. */
+/* Three digits, and no fraction from 100 on. */
 static void digits(char *buf, size_t room, double value, const char *unit)
 {
     const double size = fabs(value);

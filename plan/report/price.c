@@ -15,7 +15,7 @@ const DtTimeRow dt_price_times[DT_TIMES] = {
 
 /* ---- where ranks are ---- */
 
-enum { MOST_MEMBERS = 1 << 20 }; /* that are looked at one by one */
+enum { MOST_MEMBERS = 1 << 20 }; /* more are not visited one by one */
 
 /* Ranks that differ by one on the mesh axis are so far apart. */
 static int64_t stride_of(const DtPlan *plan, uint32_t axis)
@@ -215,7 +215,7 @@ int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst)
     return bytes;
 }
 
-/* A GPU's inputs come beside its work. */
+/* A GPU's inputs are copied while it works. */
 static double read(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
 {
     const DtDevice *device = model->device;

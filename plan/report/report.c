@@ -69,7 +69,7 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bo
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
-    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that a WHEN does not guard */
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that no WHEN guards */
     int64_t guarded[2];
     for (uint32_t i = e->first; i < e->first + e->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];

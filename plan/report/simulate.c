@@ -123,7 +123,7 @@ static double join(Sim *sim)
     return end;
 }
 
-/* How much slower computing is beside a collective. */
+/* How much slower a computation is while a collective runs. */
 static double slower_of(const Sim *sim, uint32_t stage)
 {
     const uint32_t kinds = dt_nodes_of(sim->plan, sim->model, stage);
@@ -212,7 +212,8 @@ static void add_stage(const Sim *sim, const SimStage *stage, double weight, DtSt
     }
 }
 
-/* What is uncertain on the busiest stage; waiting is for what others do, which is alike. */
+/* The uncertainty on the busiest stage; waiting is for other stages' work, which is as
+ * uncertain. */
 static void find_band(const Sim *sim, DtSimulation *ret)
 {
     const DtStageTime *busiest = &ret->stages[ret->busiest];

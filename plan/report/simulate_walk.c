@@ -214,7 +214,7 @@ static int32_t micro_step(const Sim *sim, uint32_t number)
     return 1;
 }
 
-/* The pieces of what is left out: those that ran between the two, so many times again. */
+/* The pieces of the steps left out: those that ran between the two, repeated. */
 static void repeat_pieces(Sim *sim, const Past *from, const Past *to, int64_t n)
 {
     const double each = to->now - from->now;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The first one that ends at or behind it. */
+/* The first one that ends at or after it. */
 static uint32_t find(const DtSpans *l, int64_t at)
 {
     uint32_t lo = 0, hi = l->spans.n;

@@ -55,7 +55,7 @@ static void add_change(Trials *t, double seconds, bool bound, const char *text)
 
 typedef bool Is(const DtSummary *s, const DtPlanInst *inst, uint32_t which);
 
-/* The step with instructions that cost nothing, those that `is` says. */
+/* The step with instructions in `is` costing nothing. */
 static double without(const Trials *t, Is *is, uint32_t which)
 {
     const DtSummary *s = t->s;

@@ -180,7 +180,7 @@ static void add_times(const DtTraceStage *stage, const DtSlice *slice, DtText *t
                    lasts % 1000);
 }
 
-/* What a plan says of its device may make it none. */
+/* A plan's record of its device may yield no time. */
 static bool is_clock(double at) { return at >= 0 && at <= 1e9; } /* in nanoseconds it fits in 64 bits */
 static bool is_time(const DtSlice *slice) { return is_clock(slice->begin) && is_clock(slice->end); }
 

@@ -125,7 +125,7 @@ static Rows collectives_of(const DtPlan *plan)
     return rows;
 }
 
-/* Why an instruction is there; "" if the plan says no more than its kind. */
+/* The purpose of an instruction; "" if the plan names no more than its kind. */
 static const char *reason(const DtPlan *plan, const DtPlanInst *inst)
 {
     const char *text = inst->span < plan->n_spans ? dt_plan_str(plan, plan->spans[inst->span].text) : "";

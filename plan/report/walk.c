@@ -31,7 +31,7 @@ static bool is_guarded(const DtWalk *w, const DtPlanInst *inst)
     return false;
 }
 
-/* Whether what it writes is also read: a sum that goes on, or ranks add up in place. */
+/* Whether it also reads the memory that it writes: a running sum, or a sum over ranks in place. */
 static bool adds_up(const DtPlan *plan, const DtPlanInst *inst, uint32_t arg)
 {
     return (inst->kind == DT_INST_GEMM && arg == 2 && plan->gemms[inst->ref].accumulate) ||

@@ -305,7 +305,7 @@ static void say(const char *message)
 static DtStatus look_ahead(const DtRunOptions *run, const DtPlan *plan, const DtPlanMeta *meta)
 {
     DtText notes = {0};
-    DtStatus status = dt_ready_check(run, plan, meta, &notes);
+    DtStatus status = dt_preflight_check(run, plan, meta, &notes);
     if (dt_status_ok(&status) && notes.len > 0 && !run->quiet)
         say(notes.at);
     dt_text_free(&notes);

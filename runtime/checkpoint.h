@@ -35,7 +35,7 @@ typedef struct DtManifest {
     DtScale scale;          /* factor, good and skipped if it adapts */
     DtManifestUpdates updates[DT_PLAN_MAX_OBJECTIVES];
     uint32_t n_updates;
-    DtChoices products; /* algorithms of the run */
+    DtAlgorithms products; /* algorithms of the run */
     const char *model, *compiler;
     DtManifestFile files[DT_SAVED_FILES];
 } DtManifest;

@@ -161,8 +161,8 @@ static bool find_kept(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 
 static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
-    const DtChoices *recorded = &c->rank->recorded;
-    const DtChoice *found = dt_choices_find(recorded, choice->key);
+    const DtAlgorithms *recorded = &c->rank->recorded;
+    const DtChoice *found = dt_algorithms_find(recorded, choice->key);
     if (!found) {
         c->n_lost += recorded->n > 0;
         return false;
@@ -188,7 +188,7 @@ static void decide_product(DtChoosing *c, uint32_t gemm)
             return;
         }
     choice->algorithm = c->products->rows[gemm].algorithm;
-    const DtChoice *recorded = dt_choices_find(&c->rank->recorded, choice->key);
+    const DtChoice *recorded = dt_algorithms_find(&c->rank->recorded, choice->key);
     if (c->products->rows[gemm].is_refused ||
         (recorded && recorded->second && dt_forms_of(c->products->plan, gemm)))
         return; /* a kernel does its epilogue (cuda_forms.c) */
@@ -271,7 +271,7 @@ static bool take(DtChoosing *c, const DtChoice *told, uint32_t leader)
 static void remember(DtRank *rank, const DtChoice *told, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (!dt_choices_find(&rank->chosen, told[i].key))
+        if (!dt_algorithms_find(&rank->chosen, told[i].key))
             rank->chosen.at[rank->chosen.n++] = told[i];
 }
 
@@ -289,7 +289,7 @@ static bool tell_all(DtChoosing *c)
             continue;
         if (rank->rank == r)
             memcpy(told, c->table, n * sizeof *told);
-        if (!dt_choices_tell(rank, r, told, n * sizeof *told) || (r == mine && !take(c, told, r)))
+        if (!dt_algorithms_tell(rank, r, told, n * sizeof *told) || (r == mine && !take(c, told, r)))
             return false;
         remember(rank, told, n);
     }

@@ -92,7 +92,7 @@ static Source decide_form(DtChoosing *c, uint32_t gemm, Times *ret_times)
 {
     const DtRunOptions *options = c->rank->options;
     DtChoice *choice = &c->table[gemm];
-    const DtChoice *recorded = dt_choices_find(&c->rank->recorded, choice->key);
+    const DtChoice *recorded = dt_algorithms_find(&c->rank->recorded, choice->key);
     uint8_t key[DT_DIGEST_BYTES];
     choice->second = false;
     if (c->products->rows[gemm].is_refused) {

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "plan/plan.h"
-#include "runtime/choices.h"
+#include "runtime/algorithms.h"
 #include "runtime/cuda_driver.h"
 #include "runtime/runtime.h"
 

@@ -14,7 +14,7 @@
 #include "runtime/cuda_products.h"
 #include "runtime/device.h"
 #include "runtime/forms.h"
-#include "runtime/marks.h"
+#include "runtime/position.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ static bool good(DtDeviceState *state, int error, const char *what)
     if (state->error == 0 && dt_status_ok(&state->rank->failure)) {
         const bool is_late = state->stream && state->driver.stream_query(state->stream) == error;
         dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s", is_late ? "do what was begun" : what,
-                     dt_cuda_driver_error(&state->driver, error), is_late ? dt_marks_blame(state->rank) : "");
+                     dt_cuda_driver_error(&state->driver, error), is_late ? dt_position_blame(state->rank) : "");
     }
     state->error = error;
     return false;
@@ -614,7 +614,7 @@ static bool replay(DtDeviceState *state, uint32_t graph)
     return good(state, state->driver.graph_run(state->graphs.at[graph], state->stream), "start a graph");
 }
 
-/* ---- how far it is (marks.h) ---- */
+/* ---- how far it is (position.h) ---- */
 
 /* The page-aligned address of the page with the slot's progress words, which never cross a page;
  * for cuMemHostRegister. */

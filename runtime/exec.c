@@ -2,17 +2,17 @@
 /* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by
  * instruction. Before each instruction the rank's slot says which one it is and how long it
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
- * mean and the trace. A device that does it later says there itself how far it is (marks.h).
+ * mean and the trace. A device that does it later says there itself how far it is (position.h).
  * Nothing is allocated here, and nothing checked: the reader has done that for all values of the
  * registers. */
 #include "plan/kinds.h"
 #include "plan/name.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
-#include "runtime/early.h"
+#include "runtime/readback.h"
 #include "runtime/forms.h"
 #include "runtime/graphs.h"
-#include "runtime/marks.h"
+#include "runtime/position.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
 #include "runtime/traffic.h"
@@ -197,14 +197,14 @@ static bool run_watched(Exec *exec, uint32_t index)
     atomic_store_explicit(&slot->inst, index, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->progress, 1, memory_order_release);
     const DtPlanInst *inst = &rank->plan->insts[index];
-    dt_marks_inst(rank, index, exec->captured && exec->captured->is_open);
+    dt_position_inst(rank, index, exec->captured && exec->captured->is_open);
     const uint64_t before = rank->trace || rank->profile ? dt_traffic_of(rank, inst) : 0;
     if (rank->profile)
         dt_profile_begin(rank->profile);
     if (rank->compare ? !run_compared(exec, index) : !run_inst(exec, inst))
         return false;
     if (!exec->captured || !exec->captured->is_open)
-        dt_early_note(rank, index);
+        dt_readback_note(rank, index);
     if (rank->options->sync && rank->device_ops->wait)
         rank->device_ops->wait(rank->device);
     if (!dt_status_ok(&rank->failure)) /* before another instruction is the one that runs */
@@ -270,13 +270,13 @@ static bool capture_one(Exec *exec, uint32_t index)
     bool good;
     const bool inside = dt_graphs_takes(exec->rank, exec->captured, index, exec->reg, due, &good);
     if (!was_open || !inside)
-        dt_marks_break(exec->rank);
+        dt_position_break(exec->rank);
     if (!good || !due)
         return good;
     if (!inside)
         return run_one(exec, index);
     return run_watched(exec, index) &&
-           (!dt_early_has(exec->rank, index) || dt_graphs_note(exec->rank, exec->captured, index));
+           (!dt_readback_has(exec->rank, index) || dt_graphs_note(exec->rank, exec->captured, index));
 }
 
 /* Of a product that has another form in this run, the instructions of that, which have one form
@@ -306,7 +306,7 @@ static bool replay(DtRank *rank, const DtGraphs *graphs)
         const DtGraphItem *item = &graphs->items.at[i];
         memcpy(exec.reg, item->reg, sizeof exec.reg);
         if (item->is_note) {
-            dt_early_note(rank, item->inst);
+            dt_readback_note(rank, item->inst);
             continue;
         }
         if (!item->is_graph) {
@@ -320,7 +320,7 @@ static bool replay(DtRank *rank, const DtGraphs *graphs)
         atomic_fetch_add_explicit(&rank->slot->progress, 1, memory_order_release);
         if (!rank->device_ops->replay(rank->device, item->graph))
             return false;
-        dt_marks_break(rank);
+        dt_position_break(rank);
     }
     return !dt_rank_aborted(rank);
 }
@@ -416,14 +416,14 @@ bool dt_exec_entry(DtRank *rank, const char *name)
         return false;
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
-    dt_marks_entry(rank, name);
-    dt_early_begin(rank, name);
+    dt_position_entry(rank, name);
+    dt_readback_begin(rank, name);
     dt_reading_begin(rank);
     if (rank->device_ops->step)
         rank->step_at = rank->device_ops->step(rank->device, draws_of(rank));
     bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
     if (good)
-        dt_marks_end(rank);
+        dt_position_end(rank);
     if (good) /* what fails now is no instruction's fault */
         atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)
@@ -449,7 +449,7 @@ double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
     } value = {0};
     const bool is_wide = metric->dtype == DT_PLAN_F64;
     const int64_t bytes = is_wide ? (int64_t)sizeof value.wide : (int64_t)sizeof value.narrow;
-    if (!dt_early_get(rank, metric, &value, bytes))
+    if (!dt_readback_get(rank, metric, &value, bytes))
         dt_device_get(rank, &value, dt_device_place(rank, metric->arena, metric->offset, bytes),
                       bytes);
     return is_wide                        ? value.wide

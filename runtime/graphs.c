@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/graphs.h"
 
-#include "runtime/early.h"
+#include "runtime/readback.h"
 
 #include <string.h>
 
@@ -82,7 +82,7 @@ bool dt_graphs_note(DtRank *rank, DtGraphs *graphs, uint32_t inst)
     if (!dt_graphs_close(rank, graphs))
         return false;
     DT_PUSH(rank->memory, graphs->items, item);
-    dt_early_note(rank, inst);
+    dt_readback_note(rank, inst);
     return true;
 }
 

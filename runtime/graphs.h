@@ -15,7 +15,7 @@
 #include "runtime/runtime.h"
 
 /* A graph, an instruction with the values of its registers, or scalars to be read back after it
- * (early.h). */
+ * (readback.h). */
 typedef struct DtGraphItem {
     bool is_graph, is_note;
     uint32_t graph, inst; /* inst: also the first of the graph */

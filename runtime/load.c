@@ -8,10 +8,10 @@
 #include "plan/stages.h"
 #include "runtime/blocks.h"
 #include "runtime/device.h"
-#include "runtime/early.h"
+#include "runtime/readback.h"
 #include "runtime/forms.h"
 #include "runtime/graphs.h"
-#include "runtime/marks.h"
+#include "runtime/position.h"
 #include "runtime/memory.h"
 #include "runtime/cluster.h"
 #include "runtime/rank.h"
@@ -244,12 +244,12 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
         rank->memory_bytes += rank->comm_ops->memory(rank);
     if (dt_status_ok(&status))
         status = rank->device_ops->open(rank, &rank->device);
-    dt_marks_open(rank);
+    dt_position_open(rank);
     if (dt_status_ok(&status))
         status = load_arenas(rank, shared_fd);
     if (dt_status_ok(&status)) {
         rank->lending = dt_device_lending_new(rank);
-        dt_early_open(rank);
+        dt_readback_open(rank);
         dt_reading_open(rank);
     }
     if (dt_status_ok(&status))

@@ -77,7 +77,7 @@ static void digits_of(const uint8_t *bytes, size_t n, char *ret_text)
 }
 
 /* Algorithms by key, both in digits. */
-static json_t *products_json(const DtChoices *products)
+static json_t *products_json(const DtAlgorithms *products)
 {
     json_t *object = json_object();
     for (uint32_t i = 0; i < products->n; i++) {
@@ -91,7 +91,7 @@ static json_t *products_json(const DtChoices *products)
 }
 
 /* NULL: the library does all epilogues. */
-static json_t *forms_json(const DtChoices *products)
+static json_t *forms_json(const DtAlgorithms *products)
 {
     json_t *list = NULL;
     for (uint32_t i = 0; i < products->n; i++) {
@@ -260,13 +260,13 @@ static bool read_digits(const char *text, size_t n, uint8_t *ret_bytes)
 }
 
 /* "products" is there if a library chose algorithms. What they are, it says when they are to be used again. */
-static bool read_products(DtArena *arena, json_t *root, DtChoices *ret_products)
+static bool read_products(DtArena *arena, json_t *root, DtAlgorithms *ret_products)
 {
     json_t *object = json_object_get(root, "products"), *value;
     const char *key;
     if (object == NULL)
         return true;
-    if (!json_is_object(object) || json_object_size(object) > DT_CHOICES_MOST)
+    if (!json_is_object(object) || json_object_size(object) > DT_ALGORITHMS_MOST)
         return false;
     ret_products->at = DT_NEW_ARRAY(arena, DtChoice, json_object_size(object) + 1);
     json_object_foreach(object, key, value) {
@@ -279,14 +279,14 @@ static bool read_products(DtArena *arena, json_t *root, DtChoices *ret_products)
 }
 
 /* "forms" names those of the products whose epilogues kernels did. */
-static bool read_forms(json_t *root, DtChoices *products)
+static bool read_forms(json_t *root, DtAlgorithms *products)
 {
     json_t *list = json_object_get(root, "forms"), *value;
     uint8_t key[DT_DIGEST_BYTES];
     size_t at;
     if (list == NULL)
         return true;
-    if (!json_is_array(list) || json_array_size(list) > DT_CHOICES_MOST)
+    if (!json_is_array(list) || json_array_size(list) > DT_ALGORITHMS_MOST)
         return false;
     json_array_foreach(list, at, value) {
         uint32_t i = 0;

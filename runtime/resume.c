@@ -220,7 +220,7 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         if (!loaded)
             continue;
         dt_scale_resume(&rank->scale, &manifest.scale);
-        rank->recorded = dt_choices_copy(rank->memory, &manifest.products);
+        rank->recorded = dt_algorithms_copy(rank->memory, &manifest.products);
         if (!chooser->from->weights_only && !take_updates(rank, &manifest))
             return false;
         note_changes(rank, &manifest);

@@ -13,13 +13,13 @@
  *   cluster.c      ranks of several machines; cluster_meet.c: their supervisors; socket.c: TCP
  *   load.c         plan, arenas -> DtRank
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
- *   exec.c         schedules and instructions; graphs.c: what of them is in graphs; marks.c: which one a device is at
+ *   exec.c         schedules and instructions; graphs.c: what of them is in graphs; position.c: which one a device is at
  *   device.c       memory of the device for host code
- *   early.c        scalars as soon as they are there; reading.c: data before they are needed
+ *   readback.c        scalars as soon as they are there; reading.c: data before they are needed
  *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
  *   device_apart.c   the same in memory that host code cannot reach
  *   device_cuda.c, cuda_*.c   a GPU; cuda_host.c: what goes there and comes from there; cuda_list.c: --gpus
- *   choices.c      which algorithms do products, the same on all ranks
+ *   algorithms.c   which algorithms do products, the same on all ranks
  *   forms.c        which products have their epilogues done by kernels
  *   init.c         initial parameters
  *   data.c         readers of training data
@@ -45,7 +45,7 @@
 #include "plan/kinds.h"
 #include "plan/plan.h"
 #include "plan/read.h"
-#include "runtime/choices.h"
+#include "runtime/algorithms.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -133,12 +133,12 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const DtRunSettings *settings, int64_t step,
                           int64_t updates, double loss_scale);
 
-/* ready.c: checks before any rank starts what a user may have got wrong: names of devices and
+/* preflight.c: checks before any rank starts what a user may have got wrong: names of devices and
  * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps
  * and --set applied. ret_notes: warnings, as lines. */
-DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
+DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
 /* Whether a run with these options and settings reads from the reader. */
-bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
+bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
 
 /* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. json:
  * the GPUs alone, in a list. */
@@ -195,7 +195,7 @@ typedef struct DtSlot {
     _Atomic int32_t load_code;  /* result of loading the chosen checkpoint */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];
-    /* DT_MARK_..: progress words that the device writes (marks.h); 0: not written */
+    /* DT_MARK_..: progress words that the device writes (position.h); 0: not written */
     _Alignas(128) _Atomic uint32_t marks[2];
 } DtSlot;
 
@@ -226,7 +226,7 @@ typedef struct DtShared {
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;
     char chosen[3200];
-    char told[4096]; /* buffer through which one rank sends data to all, part by part (choices.c) */
+    char told[4096]; /* buffer through which one rank sends data to all, part by part (algorithms.c) */
     char nccl_id[128];
 } DtShared;
 
@@ -426,7 +426,7 @@ typedef struct DtDeviceOps {
 } DtDeviceOps;
 
 enum { DT_DEVICE_STAMPS = 4096, DT_DEVICE_CELLS = 64 };
-enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (marks.h) */
+enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (position.h) */
 
 extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
 
@@ -464,7 +464,7 @@ struct DtRank {
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
     DtLending *lending; /* device.h */
-    DtChoices recorded, chosen; /* algorithms of products: in the resumed checkpoint; of this run */
+    DtAlgorithms recorded, chosen; /* algorithms of products: in the resumed checkpoint; of this run */
     bool *second;             /* by GEMM record: whether its products have their second form (forms.h) */
     const char *gemm_library; /* "onednn", "openblas", "plain" */
     uint32_t n_plain_gemms;
@@ -483,10 +483,10 @@ struct DtRank {
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
-    /* progress words of a device that runs instructions later (marks.h); NULL */
-    struct DtMarks *marks;
+    /* progress words of a device that runs instructions later (position.h); NULL */
+    struct DtPosition *position;
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
-    struct DtEarly *early;     /* for a device with cells (early.h); NULL */
+    struct DtReadback *readback;     /* for a device with cells (readback.h); NULL */
     /* for a device that copies from the host by itself (reading.h); NULL */
     struct DtReading *reading;
     /* by event: a message that was started and is received at the wait */

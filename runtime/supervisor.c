@@ -13,7 +13,7 @@
  * the supervisor alone decides. */
 #include "base/hash.h"
 #include "base/hostcc.h"
-#include "runtime/marks.h"
+#include "runtime/position.h"
 #include "runtime/cluster.h"
 #include "runtime/outputs.h"
 #include "runtime/page.h"
@@ -130,19 +130,19 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
 }
 
 /* Where the rank is, or its device, which is what a rank that waits for no other one waits for. */
-static DtMarked find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
+static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
 {
-    DtMarked marked;
-    if (is_watched && !dt_shared_waits(slot) && dt_marks_read(all->plan, slot, &marked))
+    DtPositionAt marked;
+    if (is_watched && !dt_shared_waits(slot) && dt_position_read(all->plan, slot, &marked))
         return marked;
-    return (DtMarked){.inst = atomic_load(&slot->inst), .n_insts = 1, .step = atomic_load(&slot->step)};
+    return (DtPositionAt){.inst = atomic_load(&slot->inst), .n_insts = 1, .step = atomic_load(&slot->step)};
 }
 
 /* "in step 12, instruction 4 (all-reduce)", line and path of the model. is_watched: the rank has not said it itself. */
 static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool is_watched)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
-    const DtMarked at = find_place(all, slot, is_watched);
+    const DtPositionAt at = find_place(all, slot, is_watched);
     long long step = (long long)at.step + 1; /* as progress and log count them */
     uint32_t phase = atomic_load(&slot->phase);
     if (phase == DT_PHASE_NONE)

@@ -329,7 +329,7 @@ static bool open_readers(DtRun *run)
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
     for (uint32_t i = 0; i < rank->plan->n_readers; i++) {
-        if (!dt_ready_reads(options, &rank->meta, &rank->plan->readers[i]))
+        if (!dt_preflight_reads(options, &rank->meta, &rank->plan->readers[i]))
             continue;
         DtStatus status = dt_data_open(options, rank->plan, i, &rank->readers[i]);
         if (!dt_status_ok(&status))

@@ -16,7 +16,7 @@ typedef struct DtWatchSample {
     uint64_t wait_began_ns, wait_looked_ns; /* of the slot (runtime.h) */
     uint32_t phase;
     uint64_t progress;
-    uint32_t mark;      /* of its device (marks.h) */
+    uint32_t mark;      /* of its device (position.h) */
     uint64_t cpu_ticks; /* processor time used so far, in any unit */
     uint64_t began_ns;  /* when its instruction began */
     uint64_t usual_ns;  /* usual duration of that; 0: not known */

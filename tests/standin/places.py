@@ -3,7 +3,7 @@
 
 The stand-in does work late, and the host is far ahead of it. A kernel that touches what it may not, or that never ends, is
 named all the same, with step, instruction and line, as --sync names it, which waits for each instruction: in the first
-step itself, later one of a few that begin with what is named (marks.h), in graphs one of 32. A run's trace says in which
+step itself, later one of a few that begin with what is named (position.h), in graphs one of 32. A run's trace says in which
 order instructions are. What waits for others, or is slow, is not taken for a hang."""
 
 import json

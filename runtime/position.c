@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/marks.h"
+#include "runtime/position.h"
 
 #include "plan/kinds.h"
 
@@ -10,22 +10,22 @@
 enum { INST_BITS = 24, EVERY_BITS = 4, GRAPH_EVERY_LOG = 5, MOST_LOG = 6 };
 static const uint64_t APART_NS = 100000;
 
-void dt_marks_open(DtRank *rank)
+void dt_position_open(DtRank *rank)
 {
     if (rank->device_ops->mark && !rank->options->sync && rank->plan->n_insts < (1u << INST_BITS) - 1)
-        rank->marks = DT_NEW(rank->memory, DtMarks);
+        rank->position = DT_NEW(rank->memory, DtPosition);
 }
 
 static void put(DtRank *rank, uint32_t inst, uint32_t every_log)
 {
-    DtMarks *marks = rank->marks;
+    DtPosition *marks = rank->position;
     const uint32_t count = marks->count++ << (INST_BITS + EVERY_BITS);
     rank->device_ops->mark(rank->device, DT_MARK_INST, count | every_log << INST_BITS | (inst + 1));
     marks->since = 0;
 }
 
 /* By the time from one run of the entry to the next, which has all that the device did. */
-static void adapt(DtMarks *marks, uint64_t now_ns)
+static void adapt(DtPosition *marks, uint64_t now_ns)
 {
     const uint64_t each = marks->n_insts ? (now_ns - marks->began_ns) / marks->n_insts : APART_NS;
     marks->every_log = 0;
@@ -33,9 +33,9 @@ static void adapt(DtMarks *marks, uint64_t now_ns)
         marks->every_log++;
 }
 
-void dt_marks_entry(DtRank *rank, const char *entry)
+void dt_position_entry(DtRank *rank, const char *entry)
 {
-    DtMarks *marks = rank->marks;
+    DtPosition *marks = rank->position;
     if (!marks)
         return;
     if (!marks->entry || strcmp(marks->entry, entry) == 0) {
@@ -57,9 +57,9 @@ static bool is_work(const DtPlanInst *inst)
            inst->kind == DT_INST_ZERO;
 }
 
-void dt_marks_inst(DtRank *rank, uint32_t inst, bool is_captured)
+void dt_position_inst(DtRank *rank, uint32_t inst, bool is_captured)
 {
-    DtMarks *marks = rank->marks;
+    DtPosition *marks = rank->position;
     if (!marks)
         return;
     const bool is_alone = !is_work(&rank->plan->insts[inst]);
@@ -70,36 +70,36 @@ void dt_marks_inst(DtRank *rank, uint32_t inst, bool is_captured)
     marks->since = is_alone ? 0 : marks->since + 1;
 }
 
-void dt_marks_break(DtRank *rank)
+void dt_position_break(DtRank *rank)
 {
-    if (rank->marks)
-        rank->marks->since = 0;
+    if (rank->position)
+        rank->position->since = 0;
 }
 
-void dt_marks_end(DtRank *rank)
+void dt_position_end(DtRank *rank)
 {
-    if (rank->marks)
+    if (rank->position)
         put(rank, UINT32_MAX, 0);
 }
 
-bool dt_marks_read(const DtPlan *plan, const DtSlot *slot, DtMarked *ret_marked)
+bool dt_position_read(const DtPlan *plan, const DtSlot *slot, DtPositionAt *ret_marked)
 {
     const uint32_t mark = atomic_load(&slot->marks[DT_MARK_INST]), inst = mark & ((1u << INST_BITS) - 1);
     if (inst == 0 || inst > plan->n_insts)
         return false;
-    *ret_marked = (DtMarked){.inst = inst - 1,
+    *ret_marked = (DtPositionAt){.inst = inst - 1,
                              .n_insts = 1u << (mark >> INST_BITS & ((1u << EVERY_BITS) - 1)),
                              .step = atomic_load(&slot->marks[DT_MARK_STEP])};
     return true;
 }
 
-const char *dt_marks_blame(DtRank *rank)
+const char *dt_position_blame(DtRank *rank)
 {
-    DtMarked marked;
+    DtPositionAt marked;
     const bool goes_beside = rank->comm_ops && rank->comm_ops->enter && rank->plan->meta->events > 0;
     if (rank->options->sync)
         return "";
-    if (!rank->marks || !dt_marks_read(rank->plan, rank->slot, &marked))
+    if (!rank->position || !dt_position_read(rank->plan, rank->slot, &marked))
         return rank->slot->marks[DT_MARK_INST] /* all are done */
                    ? "" : ". It may be an instruction before this one; --sync names the one that it is";
     atomic_store(&rank->slot->inst, marked.inst);

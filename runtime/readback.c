@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/early.h"
+#include "runtime/readback.h"
 
 #include "runtime/device.h"
 
@@ -9,7 +9,7 @@ typedef struct Link {
     uint32_t metric, next; /* next: 1 + number of the instruction's next link; 0: none */
 } Link;
 
-struct DtEarly {
+struct DtReadback {
     uint32_t *first; /* by instruction: as `next` */
     DT_VEC(Link) links;
     bool noted[DT_DEVICE_CELLS]; /* by metric: in this run of its entry, or the last one */
@@ -36,7 +36,7 @@ static bool may_write(const DtRank *rank, uint32_t inst, const DtPlanMetric *met
 
 static void add_link(DtRank *rank, uint32_t inst, uint32_t metric)
 {
-    struct DtEarly *early = rank->early;
+    struct DtReadback *early = rank->readback;
     const Link link = {metric, early->first[inst]};
     DT_PUSH(rank->memory, early->links, link);
     early->first[inst] = early->links.n;
@@ -58,24 +58,24 @@ static void link_writer(DtRank *rank, uint32_t inst, uint32_t metric)
 
 static bool is_scalar(const DtPlanMetric *metric) { return metric->n_axes == 0 && metric->bytes <= 8; }
 
-void dt_early_open(DtRank *rank)
+void dt_readback_open(DtRank *rank)
 {
     const DtPlan *plan = rank->plan;
     if (!rank->device_ops->note || plan->n_metrics == 0)
         return;
-    rank->early = DT_NEW(rank->memory, struct DtEarly);
-    rank->early->first = DT_NEW_ARRAY(rank->memory, uint32_t, plan->n_insts + 1);
+    rank->readback = DT_NEW(rank->memory, struct DtReadback);
+    rank->readback->first = DT_NEW_ARRAY(rank->memory, uint32_t, plan->n_insts + 1);
     for (uint32_t m = 0; m < plan->n_metrics && m < DT_DEVICE_CELLS; m++)
         for (uint32_t i = 0; i < plan->n_insts && is_scalar(&plan->metrics[m]); i++)
             if (may_write(rank, i, &plan->metrics[m]))
                 link_writer(rank, i, m);
 }
 
-bool dt_early_has(const DtRank *rank, uint32_t inst) { return rank->early && rank->early->first[inst] != 0; }
+bool dt_readback_has(const DtRank *rank, uint32_t inst) { return rank->readback && rank->readback->first[inst] != 0; }
 
-void dt_early_note(DtRank *rank, uint32_t inst)
+void dt_readback_note(DtRank *rank, uint32_t inst)
 {
-    struct DtEarly *early = rank->early;
+    struct DtReadback *early = rank->readback;
     for (uint32_t l = early ? early->first[inst] : 0; l; l = early->links.at[l - 1].next) {
         const uint32_t m = early->links.at[l - 1].metric;
         const DtPlanMetric *metric = &rank->plan->metrics[m];
@@ -85,17 +85,17 @@ void dt_early_note(DtRank *rank, uint32_t inst)
     }
 }
 
-void dt_early_begin(DtRank *rank, const char *entry)
+void dt_readback_begin(DtRank *rank, const char *entry)
 {
-    for (uint32_t m = 0; rank->early && m < rank->plan->n_metrics && m < DT_DEVICE_CELLS; m++)
+    for (uint32_t m = 0; rank->readback && m < rank->plan->n_metrics && m < DT_DEVICE_CELLS; m++)
         if (strcmp(dt_plan_str(rank->plan, rank->plan->metrics[m].entry), entry) == 0)
-            rank->early->noted[m] = false;
+            rank->readback->noted[m] = false;
 }
 
-bool dt_early_get(const DtRank *rank, const DtPlanMetric *metric, void *to, int64_t bytes)
+bool dt_readback_get(const DtRank *rank, const DtPlanMetric *metric, void *to, int64_t bytes)
 {
     const size_t m = (size_t)(metric - rank->plan->metrics);
-    if (!rank->early || m >= DT_DEVICE_CELLS || !rank->early->noted[m] || bytes > metric->bytes)
+    if (!rank->readback || m >= DT_DEVICE_CELLS || !rank->readback->noted[m] || bytes > metric->bytes)
         return false;
     rank->device_ops->noted(rank->device, (uint32_t)m, to, bytes);
     return true;

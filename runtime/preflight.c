@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader)
+bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader)
 {
     if (options->generate)
         return false;
@@ -32,7 +32,7 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++) {
         DtData *data;
-        if (!dt_ready_reads(options, meta, &plan->readers[i]))
+        if (!dt_preflight_reads(options, meta, &plan->readers[i]))
             continue;
         status = dt_data_open(options, plan, i, &data);
         if (dt_status_ok(&status)) {
@@ -88,7 +88,7 @@ static DtStatus check_outputs(const DtRunOptions *options)
     return DT_OK;
 }
 
-DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
+DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
     if ((options->record || options->compare) && options->attention == DT_ATTENTION_CUDNN)
         return dt_status_fail(DT_EXIT_USAGE, "--attention cudnn and --%s exclude each other: bytes are compared with "

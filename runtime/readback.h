@@ -4,20 +4,20 @@
  * begun. So behind each instruction that writes a scalar that is looked at, a copy of it to the host is begun, and who
  * wants it waits for the last of these copies: the loss is there before gradients are, and the norm before the
  * parameters are updated. */
-#ifndef DT_RUNTIME_EARLY_H
-#define DT_RUNTIME_EARLY_H
+#ifndef DT_RUNTIME_READBACK_H
+#define DT_RUNTIME_READBACK_H
 
 #include "runtime/runtime.h"
 
-/* Of a device with cells, when a rank is loaded; sets rank->early. */
-void dt_early_open(DtRank *rank);
+/* Of a device with cells, when a rank is loaded; sets rank->readback. */
+void dt_readback_open(DtRank *rank);
 /* Whether a scalar is to be noted behind the instruction. */
-bool dt_early_has(const DtRank *rank, uint32_t inst);
+bool dt_readback_has(const DtRank *rank, uint32_t inst);
 /* Behind it. */
-void dt_early_note(DtRank *rank, uint32_t inst);
+void dt_readback_note(DtRank *rank, uint32_t inst);
 /* Before an entry: scalars of its last run are forgotten. */
-void dt_early_begin(DtRank *rank, const char *entry);
+void dt_readback_begin(DtRank *rank, const char *entry);
 /* The bytes of the scalar, if it was noted in the last run of its entry; else false. */
-bool dt_early_get(const DtRank *rank, const DtPlanMetric *metric, void *to, int64_t bytes);
+bool dt_readback_get(const DtRank *rank, const DtPlanMetric *metric, void *to, int64_t bytes);
 
 #endif

@@ -2,8 +2,8 @@
 /* Which algorithm of a library computes which product. Algorithms add in different orders, so
  * all ranks must use the same ones, and a resumed run those that it used before: checkpoints
  * store them, and ranks send them to each other. */
-#ifndef DT_RUNTIME_CHOICES_H
-#define DT_RUNTIME_CHOICES_H
+#ifndef DT_RUNTIME_ALGORITHMS_H
+#define DT_RUNTIME_ALGORITHMS_H
 
 #include "base/arena.h"
 #include "base/digest.h"
@@ -23,20 +23,20 @@ typedef struct DtChoice {
     uint64_t second;       /* 1: a kernel computes the epilogue (forms.h) */
 } DtChoice;
 
-typedef struct DtChoices {
+typedef struct DtAlgorithms {
     DtChoice *at;
     uint32_t n;
-} DtChoices;
+} DtAlgorithms;
 
-enum { DT_CHOICES_MOST = 65536 };
+enum { DT_ALGORITHMS_MOST = 65536 };
 
 /* NULL: there is none. */
-const DtChoice *dt_choices_find(const DtChoices *choices, const uint8_t key[DT_DIGEST_BYTES]);
+const DtChoice *dt_algorithms_find(const DtAlgorithms *choices, const uint8_t key[DT_DIGEST_BYTES]);
 /* A copy that lives as long as the arena. */
-DtChoices dt_choices_copy(DtArena *arena, const DtChoices *choices);
+DtAlgorithms dt_algorithms_copy(DtArena *arena, const DtAlgorithms *choices);
 
 typedef struct DtRank DtRank;
 /* Collective over all ranks: copies the bytes of rank `from` to all. False: the run ends. */
-bool dt_choices_tell(DtRank *rank, uint32_t from, void *bytes, size_t len);
+bool dt_algorithms_tell(DtRank *rank, uint32_t from, void *bytes, size_t len);
 
 #endif

@@ -8,38 +8,38 @@
  * short, one mark therefore stands for several: for as many as take a tenth of a millisecond,
  * judged by the time between two runs of an entry; in graphs, whose marks are fixed, for 32.
  * Work of the host itself, exchanges and waits always have marks of their own. */
-#ifndef DT_RUNTIME_MARKS_H
-#define DT_RUNTIME_MARKS_H
+#ifndef DT_RUNTIME_POSITION_H
+#define DT_RUNTIME_POSITION_H
 
 #include "runtime/runtime.h"
 
 /* State of a rank that writes marks. */
-typedef struct DtMarks {
+typedef struct DtPosition {
     uint32_t count, since, every_log; /* since: instructions after the last mark */
     uint32_t n_insts;                 /* instructions so far in this run of the entry */
     const char *entry;                /* the entry whose runs are timed: the first one that ran */
     uint64_t began_ns;                /* start of that entry's last run */
-} DtMarks;
+} DtPosition;
 
 /* The first unfinished instruction is `inst`, or one of the n_insts - 1 that follow it. */
-typedef struct DtMarked {
+typedef struct DtPositionAt {
     uint32_t inst, n_insts;
     int64_t step;
-} DtMarked;
+} DtPositionAt;
 
 /* Once, before the first entry. */
-void dt_marks_open(DtRank *rank);
+void dt_position_open(DtRank *rank);
 /* Called before an entry, before each of its instructions, and after it. is_captured: it goes
  * into a graph. */
-void dt_marks_entry(DtRank *rank, const char *entry);
-void dt_marks_inst(DtRank *rank, uint32_t inst, bool is_captured);
-void dt_marks_end(DtRank *rank);
+void dt_position_entry(DtRank *rank, const char *entry);
+void dt_position_inst(DtRank *rank, uint32_t inst, bool is_captured);
+void dt_position_end(DtRank *rank);
 /* At the beginning or end of a graph: the next instruction gets a mark of its own. */
-void dt_marks_break(DtRank *rank);
+void dt_position_break(DtRank *rank);
 /* False: no marked instruction is unfinished. */
-bool dt_marks_read(const DtPlan *plan, const DtSlot *slot, DtMarked *ret_marked);
+bool dt_position_read(const DtPlan *plan, const DtSlot *slot, DtPositionAt *ret_marked);
 /* After the device has failed in work started earlier: stores the failed instruction in the
  * slot, and returns text to append to the message. */
-const char *dt_marks_blame(DtRank *rank);
+const char *dt_position_blame(DtRank *rank);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/choices.h"
+#include "runtime/algorithms.h"
 
 #include "runtime/runtime.h"
 
 #include <string.h>
 
-const DtChoice *dt_choices_find(const DtChoices *choices, const uint8_t key[DT_DIGEST_BYTES])
+const DtChoice *dt_algorithms_find(const DtAlgorithms *choices, const uint8_t key[DT_DIGEST_BYTES])
 {
     for (uint32_t i = 0; i < choices->n; i++)
         if (memcmp(choices->at[i].key, key, DT_DIGEST_BYTES) == 0)
@@ -13,9 +13,9 @@ const DtChoice *dt_choices_find(const DtChoices *choices, const uint8_t key[DT_D
     return NULL;
 }
 
-DtChoices dt_choices_copy(DtArena *arena, const DtChoices *choices)
+DtAlgorithms dt_algorithms_copy(DtArena *arena, const DtAlgorithms *choices)
 {
-    DtChoices copy = {NULL, choices->n};
+    DtAlgorithms copy = {NULL, choices->n};
     if (copy.n == 0)
         return copy;
     copy.at = DT_NEW_ARRAY(arena, DtChoice, copy.n);
@@ -24,7 +24,7 @@ DtChoices dt_choices_copy(DtArena *arena, const DtChoices *choices)
 }
 
 /* Part by part through the mapping: written, read by all, written again. */
-bool dt_choices_tell(DtRank *rank, uint32_t from, void *bytes, size_t len)
+bool dt_algorithms_tell(DtRank *rank, uint32_t from, void *bytes, size_t len)
 {
     char *told = rank->shared->told;
     for (size_t done = 0; done < len && rank->n_ranks > 1; done += sizeof rank->shared->told) {

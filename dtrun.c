@@ -61,7 +61,6 @@ typedef struct CommandLine {
     int64_t rank, shared; /* -1: not given */
     const char *of_generate; /* an option that only --generate uses, or NULL */
     bool gpus;               /* --gpus */
-    bool unproved;           /* --unproved */
     bool done;               /* --help and the like */
     DtStatus status;
 } CommandLine;
@@ -225,7 +224,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_NODE: return read_count(line, "node", value, &run->node);
     case OPTION_MEET: run->meet = value; return true;
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
-    case OPTION_UNPROVED: line->unproved = true; return true;
+    case OPTION_UNPROVED: line->run.unproved = true; return true;
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
     case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
@@ -334,7 +333,7 @@ static void prove(void *data)
  * proved by the dtc that made it. */
 static DtStatus check_proof(const CommandLine *line, const DtPlan *plan)
 {
-    Proof proof = {.plan = plan, .good = line->unproved || line->run.trial};
+    Proof proof = {.plan = plan, .good = line->run.unproved || line->run.trial};
     if (!proof.good)
         dt_stack_run(prove, &proof);
     DtStatus status = DT_OK;

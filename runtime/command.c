@@ -44,5 +44,7 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
                        options->meet);
     if (options->max_ranks > 0)
         dt_text_printf(text, " --max-ranks %lld", (long long)options->max_ranks);
+    if (options->unproved)
+        dt_text_add(text, " --unproved");
     add_word(text, " --resume ", folder);
 }

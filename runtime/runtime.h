@@ -102,6 +102,7 @@ typedef struct DtRunOptions {
     int64_t nodes, node;  /* number of machines, 0: one; number of this one */
     const char *meet;     /* "host:port" where they meet */
     int64_t max_ranks;    /* most ranks of a plan that is started; 0: the default */
+    bool unproved;        /* starts a plan that is not proved (dtrun.c) */
     double timeout;       /* seconds without progress of a rank; 0: none */
     const char *generate; /* prompt, or NULL */
     int64_t tokens;

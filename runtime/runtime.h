@@ -1,38 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the runtime share. One process (in unit tests: one thread) is one rank of one
+/* Shared by the files of the runtime. One process (in unit tests: one thread) is one rank of one
  * plan:
  *
  *   supervisor.c   starts the rank processes and watches them
- *   shared.c       the mapping that all local ranks see
- *   comm_shm.c     collectives over the mapping; blocks.c, reduce.c: what they copy and add
+ *   shared.c       the mapping that all local ranks share
+ *   comm_shm.c     collectives over the mapping; blocks.c, reduce.c: their copies and sums
  *   channel.c      messages between stages over the mapping
- *   fetch.c        rank 0 reads what others hold, to save it
+ *   fetch.c        rank 0 reads the values of other ranks, to save them
  *   comm_sync.c    waiting for other ranks in these
- *   comm_nccl.c    collectives and messages between GPUs; nccl_join.c: their groups, channels and queues; nccl_links.c:
- *                  waiting; nccl_windows.c, windows.c: memory that GPUs reach from each other; nccl.c: the library
+ *   comm_nccl.c    collectives and messages between GPUs; nccl_join.c: their groups, channels and
+ *                  queues; nccl_links.c: waiting; nccl_windows.c, windows.c: memory that GPUs can
+ *                  access from each other; nccl.c: the library
  *   cluster.c      ranks of several machines; cluster_meet.c: their supervisors; socket.c: TCP
  *   load.c         plan, arenas -> DtRank
- *   rank.c, pack.c place in the mesh; which elements of a store lie here
- *   exec.c         schedules and instructions; graphs.c: what of them is in graphs; position.c: which one a device is at
+ *   rank.c         a rank's place in the mesh; pack.c: which elements of a store it has
+ *   preflight.c    checks before ranks start
+ *   exec.c         schedules and instructions; graphs.c: CUDA graphs of them; position.c: which
+ *                  instruction a device has reached
  *   device.c       memory of the device for host code
- *   readback.c        scalars as soon as they are there; reading.c: data before they are needed
- *   device_cpu.c, gemm*.c, code.c   the work itself; rebuild.c: code for this processor
- *   device_apart.c   the same in memory that host code cannot reach
- *   device_cuda.c, cuda_*.c   a GPU; cuda_host.c: what goes there and comes from there; cuda_list.c: --gpus
- *   algorithms.c   which algorithms do products, the same on all ranks
- *   forms.c        which products have their epilogues done by kernels
+ *   readback.c     copies scalars to the host as soon as they exist; reading.c: reads samples ahead
+ *   device_cpu.c   the instructions on a processor, with gemm*.c and code.c; rebuild.c: compiles
+ *                  kernels for this processor
+ *   device_apart.c the same in memory that host code cannot access
+ *   device_cuda.c  the instructions on a GPU, with cuda_*.c; cuda_host.c: copies to and from the
+ *                  host; cuda_list.c: --gpus
+ *   algorithms.c   which algorithms compute products, the same on all ranks
+ *   forms.c        which products have their epilogues computed by kernels
  *   init.c         initial parameters
  *   data.c         readers of training data
- *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
- *   train.c        steps, evaluation, saving; scale.c: the loss scale
+ *   checkpoint.c   save and load; resume.c: which checkpoint; outputs.c: ownership of the folder and
+ *                  the log
+ *   train.c        steps, saving; evaluate.c: held-out data; scale.c: the loss scale
  *   generate.c     --generate
- *   compare.c      what one device writes beside what another one does
- *   trial.c        a run that dtc --verify looks at
- *   progress.c, banner.c, log.c, trace.c, predicted.c, profile.c, traffic.c   what is shown
+ *   compare.c      compares the results of instructions between devices
+ *   trial.c        a run for dtc --verify
+ *   progress.c     lines of progress; banner.c: the first and last lines; log.c, trace.c,
+ *                  predicted.c, profile.c, traffic.c: other output
  *   command.c      the command that continues the run; page.c: the page of the run
  *
- * The checker has bounded everything in the plan, so nothing here checks indices again.
- * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
+ * The checker has bounded everything in the plan, so nothing here checks indices again. A rank has
+ * no global state. A function that fails at run time calls dt_rank_fail and returns false, up to
  * train.c; the first failure of a rank is the one that is reported. */
 #ifndef DT_RUNTIME_RUNTIME_H
 #define DT_RUNTIME_RUNTIME_H

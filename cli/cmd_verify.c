@@ -39,6 +39,12 @@ static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
                    "machine code: equal to the interpreter but for roundings: %u steps on %u rank%s, %u values, "
                    "largest difference %.2g%s%s\n", judged->steps, judged->ranks, ranks, judged->values, judged->worst,
                    judged->where ? " of the norm of " : "", judged->where ? judged->where : "");
+    dt_text_printf(ret_text,
+                   "life of a run: equal on %u steps, the schedule's first and last among them",
+                   judged->life);
+    if (judged->skipped)
+        dt_text_printf(ret_text, "; the loss scale skipped %u", judged->skipped);
+    dt_text_add(ret_text, "\n");
     if (judged->vague)
         dt_text_printf(ret_text,
                        "              and %u of them move by a tenth and more if roundings change: they prove little\n",

@@ -157,9 +157,18 @@ static bool open_trial(DtCliMachine *machine, Run *run, const uint8_t *bytes, si
     run->memory = mmap(NULL, run->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->trial_fd, 0);
     if (run->memory == MAP_FAILED)
         return not_run(machine, "no memory for its values: %s", strerror(errno));
-    *run->memory = (DtTrial){.magic = DT_TRIAL_MAGIC, .digest = run->plan->digest, .bytes = run->layout.bytes,
-                             .steps = run->trial->steps, .owner = (int32_t)getpid(), .lr = run->trial->lr,
-                             .loss_scale = run->trial->loss_scale};
+    *run->memory = (DtTrial){.magic = DT_TRIAL_MAGIC,
+                             .digest = run->plan->digest,
+                             .bytes = run->layout.bytes,
+                             .steps = run->trial->steps,
+                             .owner = (int32_t)getpid(),
+                             .lr = run->trial->lr,
+                             .is_life = run->trial->is_life};
+    for (uint32_t i = 0; i < run->trial->steps; i++) {
+        const DtJudgeStep *step = &run->trial->script[i];
+        run->memory->script[i] = (DtTrialStep){
+            .number = step->number, .loss_scale = step->loss_scale, .good = step->good};
+    }
     return fill(machine, run);
 }
 
@@ -285,10 +294,19 @@ static bool collect(DtCliMachine *machine, Run *run)
         return false;
     }
     if (copies->found) {
-        machine->wrong = dt_arena_printf(machine->cli->arena,
-                                         "step %u: rank %u has another copy of %s than the ranks before it",
-                                         copies->step + 1, copies->rank, copies_of(run, copies));
+        machine->wrong = dt_arena_printf(
+            machine->cli->arena,
+            "step %lld: rank %u has another copy of %s than the ranks before it",
+            (long long)run->memory->script[copies->step % DT_TRIAL_STEPS].number + 1, copies->rank,
+            copies_of(run, copies));
         return false;
+    }
+    for (uint32_t i = 0; i < trial->steps; i++) {
+        const DtTrialStep *step = &run->memory->script[i];
+        trial->script[i].loss_scale_after = step->loss_scale_after;
+        trial->script[i].good_after = step->good_after;
+        trial->script[i].taken = step->taken;
+        trial->script[i].skipped = step->skipped;
     }
     trial->ranks = run->plan->meta->n_ranks;
     trial->scalar = scalar;

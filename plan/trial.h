@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trial: the ranks of a plan begin with given values instead of their own, and show their
- * values after each step. `dtc --verify` provides and compares the values, `dtrun --trial FILE`
- * runs. FILE is a piece of memory that both map; its layout follows from the plan:
+/* A trial: the ranks of a plan begin with given values instead of their own, take the steps that a
+ * script names, and show their values after each step. `dtc --verify` provides and compares the
+ * values, `dtrun --trial FILE` runs. FILE is a piece of memory that both map; its layout follows
+ * from the plan:
  *
  * DtTrial | initial values | per step: values, which bytes of them were shown, scalars, which of
  * these
@@ -16,7 +17,7 @@
 
 #include <stdbool.h>
 
-#define DT_TRIAL_MAGIC "DTTRIAL1"
+#define DT_TRIAL_MAGIC "DTTRIAL2"
 enum { DT_TRIAL_STEPS = 16 };
 
 /* The first rank whose copy of a value differs from the copies of earlier ranks. */
@@ -25,13 +26,27 @@ typedef struct DtTrialCopies {
     int64_t tensor, byte; /* tensor -1: scalar number `byte` */
 } DtTrialCopies;
 
+/* A step of the script, and how it went. */
+typedef struct DtTrialStep {
+    int64_t number;    /* of the step, from 0: data, random numbers and rates follow from it */
+    double loss_scale; /* set before the step; 0: as the step before has left it */
+    int64_t good;      /* likewise the good updates since the scale changed; -1: as they are */
+    /* written by rank 0 */
+    double loss_scale_after;
+    int64_t good_after;
+    uint32_t taken, skipped; /* bits by number of the loss */
+} DtTrialStep;
+
 typedef struct DtTrial {
     char magic[8];
     uint64_t digest;        /* of the plan */
     uint64_t bytes;         /* of all */
     uint32_t steps;
     int32_t owner;          /* the process that waits for the run, which ends with it */
-    double lr, loss_scale;  /* for all steps, instead of the plan's */
+    double lr;              /* of all steps, in place of the plan's */
+    uint32_t is_life;       /* not 0: rates are the plan's own, and losses take their turns */
+    uint32_t reserved;
+    DtTrialStep script[DT_TRIAL_STEPS];
     uint32_t began;         /* not 0: a rank has loaded everything and begins */
     uint32_t done;          /* number of steps that all ranks have shown */
     DtTrialCopies copies;

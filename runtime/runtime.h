@@ -647,7 +647,8 @@ typedef struct DtProgress {
     double predicted, flops, peak;
 } DtProgress;
 typedef struct DtLossReport {
-    bool taken; /* in this step */
+    bool taken;                 /* in this step */
+    bool skipped;               /* its update, by the loss scale */
     double loss, grad_norm, lr; /* grad_norm < 0: the plan has none */
 } DtLossReport;
 typedef struct DtStepReport {

@@ -52,8 +52,8 @@ static double write_scalars(DtRun *run, uint32_t objective)
         const char *name = dt_plan_str(plan, scalar->name);
         double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step, rank->updates[objective] + 1,
                                           rank->scale.factor);
-        if (run->trial && strcmp(name, "@lr") == 0)
-            value = dt_trial_lr(run->trial);
+        if (run->trial)
+            value = dt_trial_scalar(run->trial, name, value);
         if (strcmp(name, rate) == 0)
             lr = value;
         float narrow = (float)value;
@@ -199,7 +199,11 @@ static bool run_objective(DtRun *run, uint32_t i, bool began, DtLossReport *ret_
         return end_before_update(run, began, called(run, i, of, what), grad_norm,
                                  rank->scale.is_dynamic ? " with a loss scale of 1" : "");
     rank->updates[i] += !rank->scale.was_skipped;
-    *ret_report = (DtLossReport){.taken = true, .loss = loss, .grad_norm = grad_norm, .lr = lr};
+    *ret_report = (DtLossReport){.taken = true,
+                                 .skipped = rank->scale.was_skipped,
+                                 .loss = loss,
+                                 .grad_norm = grad_norm,
+                                 .lr = lr};
     return true;
 }
 
@@ -211,7 +215,8 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     *ret_report = (DtStepReport){.step = rank->step + 1, .n_losses = rank->plan->n_objectives};
     dt_traffic_begin(&run->traffic, rank);
     for (uint32_t i = 0; i < ret_report->n_losses; i++) {
-        taken[i] = run->trial || (rank->step + 1) % rank->plan->objectives[i].every == 0;
+        taken[i] = (run->trial && !dt_trial_takes_turns(run->trial)) ||
+                   (rank->step + 1) % rank->plan->objectives[i].every == 0;
         if (!taken[i])
             continue;
         if (!run_objective(run, i, any, &ret_report->losses[i]))
@@ -245,21 +250,25 @@ static void decide_stop(DtRun *run)
         atomic_store(&shared->last_step, run->rank.step);
 }
 
-/* Each step is evaluated on another batch, if the plan has held-out data. */
-static bool after_trial_step(DtRun *run)
+/* The steps of the trial's script, each evaluated on a batch of its own, if the plan has held-out
+ * data. */
+static bool run_trial(DtRun *run)
 {
     DtRank *rank = &run->rank;
+    DtStepReport report;
     const bool evaluates = rank->meta.eval_every > 0 && dt_evaluate_reader(rank->plan) >= 0;
-    return (!evaluates || dt_evaluate_batch(run, rank->step)) &&
-           dt_trial_show(run->trial, rank->step, evaluates);
+    dt_traffic_open(&run->traffic, rank);
+    for (uint32_t at = 0; dt_trial_next(run->trial, at); at++)
+        if (!run_step(run, &report) || (evaluates && !dt_evaluate_batch(run, rank->step)) ||
+            !dt_trial_show(run->trial, at, &report, evaluates))
+            return false;
+    return true;
 }
 
 static bool after_step(DtRun *run, const DtStepReport *report)
 {
     DtRank *rank = &run->rank;
     int64_t steps = report->step;
-    if (run->trial)
-        return after_trial_step(run);
     if (rank->rank == 0) {
         DtText graphs = {0};
         dt_graphs_say(rank, &graphs);
@@ -422,6 +431,8 @@ static bool run_all(DtRun *run)
         run->grad_norm[i] = dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->update), "grad_norm");
     }
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    if (run->trial)
+        return run_trial(run);
     if (options->generate)
         return dt_generate_text(rank);
     if (options->eval)

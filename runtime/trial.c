@@ -99,7 +99,32 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run)
 
 void dt_trial_close(DtTrialRun *run) { munmap(run->trial, run->bytes); }
 
-double dt_trial_lr(const DtTrialRun *run) { return run->trial->lr; }
+double dt_trial_scalar(const DtTrialRun *run, const char *name, double value)
+{
+    return strcmp(name, "@lr") == 0 && !run->trial->is_life ? run->trial->lr : value;
+}
+
+bool dt_trial_takes_turns(const DtTrialRun *run) { return run->trial->is_life; }
+
+/* Where the script leaves steps out, the updates are those that a run without skipped steps has
+ * made before. */
+bool dt_trial_next(DtTrialRun *run, uint32_t at)
+{
+    DtRank *rank = run->rank;
+    if (at >= (uint64_t)rank->meta.steps)
+        return false;
+    const DtTrialStep *step = &run->trial->script[at];
+    const int64_t number = step->number;
+    for (uint32_t i = 0; i < rank->plan->n_objectives; i++)
+        if (at == 0 || number != rank->step + 1)
+            rank->updates[i] = number / (run->trial->is_life ? rank->plan->objectives[i].every : 1);
+    rank->step = number;
+    if (rank->scale.is_dynamic && step->loss_scale > 0)
+        rank->scale.factor = step->loss_scale;
+    if (rank->scale.is_dynamic && step->good >= 0)
+        rank->scale.good = step->good;
+    return true;
+}
 
 /* Where iteration `local` of a store that this rank has a part of lies in its tensor; -1: it cannot. */
 static int64_t place_of(const DtTrialRun *run, uint32_t store, int64_t local)
@@ -129,8 +154,6 @@ bool dt_trial_begin(DtTrialRun *run)
                                     "loop has not", dt_plan_str(plan, plan->stores[s].path));
             dt_pack_take(run->rank, &plan->stores[s], i, values + at);
         }
-    if (run->rank->scale.is_dynamic)
-        run->rank->scale.factor = run->trial->loss_scale;
     if (run->rank->rank == 0)
         run->trial->began = 1;
     return true;
@@ -187,16 +210,30 @@ static void show_scalars(DtTrialRun *run, int64_t step, bool evaluated)
     }
 }
 
-bool dt_trial_show(DtTrialRun *run, int64_t step, bool evaluated)
+static void show_course(DtTrialRun *run, uint32_t at, const DtStepReport *report)
+{
+    DtTrialStep *step = &run->trial->script[at];
+    step->taken = step->skipped = 0;
+    for (uint32_t i = 0; i < report->n_losses; i++) {
+        step->taken |= (uint32_t)report->losses[i].taken << i;
+        step->skipped |= (uint32_t)report->losses[i].skipped << i;
+    }
+    step->loss_scale_after = report->scale.factor;
+    step->good_after = report->scale.good;
+}
+
+bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtStepReport *report, bool evaluated)
 {
     DtRank *rank = run->rank;
     const DtPlan *plan = rank->plan;
+    if (rank->rank == 0)
+        show_course(run, at, report);
     for (uint32_t turn = 0; turn < rank->n_ranks; turn++) {
         for (uint32_t s = 0; turn == rank->rank && s < plan->n_stores; s++)
             for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]); i++)
-                show_iteration(run, step, s, i);
+                show_iteration(run, at, s, i);
         if (turn == rank->rank) {
-            show_scalars(run, step, evaluated);
+            show_scalars(run, at, evaluated);
             atomic_fetch_add(&rank->slot->progress, 1);
             run->trial->done += turn + 1 == rank->n_ranks;
         }

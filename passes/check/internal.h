@@ -56,6 +56,25 @@ typedef struct DtJudge {
     DtJudgement *out;
 } DtJudge;
 
+/* ---- life.c ---- */
+
+/* A run as far as it has come. is_life: losses take their turns; else every step takes all. */
+typedef struct DtJudgeLife {
+    const DtTrainConfig *train;
+    bool is_life, began;
+    int64_t number; /* of the step */
+    double loss_scale;
+    int64_t good;                       /* good updates since the scale changed */
+    int64_t updates[DT_MAX_OBJECTIVES]; /* made before the step, by number of the objective */
+    uint32_t taken;                     /* bits of the objectives that the step takes */
+} DtJudgeLife;
+
+/* The steps that a life tries, at most DT_JUDGE_STEPS; returns how many. */
+uint32_t dt_judge_life_script(const DtTrainConfig *train, DtJudgeStep *ret_script);
+/* Before a step; and after it, with what ranks say of it: NULL, or what is wrong with the step. */
+void dt_judge_life_next(DtJudgeLife *life, const DtJudgeStep *step);
+const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeStep *step);
+
 /* ---- memory.c ---- */
 
 /* Gives all stores of both sides their initial values. */

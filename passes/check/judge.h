@@ -115,12 +115,33 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text);
 
 /* ---- machine code (machine.c) ---- */
 
+/* When a scalar of the step has its value. */
+typedef struct DtJudgeWhen {
+    double step, updates; /* from 0; the number of the update, from 1 */
+    double loss_scale;
+    bool own_rates; /* those of the program; else a large one that never changes */
+} DtJudgeWhen;
+
+/* A step that ranks take, and how it went (plan/trial.h has the same). */
+typedef struct DtJudgeStep {
+    int64_t number;
+    double loss_scale; /* before it; 0: as it is */
+    int64_t good;      /* good updates since the scale changed; -1: as they are */
+    double loss_scale_after;
+    int64_t good_after;
+    uint32_t taken, skipped; /* bits by number of the objective */
+} DtJudgeStep;
+
+enum { DT_JUDGE_STEPS = 16 };
+
 /* Steps that real ranks make from given values. */
 typedef struct DtJudgeTrial {
     const DtModule *serial; /* whose stores have these values, in their own dtypes: */
     DtTensor **initial;     /* by number of the store; NULL: no step begins with it */
-    double lr, loss_scale;  /* of all steps */
+    double lr;              /* of all steps, but in a life: */
+    bool is_life;           /* rates are the program's, losses take their turns */
     uint32_t steps;
+    DtJudgeStep script[DT_JUDGE_STEPS];
     /* results */
     uint32_t ranks;
     DtTensor ***after; /* [step][number of the store]; NULL: the plan has none */
@@ -137,6 +158,7 @@ typedef struct DtJudgeRunner {
 
 typedef struct DtJudgeMachine {
     uint32_t ranks, steps, values; /* that were compared, per value and step */
+    uint32_t life, skipped;        /* steps of the life, and of those skipped by the loss scale */
     uint32_t vague;                /* of them that roundings move by a tenth and more: these prove little */
     double worst;                  /* largest difference, of a value's norm; of others than these */
     const char *where;             /* of which value; NULL: no difference at all */
@@ -160,5 +182,6 @@ bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
 
 /* A scalar of the step ("@lr", "@bias1" ...); NaN: there is none of that name. */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step);
+double dt_judge_scalar_when(const DtTrainConfig *train, const char *name, const DtJudgeWhen *when);
 
 #endif

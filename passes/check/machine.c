@@ -23,6 +23,8 @@ enum { NOISES = 4, TIMES = 16 };
 enum { FREE = 4 };
 /* A bound above this part of the value's norm would find no fault. */
 static const double vague = 0.1;
+/* In double precision any power of two does: nothing overflows. */
+static const double usual_scale = 1024;
 enum { TRIES = 3 };
 /* Batch k of an evaluation draws as step 2^31 + k. */
 static const uint32_t EVAL_DRAWS = (uint32_t)1 << 31;
@@ -33,7 +35,12 @@ typedef struct Machine {
     const DtModule *serial;
     DtJudgeMachine *out;
     uint64_t seed;
-    uint32_t step, noise;
+    uint32_t step, noise; /* step: its number */
+    DtJudgeLife life;
+    uint32_t at;      /* number of the step in the script */
+    uint32_t updates; /* bits of the objectives that the step updates */
+    int64_t before;   /* updates of the objective at hand before the step; of all: */
+    int64_t made[DT_MAX_OBJECTIVES];
     bool evaluates;  /* inputs are held-out data */
     DtTensor **held; /* by number of the serial store */
     DtInterp *interp;
@@ -97,7 +104,11 @@ static DtTensor *source(void *context, const DtOp *op)
             return NULL;
         memcpy(tensor->at, held->at, sizeof(double) * (size_t)dt_type_elements(tensor->type));
     } else if (is_scalar) {
-        tensor->at[0] = dt_judge_scalar(m->program->train, op->text, m->step);
+        const DtJudgeWhen when = {.step = m->step,
+                                  .updates = (double)m->before + 1,
+                                  .loss_scale = usual_scale,
+                                  .own_rates = m->life.is_life};
+        tensor->at[0] = dt_judge_scalar_when(m->program->train, op->text, &when);
         return isnan(tensor->at[0]) ? NULL : tensor;
     } else if (!dt_judge_input(m->program->train, op->text, m->step, m->evaluates, tensor)) {
         return NULL;
@@ -143,7 +154,12 @@ static void run_once(Machine *m, uint32_t noise, bool evaluates, Left *ret_left)
     m->evaluates = evaluates;
     if (evaluates)
         run_entry(m, DT_ENTRY_EVAL, NULL, ret_left);
-    for (const DtEntryPoint *grad = NULL; !evaluates && (grad = dt_entry_next(m->serial, DT_ENTRY_GRAD, grad));) {
+    uint32_t number = 0;
+    for (const DtEntryPoint *grad = NULL;
+         !evaluates && (grad = dt_entry_next(m->serial, DT_ENTRY_GRAD, grad)); number++) {
+        if (!(m->updates >> number & 1))
+            continue;
+        m->before = m->made[number];
         run_entry(m, DT_ENTRY_GRAD, grad->objective, ret_left);
         run_entry(m, DT_ENTRY_UPDATE, grad->objective, ret_left);
     }
@@ -259,30 +275,67 @@ static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
         const DtTensor *want = s->exact.named.at[i];
         const char *name = s->exact.names.at[i];
         DtTensor *got = dt_interp_tensor(m->arena, want->type);
-        if (want->type->rank == 0 && trial->scalar(trial, m->step, s->exact.entries.at[i], name, got->at))
+        if (want->type->rank == 0 &&
+            trial->scalar(trial, m->at, s->exact.entries.at[i], name, got->at))
             good &= compare(s, &where, dt_arena_printf(m->arena, "%s%s", name, s->evaluates ? " of held-out data" : ""),
                             got);
     }
     return good;
 }
 
-/* What the ranks hold is what both sides go on from. */
-static bool compare_step(Machine *m, const DtJudgeTrial *trial)
+/* No update of the step writes the store. */
+static bool compare_kept(Machine *m, const DtStore *store, const DtTensor *got)
+{
+    const DtTensor *want = m->held[store->index];
+    const size_t bytes = sizeof(double) * (size_t)dt_type_elements(got->type);
+    if (!want || memcmp(got->at, want->at, bytes) == 0)
+        return true;
+    const int64_t at = dt_judge_worst(got, want);
+    if (!m->out->problem.len)
+        dt_text_printf(
+            &m->out->problem,
+            "step %u: %s is %.9g%s by the plan's machine code and was %.9g before, though %s",
+            m->step + 1, dt_judge_describe(m->arena, store), got->at[at],
+            dt_judge_coordinates(m->arena, want->type, at), want->at[at],
+            m->updates ? "no update writes it" : "the step is skipped");
+    return false;
+}
+
+/* Which losses the step took and skipped, and the loss scale that it left. */
+static bool compare_course(Machine *m, const DtJudgeStep *step)
+{
+    m->step = (uint32_t)step->number;
+    dt_judge_life_next(&m->life, step);
+    memcpy(m->made, m->life.updates, sizeof m->made);
+    m->updates = step->taken & ~step->skipped;
+    m->out->skipped += step->skipped != 0;
+    const char *wrong = dt_judge_life_went(&m->life, m->arena, step);
+    if (wrong && !m->out->problem.len)
+        dt_text_printf(&m->out->problem, "step %u %s", m->step + 1, wrong);
+    return wrong == NULL;
+}
+
+/* What the ranks hold is what both sides go on from. at: number in the script. */
+static bool compare_step(Machine *m, const DtJudgeTrial *trial, uint32_t at)
 {
     Step step = {.m = m};
-    bool good = true;
+    bool good = compare_course(m, &trial->script[at]);
+    if (!good)
+        return false;
+    m->at = at;
     run_once(m, 0, false, &step.exact);
     for (uint32_t i = 0; i < m->serial->stores.n; i++) {
         const Where where = {.store = m->serial->stores.at[i]};
-        DtTensor *got = trial->after[m->step][i];
+        DtTensor *got = trial->after[at][i];
         if (!got || !is_kept(where.store))
             continue;
-        if (step.exact.stores[i])
-            good &= compare(&step, &where, dt_judge_describe(m->arena, where.store), got);
+        good &= step.exact.stores[i]
+                    ? compare(&step, &where, dt_judge_describe(m->arena, where.store), got)
+                    : compare_kept(m, where.store, got);
     }
     good &= compare_scalars(&step, trial);
     for (uint32_t i = 0; i < m->serial->stores.n; i++)
-        m->held[i] = trial->after[m->step][i] ? trial->after[m->step][i] : m->held[i];
+        m->held[i] = trial->after[at][i] ? trial->after[at][i] : m->held[i];
     if (!good || !m->program->train->eval_readers.n)
         return good;
     Step eval = {.m = m, .evaluates = true};
@@ -290,36 +343,41 @@ static bool compare_step(Machine *m, const DtJudgeTrial *trial)
     return compare_scalars(&eval, trial);
 }
 
+static void write_script(const Machine *m, DtJudgeTrial *trial)
+{
+    const DtTrainConfig *train = m->program->train;
+    trial->is_life = m->life.is_life;
+    trial->lr = dt_judge_scalar(train, "@lr", 0);
+    trial->steps = trial->is_life ? dt_judge_life_script(train, trial->script) : m->out->steps;
+    for (uint32_t i = 0; !trial->is_life && i < trial->steps; i++)
+        trial->script[i] =
+            (DtJudgeStep){.number = i, .loss_scale = i ? 0 : usual_scale, .good = -1};
+}
+
 static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, uint32_t attempt)
 {
-    DtJudgeTrial trial = {.serial = m->serial, .steps = m->out->steps, .initial = all_initial(m, attempt),
-                          .lr = dt_judge_scalar(m->program->train, "@lr", 0),
-                          .loss_scale = dt_judge_scalar(m->program->train, "@loss_scale", 0)};
+    DtJudgeTrial trial = {.serial = m->serial, .initial = all_initial(m, attempt)};
     bool good = true;
     dt_text_free(&m->out->problem);
     *m->out = (DtJudgeMachine){.steps = m->out->steps};
+    write_script(m, &trial);
     if (!runner->run(runner, m->arena, options, &trial))
         return DT_JUDGE_REJECTED;
     m->out->ranks = trial.ranks;
+    m->out->steps = trial.steps;
+    m->life = (DtJudgeLife){.train = m->program->train, .is_life = trial.is_life};
     m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
     memcpy(m->held, trial.initial, m->serial->stores.n * sizeof *m->held);
-    for (m->step = 0; good && m->step < trial.steps; m->step++)
-        good = compare_step(m, &trial);
+    for (uint32_t at = 0; good && at < trial.steps; at++)
+        good = compare_step(m, &trial, at);
     return good ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
 }
 
-DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options,
-                                DtJudgeRunner *runner, DtJudgeMachine *ret_machine)
+/* What differs with two of three sets of values is wrong. */
+static DtJudgeVerdict try_values(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner)
 {
-    Machine machine = {.arena = arena, .out = ret_machine}, *m = &machine;
     DtJudgeVerdict verdict = DT_JUDGE_DIFFERS;
     uint32_t wrong = 0;
-    *ret_machine = (DtJudgeMachine){.steps = task->steps};
-    m->program = dt_judge_serial_program(arena, options, task->epilogues);
-    m->serial = m->program->module;
-    if (!m->program->train)
-        return DT_JUDGE_REJECTED;
-    m->seed = m->program->train->seed;
     for (uint32_t i = 0; i < TRIES && verdict != DT_JUDGE_REJECTED; i++) {
         verdict = try_once(m, options, runner, i);
         wrong += verdict == DT_JUDGE_DIFFERS;
@@ -327,4 +385,39 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, cons
             break;
     }
     return verdict;
+}
+
+/* After steps that all ranks take alike, at a large rate, those of a life. */
+static DtJudgeVerdict try_life(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner)
+{
+    DtJudgeMachine life = {0}, *out = m->out;
+    m->out = &life;
+    m->life.is_life = true;
+    const DtJudgeVerdict verdict = try_values(m, options, runner);
+    m->out = out;
+    out->problem = life.problem;
+    out->life = life.steps;
+    out->skipped = life.skipped;
+    out->values += life.values;
+    out->vague += life.vague;
+    if (life.worst > out->worst) {
+        out->worst = life.worst;
+        out->where = life.where;
+    }
+    return verdict;
+}
+
+DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task,
+                                const DtLowerOptions *options, DtJudgeRunner *runner,
+                                DtJudgeMachine *ret_machine)
+{
+    Machine machine = {.arena = arena, .out = ret_machine}, *m = &machine;
+    *ret_machine = (DtJudgeMachine){.steps = task->steps};
+    m->program = dt_judge_serial_program(arena, options, task->epilogues);
+    m->serial = m->program->module;
+    if (!m->program->train)
+        return DT_JUDGE_REJECTED;
+    m->seed = m->program->train->seed;
+    const DtJudgeVerdict verdict = try_values(m, options, runner);
+    return verdict == DT_JUDGE_EQUAL ? try_life(m, options, runner) : verdict;
 }

@@ -83,16 +83,29 @@ bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
 /* Both sides take a large rate and a loss scale instead of the program's (passes/check/machine.c tells the run). */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step)
 {
+    const DtJudgeWhen when = {.step = step, .updates = step + 1.0, .loss_scale = 1024};
+    return dt_judge_scalar_when(train, name, &when);
+}
+
+double dt_judge_scalar_when(const DtTrainConfig *train, const char *name, const DtJudgeWhen *when)
+{
     DtFormulaSetting settings[DT_JUDGE_SETTINGS];
-    DtFormulaStep at = {.step = step, .updates = step + 1.0, .loss_scale = 1024, .settings = settings};
+    DtFormulaStep at = {.step = when->step,
+                        .updates = when->updates,
+                        .loss_scale = when->loss_scale,
+                        .settings = settings};
     DtFormulaProblem problem;
     double value;
-    if (strcmp(name, "@lr") == 0)
+    if (strcmp(name, "@lr") == 0 && !when->own_rates)
         return 0.05;
     for (uint32_t i = 0; i < train->settings.n && i < DT_JUDGE_SETTINGS; i++)
-        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name, train->settings.at[i].value};
+        settings[at.n_settings++] =
+            (DtFormulaSetting){train->settings.at[i].name, train->settings.at[i].value};
     for (uint32_t i = 0; i < train->scalars.n; i++)
         if (strcmp(train->scalars.at[i].name, name) == 0)
-            return dt_formula_value(train->scalars.at[i].formula, dt_formula_step, &at, &value, &problem) ? value : NAN;
+            return dt_formula_value(train->scalars.at[i].formula, dt_formula_step, &at, &value,
+                                    &problem)
+                       ? value
+                       : NAN;
     return NAN;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtrun with a bug, for machine.sh: linked with --wrap. DT_FAULT_IN says which: "sum" (the last element of what ranks
- * add up is that of the first rank alone), "copies" (rank 1 has another parameter than the others after a step), "data"
- * (the last random number of a sample is another one), or none. */
+/* dtrun with a bug, for machine.sh: linked with --wrap. DT_FAULT_IN says which: "sum" (the last
+ * element of what ranks add up is that of the first rank alone), "copies" (rank 1 has another
+ * parameter than the others after a step), "data" (the last random number of a sample is another
+ * one), "scale" (a skipped step does not start the count of good updates anew), "rate" (scalars are
+ * those of the step after), or none. */
 #include "runtime/data.h"
 #include "runtime/reduce.h"
 #include "runtime/runtime.h"
@@ -18,6 +20,15 @@ bool __real_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int6
                               void *ret_values);
 bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
                               void *ret_values);
+
+bool __real_dt_scale_step(DtScale *scale, double grad_norm);
+bool __wrap_dt_scale_step(DtScale *scale, double grad_norm);
+double __real_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
+                                 const DtRunSettings *settings, int64_t step, int64_t updates,
+                                 double loss_scale);
+double __wrap_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
+                                 const DtRunSettings *settings, int64_t step, int64_t updates,
+                                 double loss_scale);
 
 bool __real_dt_exec_entry(DtRank *rank, const char *entry);
 bool __wrap_dt_exec_entry(DtRank *rank, const char *entry);
@@ -55,4 +66,21 @@ bool __wrap_dt_exec_entry(DtRank *rank, const char *entry)
         is_fault_in("copies"))
         *look_at(rank, store->arena, store->offset) ^= 1;
     return good;
+}
+
+bool __wrap_dt_scale_step(DtScale *scale, double grad_norm)
+{
+    const int64_t good = scale->good;
+    const bool goes_on = __real_dt_scale_step(scale, grad_norm);
+    if (scale->was_skipped && is_fault_in("scale"))
+        scale->good = good;
+    return goes_on;
+}
+
+double __wrap_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
+                                 const DtRunSettings *settings, int64_t step, int64_t updates,
+                                 double loss_scale)
+{
+    return __real_dt_settings_scalar(plan, scalar, settings, step + is_fault_in("rate"), updates,
+                                     loss_scale);
 }

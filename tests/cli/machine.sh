@@ -152,6 +152,49 @@ for fault in sum copies data; do
 done
 unset DT_FAULT_IN
 
+# ---- the life of a run ----
+cat >life.dsl <<'END'
+dim batch = 4, embed = 4
+model m(x[batch, embed]) -> [batch] {
+  param w[embed] = normal(0.3)
+  return x @embed w
+}
+model n(x[batch, embed]) -> [batch] {
+  param v[embed] = normal(0.3)
+  return x @embed v
+}
+train {
+  x[batch, embed] = synthetic(0, 1)
+  near = sum[batch](f32(m(x)) ** 2)
+  far = sum[batch](f32(n(x)) ** 2)
+  first = adamw(lr = warmup_linear(0.05, warmup = 3, total = 9), loss = near, params = "w")
+  second = adamw(lr = 0.01, loss = far, params = "v", every = 3)
+  precision = mixed(compute = f16, params = f32, grads = f32, loss_scale = dynamic)
+  steps = 9
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
+END
+live() {
+    "$work/faulty/dtc" life.dsl --parallel two --verify >out 2>err
+    code=$?
+}
+case='a life without a fault'
+live
+check "exit code is not 0 but $code" test $code -eq 0
+check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1" out
+for fault in scale rate; do
+    case="a life with a fault in $fault"
+    says='by the interpreter'
+    [ $fault = scale ] && says='leaves one of .* after [0-9]* good updates; it should be'
+    DT_FAULT_IN=$fault
+    export DT_FAULT_IN
+    live
+    check "exit code is not 1 but $code" test $code -eq 1
+    check "not: $says" grep -q "$says" err
+done
+unset DT_FAULT_IN
+
 # ---- not run ----
 case='no compiler'
 DT_CC=/nowhere/cc

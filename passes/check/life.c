@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a run beside the interpreter: which steps are tried, and what a run must do in them
+ * apart from numbers. Written from the manual (docs/checkpoints.md, language.md), without sight of
+ * the runtime: which losses a step takes, which number an update has, and how the loss scale moves.
+ *
+ * The script has the first and last steps of the run and of its warm-up, a step that a loss leaves
+ * out and one that it takes. A program with a dynamic loss scale then has a step whose gradients
+ * overflow, which changes nothing; one after it, in which the scale must not grow; and one in which
+ * it must. */
+#include "passes/check/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_NUMBERS = 9, PATIENCE = 2000 /* good updates before the scale grows */ };
+static const double overflows = 0x1p60, usual = 1024;
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Keeps ret_numbers in order, each once. */
+static uint32_t add_number(const DtTrainConfig *train, double number, int64_t *numbers, uint32_t n)
+{
+    uint32_t at = 0;
+    if (!(number >= 0) || number >= (double)train->steps || n == MOST_NUMBERS)
+        return n;
+    while (at < n && numbers[at] < (int64_t)number)
+        at++;
+    if (at < n && numbers[at] == (int64_t)number)
+        return n;
+    memmove(numbers + at + 1, numbers + at, (n - at) * sizeof *numbers);
+    numbers[at] = (int64_t)number;
+    return n + 1;
+}
+
+static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
+{
+    uint32_t n = add_number(train, 0, ret_numbers, 0);
+    n = add_number(train, (double)train->steps - 1, ret_numbers, n);
+    n = add_number(train, 1, ret_numbers, n);
+    for (uint32_t i = 0; i < train->objectives.n; i++)
+        for (int k = 1; k <= 2 && train->objectives.at[i].every > 1; k++)
+            n = add_number(train, (double)train->objectives.at[i].every - k, ret_numbers, n);
+    for (uint32_t i = 0; i < train->settings.n; i++)
+        for (int k = 0; k <= 1 && ends_with(train->settings.at[i].name, ".warmup"); k++)
+            n = add_number(train, train->settings.at[i].value - k, ret_numbers, n);
+    return n;
+}
+
+uint32_t dt_judge_life_script(const DtTrainConfig *train, DtJudgeStep *ret_script)
+{
+    static const DtJudgeStep scaled[] = {{.loss_scale = 0x1p60, .good = PATIENCE - 1},
+                                         {.loss_scale = 1024, .good = -1},
+                                         {.loss_scale = 0, .good = PATIENCE - 1},
+                                         {.loss_scale = 0, .good = -1}};
+    int64_t numbers[MOST_NUMBERS] = {0};
+    uint32_t n = choose_numbers(train, numbers);
+    for (uint32_t i = 0; i < n; i++)
+        ret_script[i] =
+            (DtJudgeStep){.number = numbers[i], .loss_scale = i ? 0 : usual, .good = i ? -1 : 0};
+    for (uint32_t i = 0; train->precision.dynamic_loss_scale && i < DT_COUNT(scaled); i++) {
+        ret_script[n] = scaled[i];
+        ret_script[n++].number = train->steps + i;
+    }
+    return n;
+}
+
+void dt_judge_life_next(DtJudgeLife *life, const DtJudgeStep *step)
+{
+    const bool follows = life->began && step->number == life->number + 1;
+    for (uint32_t i = 0; !follows && i < life->train->objectives.n; i++)
+        life->updates[i] = step->number / (life->is_life ? life->train->objectives.at[i].every : 1);
+    life->began = true;
+    life->number = step->number;
+    life->loss_scale = step->loss_scale > 0 ? step->loss_scale : life->loss_scale;
+    life->good = step->good >= 0 ? step->good : life->good;
+    life->taken = 0;
+    for (uint32_t i = 0; i < life->train->objectives.n; i++)
+        if (!life->is_life || (step->number + 1) % life->train->objectives.at[i].every == 0)
+            life->taken |= 1u << i;
+}
+
+static void update(DtJudgeLife *life, uint32_t objective, bool skipped)
+{
+    if (skipped) {
+        life->loss_scale /= 2;
+        life->good = 0;
+        return;
+    }
+    life->updates[objective]++;
+    if (++life->good < PATIENCE)
+        return;
+    life->good = 0;
+    life->loss_scale *= life->loss_scale < overflows ? 2 : 1;
+}
+
+const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeStep *step)
+{
+    const bool scales = life->train->precision.dynamic_loss_scale;
+    const bool must_skip = scales && life->train->precision.compute == DT_F16 && life->taken;
+    const double scale = life->loss_scale;
+    if (step->taken != life->taken)
+        return dt_arena_printf(arena, "takes other losses than their `every` says");
+    if (step->skipped && (!scales || scale < overflows))
+        return dt_arena_printf(arena, "is skipped, with a loss scale of %g", scale);
+    if (!step->skipped && must_skip && scale >= overflows)
+        return dt_arena_printf(arena, "is not skipped, though a loss scale of %g overflows f16",
+                               scale);
+    for (uint32_t i = 0; i < life->train->objectives.n; i++)
+        if (life->taken >> i & 1)
+            update(life, i, step->skipped >> i & 1);
+    if (!scales || (step->loss_scale_after == life->loss_scale && step->good_after == life->good))
+        return NULL;
+    return dt_arena_printf(
+        arena,
+        "begins with a loss scale of %g and leaves one of %g after %lld good updates; "
+        "it should be %g after %lld",
+        scale, step->loss_scale_after, (long long)step->good_after, life->loss_scale,
+        (long long)life->good);
+}

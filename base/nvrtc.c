@@ -28,6 +28,8 @@ typedef struct Program Program; /* nvrtcProgram is a pointer to it */
     F(CompileProgram, int, (Program * program, int n_options, const char *const *options))       \
     F(GetProgramLogSize, int, (Program * program, size_t *ret_size))                             \
     F(GetProgramLog, int, (Program * program, char *ret_log))                                    \
+    F(GetPTXSize, int, (Program * program, size_t *ret_size))                                    \
+    F(GetPTX, int, (Program * program, char *ret_ptx))                                           \
     F(GetCUBINSize, int, (Program * program, size_t *ret_size))                                  \
     F(GetCUBIN, int, (Program * program, char *ret_cubin))
 
@@ -45,11 +47,13 @@ typedef struct Nvrtc {
 
 /* ---- the library ---- */
 
-static DtStatus open_nvrtc(DtArena *arena, Nvrtc *ret)
+/* newest: of its major versions, 0: any. */
+static DtStatus open_nvrtc(DtArena *arena, int newest, Nvrtc *ret)
 {
     static const char *const versions[] = {"13", "12", NULL};
-    static const DtCudaLib library = {"nvrtc", versions,
-                                      "package cuda-nvrtc-13-0 of NVIDIA's repository, or nvidia-cuda-nvrtc of PyPI"};
+    const DtCudaLib library = {
+        "nvrtc", &versions[newest == 12],
+        "package cuda-nvrtc-13-0 of NVIDIA's repository, or nvidia-cuda-nvrtc of PyPI"};
 #define NAME(MEMBER, TYPE, ARGUMENTS) "nvrtc" #MEMBER,
     static const char *const names[] = {FUNCTIONS(NAME)};
 #undef NAME
@@ -66,7 +70,7 @@ static const char *version_of(DtArena *arena, const Nvrtc *nvrtc)
 const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status)
 {
     Nvrtc nvrtc;
-    *ret_status = open_nvrtc(arena, &nvrtc);
+    *ret_status = open_nvrtc(arena, 0, &nvrtc);
     return dt_status_ok(ret_status) ? version_of(arena, &nvrtc) : NULL;
 }
 
@@ -118,22 +122,25 @@ static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, co
     if (status != 0)
         return dt_status_fail(DT_EXIT_FAILED, "%s refused generated kernels for %s (%s): %.400s", ret->version, machine,
                               nvrtc->GetErrorString(status), log);
-    if (nvrtc->GetCUBINSize(program, &ret->len) != 0 || ret->len == 0)
+    const bool is_text = strncmp(machine, "compute_", 8) == 0; /* PTX */
+    if ((is_text ? nvrtc->GetPTXSize : nvrtc->GetCUBINSize)(program, &ret->len) != 0 ||
+        ret->len == 0)
         return dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s", ret->version, machine);
     char *cubin = dt_arena_alloc(arena, ret->len);
-    if (nvrtc->GetCUBIN(program, cubin) != 0)
+    if ((is_text ? nvrtc->GetPTX : nvrtc->GetCUBIN)(program, cubin) != 0)
         return dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s", ret->version, machine);
     ret->cubin = (const uint8_t *)cubin;
     read_log(arena, log, ret);
     return DT_OK;
 }
 
-DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result)
+static DtStatus compile_by(DtArena *arena, const char *text, const char *machine, int newest,
+                           DtNvrtcResult *ret_result)
 {
     Nvrtc nvrtc;
     Program *program = NULL;
     *ret_result = (DtNvrtcResult){.version = NULL};
-    DtStatus status = open_nvrtc(arena, &nvrtc);
+    DtStatus status = open_nvrtc(arena, newest, &nvrtc);
     if (!dt_status_ok(&status))
         return status;
     ret_result->version = version_of(arena, &nvrtc);
@@ -142,6 +149,12 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
     status = compile(arena, &nvrtc, program, machine, ret_result);
     nvrtc.DestroyProgram(&program);
     return status;
+}
+
+DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
+                          DtNvrtcResult *ret_result)
+{
+    return compile_by(arena, text, machine, 0, ret_result);
 }
 
 /* ---- the cache: what the assembler said of kernels, a line each, a zero, and the code ---- */
@@ -199,11 +212,12 @@ static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcRe
 }
 
 /* The version, by which the cache is searched, too. */
-static DtStatus begin_build(DtArena *arena, const char **ret_version, int *ret_folder)
+static DtStatus begin_build(DtArena *arena, int newest, const char **ret_version, int *ret_folder)
 {
     const char *why;
-    DtStatus status;
-    *ret_version = dt_nvrtc_version(arena, &status);
+    Nvrtc nvrtc;
+    DtStatus status = open_nvrtc(arena, newest, &nvrtc);
+    *ret_version = dt_status_ok(&status) ? version_of(arena, &nvrtc) : NULL;
     if (dt_status_ok(&status))
         dt_hostcache_open(arena, ret_folder, &why);
     return status;
@@ -218,17 +232,18 @@ static bool find(DtArena *arena, int folder, const char *version, DtNvrtcJob *jo
     return dt_hostcache_find(arena, folder, job->key, &kept, &len) && read_result(arena, kept, len, &job->result);
 }
 
-DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result)
+DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, int newest,
+                        DtNvrtcResult *ret_result)
 {
     DtNvrtcJob job = {.text = text, .machine = machine};
     const char *version;
     int folder;
-    DtStatus status = begin_build(arena, &version, &folder);
+    DtStatus status = begin_build(arena, newest, &version, &folder);
     if (!dt_status_ok(&status))
         return status;
     if (!find(arena, folder, version, &job)) {
         DtText bytes = {0};
-        status = dt_nvrtc_compile(arena, text, machine, &job.result);
+        status = compile_by(arena, text, machine, newest, &job.result);
         if (dt_status_ok(&status)) {
             write_result(&job.result, &bytes);
             dt_hostcache_keep(arena, folder, job.key, bytes.at, bytes.len);
@@ -282,7 +297,7 @@ DtStatus dt_nvrtc_build_all(DtArena *arena, DtNvrtcJob *jobs, uint32_t n)
     uint32_t n_missing = 0;
     const char *version;
     int folder;
-    DtStatus status = begin_build(arena, &version, &folder);
+    DtStatus status = begin_build(arena, 0, &version, &folder);
     if (!dt_status_ok(&status))
         return status;
     for (uint32_t i = 0; i < n; i++)

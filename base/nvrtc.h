@@ -27,12 +27,14 @@ typedef struct DtNvrtcResult {
 /* "NVRTC 13.0"; NULL if there is none, with what was looked for and where in ret_status. */
 const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);
 
-/* Compiles a text for one machine ("sm_90a"). All of the result lies in the arena. */
+/* Compiles a text for one machine ("sm_90a"), or to PTX ("compute_80"), which is the cubin then.
+ * All of the result lies in the arena. */
 DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
 
 /* The same with the cache (hostcache.h), for texts that were compiled before with the same
- * version. */
-DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
+ * version. newest: the largest major version of the library that may do it, 0: any. */
+DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, int newest,
+                        DtNvrtcResult *ret_result);
 
 typedef struct DtNvrtcJob {
     const char *text, *machine;

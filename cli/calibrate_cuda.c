@@ -8,6 +8,7 @@
  * how GPUs exchange, and how one slows down when it is hot, is not measured. */
 #include "cli/calibrate.h"
 
+#include "base/gpucode.h"
 #include "base/diag.h"
 #include "cost/calibrate.h"
 #include "plan/read.h"
@@ -98,10 +99,7 @@ static const char *known_as(const char *name)
 /* What code runs on it; NULL: none that can be made here. */
 static const char *target_of(json_int_t capability)
 {
-    return capability >= 80 && capability < 90 ? "sm_80"
-           : capability == 90                  ? "sm_90a"
-           : capability == 100                 ? "sm_100a"
-                                               : NULL;
+    return dt_gpucode_for((int)capability / 10, (int)capability % 10);
 }
 
 /* The device of that name as a cluster of the library's program has it. */

@@ -3,6 +3,7 @@
  * broken invariant is a bug of the compiler and ends the process with what it found. */
 #include "cli/fit.h"
 
+#include "base/gpucode.h"
 #include "base/bug.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -266,11 +267,28 @@ static int check_cuda(const DtCli *cli)
                        "add --no-kernels, which proves and evaluates only", cli->target);
 }
 
-static bool is_for_gpus(const DtCli *cli) { return cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3); }
+static bool is_for_gpus(const DtCli *cli)
+{
+    return cli->emit == DT_EMIT_CUDA || !strncmp(cli->target, "sm_", 3) ||
+           !strncmp(cli->target, "compute_", 8);
+}
+
+/* The target that is meant: of a GPU one whose code runs on it. */
+static const char *meant(const DtCli *cli, const char *const *names, uint32_t n)
+{
+    int capability;
+    char letter;
+    bool is_text;
+    if (!is_for_gpus(cli))
+        return dt_text_nearest(cli->target, names, n);
+    return dt_gpucode_read(cli->target, &capability, &letter, &is_text)
+               ? dt_gpucode_for(capability / 10, capability % 10)
+               : NULL;
+}
 
 static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
 {
-    const char *nearest = dt_text_nearest(cli->target, names, n), *list = "";
+    const char *nearest = meant(cli, names, n), *list = "";
     for (uint32_t i = 0; i < n; i++)
         list = dt_arena_printf(cli->arena, "%s%s%s", list, i ? ", " : "", names[i]);
     if (dt_target_find(cli->target) && cli->emit == DT_EMIT_CUDA)

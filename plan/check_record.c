@@ -451,6 +451,12 @@ static bool check_launches(Check *check)
             launch->shared > 232448)
             return dt_check_fail(check, "LNCH", i, "%u blocks of %u threads and %u bytes", launch->blocks,
                                  launch->threads, launch->shared);
+        const DtPlanKernel *kernel = &plan->kernels[i];
+        const uint64_t words =
+            (uint64_t)kernel->n_pointers + kernel->n_integers + (launch->finish > 0);
+        if (8 * words > DT_PLAN_ARGUMENT_MOST)
+            return dt_check_fail(check, "LNCH", i, "an argument of %llu bytes",
+                                 8 * (unsigned long long)words);
         if (launch->finish > INT32_MAX || launch->workspace > DT_PLAN_WORKSPACE_MOST ||
             !launch->finish != !launch->workspace)
             return dt_check_fail(check, "LNCH", i, "%u blocks that finish with %llu bytes of workspace", launch->finish,

@@ -194,6 +194,7 @@ typedef struct DtPlanKernel {
 #define DT_PLAN_PIECES "_pieces"
 #define DT_PLAN_FINISH "_finish"
 #define DT_PLAN_WORKSPACE_MOST (1 << 26) /* bytes */
+#define DT_PLAN_ARGUMENT_MOST 4096       /* bytes of a kernel's argument: what every driver takes */
 typedef struct DtPlanLaunch {
     uint32_t blocks, threads;  /* threads of a block: at most 1,024 */
     /* shared memory of a block in bytes: at most 232,448; blocks of the second kernel, or 0 */

@@ -232,6 +232,13 @@ static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64
                   : begun(comm->nccl->recv(to, bytes, DT_NCCL_BYTES, (int)from_member, link->comm, link->stream));
 }
 
+/* A group that was started is ended in any case: a communicator cannot be aborted inside one. */
+static int end_group(const DtNccl *nccl, int result)
+{
+    const int ended = nccl->group_end();
+    return result ? result : ended;
+}
+
 /* Of `bytes` bytes a member has, those that it gets from others in an all-reduce where each adds up its share. */
 static uint64_t reduced_from_others(const DtNcclLink *link, int64_t count, int64_t e)
 {
@@ -289,9 +296,11 @@ static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange 
     const size_t bytes = (size_t)(x->count * x->e);
     const DtNccl *n = comm->nccl;
     int result = n->group_start();
+    if (result)
+        return result;
     for (uint32_t m = 0; result == 0 && m < link->size; m++)
         result = swap_bytes(comm, link, bytes, x->packed_from + m * bytes, m, x->packed_to + m * bytes, m);
-    return result == 0 ? n->group_end() : result;
+    return end_group(n, result);
 }
 
 static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *call, int type, int op)
@@ -348,9 +357,9 @@ static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceA
         return false;
     int result = comm->nccl->group_start();
     if (result == 0)
-        result = swap_bytes(comm, link, bytes, from.at.at, back ? before : behind, to.at.at, back ? behind : before);
-    if (result == 0)
-        result = comm->nccl->group_end();
+        result =
+            end_group(comm->nccl, swap_bytes(comm, link, bytes, from.at.at, back ? before : behind,
+                                             to.at.at, back ? behind : before));
     link->received += bytes;
     return dt_nccl_links_end(comm->links, link, result);
 }

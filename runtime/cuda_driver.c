@@ -3,12 +3,18 @@
 
 #include "base/cudalib.h"
 
-enum { OLDEST = 12000 };
+enum { OLDEST = 12000, STUB = 34 /* CUDA_ERROR_STUB_LIBRARY */ };
 
 const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error)
 {
     const char *text = NULL;
     return driver->error_string(error, &text) == 0 && text ? text : "an unknown error";
+}
+
+const char *const *dt_cuda_driver_libraries(const DtCudaDriver *driver)
+{
+    static const char *const versions[] = {"13", "12", NULL};
+    return &versions[driver->version < 13000 ? 1 : 0];
 }
 
 DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver)
@@ -23,7 +29,17 @@ DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver)
     DtStatus status = dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)driver);
     if (!dt_status_ok(&status))
         return status;
-    if (driver->driver_version(&driver->version) != 0 || driver->version < OLDEST)
+    driver->version = 0;
+    const int unknown = driver->driver_version(&driver->version);
+    if (unknown == STUB)
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "libcuda.so.1 is the stub of the CUDA toolkit, which is for linking alone: take its "
+            "folder out of LD_LIBRARY_PATH, so that the driver's own is found");
+    if (unknown)
+        return dt_status_fail(DT_EXIT_FAILED, "the driver of the GPU does not say its version: %s",
+                              dt_cuda_driver_error(driver, unknown));
+    if (driver->version < OLDEST)
         return dt_status_fail(
             DT_EXIT_FAILED,
             "the driver of the GPU knows CUDA %d.%d, and %d.%d is the oldest that will do",

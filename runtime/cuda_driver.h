@@ -107,6 +107,9 @@ enum { /* attributes of devices and functions */
 
 /* The driver, begun. Errors: there is none, it is too old, it does not begin. */
 DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver);
+/* Which versions of CUDA's libraries the driver runs, by their sonames, the best one first: one of
+ * CUDA 12 runs none of 13. */
+const char *const *dt_cuda_driver_libraries(const DtCudaDriver *driver);
 /* What an error of the driver is called. */
 const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error);
 

@@ -124,11 +124,12 @@ static const char *say_library(DtArena *arena, const char *name, const char *con
     return path;
 }
 
-static DtStatus say_libraries(DtArena *arena, FILE *out)
+static DtStatus say_libraries(DtArena *arena, const DtCudaDriver *driver, FILE *out)
 {
     static const char *const of_cuda[] = {"13", "12", NULL}, *const of_nccl[] = {"2", NULL},
                              *const of_cudnn[] = {"9", NULL};
-    if (!say_library(arena, "cublasLt", of_cuda, "package libcublas-13-0, or nvidia-cublas of PyPI", out))
+    if (!say_library(arena, "cublasLt", dt_cuda_driver_libraries(driver),
+                     "package libcublas-13-0, or nvidia-cublas of PyPI", out))
         return dt_status_fail(DT_EXIT_FAILED, "matrix products on a GPU need cuBLASLt");
     say_library(arena, "nccl", of_nccl,
                 "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it", out);
@@ -152,7 +153,7 @@ DtStatus dt_cuda_list(bool json, FILE *out)
     if (dt_status_ok(&status))
         status = list(&driver, n, json, out);
     if (dt_status_ok(&status) && !json)
-        status = say_libraries(arena, out);
+        status = say_libraries(arena, &driver, out);
     fflush(out);
     dt_arena_free(arena);
     return status;

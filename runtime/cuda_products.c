@@ -10,6 +10,8 @@
 #include "runtime/forms.h"
 #include "runtime/gemm.h"
 
+#include <string.h>
+
 enum { ALIGNED = 256 }; /* bytes of which arenas begin at multiples, and operands at most */
 
 /* ---- the library ---- */
@@ -52,12 +54,15 @@ static int type_of(uint32_t dtype)
     return dtype == DT_PLAN_BF16 ? 14 : dtype == DT_PLAN_F16 ? 2 : 0;
 }
 
-static DtStatus open_library(DtArena *arena, DtLtLibrary *ret_library)
+static DtStatus open_library(DtArena *arena, const DtCudaDriver *driver, DtLtLibrary *ret_library)
 {
-    static const char *const versions[] = {"13", "12", NULL};
-    static const DtCudaLib lib = {
+    const char *const *versions = dt_cuda_driver_libraries(driver);
+    const DtCudaLib lib = {
         "cublasLt", versions,
-        "package libcublas-13-0 of NVIDIA's repository, or nvidia-cublas of PyPI"};
+        strcmp(versions[0], "12") == 0
+            ? "package libcublas-12-4 of NVIDIA's repository, or nvidia-cublas-cu12 of PyPI, since "
+              "the driver runs CUDA 12"
+            : "package libcublas-13-0 of NVIDIA's repository, or nvidia-cublas of PyPI"};
 #define NAME(MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
     static const char *const names[] = {DT_LT(NAME)};
 #undef NAME
@@ -292,7 +297,7 @@ DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCuda
     *ret_products = products;
     if (plan->n_gemms == 0)
         return DT_OK;
-    DtStatus status = open_library(memory, &products->library);
+    DtStatus status = open_library(memory, driver, &products->library);
     if (!dt_status_ok(&status))
         return status;
     if (products->library.create(&products->handle) != 0)

@@ -6,6 +6,7 @@
  * products are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
+#include "base/gpucode.h"
 #include "base/hash.h"
 #include "base/nvrtc.h"
 #include "base/page.h"
@@ -100,18 +101,6 @@ static DtStatus choose_device(DtDeviceState *state)
 
 /* ---- kernels ---- */
 
-/* How well code for a target runs here: 2 is its own, 1 an older one of its generation, 0 not at all. "sm_90a" runs
- * on 9.0 only, "sm_80" on 8.0 and 8.6. */
-static int suits(const DtDeviceState *state, const char *target)
-{
-    int number = 0, length = 0;
-    if (sscanf(target, "sm_%d%n", &number, &length) != 1 || number / 10 != state->major)
-        return 0;
-    if (number % 10 == state->minor)
-        return 2;
-    return target[length] == '\0' && number % 10 < state->minor;
-}
-
 /* The record of the unit's code for this GPU; UINT32_MAX: there is none. */
 static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
 {
@@ -122,28 +111,20 @@ static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
          c < plan->n_codes && plan->codes[c].source == plan->codes[unit].source &&
          plan->codes[c].source_len == plan->codes[unit].source_len;
          c++) {
-        const int value =
-            plan->codes[c].binary_len ? suits(state, dt_plan_str(plan, plan->codes[c].target)) : 0;
+        const int value = plan->codes[c].binary_len
+                              ? dt_gpucode_suits(dt_plan_str(plan, plan->codes[c].target),
+                                                 state->major, state->minor)
+                              : 0;
         best = value > most ? c : best;
         most = value > most ? value : most;
     }
     return best;
 }
 
-/* The target of dtc whose code runs here (codegen/cuda/cuda.c); NULL: there is none. */
-static const char *target_for(const DtDeviceState *state)
-{
-    static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a"};
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
-        if (suits(state, targets[i]))
-            return targets[i];
-    return NULL;
-}
-
 static DtStatus no_code(const DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
-    const char *target = target_for(state);
+    const char *target = dt_gpucode_for(state->major, state->minor);
     char name[80] = "";
     DtText targets = {0};
     state->driver.device_name(name, sizeof name, state->device);
@@ -191,16 +172,39 @@ static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **
 {
     const DtRank *rank = state->rank;
     const DtPlanCode *unit = &rank->plan->codes[code];
-    const char *target = target_for(state);
+    const char *target = dt_gpucode_for(state->major, state->minor);
     DtNvrtcResult result;
     if (!target)
         return no_code(state);
     const char *text = dt_arena_strndup(rank->memory, (const char *)rank->plan->blob + unit->source, unit->source_len);
-    const DtStatus status = dt_nvrtc_build(rank->memory, text, target, &result);
+    const DtStatus status =
+        dt_nvrtc_build(rank->memory, text, target, state->driver.version / 1000, &result);
     *ret_image = result.cubin;
     if (dt_status_ok(&status))
         return DT_OK;
     return dt_status_fail(status.code, "the plan's kernels cannot be compiled for this GPU: %.400s", status.message);
+}
+
+/* Code that a newer compiler made may have a form that an older driver does not know. */
+static DtStatus refused(const DtDeviceState *state, uint32_t code, int error)
+{
+    const DtPlan *plan = state->rank->plan;
+    const char *compiler = dt_plan_str(plan, plan->codes[code].compiler);
+    const int version = state->driver.version;
+    int major = 0;
+    DtText text = {0};
+    dt_text_printf(&text, "code unit %u cannot be loaded: %s", code,
+                   dt_cuda_driver_error(&state->driver, error));
+    if (!state->rank->options->rebuild && sscanf(compiler, "NVRTC %d", &major) == 1 &&
+        major > version / 1000)
+        dt_text_printf(
+            &text,
+            ". %s made it, and the driver knows CUDA %d.%d: compile the plan where NVRTC %d is "
+            "(libnvrtc.so.%d), run it with --rebuild where that is, or update the driver",
+            compiler, version / 1000, version % 1000 / 10, version / 1000, version / 1000);
+    const DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%s", text.at);
+    dt_text_free(&text);
+    return status;
 }
 
 static DtStatus load_module(DtDeviceState *state, uint32_t code)
@@ -213,15 +217,18 @@ static DtStatus load_module(DtDeviceState *state, uint32_t code)
     if (state->rank->options->rebuild)
         status = rebuild(state, code, &image);
     const int error = dt_status_ok(&status) ? state->driver.module_load(&state->modules[code], image) : 0;
-    return error == 0 ? status
-                      : dt_status_fail(DT_EXIT_FAILED, "code unit %u cannot be loaded: %s", code,
-                                       dt_cuda_driver_error(&state->driver, error));
+    return error == 0 ? status : refused(state, code, error);
 }
 
 static DtStatus load_kernels(DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
     const DtCudaDriver *d = &state->driver;
+    int most = 0;
+    const int unknown = d->device_attribute(&most, DT_CUDA_SHARED_BYTES, state->device);
+    if (unknown)
+        return dt_status_fail(DT_EXIT_FAILED, "the GPU does not say what its blocks have: %s",
+                              dt_cuda_driver_error(d, unknown));
     state->modules = DT_NEW_ARRAY(state->rank->memory, DtCudaModule *, plan->n_codes + 1);
     state->kernels = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
     state->finishes = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
@@ -244,6 +251,12 @@ static DtStatus load_kernels(DtDeviceState *state)
             symbol = dt_arena_printf(state->rank->memory, "%s" DT_PLAN_FINISH, name);
             error = d->module_function(&state->finishes[k], state->modules[code], symbol);
         }
+        if (error == 0 && plan->launches[k].shared > (uint32_t)most)
+            return dt_status_fail(
+                DT_EXIT_FAILED,
+                "kernel `%.60s` wants %u bytes of memory that a block's threads share, and this "
+                "GPU (sm_%d%d) has %d",
+                symbol, plan->launches[k].shared, state->major, state->minor, most);
         if (error == 0 && plan->launches[k].shared > 0)
             error = d->function_set(state->kernels[k], DT_CUDA_FUNCTION_SHARED,
                                     (int)plan->launches[k].shared);
@@ -624,6 +637,13 @@ static char *page_of_marks(const DtDeviceState *state)
     return (char *)(at - at % dt_page_bytes());
 }
 
+/* Whether the driver writes words in the order of a stream: some systems have that switched off. */
+static bool writes_words(const DtDeviceState *state, uint64_t at)
+{
+    const DtCudaDriver *d = &state->driver;
+    return d->write_word(state->stream, at, 0, 0) == 0 && d->stream_wait(state->stream) == 0;
+}
+
 /* Without it nothing is worse than the news of a fault. */
 static void map_marks(DtDeviceState *state)
 {
@@ -632,8 +652,9 @@ static void map_marks(DtDeviceState *state)
     uint64_t at = 0;
     if (d->host_map(page, dt_page_bytes(), DT_CUDA_HOST_SEEN) != 0)
         return;
-    if (d->host_address(&at, page, 0) == 0 && at != 0)
-        state->marks = at + (uint64_t)((char *)state->rank->slot->marks - page);
+    const uint64_t offset = (uint64_t)((char *)state->rank->slot->marks - page);
+    if (d->host_address(&at, page, 0) == 0 && at != 0 && writes_words(state, at + offset))
+        state->marks = at + offset;
     else
         d->host_unmap(page);
 }

@@ -4,6 +4,7 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/emit.h"
 
+#include "base/gpucode.h"
 #include "base/hostcache.h"
 #include "base/nvrtc.h"
 #include "plan/kinds.h"
@@ -12,9 +13,6 @@
 #include <string.h>
 
 /* ---- machines ---- */
-
-/* Among equally near names the first is suggested. */
-static const char *const machines[] = {"sm_100a", "sm_90a", "sm_80"};
 
 /* "sm_80,sm_90a": the next name of the list, and the rest of it, NULL behind the last one. */
 static size_t next_of(const char *list, const char **ret_rest)
@@ -29,8 +27,9 @@ static bool has(const char *name)
     for (const char *at = name, *rest; at; at = rest) {
         const size_t len = next_of(at, &rest);
         bool known = false;
-        for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)
-            known = known || (strlen(machines[i]) == len && strncmp(machines[i], at, len) == 0);
+        for (size_t i = 0; i < DT_GPUCODE_TARGETS; i++)
+            known = known || (strlen(dt_gpucode_targets[i]) == len &&
+                              strncmp(dt_gpucode_targets[i], at, len) == 0);
         if (!known)
             return false;
     }
@@ -39,8 +38,8 @@ static bool has(const char *name)
 
 static uint32_t names(const char **ret_names)
 {
-    memcpy(ret_names, machines, sizeof machines);
-    return (uint32_t)(sizeof machines / sizeof machines[0]);
+    memcpy(ret_names, dt_gpucode_targets, sizeof dt_gpucode_targets);
+    return DT_GPUCODE_TARGETS;
 }
 
 static const char *machine(const char *name) { return name; }

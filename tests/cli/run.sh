@@ -366,7 +366,12 @@ for gpu in v100 mi300x mine; do # which no code is made for: nothing else is mad
     run gpus.dsl --parallel two -o plan --target=cpu --cluster pair --set cluster.gpu=$gpu; exits 0
 done
 run program.dsl --parallel two --emit=cuda --target=sm_90; exits 2; says 'no target sm_90; did you mean sm_90a?'
-run program.dsl --parallel two --emit=cuda; exits 2; says '--emit=cuda takes one of sm_100a, sm_90a, sm_80'
+for pair in sm_86:sm_80 sm_103:sm_100f sm_121:sm_120 sm_110:compute_80; do
+    run program.dsl --parallel two --emit=cuda --target="${pair%:*}"; exits 2
+    says "no target ${pair%:*}; did you mean ${pair#*:}?"
+done
+run program.dsl --parallel two --emit=cuda --target=sm_75; exits 2; says 'no target sm_75; for GPUs there are sm_100a'
+run program.dsl --parallel two --emit=cuda; exits 2; says '--emit=cuda takes one of sm_100a, sm_100f, sm_120, sm_90a, sm_80, compute_80'
 run program.dsl --parallel two --verify --target=sm_80; exits 2; says "with --target=sm_80 add --no-kernels"
 run program.dsl --parallel two --emit=c --target=sm_80; exits 2; says "emit=cuda prints the kernels"
 "$dtc" program.dsl --parallel two --emit=cuda --no-kernels --target=sm_80,sm_90a >cuda 2>err; code=$?; what="kernels as CUDA"; exits 0

@@ -21,6 +21,10 @@ enum {
     ILLEGAL_ADDRESS = 700,
     NOT_FOUND = 500,
     NOT_READY = 600,
+    STUB = 34,
+    NOT_SUPPORTED = 801,
+    RESOURCES = 701,
+    WRONG_CONTEXT = 201,
     MOST = 4096
 };
 
@@ -36,6 +40,8 @@ int cuInit(unsigned flags) { return flags ? INVALID : standin_setting("gpus=", 1
 
 int cuDriverGetVersion(int *ret_version)
 {
+    if (standin_setting("stub=", 0)) /* which leaves the number as it was */
+        return STUB;
     *ret_version = (int)standin_setting("driver=", 13000);
     return OK;
 }
@@ -76,27 +82,36 @@ int cuDeviceGetAttribute(int *ret_value, int attribute, int device)
 {
     (void)device;
     *ret_value = attribute == 75   ? 9
-                 : attribute == 97 ? 232448
+                 : attribute == 97 ? (int)standin_setting("shared=", 232448)
                  : attribute == 16 ? 4
                  : attribute == 38 ? 1 << 20
                                    : 0;
     return OK;
 }
 
-static int contexts[64], current; /* by device */
+static int contexts[64], retained[64], current; /* by device */
 
 int cuDevicePrimaryCtxRetain(void **ret_context, int device)
 {
     *ret_context = &contexts[device % 64];
+    retained[device % 64]++;
     return OK;
 }
 
-int cuDevicePrimaryCtxRelease_v2(int device) { return device < 0 ? INVALID : OK; }
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    if (device < 0 || !retained[device % 64])
+        return INVALID;
+    retained[device % 64]--;
+    return OK;
+}
 
 int cuCtxSetCurrent(void *context)
 {
-    current = context ? (int)((int *)context - contexts) : current;
-    return context ? OK : INVALID;
+    if (!context || !retained[(int *)context - contexts])
+        return WRONG_CONTEXT;
+    current = (int)((int *)context - contexts);
+    return OK;
 }
 
 int standin_device(void) { return current; }
@@ -621,6 +636,8 @@ static void do_write(const void *context)
 
 int cuStreamWriteValue32_v2(Stream *stream, uint64_t to, uint32_t value, unsigned flags)
 {
+    if (standin_setting("unwritten=", 0))
+        return NOT_SUPPORTED;
     return flags || to % sizeof value ? INVALID
                                       : standin_begin(stream, do_write, &(Move){to, value, sizeof value}, sizeof(Move));
 }
@@ -679,6 +696,8 @@ int cuModuleLoadData(struct Module **ret_module, const void *image)
 {
     if (standin_is_capturing())
         return standin_spoil(CAPTURE_UNSUPPORTED);
+    if (standin_setting("old=", 0))
+        return BAD_IMAGE;
     char name[64];
     const size_t bytes = length_of(image);
     struct Module *module = calloc(1, sizeof *module);
@@ -704,6 +723,7 @@ int cuModuleUnload(struct Module *module)
 typedef struct Function {
     Kernel *kernel;
     int counts[2]; /* of pointers and integers, which the image says as NAME_counts */
+    int shared;    /* bytes that its blocks may share beyond the usual */
 } Function;
 
 int cuModuleGetFunction(Function **ret_function, struct Module *module, const char *name)
@@ -725,10 +745,13 @@ int cuModuleGetFunction(Function **ret_function, struct Module *module, const ch
 
 int cuFuncSetAttribute(Function *function, int attribute, int value)
 {
-    return function && attribute == 8 && value >= 0 && value <= 232448 ? OK : INVALID;
+    if (!function || attribute != 8 || value < 0 || value > standin_setting("shared=", 232448))
+        return INVALID;
+    function->shared = value;
+    return OK;
 }
 
-enum { ARGUMENTS = 513 };
+enum { ARGUMENTS = 512, USUAL = 48 << 10 }; /* bytes that a block shares; an argument has 4 KiB */
 typedef struct Launch {
     Function function;
     uint64_t arguments[ARGUMENTS]; /* pointers, then integers */
@@ -763,8 +786,14 @@ int cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigne
 {
     const int n = function->counts[0] + function->counts[1];
     if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
-        block_y != 1 || block_z != 1 || shared_bytes > 232448 || extra || n > ARGUMENTS)
+        block_y != 1 || block_z != 1 || extra || n > ARGUMENTS)
         return INVALID;
+    if (shared_bytes > (unsigned)(function->shared > USUAL ? function->shared : USUAL))
+        return INVALID; /* more than a block has without being asked */
+    if (!retained[current])
+        return WRONG_CONTEXT;
+    if (standin_setting("registers=", 0) * block_x > 65536)
+        return RESOURCES;
     static long long n_launches;
     Launch launch = {.function = *function};
     const bool is_concerned = current == standin_setting("only=", current);

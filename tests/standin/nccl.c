@@ -451,8 +451,17 @@ static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count
     return ncclGroupEnd();
 }
 
+/* The Nth send of a process is refused (standin.h). */
+static int is_refused(void)
+{
+    static long long n_sends;
+    return ++n_sends == standin_setting("send_fails=", 0);
+}
+
 int ncclSend(uint64_t from, size_t count, int type, int peer, Comm *c, Stream *stream)
 {
+    if (is_refused())
+        return INVALID;
     return message(c, stream, 1, from, count, type, peer);
 }
 
@@ -620,6 +629,10 @@ int ncclCommDestroy(Comm *c)
 
 int ncclCommAbort(Comm *c)
 {
+    if (depth > 0) { /* NCCL waits for ever for the end of the group */
+        fprintf(stderr, "stand-in of NCCL: a communicator is aborted inside a group\n");
+        _exit(70);
+    }
     c->is_aborted = c->is_over = 1;
     windows_drop(&c->windows);
     return OK;

@@ -158,6 +158,11 @@ def check_failures(dtc, dtrun):
     fails(dtrun, plan, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows", "--comm", "shm")
     fails(dtrun, processor, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows")
     fails(dtrun, plan, "gpus=2 only=1 die=60", 75, r"rank 1 was ended by signal 9 \(Killed\)", "--windows")
+    ranks, layout = LAYOUTS["ulysses"][:2]
+    swaps = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, "swaps", layout), "swaps")
+    os.environ["DT_STANDIN"] = "gpus=%d send_fails=1" % ranks
+    said = run(dtrun, swaps, "--quiet", "--steps", "2", wants=1)
+    assert "NCCL reports: invalid argument" in said and "inside a group" not in said, said
     check_upset(dtc, dtrun)
     libraries = os.environ["LD_LIBRARY_PATH"].split(":")[0]
     os.mkdir("without")
@@ -168,7 +173,7 @@ def check_failures(dtc, dtrun):
         fails(dtrun, plan, "gpus=2", 1, r"there is no libnccl\.so\.2: looked where .*package libnccl2.*--comm shm")
     fails(dtrun, plan, "gpus=2", 0, "", "--comm", "shm")
     os.environ["LD_LIBRARY_PATH"] = libraries
-    return 14
+    return 15
 
 
 def check_upset(dtc, dtrun):

@@ -153,3 +153,9 @@ int nvrtcGetCUBIN(Program *program, char *ret_cubin)
     memcpy(ret_cubin, program->image, program->bytes);
     return OK;
 }
+
+int nvrtcGetPTXSize(Program *program, size_t *ret_size)
+{
+    return nvrtcGetCUBINSize(program, ret_size);
+}
+int nvrtcGetPTX(Program *program, char *ret_ptx) { return nvrtcGetCUBIN(program, ret_ptx); }

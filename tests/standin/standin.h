@@ -27,6 +27,9 @@
  * line: members, policy, windows whose flag is symmetric, others; collectives whose memory is in windows, in none; of
  * the first, those by copy engines.
  * DT_STANDIN_LEFT=PATH: what memory holds when it is given back is left in PATH.G.NUMBER of the allocation.
+ * send_fails=N: the Nth send of a process is refused by NCCL. unwritten=1: the driver has no stream memory operations.
+ * stub=1: the driver is the toolkit's stub. old=1: it loads no code of the compiler. shared=BYTES: what a block's
+ * threads share at most, if asked for; 48 KiB if not. registers=N: what a thread of each kernel has, of 65,536.
  * message_dies=N, message_hangs=N: the Nth message of a process ends it when the device has come to it, never ends. */
 #ifndef DT_TESTS_STANDIN_H
 #define DT_TESTS_STANDIN_H

@@ -104,6 +104,58 @@ Test(cuda, launches_as_the_text_says)
     end(&tiny);
 }
 
+static void expect_of(DtPlanBuilder *builder, Tiny *tiny, const char *standin, const char *wanted)
+{
+    setenv("DT_STANDIN", standin, 1);
+    tiny_open(tiny, builder);
+    tiny->options.device = "cuda";
+    tiny->options.gemm = DT_GEMM_DEFAULT;
+    const DtStatus status = tiny_load(tiny);
+    cr_expect_eq(dt_status_ok(&status), !wanted, "%s", status.message);
+    cr_expect(!wanted || strstr(status.message, wanted), "%s", status.message);
+    end(tiny);
+}
+
+/* Code that a newer compiler made is not for an older driver: it is told which compiler is. */
+Test(cuda, names_the_compiler_that_the_driver_wants)
+{
+    Tiny tiny = {.arena = dt_arena_new()};
+    DtPlanBuilder *builder = tiny_build(tiny.arena, "sm_90a", 0.3);
+    builder->codes.at[0].compiler = dt_write_str(builder, "NVRTC 13.0");
+    expect_of(
+        builder, &tiny, "old=1 driver=12040",
+        "NVRTC 13.0 made it, and the driver knows CUDA 12.4: compile the plan where NVRTC 12 is");
+}
+
+/* What a block's threads share is the device's to say, and a kernel asks for more than 48 KiB. */
+static void shares(const char *standin, const char *wanted)
+{
+    Tiny tiny = {.arena = dt_arena_new()};
+    DtPlanBuilder *builder = tiny_build(tiny.arena, "sm_90a", 0.3);
+    builder->launches.at[1].shared = 110000;
+    expect_of(builder, &tiny, standin, wanted);
+}
+Test(cuda, has_blocks_that_share) { shares("", NULL); }
+Test(cuda, has_blocks_that_share_less)
+{
+    shares("shared=101376", "wants 110000 bytes of memory that a block's threads share, and this "
+                            "GPU (sm_90) has 101376");
+}
+
+/* A launch that the driver refuses ends the rank. */
+Test(cuda, ends_where_registers_do_not_suffice)
+{
+    Tiny tiny;
+    begin(&tiny, "cuda", "sm_90a");
+    const DtStatus status = tiny_load(&tiny);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    setenv("DT_STANDIN", "registers=4096", 1);
+    cr_expect_eq(dt_train_loaded(&tiny.run), DT_EXIT_FAILED);
+    const char *said = tiny.run.rank.failure.message;
+    cr_expect(strstr(said, "the GPU failed to start a kernel"), "%s", said);
+    end(&tiny);
+}
+
 /* A fault ends the rank. What comes to light late is named as where each instruction is waited for, unless the device
  * cannot write how far it is. */
 static void fault(bool sync, const char *standin)
@@ -126,6 +178,7 @@ static void fault(bool sync, const char *standin)
     end(&tiny);
 }
 Test(cuda, ends_at_a_fault) { fault(false, "unseen=1"); }
+Test(cuda, ends_at_a_fault_without_memory_operations) { fault(false, "unwritten=1"); }
 Test(cuda, names_what_is_at_fault) { fault(false, ""); }
 Test(cuda, names_what_is_at_fault_by_waiting) { fault(true, ""); }
 
@@ -133,6 +186,9 @@ Test(cuda, says_what_is_missing)
 {
     expect("gpus=0", "sm_90a", DT_EXIT_FAILED, "no CUDA-capable device is detected");
     expect("driver=11080", "sm_90a", DT_EXIT_FAILED, "knows CUDA 11.8, and 12.0 is the oldest");
+    expect("stub=1", "sm_90a", DT_EXIT_FAILED, "libcuda.so.1 is the stub of the CUDA toolkit");
+    expect("driver=12040", "sm_90a", DT_EXIT_FAILED, "there is no libcublasLt.so.12: looked where");
+    expect("old=1", "sm_90a", DT_EXIT_FAILED, "cannot be loaded: device kernel image is invalid");
     expect("memory=50000", "sm_90a", DT_EXIT_DOES_NOT_FIT,
            "a rank needs 32.1 MiB on its GPU, which has 48.8 KiB for each of 1");
     expect("", "cpu-v1", DT_EXIT_USAGE,

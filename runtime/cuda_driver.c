@@ -3,7 +3,7 @@
 
 #include "base/cudalib.h"
 
-enum { OLDEST = 12000, STUB = 34 /* CUDA_ERROR_STUB_LIBRARY */ };
+enum { OLDEST = 12000 };
 
 const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error)
 {
@@ -31,7 +31,7 @@ DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver)
         return status;
     driver->version = 0;
     const int unknown = driver->driver_version(&driver->version);
-    if (unknown == STUB)
+    if (unknown == DT_CUDA_STUB)
         return dt_status_fail(
             DT_EXIT_FAILED,
             "libcuda.so.1 is the stub of the CUDA toolkit, which is for linking alone: take its "

@@ -102,6 +102,7 @@ enum { /* attributes of devices and functions */
     DT_CUDA_EVENT_NO_TIME = 2,
     DT_CUDA_CAPTURE_OWN = 1, /* this thread may not do meanwhile what cannot be captured; those of NCCL may */
     DT_CUDA_ON_DEVICE = 2,
+    DT_CUDA_STUB = 34,      /* an error: the library is the toolkit's, for linking alone */
     DT_CUDA_NOT_READY = 600 /* of a query: something begun is not done */
 };
 

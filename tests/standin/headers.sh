@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Our declarations of CUDA's libraries against their headers, where these are installed: headers.sh CC.
+# Exit code 77: none is. Headers are looked for where the compiler does, and in CUDA_HOME.
+cc=$*
+here=$(dirname "$0")
+root=$(cd "$here/../.." && pwd)
+options="-std=gnu11 -fsyntax-only -I$root -I${CUDA_HOME:-/usr/local/cuda}/include"
+compared=0 skipped=0 failed=0
+for name in cuda cublasLt cudnn nccl; do
+    if ! echo "#include <$name.h>" | $cc $options -x c - 2>/dev/null; then
+        echo "skipped: there is no $name.h here"
+        skipped=$((skipped + 1))
+    elif ! $cc $options "$here/headers_$name.c" ||
+        $cc $options -DWRONG "$here/headers_$name.c" 2>/dev/null; then # which has one wrong number
+        echo "failed: $name.h"
+        failed=$((failed + 1))
+    else
+        compared=$((compared + 1))
+    fi
+done
+echo "$compared passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] || exit 1
+[ "$compared" != 0 ] || exit 77

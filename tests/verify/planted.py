@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bugs planted into the compiler, and what finds them: planted.py DTC JUDGED [--build FOLDER] [NAME...]
 planted.py --texts: only whether each row's text stands once in its file.
+planted.py --runtime [--build FOLDER] [--search] [NAME...]: the bugs of planted_runtime.py.
 
 For each row of planted_bugs.py the text of one file is changed in a copy of the tree, and dtc is built from it. It
 compiles the row's cases with --verify, as users do; what finds the bug must be what the row says, or something earlier
@@ -10,7 +11,12 @@ time, and where ranks could not be started, or nothing came of a command, the ro
 differ from those of the dtc given, and where the certificate stands alone, ranks must compute something else, as
 JUDGED, which has no bug, says. With NAME only rows whose name or file has one of these words are tried. The copy is
 built in a folder of its own, which --build keeps; with ccache a row takes some seconds.
+
+Bugs of the runtime are found by what their row says: `dtc --verify` of a program, or a test, which is
+built and run in the copy. It must pass there without the bug. --search tries what other rows name, too, where a row's own
+finder finds nothing.
 """
+import json
 import os
 import re
 import resource
@@ -21,6 +27,7 @@ import sys
 import tempfile
 
 import planted_bugs
+import planted_runtime
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -41,17 +48,18 @@ OUTSIDE = ("expand.c", "stage_ranges.c", "ring", "relay", "zigzag", "inline.c", 
 class Tree:
     """The copy."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, tests=False):
         self.folder, self.build = os.path.join(folder, "tree"), os.path.join(folder, "build")
-        for name in FOLDERS:
+        for name in FOLDERS + (["bench", "examples", "tests"] if tests else []):
             shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name), dirs_exist_ok=True)
         for name in FILES:
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.folder, name))
         with open(os.path.join(self.folder, "meson.build")) as file: # with its own path no cache of objects would help
             text = file.read().replace("meson.project_source_root() / 'lib'", "'%s'" % os.path.join(ROOT, "lib"))
-        write(self.folder, "meson.build", re.sub(r"subdir\('(bench|tests)'\)", "", text))
+        write(self.folder, "meson.build", text if tests else re.sub(r"subdir\('(bench|tests)'\)", "", text))
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
-            subprocess.run(["meson", "setup", self.build, self.folder, "-Dbuildtype=release", "-Dtests=disabled"],
+            subprocess.run(["meson", "setup", self.build, self.folder, "-Dbuildtype=release",
+                            "-Dtests=" + ("enabled" if tests else "disabled")],
                            check=True, capture_output=True)
         self.make()
 
@@ -162,14 +170,74 @@ def tried(tree, cases, bug):
     return text, all(v in ORDER[:ORDER.index(by) + 1] for v in verdicts)
 
 
+# ---- bugs of the runtime ----
+
+class Finders:
+    """What may find a bug of the runtime: programs for --verify, and tests of the suites."""
+
+    def __init__(self, tree, folder):
+        self.tree, self.paths, self.passes = tree, {}, {}
+        for name, text in planted_runtime.CASES.items():
+            self.paths[name] = write(folder, name + ".dsl", text)
+        said = subprocess.run(["meson", "introspect", "--tests", tree.build], check=True, capture_output=True, text=True)
+        self.tests = {test["name"]: test for test in json.loads(said.stdout)}
+
+    def has_found(self, name):
+        """Whether the build of the tree is refuted; None: the finder does not build."""
+        environment = dict(os.environ, DTC_LIBRARY=os.path.join(self.tree.folder, "lib"))
+        if name.startswith("--verify "):
+            done = subprocess.run([self.tree.dtc, self.paths[name.split()[1]], "--parallel", "two", "--verify"],
+                                  capture_output=True, text=True, timeout=PATIENCE, env=environment)
+            return "the plan's machine code does not compute what it says" in done.stderr
+        test = self.tests[name]
+        made = [os.path.normpath(os.path.join(test["workdir"] or self.tree.build, word)) for word in test["cmd"]]
+        targets = [os.path.relpath(path, self.tree.build) for path in made
+                   if path.startswith(self.tree.build + os.sep)]
+        if subprocess.run(["ninja", "-C", self.tree.build, "-j2"] + targets, capture_output=True).returncode:
+            return None
+        environment.update(test["env"])
+        return subprocess.run(test["cmd"], capture_output=True, timeout=PATIENCE, env=environment,
+                              cwd=test["workdir"] or self.tree.build).returncode != 0
+
+    def good(self, name):
+        """Whether it finds nothing where nothing is planted."""
+        if name not in self.passes:
+            self.tree.make()
+            self.passes[name] = self.has_found(name) is False
+        return self.passes[name]
+
+
+def runtime_bugs(words, kept, searches):
+    rows = [bug for bug in planted_runtime.BUGS if not words or any(word in bug[0] + bug[1] for word in words)]
+    failed, others = [], list(dict.fromkeys(bug[4] for bug in planted_runtime.BUGS)) if searches else []
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        tree = Tree(kept or folder, tests=True)
+        finders = Finders(tree, folder)
+        for what, file, old, new, by in rows:
+            said, found = "" if finders.good(by) else "fails without the bug", None
+            said = said or tree.plant(file, old, new) or ""
+            for name in [by] + others if not said else []:
+                if finders.has_found(name):
+                    found = name
+                    break
+            tree.restore(file)
+            failed += [] if found == by else [what]
+            print("%s %s (%s)\n    %s" % ("    " if found == by else "FAIL", what, file, said or found or "nothing"))
+            sys.stdout.flush()
+    print("".join("FAIL %s\n" % name for name in failed), end="")
+    print("%d passed, %d failed" % (len(rows) - len(failed), len(failed)))
+    return 1 if failed else 0
+
+
 def texts():
     wrong = []
-    for what, file, old, *_ in planted_bugs.BUGS:
+    rows = planted_bugs.BUGS + planted_runtime.BUGS
+    for what, file, old, *_ in rows:
         with open(os.path.join(ROOT, file)) as source:
             n = source.read().count(old)
         wrong += ["%s: the old text stands %d times in %s" % (what, n, file)] if n != 1 else []
     print("".join("FAIL %s\n" % row for row in wrong), end="")
-    print("%d passed, %d failed" % (len(planted_bugs.BUGS) - len(wrong), len(wrong)))
+    print("%d passed, %d failed" % (len(rows) - len(wrong), len(wrong)))
     return 1 if wrong else 0
 
 
@@ -181,6 +249,9 @@ def main(arguments):
         at = arguments.index("--build")
         kept = os.path.abspath(arguments[at + 1])
         del arguments[at:at + 2]
+    if "--runtime" in arguments:
+        words = [word for word in arguments if not word.startswith("--")]
+        return runtime_bugs(words, kept, "--search" in arguments)
     tools, words = [os.path.abspath(path) for path in arguments[:2]], arguments[2:]
     failed, rows = [], [bug for bug in planted_bugs.BUGS if not words or any(word in bug[0] + bug[1] for word in words)]
     counts = dict.fromkeys(ORDER, 0)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs of the runtime for planted.py: (what is wrong, file, its text, the wrong text, what finds it).
+
+The certificates cannot see these. What finds one is `--verify CASE`, where dtc --verify runs the
+program of CASES on ranks, or the name of a test of the suites that ./check runs. The old text stands
+once in its file.
+"""
+
+# A dynamic loss scale, two losses in turn, a schedule with a warm-up, optimizer states that are split.
+LIFE = """include "std.dsl"
+dim batch = 8, embed = 8, hidden = 8, layers = 2
+model m(x[batch, embed]) -> [batch, embed] {
+  repeat h in layers { x = x + (x |> up:linear[embed, hidden]() |> tanh |> down:linear[hidden, embed]()) }
+  return x
+}
+model other(x[batch, embed]) -> [batch] {
+  param w[embed] = normal(0.3)
+  return x @embed w
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  near = mean[batch, embed]((f32(m(x)) - x) ** 2)
+  far = mean[batch](f32(other(x)) ** 2)
+  first = adamw(lr = warmup_cosine(0.02, warmup = 4, total = 12, floor = 0.001), loss = near,
+                params = ("h.up.*", "h.down.*"), clip = 1.0)
+  second = adamw(lr = warmup_linear(0.02, warmup = 4, total = 12), loss = far, every = 3, params = "w")
+  precision = mixed(compute = f16, params = f32, grads = f32, loss_scale = dynamic)
+  steps = 12
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
+"""
+TOKENS = """include "std.dsl"
+dim batch = 4, seq = 4, vocab = 12, embed = 8
+model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.3)
+  return dropout(wte[vocab = tokens], 0.1) |> out:linear[embed, vocab]
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
+  optimizer = adamw(lr = 0.01)
+  eval = every(1, steps = 1, data = next_token(synthetic(0, vocab)))
+  steps = 4
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh data = 2; shard batch on data; zero 3 on data }
+"""
+CASES = {"life": LIFE, "tokens": TOKENS}
+
+BUGS = [
+    # ---- the loss scale ----
+    ("the scale grows an update too late", "runtime/scale.c", "++scale->good == PATIENCE",
+     "scale->good++ == PATIENCE", "--verify life"),
+    ("the scale grows too early after a skipped step", "runtime/scale.c",
+     "    scale->good = 0;\n    scale->skipped++;", "    scale->skipped++;", "--verify life"),
+    ("a skipped step takes a quarter of the scale", "runtime/scale.c", "scale->factor /= 2;",
+     "scale->factor /= 4;", "--verify life"),
+    ("the scale grows fourfold", "runtime/scale.c", "scale->factor *= 2;", "scale->factor *= 4;",
+     "--verify life"),
+    ("the scale never grows", "runtime/scale.c", "if (scale->factor < largest_factor)",
+     "if (scale->factor < 2)", "--verify life"),
+    ("a resumed run forgets its good updates", "runtime/scale.c", "scale->good = saved->good;",
+     "scale->good = 0;", "runtime_checkpoint"),
+    ("a resumed run begins with the first scale", "runtime/scale.c",
+     "scale->factor = saved->factor;", "", "runtime_checkpoint"),
+    ("a resumed run forgets what it skipped", "runtime/scale.c", "scale->skipped = saved->skipped;",
+     "", "runtime_checkpoint"),
+    ("the manifest has no good updates", "runtime/manifest.c", "(json_int_t)m->scale.good",
+     "(json_int_t)0", "runtime_checkpoint"),
+    # ---- steps ----
+    ("a skipped update is counted", "runtime/train.c",
+     "rank->updates[i] += !rank->scale.was_skipped;", "rank->updates[i]++;", "--verify life"),
+    ("the number of the update is one too small", "runtime/train.c",
+     "rank->updates[objective] + 1,", "rank->updates[objective],", "--verify life"),
+    ("the schedule is a step ahead", "runtime/train.c", "&rank->settings, rank->step,",
+     "&rank->settings, rank->step + 1,", "--verify life"),
+    ("a loss has its turn a step too late", "runtime/train.c",
+     "(rank->step + 1) % rank->plan->objectives[i].every == 0",
+     "rank->step % rank->plan->objectives[i].every == 0", "--verify life"),
+    ("the number of the update is that of the step", "runtime/settings.c",
+     ".updates = (double)updates,", ".updates = (double)step + 1,", "--verify life"),
+    ("gradients are scaled by 1", "runtime/settings.c", ".loss_scale = loss_scale,",
+     ".loss_scale = 1 + 0 * loss_scale,", "--verify life"),
+    # ---- sums ----
+    ("sums in 16 bits are rounded after each rank", "runtime/reduce.c",
+     "            reduce_f32(reduce, sum, next, some);\n",
+     "            reduce_f32(reduce, sum, next, some);\n            "
+     "dt_reduce_narrow(dtype, to + i, sum, some);\n            dt_reduce_widen(dtype, "
+     "sum, to + i, some);\n", "runtime_comm"),
+    ("a maximum loses what is not a number", "runtime/reduce.c",
+     "b[i] > a[i] || b[i] != b[i] ? b[i]", "b[i] > a[i] ? b[i]", "runtime_comm"),
+    ("the last rank's numbers are left out", "runtime/reduce.c",
+     "    for (uint32_t m = 1; m < n; m++)\n        functions[dtype]",
+     "    for (uint32_t m = 1; m + 1 < n; m++)\n        functions[dtype]", "--verify life"),
+    ("a product forgets what was there", "runtime/gemm_plain.c",
+     "g->accumulate ? dt_gemm_get(c, to, g->dtype_c) : 0",
+     "g->accumulate ? 0 * dt_gemm_get(c, to, g->dtype_c) : 0", "runtime_gemm"),
+    # ---- initial values ----
+    ("all layers begin alike", "runtime/init.c", "dt_philox(store->key, element, 0, iteration)",
+     "dt_philox(store->key, element, 0, 0 * iteration)", "runtime_rank"),
+    ("initial values depend on the order of axes", "runtime/init.c",
+     "dt_plan_str(plan, axes[a].name)) > 0)", "dt_plan_str(plan, axes[a].name)) < 0)",
+     "runtime_rank"),
+    ("a uniform value has another range", "runtime/init.c",
+     "store->init_a + (store->init_b - store->init_a)", "store->init_a + store->init_b",
+     "runtime_rank"),
+    # ---- parts of tensors ----
+    ("a rank's part of a tensor begins at 0", "runtime/pack.c",
+     "index * p->extent[a] + p->start[a] + p->at[a]", "index * p->extent[a] + p->at[a]",
+     "runtime_zero"),
+    # ---- checkpoints ----
+    ("the second moment is saved as the first", "runtime/checkpoint.c",
+     "1 + (int)store->kind - DT_PLAN_MOMENT1", "1", "runtime_checkpoint"),
+    ("moments are not loaded", "runtime/checkpoint.c",
+     "        take(wanted, home, tensor);\n        atomic",
+     "        if (!is_moment(home->store))\n            take(wanted, home, tensor);\n   "
+     "     atomic", "runtime_checkpoint"),
+    ("a parameter is not the rounding of the master copy that is loaded", "runtime/checkpoint.c",
+     "if (home->store->kind == DT_PLAN_MASTER)\n        take_as", "if (false)\n        take_as",
+     "runtime_checkpoint"),
+    ("a resumed loss has the updates of the last one", "runtime/resume.c",
+     "found = &manifest->updates[k];", "found = &manifest->updates[manifest->n_updates - 1];",
+     "runtime_losses"),
+    # ---- data ----
+    ("every epoch has the same order", "runtime/permutation.c", "(uint32_t)p->epoch, round)",
+     "0, round)", "runtime_data_order"),
+    ("every epoch has the same windows", "runtime/permutation.c", "| r.word[1]) % bound;",
+     "| r.word[1]) % 1;", "runtime_data_order"),
+    ("an order has a sample twice", "runtime/permutation.c", "while (index >= permutation->n);",
+     "while (index > permutation->n);", "runtime_data_order"),
+    ("labels are the tokens themselves", "runtime/data.c",
+     "dt_datatext_read(&data->tokens, start + i, data->row, values)",
+     "dt_datatext_read(&data->tokens, start, data->row, values)", "runtime_data"),
+    ("the last window of held-out data is left out", "runtime/data.c",
+     "data->windows = (n - data->more) / data->row;",
+     "data->windows = (n - data->more - 1) / data->row;", "runtime_data"),
+    ("behind the held-out data its first window comes again", "runtime/data.c",
+     "(epoch > 0 ? data->windows - 1 : index) * data->row", "index * data->row", "runtime_data"),
+    ("synthetic labels are the tokens themselves", "runtime/data.c", "sample, shifted ? i : 0,",
+     "sample, 0,", "--verify tokens"),
+    ("synthetic samples repeat", "runtime/synthetic.c", "(uint64_t)(first + i), (uint32_t)sample,",
+     "(uint64_t)(first + i), (uint32_t)sample % 4,", "--verify tokens"),
+    # ---- evaluation ----
+    ("an evaluation reads the first batch again and again", "runtime/evaluate.c",
+     "run->rank.eval_batch = batch;", "run->rank.eval_batch = 0 * batch;", "--verify tokens"),
+    ("samples behind the last whole batch count twice", "runtime/evaluate.c", "rest - batch));",
+     "2 * rest - batch));", "runtime_ratios"),
+    ("held-out samples behind the last whole batch are left out", "runtime/evaluate.c",
+     "c.rest = samples - c.whole * batch;", "c.rest = 0;", "runtime_ratios"),
+    ("an evaluation leaves out its last batch", "runtime/evaluate.c",
+     "i < ret_covered->whole; i++)", "i + 1 < ret_covered->whole; i++)", "runtime_ratios"),
+    # ---- text ----
+    ("the window of a text does not slide", "runtime/generate.c",
+     "memmove(g->tokens, g->tokens + 1,", "memmove(g->tokens, g->tokens,", "runtime_generate"),
+    ("the next token is read one position too early once the window is full", "runtime/generate.c",
+     "(g->n_tokens - 1) * g->position_stride",
+     "(g->n_tokens - 1 - (g->n_tokens == g->window)) * g->position_stride", "runtime_generate"),
+    ("the temperature is turned over", "runtime/generate.c",
+     "(logits[v] - top) / options->temperature", "(logits[v] - top) * options->temperature",
+     "runtime_generate"),
+    ("every token takes the same random number", "runtime/generate.c",
+     "dt_philox(key, (uint64_t)number, 0, 0)", "dt_philox(key, 0 * (uint64_t)number, 0, 0)",
+     "runtime_generate"),
+]

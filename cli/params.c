@@ -2,6 +2,7 @@
 /* dtc --params: every parameter with its path, shape, dtype and elements, and the exact total. Parameters of
  * a loop are one row: "h.#.attention.wq.w", 12 times. */
 #include "cli/cli.h"
+#include "ir/live.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -53,47 +54,48 @@ static size_t widest(const DtModule *module, bool shapes)
     return most;
 }
 
-static void add_row(const DtStore *store, size_t path_width, size_t shape_width, DtText *text)
+static void add_row(const DtStore *store, bool live, size_t path_width, size_t shape_width,
+                    DtText *text)
 {
     DtText shape = {0};
     char elements[32], count[32] = "";
     if (store->n_loops)
         snprintf(count, sizeof count, "%lld x", (long long)loop_count(store));
     add_shape(store, &shape);
-    dt_text_printf(text, "%-*s  %7s  %-*s  %-5s %16s\n", (int)path_width, store->pattern, count,
+    dt_text_printf(text, "%-*s  %7s  %-*s  %-5s %16s%s\n", (int)path_width, store->pattern, count,
                    (int)shape_width, shape.at, dt_dtype_name(store->type->dtype),
-                   grouped(elements, dt_type_elements(store->type)));
+                   grouped(elements, dt_type_elements(store->type)), live ? "" : "  (unused)");
     dt_text_free(&shape);
 }
 
 /* Rows of one kind; returns the sum of their elements. */
-static int64_t add_rows(const DtModule *module, DtStoreKind kind, DtText *text)
+static int64_t add_rows(const DtModule *module, const bool *live, DtStoreKind kind, DtText *text)
 {
     size_t path_width = widest(module, false), shape_width = widest(module, true);
     int64_t total = 0;
     for (uint32_t i = 0; i < module->stores.n; i++) {
         if (module->stores.at[i]->kind != kind)
             continue;
-        add_row(module->stores.at[i], path_width, shape_width, text);
+        add_row(module->stores.at[i], live[i], path_width, shape_width, text);
         total += dt_type_elements(module->stores.at[i]->type);
     }
     return total;
 }
 
-static json_t *json_row(const DtStore *store)
+static json_t *json_row(const DtStore *store, bool live)
 {
     json_t *shape = json_array();
     for (uint32_t i = store->n_loops; i < store->type->rank; i++)
         json_array_append_new(shape, json_pack("{s:s, s:I}", "axis", store->type->axes[i].name,
                                                "extent", (json_int_t)store->type->axes[i].extent));
-    return json_pack("{s:s, s:s, s:s, s:I, s:o, s:s, s:I}", "path", store->path, "pattern",
+    return json_pack("{s:s, s:s, s:s, s:I, s:o, s:s, s:I, s:b}", "path", store->path, "pattern",
                      store->pattern, "kind", store->kind == DT_STORE_STATE ? "state" : "param",
                      "count", (json_int_t)loop_count(store), "shape", shape, "dtype",
                      dt_dtype_name(store->type->dtype), "elements",
-                     (json_int_t)dt_type_elements(store->type));
+                     (json_int_t)dt_type_elements(store->type), "unused", !live);
 }
 
-static void print_json(const DtModule *module, DtText *ret_text)
+static void print_json(const DtModule *module, const bool *live, DtText *ret_text)
 {
     json_t *list = json_array();
     int64_t total = 0;
@@ -101,7 +103,7 @@ static void print_json(const DtModule *module, DtText *ret_text)
         const DtStore *store = module->stores.at[i];
         if (store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE)
             continue;
-        json_array_append_new(list, json_row(store));
+        json_array_append_new(list, json_row(store, live[i]));
         if (store->kind == DT_STORE_PARAM)
             total += dt_type_elements(store->type);
     }
@@ -116,13 +118,14 @@ void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text)
 {
     char total[32];
     DtText states = {0};
+    const bool *live = dt_live_stores(program->module, program->module->arena);
     if (json) {
-        print_json(program->module, ret_text);
+        print_json(program->module, live, ret_text);
         return;
     }
-    int64_t n = add_rows(program->module, DT_STORE_PARAM, ret_text);
+    int64_t n = add_rows(program->module, live, DT_STORE_PARAM, ret_text);
     dt_text_printf(ret_text, "%s parameters\n", grouped(total, n));
-    int64_t n_states = add_rows(program->module, DT_STORE_STATE, &states);
+    int64_t n_states = add_rows(program->module, live, DT_STORE_STATE, &states);
     if (states.len)
         dt_text_printf(ret_text, "\n%s%s elements of state\n", states.at, grouped(total, n_states));
     dt_text_free(&states);

@@ -290,7 +290,8 @@ static bool read_scale(const DtConfigReading *r)
         r->value->word = e->name.text;
         return true;
     }
-    return read_real(r, 0, true, HUGE_VAL, "above 0");
+    return read_real(r, 0x1p-126, false, 0x1p126,
+                     "from 1.2e-38 to 8.5e37: it and its inverse are f32");
 }
 
 static bool read_paths(const DtConfigReading *r)

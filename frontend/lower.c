@@ -554,7 +554,9 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                    .options = options,
                    .compute = DT_F32,
                    .params = DT_F32,
-                   .store_at.arena = arena};
+                   .store_at.arena = arena,
+                   .assigned_at.arena = arena,
+                   .taken.arena = arena};
     l->program = DT_NEW(arena, DtProgram);
     l->program->module = l->module = dt_graph_module(arena, diags);
     dt_scope_load(l);
@@ -593,8 +595,11 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     if (fragment)
         dt_alone_check(l);
     dt_names_check(l);
-    if (!fragment && !dt_diag_errors(diags)) /* an error often is why a name seems unused */
+    if (!fragment && !dt_diag_errors(diags)) { /* an error often is why a name seems unused */
         dt_lint_unused(l);
+        dt_unread_lint_values(l);
+        dt_unread_lint_params(l, train);
+    }
     if (dt_diag_errors(diags))
         return NULL;
     dt_configcheck_program(&host, items, l->program);

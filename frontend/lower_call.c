@@ -77,6 +77,7 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
 {
     DtFunction f = {.label = expr->label, .span = expr->span};
     const DtBinding *binding = dt_expr_find(l, expr->name.text);
+    dt_unread_read(l, binding);
     if (binding) {
         if (!is_function(&binding->val)) {
             if (!dt_val_is_error(&binding->val))

@@ -61,6 +61,29 @@ static DtVal int_power(DtLower *l, const DtExpr *expr, int64_t base, int64_t n)
     return dt_val_int(result);
 }
 
+static bool is_dim(const DtLower *l, const DtExpr *expr)
+{
+    const DtExpr *bare = dt_report_bare(expr);
+    const DtGlobal *global = bare->kind == DT_EXPR_NAME ? dt_scope_value(l, bare->name.text) : NULL;
+    return global && global->kind == DT_GLOBAL_DIM;
+}
+
+/* `head = embed // heads`: what is left over belongs to no head. */
+static void lint_remainder(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
+{
+    if (a <= 0 || b <= 0 || a % b == 0 || !is_dim(l, expr->a) || !is_dim(l, expr->b) ||
+        dt_scope_in_library(l, expr->span) || dt_map_find_pointer(&l->taken, expr))
+        return;
+    dt_map_add_pointer(&l->taken, expr, l);
+    const char *of = dt_report_bare(expr->a)->name.text, *by = dt_report_bare(expr->b)->name.text;
+    DtDiag *d = dt_diag_report(l->diags, L0212, expr->span,
+                               "`%s // %s` leaves a remainder: %lld is %lld x %lld and %lld more",
+                               of, by, (long long)a, (long long)b, (long long)(a / b),
+                               (long long)(a % b));
+    dt_diag_help(d, "choose `%s` so that `%s` divides it, %lld say", of, by,
+                 (long long)((a / b + 1) * b));
+}
+
 static DtVal int_binary(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
 {
     int64_t r = 0;
@@ -81,6 +104,8 @@ static DtVal int_binary(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
             break;
         }
         r = floor_div(a, b);
+        if (expr->op == DT_OPR_FLOORDIV)
+            lint_remainder(l, expr, a, b);
         if (expr->op == DT_OPR_MOD)
             r = a - r * b;
         break;

@@ -122,6 +122,7 @@ static DtVal name_value(DtLower *l, const DtExpr *expr)
     if (!expr->label.text) {
         const DtBinding *binding = dt_expr_find(l, name);
         if (binding) {
+            dt_unread_read(l, binding);
             warn_of_old_value(l, expr, binding);
             return binding->val;
         }

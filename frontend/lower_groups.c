@@ -43,6 +43,124 @@ static void unknown_path(DtLower *l, const DtPattern *pattern, const char *why)
     dt_diag_note(d, "`dtc --params` lists the paths; %s", why);
 }
 
+/* ---- what frozen leaves to change ---- */
+
+static bool check_any_trained(DtLower *l)
+{
+    const DtTrainConfig *train = l->program->train;
+    bool any = false, trained = false;
+    for (uint32_t i = 0; i < l->module->stores.n; i++) {
+        const DtStore *store = l->module->stores.at[i];
+        any = any || store->frozen;
+        trained = trained || (store->kind == DT_STORE_PARAM && !store->frozen);
+    }
+    if (!any || trained || !l->optimizers.n)
+        return true;
+    const DtPattern *last = &train->frozen.at[train->frozen.n - 1];
+    DtDiag *d = dt_diag_report(l->diags, E0470, last->span,
+                               "all parameters are frozen, so no step would change anything");
+    dt_diag_help(d, "leave out of `frozen` what is to be trained; `dtc --params` lists the paths");
+    return false;
+}
+
+/* Whether the value is that of the input `kept`; kept NULL: whether it is 0. */
+static bool is_times(const DtValue *value, const DtValue *kept)
+{
+    const DtOp *op = value->op;
+    if (!op || value == kept)
+        return value == kept && kept;
+    if (op->kind == DT_OP_CAST)
+        return is_times(op->in[0], kept);
+    if (op->kind == DT_OP_CONST)
+        return !kept && op->number == 0;
+    if (op->kind == DT_OP_ADD && kept)
+        return (is_times(op->in[0], kept) && is_times(op->in[1], NULL)) ||
+               (is_times(op->in[1], kept) && is_times(op->in[0], NULL));
+    if (op->kind != DT_OP_MUL)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const DtOp *other = op->in[1 - i]->op;
+        if (!kept && is_times(op->in[i], NULL))
+            return true;
+        if (kept && is_times(op->in[i], kept) && other && other->kind == DT_OP_CONST &&
+            other->number == 1)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a new value of a state is the old one, as with `rate = 0`. value: a result of a call or
+ * loop. */
+static bool keeps_state(const DtValue *value)
+{
+    while (value->op && value->op->func) {
+        const DtFunc *func = value->op->func;
+        if (value->index < func->n_returns || value->index >= func->results.n)
+            return false;
+        const DtValue *inner = func->results.at[value->index];
+        if (!inner->op || !inner->op->func)
+            return is_times(
+                inner,
+                func->inputs.at[func->n_args + func->writes.at[value->index - func->n_returns]]);
+        value = inner;
+    }
+    return false;
+}
+
+/* If all parameters of the layer that has the state are frozen, at least one: the text that names
+ * the first. */
+static const DtPattern *frozen_by(const DtLower *l, const DtStore *state)
+{
+    const DtTrainConfig *train = l->program->train;
+    const char *dot = strrchr(state->path, '.');
+    const size_t len = dot ? (size_t)(dot - state->path) + 1 : 0;
+    const DtPattern *by = NULL;
+    for (uint32_t i = 0; i < l->module->stores.n; i++) {
+        const DtStore *store = l->module->stores.at[i];
+        if (store->kind != DT_STORE_PARAM || strncmp(store->path, state->path, len) != 0 ||
+            strchr(store->path + len, '.'))
+            continue;
+        if (!store->frozen)
+            return NULL;
+        for (uint32_t k = 0; !by && k < train->frozen.n; k++)
+            by = is_called(store, train->frozen.at[k].text) ? &train->frozen.at[k] : NULL;
+    }
+    return by;
+}
+
+static void lint_states(DtLower *l)
+{
+    const DtPattern *first = NULL;
+    DtText paths = {0};
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < l->module->entries.n; e++) {
+        const DtEntryPoint *entry = &l->module->entries.at[e];
+        for (uint32_t i = 0; entry->kind == DT_ENTRY_LOSS && i < entry->results.n; i++) {
+            const DtStore *state = entry->results.at[i].store;
+            const DtPattern *by =
+                state && state->kind == DT_STORE_STATE ? frozen_by(l, state) : NULL;
+            if (!by || keeps_state(entry->func->results.at[i]))
+                continue;
+            first = first ? first : by;
+            if (n++ < 3)
+                dt_text_printf(&paths, "%s`%s`", n > 1 ? ", " : "", state->pattern);
+        }
+    }
+    if (n > 3)
+        dt_text_printf(&paths, " and %u more", n - 3);
+    if (n) {
+        DtDiag *d = dt_diag_report(
+            l->diags, L0473, first->span,
+            "%s change%s in every step, though the parameters of the same layer are frozen",
+            paths.at, n == 1 ? "s" : "");
+        dt_diag_note(d, "`frozen` names parameters; states such as the running statistics of a "
+                        "norm follow the data, and evaluation uses them");
+        dt_diag_help(
+            d, "to keep the statistics of the library's norms: `batchnorm[...](x, rate = 0)`");
+    }
+    dt_text_free(&paths);
+}
+
 void dt_groups_freeze(DtLower *l)
 {
     const DtTrainConfig *train = l->program->train;
@@ -57,6 +175,8 @@ void dt_groups_freeze(DtLower *l)
         if (!any)
             unknown_path(l, &train->frozen.at[i], "a loop's iterations (#) are frozen together");
     }
+    if (check_any_trained(l))
+        lint_states(l);
 }
 
 /* The group's parameters that one of its texts names. */

@@ -30,6 +30,7 @@
  *   builtins*.c     built-in functions
  *   lower_alone.c   definitions of a library, which nothing calls
  *   names.c         names in definitions that nothing calls
+ *   lower_unread.c  values that nothing reads, parameters that no loss depends on
  *   lint.c          names that nothing uses */
 #ifndef DT_FRONTEND_LOWER_INTERNAL_H
 #define DT_FRONTEND_LOWER_INTERNAL_H
@@ -291,6 +292,9 @@ struct DtLower {
     bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
     DtMap store_at; /* by path */
+    DtMap assigned_at; /* by the span of the name that is assigned */
+    DT_VEC(struct DtAssigned *) assigned;
+    DtMap taken; /* branches of `if` that were lowered, divisions that drew a lint */
     const int64_t *rank; /* value of `rank` inside an optimizer, else NULL */
     const DtStore *updated; /* the parameter for which the optimizer is evaluated */
     bool rank_counts;       /* the optimizer has used `rank` */
@@ -570,6 +574,18 @@ DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 /* Fills train->shown. Where a loss or a metric is an expression of sums, the entries return the
  * sums in its place, and the runtime evaluates the expression once they are added up. */
 void dt_shown_make(DtLower *l, DtTrainConfig *train);
+
+/* ---- lower_unread.c: values and parameters without effect ---- */
+
+/* Notes an assignment in a layer or function, several that one expression gives values, a read of a
+ * binding (NULL: nothing is read), and a branch of `if` that is lowered. */
+void dt_unread_assign(DtLower *l, const char *name, DtSpan span);
+void dt_unread_join(const DtLower *l, const DtTarget *targets, uint32_t n);
+void dt_unread_read(const DtLower *l, const DtBinding *binding);
+void dt_unread_take(DtLower *l, const DtStmts *branch);
+void dt_unread_lint_values(DtLower *l);
+/* train NULL: a model alone. */
+void dt_unread_lint_params(DtLower *l, const DtItem *train);
 
 /* ---- lower_groups.c ---- */
 

@@ -45,6 +45,7 @@ static void carry(DtLower *l, Repeat *r, const char *name)
         if (r->carried.at[i].name == name)
             return;
     }
+    dt_unread_read(l, binding);
     Carried c = {.name = name, .span = binding->span, .made = binding->made, .first = binding->val};
     DT_PUSH(l->arena, r->carried, c);
 }
@@ -141,6 +142,7 @@ static bool finish_carried(DtLower *l, Repeat *r)
     for (uint32_t i = 0; i < r->carried.n; i++) {
         Carried *c = &r->carried.at[i];
         const DtBinding *now = &r->scope.names.at[i];
+        dt_unread_read(l, now);
         l->now->frame->b.span = now->made ? now->made->span : now->span;
         if (c->bad || dt_val_is_error(&now->val)) {
             c->bad = true;

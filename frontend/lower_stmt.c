@@ -173,8 +173,10 @@ static void assign_one(DtLower *l, const DtTarget *target, DtVal val, const DtEx
         assign_state(l, old, target, &val, value);
     else if (is_sequence)
         dt_sequence_assign(l, target, &val, value);
-    else
+    else {
         dt_stmt_bind(l, name, val, target->name.span, value);
+        dt_unread_assign(l, name, target->name.span);
+    }
 }
 
 void dt_stmt_assign(DtLower *l, const DtTarget *targets, uint32_t n, const DtExpr *value)
@@ -197,6 +199,8 @@ void dt_stmt_assign(DtLower *l, const DtTarget *targets, uint32_t n, const DtExp
         assign_one(l, &targets[i], fits ? val.tuple.at[i] : dt_val_error(),
                    single ? bare->items.at[i] : value);
     }
+    if (bare->kind != DT_EXPR_TUPLE)
+        dt_unread_join(l, targets, n);
 }
 
 /* ---- parameters ---- */
@@ -352,7 +356,9 @@ static void if_stmt(DtLower *l, const DtStmt *stmt)
     bool truth;
     if (!dt_expr_truth(l, stmt->value, "the condition of `if`", &truth))
         return;
-    dt_stmt_block(l, truth ? &stmt->body : &stmt->other);
+    const DtStmts *branch = truth ? &stmt->body : &stmt->other;
+    dt_unread_take(l, branch);
+    dt_stmt_block(l, branch);
 }
 
 void dt_stmt_block(DtLower *l, const DtStmts *stmts)

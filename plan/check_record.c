@@ -8,6 +8,7 @@
 #include "plan/name.h"
 #include "plan/show.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Product of the sizes of the mesh axes of mask; the mesh was checked. */
@@ -392,6 +393,8 @@ static bool check_stores(Check *check)
         if (store->n_loops > store->n_axes || store->saved > 1)
             return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
                                  store->saved);
+        if (isinf(store->init_a) && store->init != DT_PLAN_CONST)
+            return dt_check_fail(check, "STOR", i, "draws from an infinite range");
         bool owned = store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE;
         if (owned ? store->of < 0 || (uint32_t)store->of >= plan->n_stores
                   : store->of != DT_PLAN_NONE)

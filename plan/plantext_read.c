@@ -115,7 +115,8 @@ static bool parse_double(Reader *reader, const DtPlanField *field, const char *w
 {
     char *end;
     double number = strtod(word, &end);
-    if (word[0] == '\0' || *end != '\0' || !isfinite(number))
+    if (word[0] == '\0' || *end != '\0' || isnan(number) ||
+        (isinf(number) && strcmp(field->name, "init_a") != 0))
         FAIL(reader, "`%.40s` is no finite number for `%s`", word, field->name);
     memcpy(ret_value, &number, sizeof number);
     return true;

@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "runtime/reduce.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -187,12 +188,20 @@ static bool is_spoilt(uint32_t dtype, const void *at, int64_t n)
     return any != 0;
 }
 
-/* Parameters and moments that an update has spoilt do not take the place of good ones. A state may be what it likes. */
+/* Parameters, moments and states that are spoilt do not take the place of good ones. What begins as
+ * infinite (a running minimum) may stay so. */
 static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes)
 {
-    if (store->kind == DT_PLAN_STATE || !is_float(tensor->dtype) ||
+    const bool begins_infinite = store->init == DT_PLAN_CONST && isinf(store->init_a);
+    if (begins_infinite || !is_float(tensor->dtype) ||
         !is_spoilt(tensor->dtype, bytes, tensor->bytes / dt_kinds_size(tensor->dtype)))
         return DT_OK;
+    if (store->kind == DT_PLAN_STATE)
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the state `%.100s` has numbers that are not finite; go on from an "
+                              "earlier checkpoint, and "
+                              "look at what the program assigns to it",
+                              tensor->name);
     return dt_status_fail(DT_EXIT_FAILED,
                           "`%.100s` has numbers that are not finite; go on from an earlier checkpoint with a lower "
                           "learning rate, a longer warm-up or `clip`", tensor->name);

@@ -29,6 +29,8 @@ typedef struct Generator {
     int32_t *row;    /* a window of tokens, as the input has them */
     float *logits;   /* of one token */
     bool bytes;      /* tokens are bytes of text */
+    unsigned char held[4]; /* the first bytes of a character whose others are still to come */
+    uint32_t n_held;
 } Generator;
 
 static DtStatus find_input(Generator *g)
@@ -205,12 +207,51 @@ static bool flush(DtRank *rank)
     return fflush(stdout) == 0 || dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
 }
 
-/* A token that is no byte (a vocabulary of more) is shown as its number in brackets. */
-static bool show(const Generator *g, int64_t token)
+/* Bytes of the character that begins with these n (at least one) in UTF-8; 0: none does. RFC 3629,
+ * table 3. */
+static uint32_t character_length(const unsigned char *at, uint32_t n)
 {
-    if (g->bytes && token < 256)
-        putchar((int)token);
-    else
+    const unsigned char c = at[0];
+    const uint32_t len = c < 0x80   ? 1
+                         : c < 0xc2 ? 0
+                         : c < 0xe0 ? 2
+                         : c < 0xf0 ? 3
+                         : c < 0xf5 ? 4
+                                    : 0;
+    const unsigned char least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    for (uint32_t i = 1; i < n && i < len; i++)
+        if (at[i] < (i == 1 ? least : 0x80) || at[i] > (i == 1 ? most : 0xbf))
+            return 0;
+    return len;
+}
+
+/* Writes whole characters of the held bytes; a byte that belongs to none as \xHH. ends: no more
+ * bytes come. */
+static void write_held(Generator *g, bool ends)
+{
+    while (g->n_held) {
+        const uint32_t len = character_length(g->held, g->n_held);
+        if (len > g->n_held && !ends)
+            return;
+        const uint32_t n = len && len <= g->n_held ? len : 1;
+        if (len && len <= g->n_held)
+            fwrite(g->held, 1, n, stdout);
+        else
+            printf("\\x%02x", g->held[0]);
+        g->n_held -= n;
+        memmove(g->held, g->held + n, g->n_held);
+    }
+}
+
+/* A token that is no byte (a vocabulary of more) is shown as its number in brackets. */
+static bool show(Generator *g, int64_t token)
+{
+    const bool is_byte = g->bytes && token < 256;
+    if (is_byte)
+        g->held[g->n_held++] = (unsigned char)token;
+    write_held(g, !is_byte);
+    if (!is_byte)
         printf(g->bytes ? "<%lld>" : "%lld ", (long long)token);
     return flush(g->rank);
 }
@@ -245,6 +286,7 @@ bool dt_generate_text(DtRank *rank)
         if (writes && !show(&g, token))
             return false;
     }
+    write_held(&g, true);
     if (writes)
         putchar('\n');
     return flush(rank);

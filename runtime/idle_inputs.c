@@ -7,6 +7,7 @@
 
 #include "plan/kinds.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ static bool look_at(DtRank *rank, uint32_t number, int64_t first, int64_t n, See
     return true;
 }
 
-static void look_through(DtRank *rank, uint32_t number, bool is_eval, int64_t first, int64_t n,
+static void look_through(DtRank *rank, uint32_t number, const char *where, int64_t first, int64_t n,
                          DtText *ret_why)
 {
     const DtPlan *plan = rank->plan;
@@ -97,8 +98,7 @@ static void look_through(DtRank *rank, uint32_t number, bool is_eval, int64_t fi
     for (uint32_t i = 0; i < reader->n_inputs && i < MOST_INPUTS; i++) {
         if (ok && ret_why->len == 0 &&
             (seen[i].all_outside || (seen[i].all_same && seen[i].n >= MANY)))
-            explain(plan, &inputs[i], &seen[i], is_eval ? "the held-out data" : "this batch",
-                    ret_why);
+            explain(plan, &inputs[i], &seen[i], where, ret_why);
         free(seen[i].row);
     }
 }
@@ -106,13 +106,19 @@ static void look_through(DtRank *rank, uint32_t number, bool is_eval, int64_t fi
 void dt_idle_inputs(DtRank *rank, bool is_eval, int64_t first, int64_t n, DtText *ret_why)
 {
     const DtPlan *plan = rank->plan;
-    for (uint32_t i = 0; i < plan->n_readers && n > 0 && n <= MOST_SAMPLES; i++) {
+    char where[80] = "this batch";
+    if (is_eval && n > MOST_SAMPLES)
+        snprintf(where, sizeof where, "the first %d samples of the held-out data", MOST_SAMPLES);
+    else if (is_eval)
+        snprintf(where, sizeof where, "the held-out data");
+    n = n < MOST_SAMPLES ? n : MOST_SAMPLES;
+    for (uint32_t i = 0; i < plan->n_readers && n > 0; i++) {
         if ((bool)plan->readers[i].is_eval != is_eval)
             continue;
         DtStatus status = DT_OK;
         if (!rank->readers[i])
             status = dt_data_open(rank->options, plan, i, &rank->readers[i]);
         if (dt_status_ok(&status))
-            look_through(rank, i, is_eval, first, n, ret_why);
+            look_through(rank, i, where, first, n, ret_why);
     }
 }

@@ -433,6 +433,9 @@ static bool run_all(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     if (run->trial)
         return run_trial(run);
+    if (options->generate && run->saved < 0 && rank->rank == 0)
+        dt_text_say(stderr, "dtrun: no --resume: the parameters have their initial values, so this "
+                            "is the text of a model that has learnt nothing");
     if (options->generate)
         return dt_generate_text(rank);
     if (options->eval)

@@ -29,3 +29,13 @@ cluster mixed { nodes = (4, 8); gpus = 8; gpu = ("h100-sxm", "cpu") }
 # ---- kinds_too_many
 include "mini/model.dsl"
 cluster mixed { nodes = (1, 1, 1, 1, 1); gpus = 8; gpu = ("v100", "l40s", "h200", "b200", "h800") }
+# ---- loss_scale
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  precision = mixed(compute = bf16, loss_scale = 1e39)
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}

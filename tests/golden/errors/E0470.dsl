@@ -54,3 +54,17 @@ train {
   second = sgd(lr = 0.1, loss = far)
   steps = 10
 }
+# ---- all_frozen
+include "std.dsl"
+dim batch = 4, embed = 4
+model m(x[batch, embed]) -> [batch, embed] {
+  param w[embed] = ones
+  return x * w
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, embed](m(x) ** 2)
+  optimizer = sgd(lr = 0.1)
+  frozen = "*"
+  steps = 4
+}

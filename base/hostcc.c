@@ -481,16 +481,24 @@ typedef struct Kept {
     uint32_t compared, n_not_compared, n_wrong, names; /* names: bytes */
 } Kept;
 
+static void add_flags(DtDigest *digest, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n && list[i]; i++)
+        dt_digest_add(digest, list[i], strlen(list[i]) + 1);
+}
+
+/* The key is a digest of all that the object depends on: the compiler, its flags and the text without comments. */
 static void find_key(Work *work, uint32_t unit)
 {
     DtDigest digest;
+    const char *const parts[] = {"kernels 3", work->result->version, work->target->name};
     const char *code = dt_hostcache_code(work->arena, work->task->texts[unit]);
     dt_digest_begin(&digest);
-    dt_digest_add(&digest, "kernels 2", 9);
-    dt_digest_add(&digest, work->result->version, strlen(work->result->version));
-    dt_digest_add(&digest, work->target->name, strlen(work->target->name));
-    for (uint32_t i = 0; i < DT_COUNT(flags); i++)
-        dt_digest_add(&digest, flags[i], strlen(flags[i]));
+    add_flags(&digest, parts, DT_COUNT(parts));
+    add_flags(&digest, work->target->flags, DT_COUNT(work->target->flags));
+    add_flags(&digest, flavour_flags[FAST], DT_COUNT(flavour_flags[FAST]));
+    add_flags(&digest, flavour_flags[SAFE], DT_COUNT(flavour_flags[SAFE]));
+    add_flags(&digest, flags, DT_COUNT(flags));
     dt_digest_add(&digest, code, strlen(code));
     dt_digest_end(&digest, work->units[unit].key);
 }

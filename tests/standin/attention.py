@@ -225,7 +225,6 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         work = []
         for i, (mask, dtype, batch, heads, group, s, t, d) in enumerate(SHAPES):
             name = "%s, %s, batch %d, %d x %d heads, %d queries, %d keys of %d" % (mask, dtype, batch, heads, group, s, t, d)

@@ -6,7 +6,7 @@ set -eu
 build=$1 root=$(pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-export XDG_CACHE_HOME="$out" PYTHON=none DT_STANDIN=memory=200000000
+export PYTHON=none DT_STANDIN=memory=200000000
 fail() { echo "$*"; exit 1; }
 has() { grep -q "$1" "$2" || { cat "$2"; fail "not said: $1"; }; }
 "$root/bench/gpu/pack.sh" "$build" "$out/tree" --small

@@ -84,7 +84,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.mkdir("temporary")
-        os.environ.update(XDG_CACHE_HOME=folder, TMPDIR=os.path.join(folder, "temporary"))
+        os.environ.update(TMPDIR=os.path.join(folder, "temporary"))
         check_refused(dtc)
         block, said = run(dtc, "calibrate", "mine", "--device", "cuda")
         found = check_block(block, said)

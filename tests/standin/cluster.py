@@ -213,7 +213,6 @@ def main():
     n = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         for name in LAYOUTS if "layouts" in kinds else ("data", "pipes") if "few" in kinds else ():
             check(dtc, dtrun, name, *LAYOUTS[name])
             n += 1

@@ -101,7 +101,6 @@ def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         with open("draws.dsl", "w") as file:
             file.write(DRAWS)
         results = {program[0]: check(dtc, dtrun, *program) for program in PROGRAMS}

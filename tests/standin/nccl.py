@@ -197,7 +197,6 @@ def main():
     n = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         for kind, names in (("few", FEW), ("more", MORE)):
             n += check_layouts(dtc, dtrun, names) if kind in kinds else 0
         n += check_windows(dtc, dtrun, [name for name in WINDOWS if name == "ahead"]) if "windows" in kinds else 0

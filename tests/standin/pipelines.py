@@ -176,7 +176,6 @@ def main():
     n = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         for kind in kinds:
             names = FEW if kind == "few" else MORE if kind == "more" else (kind,) if kind in PIPELINES else ()
             n += sum(check(dtc, dtrun, name) for name in names)

@@ -88,7 +88,6 @@ def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         run(dtc, os.path.join(ROOT, "examples/quickstart.dsl"), "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", PLAN, *SMALL)
         order, launches = order_of(dtrun)
         n = check_places(dtrun, order, launches) + check_graphs(dtrun, order, launches) + check_without(dtrun)

@@ -208,13 +208,15 @@ def check_rebuilt(dtc, dtrun):
 def check_spills(dtc):
     """Kernels that run out of registers are said, also when their code is in the cache."""
     more = ("--parallel", "none", "--data=synthetic", "--target=sm_80", *SMALL)
+    before = os.environ.get("XDG_CACHE_HOME")
     os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"] = "spills=48", os.path.abspath("fresh")
     for _ in range(2):  # the second time from the cache
         said = run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "spills.plan")
         assert re.search(r"warning\[L0586\]: a kernel that puts 48 bytes .*\n +--> .*\.dsl:\d+:\d+", said), said
         assert re.search(r"note: kernel `dt_k\d+` for sm_80 has 255 registers", said), said
-    del os.environ["DT_STANDIN"]
-    os.environ["XDG_CACHE_HOME"] = os.getcwd()
+    del os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"]
+    if before:
+        os.environ["XDG_CACHE_HOME"] = before
     said = run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "spills.plan")
     assert "L0586" not in said, said
 
@@ -241,7 +243,6 @@ def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CACHE_HOME"] = folder
         if sys.argv[3:4] == ["ranks"]:
             names = sys.argv[4:] or [program[0] for program in SPREAD]
             for number, program in enumerate(SPREAD):

@@ -14,8 +14,10 @@ bool dt_gpucode_read(const char *name, int *ret_capability, char *ret_letter, bo
     *ret_is_text = strncmp(name, "compute_", 8) == 0;
     if (sscanf(name, *ret_is_text ? "compute_%d%n" : "sm_%d%n", ret_capability, &length) != 1)
         return false;
-    *ret_letter = name[length];
-    return *ret_capability >= 10 && (name[length] == '\0' || name[length + 1] == '\0');
+    const char *rest = name + length;
+    *ret_letter = *rest == '-' ? '\0' : *rest;
+    rest += *ret_letter != '\0';
+    return *ret_capability >= 10 && (*rest == '\0' || strcmp(rest, "-interpreted") == 0);
 }
 
 int dt_gpucode_suits(const char *name, int major, int minor)

@@ -250,7 +250,7 @@ static int choose_target(DtCli *cli, const DtProgram *program)
 static const char *other_target(const DtCli *cli)
 {
     static const char said[] = "; --target=cpu makes a plan for processors, --no-kernels one without code";
-    return strncmp(cli->target, "cpu", 3) == 0 ? "" : said;
+    return dt_target_is_cpu(cli->target) ? "" : said;
 }
 
 /* C, and the steps on real ranks of --verify, are the processor's. */
@@ -314,10 +314,13 @@ static int check_target(const DtCli *cli)
 {
     const bool cuda = is_for_gpus(cli);
     const DtTargetRow *row = cuda ? &dt_target_cuda : &dt_target_cpu;
-    const char *names[DT_TARGET_NAMES];
-    const uint32_t n = row->names(names);
-    if (cuda && row->has(cli->target)) /* several at once, too */
+    const bool is_interpreted = dt_target_find(cli->target) == &dt_target_cuda_interpreted;
+    const char *names[DT_TARGET_NAMES + 1];
+    uint32_t n = row->names(names);
+    if (cuda && (row->has(cli->target) || is_interpreted)) /* several at once, too */
         return check_cuda(cli);
+    if (!cuda)
+        n += dt_target_cpu_interpreted.names(names + n);
     for (uint32_t i = 0; i < n; i++)
         if (!strcmp(cli->target, names[i]))
             return DT_EXIT_OK;

@@ -8,6 +8,8 @@
 #include "cli/auto.h"
 #include "cli/fit.h"
 
+#include "codegen/target.h"
+
 #include "plan/read.h"
 #include "plan/report/nodes.h"
 #include "plan/report/people.h"
@@ -424,7 +426,8 @@ static void help(const Changes *c, DtDiag *diag)
 
 bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan)
 {
-    const bool for_cpu = cli->target && strncmp(cli->target, "cpu", 3) == 0; /* who asks for that has another machine */
+    /* who asks for that has another machine */
+    const bool for_cpu = cli->target && dt_target_is_cpu(cli->target);
     Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path, .arena = cli->arena};
     DtMemory worst;
     char need[32], has[32];
@@ -457,7 +460,7 @@ bool dt_fit_check_program(DtCli *cli, const DtProgram *program, const char *path
     uint8_t *image;
     size_t len;
     DtPlan plan;
-    if (dt_fit_model(program, &model) && model.device->is_gpu && strncmp(cli->target, "cpu", 3) != 0) {
+    if (dt_fit_model(program, &model) && model.device->is_gpu && !dt_target_is_cpu(cli->target)) {
         DtStatus status = dt_cli_variant(cli, arena, &options, DT_VARIANT_STEP, &image, &len);
         if (dt_status_ok(&status))
             status = dt_read_bytes(image, len, &plan);

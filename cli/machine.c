@@ -374,7 +374,7 @@ DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtLo
     *ret_judged = (DtJudgeMachine){0};
     if (cli->no_kernels)
         not_run(ret_machine, "--no-kernels");
-    else if (!dt_hostcc_runs(cli->target))
+    else if (!dt_hostcc_runs(cli->target) && strcmp(cli->target, "interpreted") != 0)
         not_run(ret_machine, "this processor (%s) does not run code for %s", dt_hostcc_native(), cli->target);
     if (ret_machine->why_not)
         return DT_JUDGE_REJECTED;

@@ -8,9 +8,16 @@ const DtTargetRow *dt_target_find(const char *name)
 #define DT_TARGET(NAME, FOLDER, PURPOSE, ...) &dt_target_##FOLDER,
 #include "ir/targets.def"
 #undef DT_TARGET
+        &dt_target_cpu_interpreted, &dt_target_cuda_interpreted,
     };
-    for (uint32_t i = 0; i < DT_TARGET_KINDS; i++)
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
         if (targets[i]->has(name))
             return targets[i];
     return NULL;
+}
+
+bool dt_target_is_cpu(const char *name)
+{
+    const DtTargetRow *row = dt_target_find(name);
+    return row && row->kind == DT_TARGET_CPU;
 }

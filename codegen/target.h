@@ -15,6 +15,7 @@ enum { DT_TARGET_NAMES = 8 };
 
 typedef struct DtTargetRow {
     DtTargetKind kind;
+    bool is_interpreted;               /* its code is kernel IR (codegen/interpreted/) */
 
     /* machines */
     /* whether "cpu-v4" or "sm_90a" names a machine of this target */
@@ -56,8 +57,11 @@ typedef struct DtTargetRow {
 #define DT_TARGET(NAME, FOLDER, PURPOSE, ...) extern const DtTargetRow dt_target_##FOLDER;
 #include "ir/targets.def"
 #undef DT_TARGET
+/* The same, with kernel IR as code: "interpreted", "sm_90a-interpreted". */
+extern const DtTargetRow dt_target_cpu_interpreted, dt_target_cuda_interpreted;
 
 /* The target that has a machine of that name, or NULL. */
 const DtTargetRow *dt_target_find(const char *name);
+bool dt_target_is_cpu(const char *name); /* whether the runtime runs it on processors */
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads machine code of the processor. Code units are copied from the plan to sealed memory
- * files: what dlopen loads cannot change afterwards, and nothing is written to a disk. */
+/* Loads code of the processor: kernel IR that is interpreted, or machine code, whose units are copied
+ * from the plan to sealed memory files: what dlopen loads cannot change afterwards, and nothing is
+ * written to a disk. */
 #include "runtime/code.h"
+
+#include "kir/kir.h"
 
 #include "base/hostcc.h"
 
@@ -21,6 +24,31 @@ static DtStatus check_target(const char *target)
                               "compile it with --target=cpu",
                               target);
     return DT_OK;
+}
+
+static bool is_interpreted(const DtPlan *plan, uint32_t unit)
+{
+    return strcmp(dt_plan_str(plan, plan->codes[unit].target), "interpreted") == 0;
+}
+
+static DtStatus no_code(void)
+{
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "the plan has no machine code (it was compiled with --no-kernels); "
+                          "compile it again without that option, or run it with --rebuild");
+}
+
+static DtStatus load_image(DtRank *rank, uint32_t unit)
+{
+    const DtPlanCode *code = &rank->plan->codes[unit];
+    char why[200];
+    if (code->binary_len == 0)
+        return no_code();
+    const char *text = (const char *)rank->plan->blob + code->binary;
+    rank->images[unit] = dt_kir_read(text, code->binary_len, why, sizeof why);
+    if (rank->images[unit])
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_FAILED, "code unit %u is no kernel IR: %s", unit, why);
 }
 
 static int sealed_file(const void *bytes, uint64_t len)
@@ -53,9 +81,7 @@ static DtStatus load_code(DtRank *rank, uint32_t unit, const void *bytes, uint64
 {
     char name[64];
     if (len == 0)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "the plan has no machine code (it was compiled with --no-kernels); "
-                              "compile it again without that option, or run it with --rebuild");
+        return no_code();
     rank->code_fds[unit] = sealed_file(bytes, len);
     if (rank->code_fds[unit] < 0)
         return dt_status_fail(DT_EXIT_RETRY, "cannot put code unit %u into memory: %s", unit,
@@ -80,15 +106,18 @@ DtStatus dt_code_load(DtRank *rank)
     if (!dt_status_ok(&status))
         return status;
     rank->codes = DT_NEW_ARRAY(rank->memory, void *, plan->n_codes + 1);
+    rank->images = DT_NEW_ARRAY(rank->memory, DtKirImage *, plan->n_codes + 1);
     rank->code_fds = DT_NEW_ARRAY(rank->memory, int, plan->n_codes + 1);
     for (uint32_t i = 0; i < plan->n_codes; i++)
         rank->code_fds[i] = -1;
     for (uint32_t i = 0; i < plan->n_codes; i++) {
         const DtPlanCode *code = &plan->codes[i];
-        if (!rebuilt.units)
+        if (!rebuilt.units && !is_interpreted(plan, i))
             status = check_target(dt_plan_str(plan, code->target));
         if (dt_status_ok(&status) && rebuilt.units)
             status = load_code(rank, i, rebuilt.units[i].at, rebuilt.units[i].len);
+        else if (is_interpreted(plan, i))
+            status = load_image(rank, i);
         else if (dt_status_ok(&status))
             status = load_code(rank, i, plan->blob + code->binary, code->binary_len);
         if (!dt_status_ok(&status))
@@ -102,6 +131,7 @@ void dt_code_close(DtRank *rank)
     for (uint32_t i = 0; rank->codes && i < rank->plan->n_codes; i++) {
         if (rank->codes[i])
             dlclose(rank->codes[i]);
+        dt_kir_free(rank->images[i]);
         if (rank->code_fds[i] >= 0)
             close(rank->code_fds[i]);
     }

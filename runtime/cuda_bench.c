@@ -98,7 +98,7 @@ static bool run_second_inst(DtCudaBench *b, const DtPlanInst *product, const DtP
             integers[n_integers++] = b->rank->arg_base[inst->first_arg + i];
     }
     if (inst->kind == DT_INST_KERNEL) {
-        b->rank->device_ops->kernel(b->rank->device, inst->ref, n_pointers, pointers, integers);
+        b->rank->device_ops->kernel(b->rank->device, inst, n_pointers, pointers, integers);
         return dt_status_ok(&b->rank->failure);
     }
     for (uint32_t i = 0; i < n_pointers && i < DT_GEMM_VECTOR; i++)

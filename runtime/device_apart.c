@@ -22,13 +22,13 @@ static void close_apart(DtDeviceState *state) { dt_device_cpu.close(state); }
 
 static DtDeviceAt address(char *mapped) { return (DtDeviceAt){(uint64_t)(uintptr_t)mapped | mark}; }
 
-static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
-                       const int64_t *integers)
+static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
+                       const DtDeviceAt *pointers, const int64_t *integers)
 {
     DtDeviceAt at[256];
     for (uint32_t i = 0; i < n_pointers; i++)
         at[i] = near(pointers[i]);
-    dt_device_cpu.kernel(state, kernel, n_pointers, at, integers);
+    dt_device_cpu.kernel(state, inst, n_pointers, at, integers);
 }
 
 static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS])

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU as a device: kernels are functions of the plan's code units, products go to a library. */
+/* The CPU as a device: kernels are functions of the plan's code units, or are interpreted; products go
+ * to a library. */
+#include "kir/kir.h"
 #include "runtime/code.h"
 #include "runtime/gemm.h"
 
@@ -11,8 +13,24 @@ typedef void Kernel(char *const *pointers, const int64_t *integers);
 struct DtDeviceState {
     DtRank *rank;
     Kernel **kernels;
+    DtKirKernel **interpreted; /* by kernel: one of both */
     DtGemms gemms;
 };
+
+static bool find_kernel(DtDeviceState *state, uint32_t number)
+{
+    const DtRank *rank = state->rank;
+    const DtPlanKernel *kernel = &rank->plan->kernels[number];
+    const char *symbol = dt_plan_str(rank->plan, kernel->symbol);
+    if (!rank->codes[kernel->code]) {
+        DtKirKernel *found = dt_kir_find(rank->images[kernel->code], symbol);
+        state->interpreted[number] = found;
+        return found && dt_kir_pointers(found) == kernel->n_pointers &&
+               dt_kir_integers(found) == kernel->n_integers;
+    }
+    *(void **)&state->kernels[number] = dlsym(rank->codes[kernel->code], symbol);
+    return state->kernels[number] != NULL;
+}
 
 static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
 {
@@ -24,13 +42,11 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
     if (!dt_status_ok(&status))
         return status;
     state->kernels = DT_NEW_ARRAY(rank->memory, Kernel *, plan->n_kernels + 1);
-    for (uint32_t i = 0; i < plan->n_kernels; i++) {
-        const char *symbol = dt_plan_str(plan, plan->kernels[i].symbol);
-        *(void **)&state->kernels[i] = dlsym(rank->codes[plan->kernels[i].code], symbol);
-        if (state->kernels[i] == NULL)
+    state->interpreted = DT_NEW_ARRAY(rank->memory, DtKirKernel *, plan->n_kernels + 1);
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        if (!find_kernel(state, i))
             return dt_status_fail(DT_EXIT_FAILED, "code unit %u of the plan lacks kernel `%s`",
-                                  plan->kernels[i].code, symbol);
-    }
+                                  plan->kernels[i].code, dt_plan_str(plan, plan->kernels[i].symbol));
     status = dt_gemm_open(plan, rank->memory, rank->options->gemm, &state->gemms);
     if (!dt_status_ok(&status))
         return status;
@@ -51,13 +67,31 @@ static char *real(DtDeviceAt at)
     return (char *)(uintptr_t)at.at; // NOLINT(performance-no-int-to-ptr)
 }
 
-static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
-                       const int64_t *integers)
+/* It touches what the plan gives it, and nothing else. */
+static void interpret(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
+                      char *const *at, const int64_t *integers)
+{
+    const DtPlan *plan = state->rank->plan;
+    DtKirRange ranges[256];
+    for (uint32_t i = 0; i < n_pointers; i++)
+        ranges[i] = (DtKirRange){0, plan->args[inst->first_arg + i].bytes};
+    const DtKirCall call = {.pointers = at, .integers = integers, .ranges = ranges};
+    if (!dt_kir_run(state->interpreted[inst->ref], &call))
+        dt_rank_fail(state->rank, DT_EXIT_FAILED,
+                     "kernel `%.60s` touches memory outside of its arguments",
+                     dt_plan_str(plan, plan->kernels[inst->ref].symbol));
+}
+
+static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
+                       const DtDeviceAt *pointers, const int64_t *integers)
 {
     char *at[256];
     for (uint32_t i = 0; i < n_pointers; i++)
         at[i] = real(pointers[i]);
-    state->kernels[kernel](at, integers);
+    if (state->interpreted[inst->ref])
+        interpret(state, inst, n_pointers, at, integers);
+    else
+        state->kernels[inst->ref](at, integers);
 }
 
 static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS])

@@ -278,9 +278,10 @@ static void run_attention(DtDeviceState *state, uint32_t kernel, const DtDeviceA
         dt_rank_fail(state->rank, DT_EXIT_FAILED, "cuDNN failed to start attention: %s", why);
 }
 
-static void run_kernel(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers,
+static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
                        const DtDeviceAt *pointers, const int64_t *integers)
 {
+    const uint32_t kernel = inst->ref;
     const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
     const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
     uint64_t arguments[513]; /* a struct of both, 256 each at most, and the workspace; one member if there is none */

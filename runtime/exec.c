@@ -67,7 +67,7 @@ static void run_kernel(Exec *exec, const DtPlanInst *inst)
         pointers[i] = address_of(exec, inst->first_arg + i);
     for (uint32_t i = 0; i < kernel->n_integers; i++)
         integers[i] = value_of(exec, inst->first_arg + kernel->n_pointers + i);
-    rank->device_ops->kernel(rank->device, inst->ref, kernel->n_pointers, pointers, integers);
+    rank->device_ops->kernel(rank->device, inst, kernel->n_pointers, pointers, integers);
 }
 
 static bool run_read(Exec *exec, const DtPlanInst *inst)

@@ -211,6 +211,9 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
                               (*ret_device)->name);
     if (*ret_device != &dt_device_cuda && options->attention != DT_ATTENTION_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--attention says nothing of device `%s`", (*ret_device)->name);
+    if (options->rebuild && strstr(dt_plan_str(plan, plan->meta->target), "interpreted"))
+        return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels from their text, and this "
+                              "plan's are interpreted: compile the program for another target");
     if ((*ret_device)->arena && *ret_device != &dt_device_cuda && options->rebuild)
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
                               "own: compile the program again", (*ret_device)->name);

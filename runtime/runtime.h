@@ -390,8 +390,9 @@ typedef struct DtDeviceOps {
     DtStatus (*window)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
     /* The device's address of mapped memory; NULL: the same address. */
     DtDeviceAt (*address)(char *mapped);
-    void (*kernel)(DtDeviceState *state, uint32_t kernel, uint32_t n_pointers, const DtDeviceAt *pointers,
-                   const int64_t *integers);
+    /* The kernel of an instruction, with its arguments' values. */
+    void (*kernel)(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
+                   const DtDeviceAt *pointers, const int64_t *integers);
     bool (*gemm)(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS]);
     /* Chooses algorithms of products: called by all ranks together, after a checkpoint is loaded
      * and before the first entry. Appends lines for the log. NULL: nothing to choose. */
@@ -478,7 +479,8 @@ struct DtRank {
     uint32_t n_plain_gemms;
     /* "cudnn 9.19.0", "generated"; NULL: the device has only one way to compute attention */
     const char *attention;
-    void **codes;       /* dlopen handles */
+    void **codes;       /* by code unit: dlopen handles; NULL: its kernels are interpreted */
+    struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
     DtData **readers;   /* per record of plan->readers; opened when first needed */
     int64_t step;       /* step being run; data and random numbers depend on it */
     DtScale scale;

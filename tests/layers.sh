@@ -10,6 +10,8 @@ set -eu
 # here, else a part of the outer one.
 allowed='
 base:
+codegen/kernels:
+kir: codegen/kernels
 cost: base
 ir: base
 plan: base
@@ -19,9 +21,10 @@ passes/check: base ir frontend passes
 verify: base plan
 plan/report: base plan cost
 codegen: base ir plan
-codegen/cpu: base ir plan codegen
-codegen/cuda: base ir plan codegen
-runtime: base plan plan/report
+codegen/cpu: base ir plan codegen codegen/interpreted
+codegen/cuda: base ir plan codegen codegen/interpreted
+codegen/interpreted: base ir plan codegen
+runtime: base kir plan plan/report
 search: base cost ir
 cli: base cost ir plan plan/report frontend passes passes/check verify codegen search
 '

@@ -2,6 +2,7 @@
 /* The processor of a rank: kernels as canonical C, built by the compiler of this machine (base/hostcc.c); products by
  * the library that the runtime opens, or its own loops (runtime/gemm_wide.c). */
 #include "codegen/cpu/cpu.h"
+#include "codegen/interpreted/interpreted.h"
 
 #include "base/hostcc.h"
 
@@ -20,6 +21,16 @@ static int64_t block_rows(int64_t n)
     return rows < n ? rows : n;
 }
 
+static bool is_interpreted(const char *name) { return strcmp(name, "interpreted") == 0; }
+
+static uint32_t interpreted_names(const char **ret_names)
+{
+    ret_names[0] = "interpreted";
+    return 1;
+}
+
+static const char *same(const char *name) { return name; }
+
 const DtTargetRow dt_target_cpu = {
     .kind = DT_TARGET_CPU,
     .has = dt_hostcc_known,
@@ -27,6 +38,19 @@ const DtTargetRow dt_target_cpu = {
     .machine = machine,
     .print = dt_print_c_kernel,
     .build = dt_cpu_build,
+    .blocks_most = MAX_BLOCKS,
+    .block_rows = block_rows,
+};
+
+/* The runtime interprets its kernels: no C compiler, and any processor. */
+const DtTargetRow dt_target_cpu_interpreted = {
+    .kind = DT_TARGET_CPU,
+    .is_interpreted = true,
+    .has = is_interpreted,
+    .names = interpreted_names,
+    .machine = same,
+    .print = dt_interpreted_print,
+    .build = dt_interpreted_build,
     .blocks_most = MAX_BLOCKS,
     .block_rows = block_rows,
 };

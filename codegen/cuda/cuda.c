@@ -3,6 +3,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/tile.h"
 #include "codegen/emit.h"
+#include "codegen/interpreted/interpreted.h"
 
 #include "base/gpucode.h"
 #include "base/hostcache.h"
@@ -43,6 +44,24 @@ static uint32_t names(const char **ret_names)
 }
 
 static const char *machine(const char *name) { return name; }
+
+/* "sm_90a-interpreted": the runtime takes it for code of such a GPU, and only a stand-in of the driver
+ * loads it. */
+static bool has_interpreted(const char *name)
+{
+    for (size_t i = 0; i < DT_GPUCODE_TARGETS; i++) {
+        const size_t length = strlen(dt_gpucode_targets[i]);
+        if (strncmp(name, dt_gpucode_targets[i], length) == 0 && strcmp(name + length, "-interpreted") == 0)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t names_of_interpreted(const char **ret_names)
+{
+    ret_names[0] = "sm_90a-interpreted";
+    return 1;
+}
 
 /* ---- code ---- */
 
@@ -219,6 +238,23 @@ const DtTargetRow dt_target_cuda = {
     .order = dt_tile_order,
     .says_lines = true,
     .build = build,
+    .attends = dt_cuda_attends,
+    .library = dt_cuda_library,
+    .blocks_most = MOST_BLOCKS,
+    .block_rows = block_rows,
+};
+
+/* As for GPUs in all but the code of kernels: layouts, launches, which attention is a library's. */
+const DtTargetRow dt_target_cuda_interpreted = {
+    .kind = DT_TARGET_CUDA,
+    .is_interpreted = true,
+    .has = has_interpreted,
+    .names = names_of_interpreted,
+    .machine = machine,
+    .print = dt_interpreted_print,
+    .launch = dt_cuda_launch,
+    .order = dt_tile_order,
+    .build = dt_interpreted_build,
     .attends = dt_cuda_attends,
     .library = dt_cuda_library,
     .blocks_most = MOST_BLOCKS,

@@ -36,4 +36,7 @@ Test(gpucode, knows_other_names)
     static const char *const names[] = {"", "cpu", "sm_", "sm_9", "sm_90ab", "compute_80a", "90"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         cr_expect_eq(dt_gpucode_suits(names[i], 9, 0), 0, "%s", names[i]);
+    cr_expect_eq(dt_gpucode_suits("sm_90a-interpreted", 9, 0), 3);
+    cr_expect_eq(dt_gpucode_suits("sm_90a-interpreted", 8, 0), 0);
+    cr_expect_eq(dt_gpucode_suits("sm_90a-other", 9, 0), 0);
 }

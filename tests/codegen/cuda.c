@@ -5,6 +5,10 @@
  *                       its C text (which other tests compare with the interpreter), for plain numbers, edges,
  *                       infinities, NaN; threads run in one of three orders, `all`: in each
  *   cuda shim PART      only the programs whose paths contain PART, in each of the orders
+ *   cuda interpreted [all]  every kernel as kernel IR that is interpreted (kir/kir.h) leaves the
+ *                       same bits as its C text, with rows added up in the order of processors and
+ *                       of GPUs, and touches nothing outside of its arguments; other texts are
+ *                       noticed. `all`: of the other examples, too
  *   cuda planted [all]  a fault in the text is noticed: another order of lanes, rows that are none, a warp that parts;
  *                       every third, `all`: each
  *   cuda address        no kernel of some programs, attention included, touches what is not its own: the shim's run of
@@ -19,6 +23,7 @@
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 #include "frontend/lower.h"
+#include "kir/kir.h"
 #include "passes/passes.h"
 #include "plan/calls.h"
 
@@ -189,7 +194,8 @@ static uint32_t passed, failed, skipped;
 
 /* The kernels of a program, lowered for GPUs, as the target prints them. loops: those of attention in loops, which are
  * kernels of both targets (tests/standin/attention.py compares the others). */
-static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, bool loops, DtText *ret_text)
+static DtPlanBuilder *print_in_order(DtArena *arena, const Case *of, const char *target,
+                                     const char *rows, bool loops, DtText *ret_text)
 {
     DtDiags *diags = dt_diag_new(arena);
     const DtLowerOptions lower = {.path = of->path, .library = "lib", .parallel = "none", .dims = of->dims,
@@ -198,8 +204,8 @@ static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, 
     const DtPassContext context = {.train = program ? program->train : NULL, .target = DT_TARGET_CUDA,
                                    .unfused = of->unfused};
     const DtCodegenOptions options = {.target = target, .source = of->path, .source_folder = ".", .compiler = "test",
-                                      .no_kernels = true, .unfused = of->unfused, .loops = loops, .rows = "sm_90a",
-                                      .ret_c = ret_text};
+                                      .no_kernels = true, .unfused = of->unfused, .loops = loops,
+                                      .rows = rows, .ret_c = ret_text};
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = DT_OK;
     if (program) {
@@ -212,6 +218,12 @@ static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, 
         exit(1);
     }
     return builder;
+}
+
+static DtPlanBuilder *print(DtArena *arena, const Case *of, const char *target, bool loops,
+                            DtText *ret_text)
+{
+    return print_in_order(arena, of, target, "sm_90a", loops, ret_text);
 }
 
 static void say(bool good, const Case *of, const char *what)
@@ -335,6 +347,111 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
     dt_text_free(&c);
     dt_text_free(&cuda);
     dt_text_free(&said);
+    dt_arena_free(arena);
+}
+
+/* ---- kernel IR ---- */
+
+static const Fault other_texts[] = {
+    {"lanes are others", "lanes 64 halves", "lanes 16 halves", POINTS},
+    {"lanes are combined otherwise", "lanes 64 pairs", "lanes 64 halves", POINTS},
+    {"a sum is a maximum", "reduce sum f32", "reduce max f32", POINTS},
+    {"a product is a sum", "map mul f32", "map add f32", POINTS},
+};
+
+/* Called by the shared object that stands for what is interpreted. */
+void dt_test_interpret(const char *path, const char *symbol, char *const *p, const long *q);
+void dt_test_interpret(const char *path, const char *symbol, char *const *p, const long *q)
+{
+    static DtKirImage *image;
+    char why[200];
+    if (!image) {
+        FILE *file = fopen(path, "r");
+        char *text = NULL;
+        size_t room = 0;
+        const ssize_t len = file ? getdelim(&text, &room, 0, file) : 0;
+        image = len > 0 ? dt_kir_read(text, (size_t)len, why, sizeof why) : NULL;
+        free(text);
+    }
+    DtKirKernel *kernel = image ? dt_kir_find(image, symbol) : NULL;
+    if (!kernel || !dt_kir_run(kernel, &(DtKirCall){.pointers = p, .integers = q}))
+        abort();
+}
+
+/* Each call with memory of its own, exactly as long as the plan says: whether one strays. */
+static bool strays_from(DtArena *arena, const char *text, const DtHostCall *calls, uint32_t n)
+{
+    char why[200];
+    bool any = false;
+    DtKirImage *image = dt_kir_read(text, strlen(text), why, sizeof why);
+    for (uint32_t i = 0; i < n && image; i++) {
+        DtKirKernel *kernel = dt_kir_find(image, calls[i].symbol);
+        char **at = DT_NEW_ARRAY(arena, char *, calls[i].n_pointers + 1);
+        DtKirRange *ranges = DT_NEW_ARRAY(arena, DtKirRange, calls[i].n_pointers + 1);
+        for (uint32_t k = 0; k < calls[i].n_pointers; k++) {
+            ranges[k] = (DtKirRange){0, calls[i].pointers[k].bytes};
+            at[k] = calloc(1, (size_t)ranges[k].to + 1);
+            memset(at[k], (int)(i + k) % 5, (size_t)ranges[k].to);
+        }
+        const DtKirCall call = {.pointers = at, .integers = calls[i].integers[0], .ranges = ranges};
+        any = any || !kernel || !dt_kir_run(kernel, &call);
+        for (uint32_t k = 0; k < calls[i].n_pointers; k++)
+            free(at[k]);
+    }
+    if (!image)
+        printf("%s\n", why);
+    dt_kir_free(image);
+    return any || !image;
+}
+
+/* A shared object with a function for each kernel, which has it interpreted. */
+static DtHostBytes build_interpreted(DtArena *arena, const char *folder, const DtPlanBuilder *b,
+                                     const char *text)
+{
+    DtText c = {0};
+    const char *path = write_text(arena, folder, "kernels.kir", text);
+    dt_text_add(&c, "void dt_test_interpret(const char *path, const char *symbol, "
+                    "char *const *p, const long *q);\n");
+    for (uint32_t i = 0; i < b->kernels.n; i++) {
+        const char *symbol = b->strings.at + b->kernels.at[i].symbol;
+        dt_text_printf(&c, "void %s(char *const *p, const long *q)\n"
+                           "{ dt_test_interpret(\"%s\", \"%s\", p, q); }\n", symbol, path, symbol);
+    }
+    const DtHostBytes bytes = build(arena, write_text(arena, folder, "interpreted.c", c.at), "");
+    dt_text_free(&c);
+    return bytes;
+}
+
+/* rows: in whose order; fault: NULL, or what is another text, which must be noticed. */
+static void interpret(const Case *of, const char *folder, const char *rows, const Fault *fault)
+{
+    DtArena *arena = dt_arena_new();
+    DtText c = {0}, ir = {0};
+    const DtPlanBuilder *plain = print_in_order(arena, of, "cpu", rows, true, &c),
+                        *other = print_in_order(arena, of, "interpreted", rows, true, &ir);
+    const char *text = fault ? planted(arena, ir.at, fault) : ir.at;
+    DtHostCall *calls;
+    uint32_t n, bad = 0;
+    find_calls(arena, plain, &calls, &n);
+    DtHostPair pair = {.text = dt_arena_printf(arena, "%s%s", dt_prelude_c, c.at),
+                       .calls = calls,
+                       .n_calls = n,
+                       .verdicts = dt_arena_alloc(arena, n + 1)};
+    const char *plain_path = write_text(arena, folder, "plain.c", pair.text);
+    pair.plain = build(arena, plain_path, "-Ddt_most=dt_all");
+    pair.fast = text ? build_interpreted(arena, folder, other, text) : (DtHostBytes){NULL, 0};
+    const bool built = are_alike(plain, other) && pair.plain.at && pair.fast.at && n > 0;
+    const DtStatus status = built ? dt_hostrun_compare(&pair, 1) : DT_OK;
+    const bool good = built && !pair.unloadable && dt_status_ok(&status);
+    for (uint32_t i = 0; i < n; i++)
+        bad += pair.verdicts[i] != DT_HOST_EQUAL;
+    const bool one_strays = !fault && good && strays_from(arena, text, calls, n);
+    const char *what = dt_arena_printf(arena, "%s, order of %s: %u of %u calls differ%s",
+                                       fault ? fault->of : "interpreted", rows ? rows : "cpu", bad, n,
+                                       one_strays ? ", and one strays" : "");
+    say(good && (fault ? bad > 0 : !bad && !one_strays), of, what);
+    dt_text_free(&c);
+    dt_text_free(&ir);
     dt_arena_free(arena);
 }
 
@@ -502,6 +619,24 @@ static void with_shim(bool all, bool faulty, const char *part)
     failed += system(command) != 0;
 }
 
+static void with_interpreter(bool all)
+{
+    char folder[] = "/tmp/dt-kir-XXXXXX", command[64];
+    if (!mkdtemp(folder))
+        abort();
+    for (uint32_t i = 0; i < DT_COUNT(cases); i++) {
+        interpret(&cases[i], folder, "sm_90a", NULL);
+        if (all || i % 2 == 0)
+            interpret(&cases[i], folder, NULL, NULL);
+    }
+    for (uint32_t i = 0; i < DT_COUNT(others) && all; i++)
+        interpret(&others[i], folder, i % 2 ? "sm_90a" : NULL, NULL);
+    for (uint32_t i = 0; i < DT_COUNT(other_texts); i++)
+        interpret(&cases[other_texts[i].seen_in], folder, i % 2 ? "sm_90a" : NULL, &other_texts[i]);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    failed += system(command) != 0;
+}
+
 /* Finds a compiler. */
 static bool has_sanitizer(const Sanitizer *by, const char *folder)
 {
@@ -574,6 +709,8 @@ int main(int argc, char **argv)
         with_sanitizer(&threads, NULL, 0);
     else if (strcmp(argv[1], "races") == 0)
         with_sanitizer(&threads, races, DT_COUNT(races));
+    else if (strcmp(argv[1], "interpreted") == 0)
+        with_interpreter(all);
     else
         with_shim(all, strcmp(argv[1], "planted") == 0, part);
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);

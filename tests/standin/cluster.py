@@ -141,8 +141,7 @@ def check_failures(dtc, dtrun):
     print("ok a restart", flush=True)
     started = begin(dtrun, plan, 2, 4, [*options("stopping", 100000), "--restarts", "2"])
     wait_for("stopping.log", 2)
-    os.kill(ranks_of(started[1])[1], signal.SIGKILL)
-    time.sleep(0.5)
+    os.kill(ranks_of(started[1])[1], signal.SIGKILL)  # and Ctrl-C before the other ranks have ended
     started[1].send_signal(signal.SIGINT)
     outputs = end(started, [75, 75])
     assert "starting again" not in outputs[0] + outputs[1], outputs

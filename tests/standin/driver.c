@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcuda.so.1: the driver (standin.h). */
 #include "graph.h"
+#include "kir/kir.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -673,12 +674,14 @@ int cuMemcpy2DAsync_v2(const Rows *r, Stream *stream)
     return standin_begin(stream, do_copy_rows, r, sizeof *r);
 }
 
-/* ---- kernels: an image is a shared object, whose functions take pointers and integers and do all of a launch ---- */
+/* ---- kernels: an image is a shared object, whose functions take pointers and integers and do all of a
+ * launch; or the text of kernel IR, which is interpreted (kir/kir.h) ---- */
 
 typedef void Kernel(char *const *p, const long *q);
 
 struct Module {
     void *handle;
+    DtKirImage *text;
     int fd;
 };
 
@@ -703,11 +706,19 @@ int cuModuleLoadData(struct Module **ret_module, const void *image)
     struct Module *module = calloc(1, sizeof *module);
     if (!module)
         return NO_MEMORY;
+    *ret_module = module;
+    module->fd = -1;
+    if (memcmp(image, "/* ", 3) == 0) {
+        char why[200];
+        module->text = dt_kir_read(image, strlen(image), why, sizeof why);
+        if (!module->text)
+            fprintf(stderr, "stand-in driver: %s\n", why);
+        return module->text ? OK : BAD_IMAGE;
+    }
     module->fd = memfd_create("image", MFD_CLOEXEC);
     snprintf(name, sizeof name, "/proc/self/fd/%d", module->fd);
     if (bytes && write(module->fd, image, bytes) == (ssize_t)bytes)
         module->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    *ret_module = module;
     return module->handle ? OK : BAD_IMAGE;
 }
 
@@ -715,20 +726,50 @@ int cuModuleUnload(struct Module *module)
 {
     if (module->handle)
         dlclose(module->handle);
-    close(module->fd);
+    if (module->fd >= 0)
+        close(module->fd);
+    dt_kir_free(module->text);
     free(module);
     return OK;
 }
 
 typedef struct Function {
     Kernel *kernel;
+    DtKirKernel *text; /* if it is interpreted, all of it by the first of two launches */
+    bool is_second;
     int counts[2]; /* of pointers and integers, which the image says as NAME_counts */
     int shared;    /* bytes that its blocks may share beyond the usual */
 } Function;
 
+/* "dt_k3_pieces" and "dt_k3_finish" are the launches of a kernel in pieces, with the address of a
+ * workspace. */
+static int find_text(Function **ret_function, const struct Module *module, const char *name)
+{
+    char symbol[100];
+    const char *suffix = strstr(name, "_pieces")   ? "_pieces"
+                         : strstr(name, "_finish") ? "_finish"
+                                                   : "";
+    snprintf(symbol, sizeof symbol, "%.*s", (int)(strlen(name) - strlen(suffix)), name);
+    DtKirKernel *kernel = dt_kir_find(module->text, symbol);
+    const bool fits = kernel && dt_kir_is_in_pieces(kernel) == (*suffix != 0);
+    Function *function = fits ? calloc(1, sizeof *function) : NULL;
+    if (!function)
+        return NOT_FOUND;
+    function->text = kernel;
+    function->is_second = strcmp(suffix, "_finish") == 0;
+    function->counts[0] = (int)dt_kir_pointers(kernel) + (*suffix != 0);
+    function->counts[1] = (int)dt_kir_integers(kernel);
+    for (int i = 0; i < 2; i++) /* a struct has a member of each sort */
+        function->counts[i] += function->counts[i] == 0;
+    *ret_function = function;
+    return OK;
+}
+
 int cuModuleGetFunction(Function **ret_function, struct Module *module, const char *name)
 {
     char counts[300];
+    if (module->text)
+        return find_text(ret_function, module, name);
     snprintf(counts, sizeof counts, "%s_counts", name);
     const int *n = dlsym(module->handle, counts);
     Function *function = calloc(1, sizeof *function);
@@ -769,6 +810,30 @@ static bool do_hang(const void *context)
     return false;
 }
 
+/* From the real address of an argument to either end of the allocation that it lies in. */
+static DtKirRange range_of(const char *real)
+{
+    for (int i = 0; i < MOST; i++)
+        if (held[i].at && real >= held[i].real && real <= held[i].real + held[i].bytes)
+            return (DtKirRange){held[i].real - real, held[i].real + held[i].bytes - real};
+    return (DtKirRange){0, 0};
+}
+
+static void interpret(Launch *l)
+{
+    DtKirRange ranges[ARGUMENTS];
+    char *const *pointers = (char *const *)(void *)l->arguments;
+    for (uint32_t i = 0; i < dt_kir_pointers(l->function.text); i++)
+        ranges[i] = range_of(pointers[i]);
+    const uint64_t *integers = l->arguments + l->function.counts[0];
+    const DtKirCall call = {.pointers = pointers,
+                            .integers = (const int64_t *)(const void *)integers,
+                            .ranges = ranges,
+                            .step_lies_there = true};
+    if (!l->function.is_second && !dt_kir_run(l->function.text, &call))
+        fault = ILLEGAL_ADDRESS;
+}
+
 /* Integers may be addresses, too: that of the number of the step. */
 static void do_launch(const void *context)
 {
@@ -776,6 +841,10 @@ static void do_launch(const void *context)
     for (int i = 0; i < l.function.counts[0] + l.function.counts[1]; i++) {
         char *real = find(l.arguments[i], 0);
         l.arguments[i] = real ? (uint64_t)(uintptr_t)real : l.arguments[i]; /* of a kernel without any: nothing */
+    }
+    if (l.function.text) {
+        interpret(&l);
+        return;
     }
     l.function.kernel((char *const *)(void *)l.arguments, (const long *)(void *)(l.arguments + l.function.counts[0]));
 }

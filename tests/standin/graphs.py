@@ -11,7 +11,7 @@ import re
 import sys
 import tempfile
 
-from training import ROOT, SMALL, bytes_of, run
+from training import INTERPRETED, ROOT, SMALL, bytes_of, run
 
 STEPS = 5
 ZERO = os.path.join(ROOT, "tests/runtime/zero.dsl")
@@ -58,7 +58,7 @@ def train(dtrun, plan, name, gpus, order, *arguments):
 
 def check(dtc, dtrun, name, file, layout, gpus, compiled, more, said):
     plan = name + ".plan"
-    run(dtc, file, "--parallel", layout, "--target=sm_90a", "-o", plan, "--epilogues=all", *compiled)
+    run(dtc, file, "--parallel", layout, "--target=" + INTERPRETED, "-o", plan, "--epilogues=all", *compiled)
     wanted = train(dtrun, plan, name, gpus, "", *more)
     assert len(wanted[0]) >= STEPS and not wanted[2]
     for order in ("", "oldest", "chance=3"):

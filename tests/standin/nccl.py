@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from training import ROOT, STEPS, bytes_of, run, train
+from training import INTERPRETED, ROOT, STEPS, bytes_of, run, train
 
 sys.path.insert(0, os.path.join(ROOT, "tests/runtime"))
 from layouts import LAYOUTS, PROGRAM, events  # noqa: E402
@@ -44,7 +44,7 @@ OFF = 1e-5  # roundings of f32 (6e-8) in some hundred sums, twice; the test of l
 def compile_plan(dtc, text, name, *more):
     with open(name + ".dsl", "w") as file:
         file.write(text)
-    run(dtc, name + ".dsl", "--parallel", name, "--target=sm_90a", "--epilogues=all", "-o", name + ".plan", *more)
+    run(dtc, name + ".dsl", "--parallel", name, "--target=" + INTERPRETED, "--epilogues=all", "-o", name + ".plan", *more)
     return name + ".plan"
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from training import ROOT, STEPS, bytes_of, numbers, run, train
+from training import INTERPRETED, ROOT, STEPS, bytes_of, numbers, run, train
 
 sys.path.insert(0, os.path.join(ROOT, "tests/runtime"))
 sys.path.insert(0, os.path.join(ROOT, "tests/verify"))
@@ -65,7 +65,7 @@ def moved(plan):
 
 def check(dtc, dtrun, name):
     os.environ["DT_STANDIN"] = "gpus=%d" % PIPELINES[name][0]
-    there, plan = compile_plan(dtc, name, "cpu"), compile_plan(dtc, name, "sm_90a")
+    there, plan = compile_plan(dtc, name, "cpu"), compile_plan(dtc, name, INTERPRETED)
     channels = [line for line in run(dtc, "dump", plan).splitlines() if line.startswith("CHAN")]
     assert sum("direct=1" in line for line in channels) * 2 >= len(channels), "%s: channels are %s" % (name, channels)
     processor = train(dtrun, there, "--overwrite")[0]
@@ -93,7 +93,7 @@ def steps_of(dtrun, plan, standin):
 
 
 def check_waits(dtc, dtrun, name, single):
-    plan = compile_plan(dtc, name, "sm_90a")
+    plan = compile_plan(dtc, name, INTERPRETED)
     wanted, noticed = steps_of(dtrun, plan, ""), 0
     assert wanted[0] == 0 and len(wanted[1]) == 1 and wanted[2], wanted[:2]
     for order, deaf in (("oldest", "deaf_oldest"), ("newest", "deaf_others")):
@@ -135,7 +135,7 @@ def in_other_order(dump):
 
 def check_order(dtc, dtrun):
     """Such a plan is refused, and waits for ever where one kernel of NCCL leaves no room for another one, but not else."""
-    plan = compile_plan(dtc, "long", "sm_90a")
+    plan = compile_plan(dtc, "long", INTERPRETED)
     wanted = steps_of(dtrun, plan, "")
     with open("other.txt", "w") as file:
         file.write(in_other_order(run(dtc, "dump", plan)))
@@ -158,7 +158,7 @@ def fails(dtrun, plan, standin, wanted, *arguments):
 
 
 def check_failures(dtc, dtrun):
-    plan = compile_plan(dtc, "three", "sm_90a")
+    plan = compile_plan(dtc, "three", INTERPRETED)
     for rank, number in ((0, 9), (1, 20), (2, 12)):
         fails(dtrun, plan, "gpus=3 only=%d message_dies=%d" % (rank, number), r"rank %d was ended by signal 9 \(Killed\)" % rank)
         fails(dtrun, plan, "gpus=3 resident=1 only=%d message_dies=%d" % (rank, number), r"rank %d was ended by signal 9 \(Killed\)" % rank)

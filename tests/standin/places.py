@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-from training import ROOT, SMALL, run
+from training import INTERPRETED, ROOT, SMALL, run
 
 PLAN = "gpt.plan"
 PLACE = r"in step (\d+)(?:, in one of (\d+) instructions from this one on)?, instruction (\d+) \(.*\)\n +.*dsl:\d+:\d+"
@@ -88,7 +88,7 @@ def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        run(dtc, os.path.join(ROOT, "examples/quickstart.dsl"), "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", PLAN, *SMALL)
+        run(dtc, os.path.join(ROOT, "examples/quickstart.dsl"), "--parallel", "none", "--data=synthetic", "--target=" + INTERPRETED, "-o", PLAN, *SMALL)
         order, launches = order_of(dtrun)
         n = check_places(dtrun, order, launches) + check_graphs(dtrun, order, launches) + check_without(dtrun)
     print("%d passed, 0 failed" % n)

@@ -18,6 +18,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 STEPS = 2
+# What tests layouts, queues, messages and saving has its kernels interpreted (kir/kir.h) instead of running a fiber for each
+# of their threads: a fiftieth of the time, and all else is as with code for sm_90a. PROGRAMS, and what looks at kernels
+# themselves, are compiled.
+INTERPRETED = "sm_90a-interpreted"
 # How far a program in 16 bits may be off, losses and norms each. Its two runs round equally many values in a row by
 # equally much, those that attention hands to its products at other places: so either is off the program in f32 by a sum
 # of as many roundings of one size. The size of that sum, which the program amplifies (T5's scores are not scaled), is
@@ -145,7 +149,7 @@ def limits(dtc, dtrun, file, layout, arguments, steps, alone):
 def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None, alone=None):
     """alone: arguments of the same program on one rank, if it is on several with a GPU each."""
     plans = []
-    for target in ("cpu", "sm_90a"):
+    for target in ("cpu", INTERPRETED if alone else "sm_90a"):
         plans.append("%d.%s.plan" % (number, target))
         run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1],
             "--epilogues=all", "--rows=sm_90a", *arguments, *(["--set", "train.precision=" + precision] if precision and target != "cpu" else []))

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DT_CUDA_LIBRARIES: folders, separated by colons, outside of which no library of CUDA is opened; NULL: anywhere. */
+static const char *only_folders(void) { return getenv("DT_CUDA_LIBRARIES"); }
+
 /* Of a pattern of folders, each version of the library there. */
 static void *open_in(DtArena *arena, const DtCudaLib *library, const char *folders)
 {
@@ -24,8 +27,22 @@ static void *open_in(DtArena *arena, const DtCudaLib *library, const char *folde
     return handle;
 }
 
+static void *open_in_each(DtArena *arena, const DtCudaLib *library, const char *folders)
+{
+    void *handle = NULL;
+    for (const char *at = folders; !handle && *at; at += strspn(at, ":")) {
+        const size_t len = strcspn(at, ":");
+        if (len)
+            handle = open_in(arena, library, dt_arena_strndup(arena, at, len));
+        at += len;
+    }
+    return handle;
+}
+
 static void *open_any(DtArena *arena, const DtCudaLib *library)
 {
+    if (only_folders())
+        return open_in_each(arena, library, only_folders());
     static const struct {
         const char *variable, *folders;
     } places[] = {
@@ -68,6 +85,10 @@ static DtStatus open_or_say(DtArena *arena, const DtCudaLib *library, void **ret
     *ret_handle = open_any(arena, library);
     if (*ret_handle)
         return DT_OK;
+    if (only_folders())
+        return dt_status_fail(DT_EXIT_FAILED, "there is no lib%s.so.%s in the folders of DT_CUDA_LIBRARIES, `%s`, and nothing else is searched "
+                              "while it is set; it is in %s",
+                              library->name, versions_of(arena, library), only_folders(), library->packages);
     return dt_status_fail(DT_EXIT_FAILED,
                           "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
                           "/usr/local/cuda/lib64, $CONDA_PREFIX/lib, and the Python packages of $VIRTUAL_ENV, "

@@ -14,8 +14,8 @@ typedef struct DtCudaLib {
 
 /* Opens the library, for as long as the process lives, and finds its functions: n pointers to functions, by name.
  * Looks where the loader looks, in $CUDA_HOME and /usr/local/cuda, in $CONDA_PREFIX, and in the Python packages of
- * $VIRTUAL_ENV, $CONDA_PREFIX, the user and the machine. The error says where it looked and the packages, or which
- * function is missing. */
+ * $VIRTUAL_ENV, $CONDA_PREFIX, the user and the machine; only in the folders of $DT_CUDA_LIBRARIES if that is set. The
+ * error says where it looked and the packages, or which function is missing. */
 DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, const char *const *names,
                          void **ret_functions);
 

@@ -136,7 +136,9 @@ static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want
         }
         if (i > 0)
             continue;
-        if (compiled)
+        if (!a->binary_len)
+            dt_text_add(&text, "not compared: machine code, of which the plan holds none\n");
+        else if (compiled)
             dt_text_printf(&text, "the same: machine code and what %s makes of the kernels\n", by);
         else
             dt_text_printf(&text, "not compared: machine code, which is of `%s`; here it is of `%s`\n", by, here);

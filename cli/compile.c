@@ -224,10 +224,20 @@ static bool writes_plan(const DtCli *cli)
     return cli->against || (cli->output && !cli->emit) || cli->report || cli->emit >= DT_EMIT_PLAN;
 }
 
-/* Reports and texts say nothing of machine code. */
+/* A plan that was made with --no-kernels has kernels as text only. */
+static bool holds_code(const DtPlan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->n_codes; i++)
+        any = any || plan->codes[i].binary_len > 0;
+    return any;
+}
+
+/* Reports and texts say nothing of machine code, and there is none to compare with in a plan that holds none. */
 bool dt_cli_no_kernels(const DtCli *cli)
 {
-    return cli->no_kernels || cli->report || cli->emit == DT_EMIT_C || cli->emit >= DT_EMIT_SCHEDULE;
+    return cli->no_kernels || (cli->against && !holds_code(cli->against)) || cli->report ||
+           cli->emit == DT_EMIT_C || cli->emit >= DT_EMIT_SCHEDULE;
 }
 
 /* Without --target a program is compiled for the devices of its cluster; what only processors have is theirs. */

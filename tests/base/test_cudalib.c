@@ -20,6 +20,7 @@ static void setup(void)
     arena = dt_arena_new();
     unsetenv("VIRTUAL_ENV");
     unsetenv("CONDA_PREFIX");
+    unsetenv("DT_CUDA_LIBRARIES");
     setenv("HOME", "/nowhere", 1);
 }
 
@@ -74,4 +75,21 @@ Test(cudalib, is_found_in_packages_of_conda)
 Test(cudalib, is_found_in_packages_of_an_environment)
 {
     expect_in("VIRTUAL_ENV", "lib/python3.12/site-packages/nvidia/nowhere/lib");
+}
+Test(cudalib, is_found_in_named_folders) { expect_in("DT_CUDA_LIBRARIES", ""); }
+
+Test(cudalib, is_found_nowhere_else_if_folders_are_named)
+{
+    static const char *const none[] = {"", ":", "/nowhere:/dev/null"};
+    static const char *const math_versions[] = {"6", NULL};
+    static const DtCudaLib math = {"m", math_versions, "no package"}; /* the loader finds it */
+    const char *path;
+    DtStatus status = dt_cudalib_find(arena, &math, &path);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        setenv("DT_CUDA_LIBRARIES", none[i], 1);
+        status = dt_cudalib_find(arena, &math, &path);
+        cr_expect_eq(status.code, DT_EXIT_FAILED);
+        cr_expect(strstr(status.message, "DT_CUDA_LIBRARIES"), "%s", status.message);
+    }
 }

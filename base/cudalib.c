@@ -86,8 +86,9 @@ static DtStatus open_or_say(DtArena *arena, const DtCudaLib *library, void **ret
     if (*ret_handle)
         return DT_OK;
     if (only_folders())
-        return dt_status_fail(DT_EXIT_FAILED, "there is no lib%s.so.%s in the folders of DT_CUDA_LIBRARIES, `%s`, and nothing else is searched "
-                              "while it is set; it is in %s",
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "there is no lib%s.so.%s in the folders of DT_CUDA_LIBRARIES, `%s`, and nothing else "
+                              "is searched while it is set; it is in %s",
                               library->name, versions_of(arena, library), only_folders(), library->packages);
     return dt_status_fail(DT_EXIT_FAILED,
                           "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "

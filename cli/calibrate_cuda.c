@@ -224,8 +224,8 @@ static void count(void *context, const DtPlanInst *inst, int64_t runs, double ra
 /* Without events. */
 static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
 {
-    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--attention", "generated", "--quiet", "--steps", "12",
-                                "--log", cuda->log, NULL};
+    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention", "generated", "--quiet",
+                                "--steps", "12", "--log", cuda->log, NULL};
     unlink(cuda->log); /* logs are added to */
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, NULL);
     Count counted = {.plan = plan};
@@ -238,8 +238,8 @@ static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
 
 static DtStatus profile(Cuda *cuda, const DtPlan *plan, Measured *m)
 {
-    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--attention", "generated", "--quiet", "--steps", "6",
-                                "--profile", "--json", NULL};
+    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention", "generated", "--quiet",
+                                "--steps", "6", "--profile", "--json", NULL};
     const char *said = "";
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, &said);
     return dt_status_ok(&status) ? read_profile(cuda, plan, said, m) : status;

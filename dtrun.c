@@ -235,7 +235,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     }
 }
 
-/* Who resumes one certain checkpoint saves beside it, not in it. */
+/* A run that resumes one certain checkpoint saves next to it, not inside it. */
 static void choose_save_folder(DtRunOptions *run)
 {
     static char above[4096];

@@ -262,7 +262,7 @@ static DtStatus begin(const Work *work, Build *build)
     return status;
 }
 
-/* What the compiler has written. */
+/* The output files of the compiler. */
 static DtStatus take(DtArena *arena, Build *build)
 {
     struct stat stat_of;

@@ -159,7 +159,8 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
 
 /* ---- the cache: what the assembler said of kernels, a line each, a zero, and the code ---- */
 
-/* What the compiler makes of a text is the same each time; it is kept beside what the host compiler makes. */
+/* The compiler's output for a text is always the same, so it is cached next to that of the host
+ * compiler. */
 static void find_key(DtArena *arena, const char *text, const char *machine, const char *version,
                      uint8_t ret_key[DT_DIGEST_BYTES])
 {
@@ -257,7 +258,7 @@ DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, i
 
 /* ---- several texts ---- */
 
-/* What a process does. */
+/* The work of a process. */
 static DtStatus compile_job(DtArena *arena, const void *task, DtText *ret_bytes)
 {
     const DtNvrtcJob *job = task;

@@ -60,7 +60,7 @@ static bool is_plain(const char *format)
     return true;
 }
 
-/* What vsnprintf does, for plain formats, in a fraction of its time. */
+/* Does the same as vsnprintf for plain formats, in a fraction of its time. */
 static void add_plain(DtText *text, const char *format, va_list args)
 {
     for (const char *at = strchrnul(format, '%'); *format; at = strchrnul(format, '%')) {

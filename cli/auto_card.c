@@ -257,7 +257,7 @@ static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mod
 
 /* ---- nodes of several kinds ---- */
 
-/* What the part takes on nodes of kind k. */
+/* Time of the part on nodes of kind k. */
 static void compare_part(DtCardTime *first, const DtCardTime *other, uint32_t k, DtCard *card)
 {
     const double whole = first->forward + first->backward;

@@ -92,7 +92,7 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
     help_memory(a, d, bytes);
 }
 
-/* What there is needs too much, if anything could be compiled at all. */
+/* Every layout needs too much memory, if any could be compiled at all. */
 static bool is_too_large(const DtAuto *a, const DtSearch *search)
 {
     if (a->space.memory <= 0)
@@ -116,7 +116,8 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
     return too_large ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
 }
 
-/* What collectives make others wait for, and what they slow down, is one: layouts turn the one into the other. */
+/* Waiting for collectives and being slowed down by them count together: layouts trade one for
+ * the other. */
 static double more_for(const DtTrial *t, const DtTrial *best, int kind)
 {
     const double more = t->spent[kind] - best->spent[kind];
@@ -125,7 +126,7 @@ static double more_for(const DtTrial *t, const DtTrial *best, int kind)
                                          : more;
 }
 
-/* What the layout takes most more for than the best one, as both were simulated. */
+/* The purpose on which the layout spends most more time than the best one, by their simulations. */
 static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
 {
     char buf[32];
@@ -181,7 +182,7 @@ static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)
         }
 }
 
-/* What would make it faster: links, memory. */
+/* Changes of hardware that would make it faster: links, memory. */
 static void say_wishes(DtAuto *a, const DtSearch *search, DtText *text)
 {
     char seconds[32], bytes[32];

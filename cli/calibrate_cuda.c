@@ -96,7 +96,7 @@ static const char *known_as(const char *name)
     return NULL;
 }
 
-/* What code runs on it; NULL: none that can be made here. */
+/* The target whose code runs on it; NULL: none that can be made here. */
 static const char *target_of(json_int_t capability)
 {
     return dt_gpucode_for((int)capability / 10, (int)capability % 10);

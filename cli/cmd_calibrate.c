@@ -167,7 +167,7 @@ static DtCostDtype dtype_of(uint32_t dtype)
     return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16 ? DT_COST_F16 : DT_COST_F32;
 }
 
-/* What an instruction computes; false: it is neither a product nor a kernel. */
+/* The work of an instruction; false: it is neither a product nor a kernel. */
 static bool timing_of(const DtPlan *plan, const DtPlanInst *inst, DtTiming *ret_timing)
 {
     *ret_timing = (DtTiming){.is_product = inst->kind == DT_INST_GEMM};
@@ -204,7 +204,7 @@ static double median(const Seconds *list)
     return list->n ? list->at[list->n / 2] : 0;
 }
 
-/* What a trace has: times of instructions, of steps and updates. */
+/* The contents of a trace: times of instructions, of steps and updates. */
 typedef struct Trace {
     Seconds *insts;   /* by number */
     double in_insts;  /* all together */
@@ -266,7 +266,7 @@ static void weigh(Measured *m)
         m->timings.at[i].weight = m->runs.at[i] * m->timings.at[i].seconds / all;
 }
 
-/* What was shorter in another run of the same plan. */
+/* Takes shorter times from another run of the same plan. */
 static void take_shorter(Measured *m, const Measured *other)
 {
     for (uint32_t i = 0; i < m->timings.n && i < other->timings.n; i++)

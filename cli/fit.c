@@ -114,7 +114,7 @@ typedef struct Changes {
     uint32_t n, fits; /* fits: 1 + number of the first that does, 0: none so far */
 } Changes;
 
-/* What a rank needs with the change, and whether it fits; 0: there is no such plan. */
+/* Memory of a rank with the change, and whether it fits; 0: there is no such plan. */
 static void look_at(const Changes *c, Change *change)
 {
     DtLowerOptions options = dt_cli_lowering(c->cli, c->path);
@@ -321,7 +321,7 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* What to write where. */
+/* The edit: which line to write where. */
 typedef struct Edit { DtSpan span; const char *text; } Edit;
 
 static int by_place(const void *a, const void *b)
@@ -380,7 +380,8 @@ static void fix(const Changes *c, const Change *change, DtDiag *diag)
         dt_diag_fix(diag, edits[i].span, edits[i].text, "and with it");
 }
 
-/* What would do where no line does: another layout, if the present one is not chosen already, or more devices. */
+/* Suggestions where no line helps: another layout, if the present one is not chosen by `auto`,
+ * or more devices. */
 static void help_by_auto(const Changes *c, DtDiag *diag)
 {
     DtAutoWould would;

@@ -231,7 +231,7 @@ static void check_merges(DtCli *cli, DtModule *module)
 
 /* ---- parts ---- */
 
-/* What func returns, of one block that is all of the axis. */
+/* Returns the results of func on one block that is the whole axis. */
 static const DtFunc *of_whole(DtCli *cli, const DtFunc *func)
 {
     const DtStream *stream = func->stream;

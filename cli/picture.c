@@ -11,7 +11,7 @@
 
 enum { MOST_SLICES = 1 << 22 };
 
-/* What the simulation ran of pieces, as the time line of the schedule. */
+/* The pieces that the simulation ran, as the time line of the schedule. */
 static void read_slices(DtArena *arena, const DtSummary *s, const DtPipelineSchedule *pipeline, DtTimeline *ret_line)
 {
     static const char letters[] = "fbw";

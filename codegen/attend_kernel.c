@@ -34,7 +34,7 @@ static Group group_of(DtTiling *g)
 
 /* ---- the result, for a library ---- */
 
-/* What the value is a cast of. */
+/* The operand of the casts that make the value. */
 static const DtValue *uncast(const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_CAST)

@@ -36,7 +36,8 @@ static bool is_product(const DtTiling *g, const DtOp *op)
                                 op->out[0]->type->dtype);
 }
 
-/* What op, which comes after the blocks, reads of the region leaves them; false if that cannot be. */
+/* The operands of op, which comes after the blocks, become results of the region; false if that
+ * cannot be. */
 static bool leave(DtTiling *g, const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {

@@ -174,7 +174,7 @@ static void add_input(DtEmit *e, const DtOp *op)
     DT_PUSH(e->arena, e->inputs, ((DtEInput){op->text, dt_place_dense(e, type, buffer), type}));
 }
 
-/* What the runtime writes when a step begins, used or not. */
+/* Scalars that the runtime writes when a step begins, used or not. */
 static void add_scalars(DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
@@ -337,7 +337,7 @@ void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtTyp
     DT_PUSH(e->plan->arena, e->plan->metrics, metric);
 }
 
-/* What the function reads of the store; NULL: it does not. */
+/* The value that the function reads of the store; NULL: it reads none. */
 static const DtValue *read_of(const DtFunc *func, const DtStore *store)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)

@@ -187,7 +187,8 @@ static void emit_late(DtEmit *e, const DtOp *op)
     dt_place_set(e, value, wanted->place);
 }
 
-/* What was started last of a late sum of the function, or in all iterations of a loop in it. */
+/* The reduction that was started last for a late sum, in the function or in all iterations of a
+ * loop in it. */
 static void wait_late(DtEmit *e, const DtFunc *func, const DtValue *sum, const DtOp *done)
 {
     const DtOp *loop = sum->op->kind == DT_OP_LOOP ? sum->op : NULL;

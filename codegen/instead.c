@@ -11,7 +11,7 @@
 
 #include "plan/kinds.h"
 
-/* What was emitted so far, to go back to. */
+/* How much was emitted so far, to return to. */
 typedef struct Mark {
     uint32_t items, args;
     size_t notes;

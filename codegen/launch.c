@@ -260,7 +260,7 @@ static const char *name_of(const DtKernelInput *input, DtArena *arena)
     return name;
 }
 
-/* What the kernel computes and which values its arguments are. */
+/* Writes the note: the kernel's ops and the values of its arguments. */
 static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtKernelInput *input,
                         const DtOutput *outputs)
 {
@@ -293,7 +293,7 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         dt_note_integer(e, &k->ints.at[i]);
 }
 
-/* What a kernel is built of; the views must outlive it. */
+/* The parts of a kernel; the views must outlive it. */
 static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
                               uint32_t n_outputs)
 {
@@ -329,7 +329,8 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
     return k ? e->target->attends(k) : "it is not made of rows of queries and keys";
 }
 
-/* What a library may do instead; what only that would read is no operand without one. */
+/* The library call that may replace the kernel. Values that only the library reads are operands
+ * only if there is one. */
 static void find_library(DtEmit *e, DtKernel *k)
 {
     if (!k->attend || !e->target->library)

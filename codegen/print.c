@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What has no C text is not left out: a text without it would not compile, or mean something else. */
+/* Text that cannot be printed is not left out: the remaining text would not compile, or have
+ * another meaning. */
 _Noreturn void dt_print_fail(const DtPrint *c, const char *what)
 {
     DT_BUG("kernel `%s`: `%s` has no C text", c->k->name, what);

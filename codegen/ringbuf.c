@@ -18,7 +18,8 @@ typedef struct Counter {
     int64_t per, first;
 } Counter;
 
-/* What makes a value of the function that the scope emits, inputs being what is passed, and where that stands. */
+/* The op that makes a value of the function being emitted (an input: the value passed to it),
+ * and its position. */
 static const DtOp *maker_of(const DtScope **scope, const DtValue *value)
 {
     while (!value->op && (*scope)->op && (*scope)->parent) {

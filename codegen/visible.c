@@ -345,7 +345,7 @@ static bool set_point(DtVisible *r, int64_t number)
 
 static int64_t size_of(const DtVisible *r, uint32_t m) { return r->e->module->mesh.axes[m].size; }
 
-/* What a step of its mesh axis k adds to the number. */
+/* The multiplier of its mesh axis k in the number. */
 static int64_t weight_of(const DtVisible *r, const DtVisibleNumber *number, uint32_t k)
 {
     int64_t weight = 1;
@@ -394,7 +394,8 @@ static void list_numbers(DtVisible *r)
         note_number(r, several[i].n, several[i].mesh);
 }
 
-/* What this form leaves a block of queries, keys[v - least] for its values v. */
+/* The keys that this form leaves visible to a block of queries: keys[v - least] for its values
+ * v. */
 static int64_t tell(DtVisible *r, const DtVisibleForm *form, const int64_t *seen, int64_t *ret_keys,
                     int64_t *ret_points)
 {

@@ -34,7 +34,8 @@ static void fill_types(const DtProgram *program, DtReader *reader)
     }
 }
 
-/* What a sampler fills: one letter per input, i integer, b bool, f float or integer; and its rank. */
+/* The inputs that a sampler fills, a letter for each: i integer, b bool, f float or integer; and
+ * their rank. */
 typedef struct Filling {
     DtSampleKind kind;
     const char *sampler, *names, *dtypes, *ranks;
@@ -233,7 +234,7 @@ static DtSource random_source(const DtSource *old, const DtType *type, const DtI
     return source;
 }
 
-/* What all inputs of a stream can use. */
+/* The values that all inputs of a stream accept. */
 static DtInputRange common_range(const DtReader *reader)
 {
     DtInputRange all = {.lo = 0, .hi = 0};

@@ -302,7 +302,7 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
     return dt_val_use(l, &binding->val, DT_F32);
 }
 
-/* What an entry returns: losses, then metrics. */
+/* The results of an entry: losses, then metrics. */
 typedef struct Shown {
     const char *names[DT_MAX_OBJECTIVES + DT_MAX_METRICS];
     uint32_t n;

@@ -369,7 +369,7 @@ static void check_other_sizes(DtLower *l, const Try *good)
     }
 }
 
-/* What the tries of a definition had, so far. */
+/* Totals over the tries of a definition. */
 typedef struct Tries {
     DtDiags *common, *first; /* errors of all that are not impossible; those of the first */
     const char *made_up;     /* by the first */

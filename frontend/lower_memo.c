@@ -398,7 +398,7 @@ static DtVal run_function(DtLower *l, Call *c)
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
 }
 
-/* What a function does to parameters that it reaches through an argument, no clause can say. */
+/* No clause can describe what a function does to parameters that it reaches through an argument. */
 static bool may_state(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;

@@ -227,7 +227,8 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
     return true;
 }
 
-/* What the update of every parameter can be made of: passes/grad/optimizer.c copies it op by op. */
+/* Checks that every parameter's update can be copied op by op from this one, as
+ * passes/grad/optimizer.c does. */
 static bool check_ops(DtLower *l, const Rule *r)
 {
     const DtFunc *func = r->frame->func;
@@ -297,7 +298,7 @@ static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxis
     return first;
 }
 
-/* What axis parameters stand for. */
+/* The axes that parameters are bound to. */
 static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, DtSpan span)
 {
     DtAxisLists lists = {0};

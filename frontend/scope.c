@@ -403,7 +403,7 @@ int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
     return extent;
 }
 
-/* What a train block knows without including it. */
+/* Names that a train block may use without including their file. */
 static void load_training(DtLower *l)
 {
     bool trains = false;

@@ -123,7 +123,7 @@ static void add_up(const Cutter *x)
 
 /* ---- moving single items ---- */
 
-/* What pieces get by a move: the two at its ends, and those between where runs meet. */
+/* Loads of pieces after a move: the two at its ends, and those between where runs meet. */
 typedef struct Change { uint32_t piece; double by; } Change;
 
 typedef struct Move {

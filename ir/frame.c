@@ -37,7 +37,7 @@ static void add_held(const DtOp *op, const DtValue **home)
     }
 }
 
-/* Whose memory result number i is in by what the op does. */
+/* The value whose memory result number i shares because of the op. */
 static const DtValue *home_of(const DtOp *op, uint32_t i)
 {
     const bool is_ringbuf = dt_type_is_ringbuf(op->out[i]->type),

@@ -426,7 +426,7 @@ static bool is_drawn_anew(const DtOp *op)
     return anew;
 }
 
-/* Whose gathers a `when` does. */
+/* The loop whose gathers a `when` performs. */
 static void print_of(Printer *p, const DtAheadOf *of)
 {
     const char *gap = "";

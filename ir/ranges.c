@@ -24,7 +24,7 @@
 
 enum { BUDGET = 1 << 21, ROUNDS = 8 };
 
-/* What is known of a value in relation to one root. */
+/* Facts about a value in relation to one root. */
 typedef struct Fact {
     uint32_t root;
     bool exact;         /* it is the root's element plus shift, always */

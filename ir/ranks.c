@@ -135,7 +135,7 @@ static int64_t place_in_whole(const Places *places)
     return offset;
 }
 
-/* What a reduction gives for no elements. */
+/* The result of a reduction over no elements. */
 static double identity_of(DtReduce reduce)
 {
     return reduce == DT_REDUCE_SUM ? 0 : reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;

@@ -68,7 +68,7 @@ static bool takes_dtype(DtOpKind kind, DtDtype dtype)
     }
 }
 
-/* What a map does with pending reductions. */
+/* The effect of a map on pending reductions. */
 static bool map_pending(DtShape *s, DtShapeType *t)
 {
     const DtType *x = s->op->in[0]->type;

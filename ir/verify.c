@@ -83,7 +83,7 @@ static void check_bucket(DtVerify *v, const DtStore *store)
         dt_verify_fail(v, store->span, "store `%s` does not fit its bucket", store->path);
 }
 
-/* What no two stores share; the path is interned. */
+/* The key that no two stores share; the path is interned. */
 typedef struct StoreKey {
     const char *path;
     int64_t first;
@@ -292,7 +292,8 @@ bool dt_verify_module(const DtModule *module, DtText *ret_problems)
     return v.n_problems == 0;
 }
 
-/* What passes hand on is placed if it has a mesh, and then has no marks for placement. */
+/* After passes, values are placed if the module has a mesh, and there are no marks for
+ * placement. */
 static bool is_without_marks(const DtModule *module, DtText *ret_problems)
 {
     DtVerify v = {.module = module, .problems = ret_problems};

@@ -18,7 +18,7 @@ static bool is_stage(const DtPipelineSchedule *pipeline, int32_t stage, uint32_t
     return stage >= -1 && (stage < 0 ? more == 0 : (int64_t)stage + more < pipeline->n_stages);
 }
 
-/* What only stores of several stages have. */
+/* Fields that only stores of several stages have. */
 static void check_class(DtVerify *v, const DtStore *store)
 {
     const bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
@@ -186,7 +186,7 @@ static uint32_t counted(uint32_t kind)
 
 static bool ends_message(uint32_t kind) { return kind == DT_ACTION_DONE_SEND || kind == DT_ACTION_DONE_RECV; }
 
-/* What is started is done before the next message of that end of the channel; false: it is not. */
+/* A started message is done before the next one at that end of the channel; false: it is not. */
 static bool check_message(const DtAction *action, Seen *seen)
 {
     const bool done = ends_message(action->kind);

@@ -68,7 +68,7 @@ void dt_view_drop(DtView *view, uint32_t d)
     view->rank--;
 }
 
-/* What a relabel makes of axes; back: the other way round. */
+/* Maps axes through a relabel; back: in the other direction. */
 typedef struct Side {
     uint32_t n;
     const char *const *axis;

@@ -92,7 +92,7 @@ bool dt_cse_same(const DtOp *a, const DtOp *b)
     return may_merge(a) && may_merge(b) && same_attributes(a, b);
 }
 
-/* What the value became. */
+/* The value that replaces it. */
 static const DtValue *now(DtValue *const *map, const DtValue *value)
 {
     return map[value->id] != NULL ? map[value->id] : value;

@@ -496,7 +496,7 @@ static bool check_sdpas(Check *check)
 
 static bool is_real(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16; }
 
-/* What the record's epilogue asks of it. */
+/* The requirements of the record's epilogue. */
 static bool check_epilogue(Check *check, uint32_t i)
 {
     const DtPlanGemm *g = &check->plan->gemms[i];
@@ -723,7 +723,7 @@ static bool check_saved(Check *check)
     return true;
 }
 
-/* What reports alone read. */
+/* Records that only reports read. */
 static bool check_told(Check *check)
 {
     const DtPlan *plan = check->plan;

@@ -186,7 +186,7 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
     return n_parts;
 }
 
-/* What a reader may skip: the certificate's and the report's part. */
+/* Sections that a reader may skip: those of the certificate and the report. */
 static bool is_critical(const char *tag)
 {
     static const char *const skipped[] = {"LOGI", "NOTE", "SAVE", "PEAK", "ATTN", "DEVC", "PRED"};

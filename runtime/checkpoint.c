@@ -325,7 +325,7 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatu
 {
     DtStatus status = DT_OK;
     *ret_status = DT_OK;
-    /* What rank 0 reads elsewhere is complete. */
+    /* Files that rank 0 reads elsewhere are complete. */
     if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
     if (rank->rank != 0) {

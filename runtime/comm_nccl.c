@@ -148,7 +148,7 @@ static bool meet(void *context)
     return comm->nodes ? dt_cluster_barrier(comm->nodes) : dt_comm_shm.barrier(comm->shm, &comm->rank->world);
 }
 
-/* What NCCL cannot add up is refused before anything runs. */
+/* Types that NCCL cannot add up are refused before anything runs. */
 static DtStatus check_reductions(const DtPlan *plan)
 {
     int type, op;

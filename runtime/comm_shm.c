@@ -312,7 +312,7 @@ static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
 
 /* ---- collectives ---- */
 
-/* What all members hold in their buffers from byte `at` on, in group->from. */
+/* The data of all members from byte `at` on, in group->from. */
 static const void *const *sources(const DtComm *comm, Group *group, int64_t at)
 {
     for (uint32_t m = 0; m < group->size; m++)

@@ -416,7 +416,7 @@ typedef struct Written {
     uint64_t bytes;
 } Written;
 
-/* What attention in 16 bits the instruction is; NULL: it is none. */
+/* Which attention in 16 bits the instruction computes; NULL: none. */
 static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && plan->n_launches && i < plan->n_attentions; i++)
@@ -425,7 +425,7 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst 
     return NULL;
 }
 
-/* What comes next is given what was recorded. */
+/* The next instruction gets the recorded values. */
 static void put_back(const DtCompare *compare, const Written *written, const uint8_t *wanted)
 {
     for (uint32_t i = 0; i < written->n; wanted += written->place[i++].bytes)

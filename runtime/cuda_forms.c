@@ -15,7 +15,7 @@ typedef struct Kept {
     uint64_t second;
 } Kept;
 
-/* What decides besides the product itself: the kernels. */
+/* The inputs of the choice besides the product itself: the kernels. */
 static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_BYTES])
 {
     const DtPlan *plan = c->products->plan;

@@ -52,7 +52,8 @@ static bool has_passed(void *context)
     return awaited->driver->event_query(awaited->event) != DT_CUDA_NOT_READY;
 }
 
-/* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver. */
+/* An exchange of ranks on the GPU may never end: a communicator that does so waits itself,
+ * before the driver. */
 static bool await(DtCudaHost *host, DtCudaEvent *event)
 {
     const DtRank *rank = host->rank;

@@ -192,7 +192,7 @@ static uint32_t common(uint32_t aligned, int64_t bytes)
     return aligned;
 }
 
-/* What is true of all operands in all instructions, at all values of registers and coordinates. */
+/* Properties of all operands in all instructions, at all values of registers and coordinates. */
 static void find_aligned(const DtPlan *plan, DtLtRow *rows)
 {
     for (uint32_t i = 0; i < plan->n_gemms; i++)

@@ -421,7 +421,7 @@ static DtStatus choose_attention(DtDeviceState *state)
     return status;
 }
 
-/* What the library's attention needs of the plan's code and of memory. */
+/* The requirements of the library's attention: code in the plan, and memory. */
 static DtStatus prepare_attention(DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;

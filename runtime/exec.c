@@ -144,7 +144,7 @@ static bool run_exchange(Exec *exec, const DtPlanInst *inst)
            (!ops->leave || ops->leave(rank->comm, inst, event_of(exec, inst)));
 }
 
-/* What was started has ended, or the device knows that it has to. */
+/* An operation that was started has ended, or the device knows that it must wait for it. */
 static bool run_wait(Exec *exec, const DtPlanInst *inst)
 {
     const DtCommOps *ops = exec->rank->comm_ops;

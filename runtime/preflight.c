@@ -43,7 +43,7 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
     return status;
 }
 
-/* What an evaluation or a text needs of the plan. */
+/* The requirements of an evaluation or a text on the plan. */
 static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
 {
     bool held_out = false, shows = false;

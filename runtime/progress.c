@@ -120,7 +120,7 @@ static void add_values(const DtStepReport *report, DtText *text)
         dt_text_printf(text, "  lr %.2e", report->losses[0].lr);
 }
 
-/* What the compiler said of it; MFU by the operations of the serial program (`dtc explain MFU`). */
+/* The compiler's prediction; MFU by the operations of the serial program (`dtc explain MFU`). */
 static void add_predicted(const DtProgress *progress, DtText *text)
 {
     const double mean = progress->seconds_per_step;

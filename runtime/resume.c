@@ -16,7 +16,7 @@
 /* NAMED: so many of the checkpoints passed over are named, of others only the number is shown */
 enum { ROUNDS = 100, NAMED = 3 };
 
-/* What rank 0 knows. */
+/* What rank 0 knows of the checkpoints. */
 typedef struct Chooser {
     const DtCheckpointFrom *from;
     DtArena *memory;
@@ -52,7 +52,7 @@ static void name_damaged(Chooser *chooser, const DtCheckpointEntry *entry)
         note("more checkpoints of that folder are passed over");
 }
 
-/* What a rank found out while it loaded one. The list knows sizes and manifests only. */
+/* The result of a rank's attempt to load one. The list contains sizes and manifests only. */
 static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
 {
     for (uint32_t i = 0; i < list->n; i++)

@@ -169,7 +169,7 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
 
 /* ---- bytes ---- */
 
-/* What a call that moved n bytes, or -1, means. */
+/* The meaning of the result of a call that moved n bytes, or -1. */
 static bool is_broken(ssize_t n) { return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR; }
 
 DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait)

@@ -366,7 +366,7 @@ static void stop(Supervisor *all, int signal)
     kill_all(all);
 }
 
-/* What other nodes tell. */
+/* Handles messages of other nodes. */
 static void hear(Supervisor *all)
 {
     DtClusterNote note;

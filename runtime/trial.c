@@ -177,7 +177,8 @@ static void show(DtTrialRun *run, int64_t step, int64_t tensor, int64_t first, c
     }
 }
 
-/* What of an iteration is here: what two copies of it on different backgrounds agree in. */
+/* Which bytes of an iteration are on this rank: those in which two copies on different
+ * backgrounds agree. */
 static void show_iteration(DtTrialRun *run, int64_t step, uint32_t store, int64_t local)
 {
     const DtPlanStore *record = &run->rank->plan->stores[store];

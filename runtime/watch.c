@@ -31,7 +31,7 @@ static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u,
                       COMPUTES_NS = 500000000u; /* used processor time so recently */
 enum { TIMES_USUAL = 10 };
 
-/* What a rank does, as one sample shows it. */
+/* The activity of a rank in one sample. */
 typedef enum Does { RUNS, WAITS, STOPPED, OUTSIDE, SLEEPS } Does;
 
 typedef struct Seen {

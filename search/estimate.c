@@ -33,7 +33,7 @@ enum { MOST_PIECES = 4096, OVERLAPPED = 4 };
 
 /* ---- pieces ---- */
 
-/* What a stage has. */
+/* The parts of a stage. */
 typedef struct Stage {
     uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
@@ -52,7 +52,7 @@ typedef struct Estimator {
     const Stage *at; /* the stages, whose kinds are known; NULL: all nodes are alike */
 } Estimator;
 
-/* What it takes on the slowest of nodes of these kinds, to the times of the card. */
+/* Its time on the slowest of nodes of these kinds, relative to the times of the card. */
 static double slower(const Estimator *e, const DtCardTime *t, uint32_t kinds)
 {
     double most = 0;

@@ -48,7 +48,8 @@ static double cost_of(const DtSpace *space, double seconds, double bytes)
 
 /* ---- classes ---- */
 
-/* What parameters, gradients and optimizer take at least on a rank, if all is split that can be. */
+/* The least memory for parameters, gradients and optimizer state of a rank, if everything that
+ * can be split is. */
 static double least_state(const Searcher *x, const DtLayout *l)
 {
     const double ranks = (double)(l->size[DT_ROLE_PIPE] * l->size[DT_ROLE_TENSOR] * l->size[DT_ROLE_EXPERT]);
@@ -340,7 +341,7 @@ static void choose(const DtSpace *space, DtSearch *s)
     }
 }
 
-/* What trials of a kind of layout took to what was estimated. */
+/* The ratio of measured to estimated time of the trials of a kind of layout. */
 static Correction *correction(Searcher *x, const DtLayout *l)
 {
     return &x->corrections[l->size[DT_ROLE_PIPE] > 1 ? 1 + l->schedule : 0][l->zero];
@@ -411,7 +412,7 @@ static void try_candidates(Searcher *x)
             x->search->bound = fmin(x->search->bound, x->larger.at[i].estimate.bound);
 }
 
-/* What more memory would bring. */
+/* The gain from more memory. */
 static void find_larger(Searcher *x)
 {
     DtSearch *s = x->search;

@@ -115,7 +115,7 @@ static bool is_parameter(const DtFunc *func, const DtValue *value)
     return value->op ? value->op->kind == DT_OP_PARAM : value->index >= func->n_args;
 }
 
-/* What the product does with the axes of its operand that is a parameter. */
+/* The use of the axes of its parameter operand in the product. */
 static void look_at_product(Finder *f, const DtOp *op, uint32_t operand)
 {
     const DtType *type = op->in[operand]->type, *other = op->in[1 - operand]->type;
@@ -350,7 +350,7 @@ static const char *const role_names[DT_ROLES][6] = {
     {"pipe", "pp", "pipeline", "stage"}, {"data", "dp", "fsdp"}, {"context", "cp", "sequence", "sp"},
     {"expert", "ep", "experts"}, {"tensor", "tp", "model", "mp"}};
 
-/* What lines of the block split over the mesh axis; DT_ROLES: none does. */
+/* The axes that lines of the block split over the mesh axis; DT_ROLES: none does. */
 static DtRole role_of_lines(const Finder *f, const char *mesh)
 {
     const DtParallelConfig *p = f->program->parallel;

@@ -360,7 +360,7 @@ typedef struct Try {
     bool whole, rounds, parts;
 } Try;
 
-/* What that has shown: members of the box, and whether some op decides by floats. */
+/* The result of that: members of the box, and whether some op decides by floats. */
 typedef struct Tried {
     bool narrows[2], doubtful, decides;
 } Tried;

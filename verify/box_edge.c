@@ -700,7 +700,7 @@ static void note_summed(Edges *e, const CertOp *op, Value *out)
 
 static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in, Value *out);
 
-/* What a loop carries from one iteration to the next may be anything. */
+/* Values that a loop carries from one iteration to the next may be anything. */
 static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, const CertFunc *func,
                       const Value *const *in, Value *out)
 {

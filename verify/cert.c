@@ -229,7 +229,7 @@ static bool adds_up(CertProof *final, CertProof *serial)
     return true;
 }
 
-/* What stores have behind the members of a bucket stays zero where a sum takes it for that. */
+/* The padding of a bucket's store, after its members, stays zero where a sum relies on that. */
 static bool keeps_zeros(CertProof *final)
 {
     for (uint32_t i = 0; i < final->state.relied.n; i++)

@@ -252,7 +252,7 @@ static CertNode *part_of(void *data, CertNode *node)
     return dt_certnode_of(s->state->nodes, part_kind, s->context, shape, node);
 }
 
-/* What the iterations of the loop that context names leave, stacked along axis. */
+/* The results of the iterations of the loop that context names, stacked along axis. */
 static CertNode *stack_of(void *data, CertNode *node)
 {
     const Stack *s = data;
@@ -297,7 +297,7 @@ static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, C
     return !goes->lacks[k] || dt_certsum_adds(goes->loop, goes->carried[k]);
 }
 
-/* What stands for carried value k in the body. */
+/* The node for carried value k in the body. */
 static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *body, uint32_t k, const CertValue *from,
                               const CertShape *shape, Goes *goes)
 {

@@ -33,7 +33,7 @@ static bool named(const CertType *type, const char *const *names, uint32_t n, ui
     return false;
 }
 
-/* What operand i holds in the padding of axis k of the result. */
+/* The content of operand i in the padding of axis k of the result. */
 static CertFill operand(const CertValue *x, uint32_t k)
 {
     double number;

@@ -233,7 +233,7 @@ void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const Cer
     }
 }
 
-/* What value is of its node: all of it if it covers the node's own extent. */
+/* Which part of its node value is: all of it if it covers the node's own extent. */
 static void tag(CertValue *value, const char *axis, int64_t first)
 {
     const bool whole = first == 0 && dt_certnode_extent(value->node->shape, axis) ==

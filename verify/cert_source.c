@@ -44,7 +44,7 @@ static CertNode *sum_up(CertProof *p, const CertShape *shape, uint32_t n, CertNo
     return dt_certpack_sum(&p->state, shape, n, in);
 }
 
-/* What the serial program adds up in the store of this key, if it is this. */
+/* The sum of the serial program in the store of this key, if this is the store. */
 static CertNode *as_serial(CertProof *p, const CertStore *store, CertNode *node)
 {
     CertValue value = {0};
@@ -82,7 +82,7 @@ CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node)
     return store->total;
 }
 
-/* What the pieces add up in a gradient's store, once all of them are known. */
+/* The sum of the pieces in a gradient's store, once all terms are known. */
 bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value)
 {
     DT_VEC(CertNode *) nodes = {0};

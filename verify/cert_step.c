@@ -166,7 +166,7 @@ static CertNode *one_of(const CertNode *parts)
     return NULL;
 }
 
-/* What a cast makes that takes back one to a wider dtype: what was cast; or NULL. */
+/* The operand of a cast to a wider dtype that this cast reverses; or NULL. */
 static CertNode *before_widening(const CertNode *parts)
 {
     const CertNode *x = parts->n_in == 1 ? parts->in[0] : NULL;

@@ -84,7 +84,7 @@ static bool is_view(const CertNode *x)
     return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
 }
 
-/* What the serial program makes of x as s of its operand i; NULL: it does not. */
+/* The value that the serial program computes of x as operand i of s; NULL: it computes none. */
 static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     CertNode *in[3], parts = *s;
@@ -146,7 +146,7 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x)
 
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
 
-/* What a loop has added up until `position`. */
+/* The sum of a loop up to `position`. */
 static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
     const CertNote *note = x->kind == dt_certkind_at ? x->in[0]->note : x->note;

@@ -54,7 +54,8 @@ static bool hold_scalars(PlanWalk *walk)
     return true;
 }
 
-/* What is to be predicted from: the runtime has written it to the inputs of training's readers. */
+/* The samples for a prediction: the runtime has written them to the inputs of training's
+ * readers. */
 static bool hold_inputs(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;

@@ -193,7 +193,7 @@ static bool is_same(const PlanFrame *frame, const CertOp *op)
     return op->n_in == 1 && !op->n_relabels && (is(op, "stop") || is(op, "expand") || is(op, "relabel"));
 }
 
-/* What makes a value, in the function or in the one that calls it, and there; NULL: nothing that is known. */
+/* The op that makes a value, in the function or in its caller, and the frame; NULL: not known. */
 static const CertOp *maker_of(const PlanFrame **frame, uint32_t value)
 {
     const CertOp *op = (*frame)->maker[value];
@@ -230,7 +230,7 @@ static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t val
     return dt_plannumber_map(a->r, op->kind, x, op->n_in > 1 ? constant(a, frame, op->in[1], depth - 1) : x);
 }
 
-/* What it is a cast of, and what makes that. */
+/* The operand of a chain of casts, and the op that makes it. */
 static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 {
     const CertOp *op = frame->maker[*value];
@@ -256,7 +256,7 @@ static bool is_dot(const Attends *a, uint32_t value)
     return (x == o && y == d_o) || (x == d_o && y == o);
 }
 
-/* What keys have of a value: all `one`, if not each its own. */
+/* The part of a value for the keys: one for all of them, or one for each. */
 typedef struct Numbers {
     const DtResidue *at;
     bool of_keys;

@@ -228,7 +228,8 @@ bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
     return true;
 }
 
-/* What a piece sums in its last micro-batch it may leave: nobody else comes to that memory (plan_pipe.c). */
+/* A sum that a piece starts in its last micro-batch may stay in flight: no one else uses that
+ * memory (plan_pipe.c). */
 static void leave_sums(PlanWalk *walk)
 {
     uint32_t n = 0;

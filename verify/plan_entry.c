@@ -81,7 +81,7 @@ static bool take_store(PlanWalk *walk, int store, PlanPlace *place)
     return true;
 }
 
-/* What a piece of a pipeline finds in slots. */
+/* The contents of slots when a piece of a pipeline begins. */
 static bool hold_param(PlanWalk *walk, const CertOp *op)
 {
     PlanPlace place;

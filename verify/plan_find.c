@@ -365,7 +365,7 @@ static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFi
     found->n = n;
 }
 
-/* What an input of a body or of a called function is outside, or in the iteration before. */
+/* The value outside, or in the iteration before, of an input of a body or a called function. */
 static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     if (frame->kind == PLAN_CALL) {

@@ -319,7 +319,7 @@ static void find_library(PlanWalk *walk, Doing *doing)
         }
 }
 
-/* What a library that runs instead of the kernel has of argument a. */
+/* How a library that runs instead of the kernel uses argument a. */
 static void know_part(const Doing *doing, uint32_t a, uint32_t value, const PlanPlace *place)
 {
     for (uint32_t p = 0; doing->attend && p < DT_SDPA_PARTS; p++)

@@ -403,7 +403,7 @@ static bool hides_from_all(PlanWalk *walk)
 
 bool dt_certplan_hides(const PlanWalk *walk, uint32_t value) { return walk->tiles.mask.zero[value]; }
 
-/* What was found when the note was read before. */
+/* The earlier result for the same note. */
 typedef struct PlanMaskMemo {
     const uint8_t *note;
     const DtPlanEntry *entry;

@@ -246,7 +246,7 @@ PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place)
     return NULL;
 }
 
-/* What pieces of this stage added there was summed over its ranks, if it is to be. */
+/* Sums that pieces of this stage added up there were summed over its ranks, if required. */
 static bool is_complete(PlanWalk *walk, const PlanPlace *place)
 {
     const PlanRegion *sum = dt_certplan_find_sum(walk, place);
@@ -521,7 +521,7 @@ bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const P
     return true;
 }
 
-/* What a piece leaves to others, and the ring's slot. */
+/* Values that a piece leaves for others, and the ring's slot. */
 static void leave_gathered(PlanWalk *walk)
 {
     Turn *turn = turn_of(walk);
@@ -547,7 +547,7 @@ static bool adds_results(PlanWalk *walk)
     return true;
 }
 
-/* What pieces read of the stage's prologue, none of them writes: they run many times, in any order. */
+/* No piece writes what pieces read of the stage's prologue: they run many times, in any order. */
 static bool keeps_named(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -574,7 +574,8 @@ static bool adds_to(const Piece *piece, const PlanPlace *place)
     return false;
 }
 
-/* What a piece sums in its last micro-batch no other piece adds to; other entries that are this piece do the same. */
+/* No other piece adds to what a piece sums in its last micro-batch; other entries that are this
+ * piece do the same. */
 static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -626,7 +627,8 @@ static bool has_event(const uint64_t *list, uint32_t n, uint64_t event)
     return false;
 }
 
-/* What the last micro-batch of a piece left on its way is waited for behind all calls, and its event is no other's. */
+/* Operations in flight after the last micro-batch of a piece are waited for after all calls; no
+ * other one has their event. */
 static bool ends_left(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -645,7 +647,7 @@ static bool ends_left(PlanWalk *walk)
     return true;
 }
 
-/* What pieces gather for others the schedule itself leaves alone. */
+/* The schedule itself does not touch what pieces gather for others. */
 static bool keeps_gathered(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -661,7 +663,7 @@ static bool keeps_gathered(PlanWalk *walk)
     return true;
 }
 
-/* What pieces added to is complete, and every named scalar known to all stages. */
+/* All sums of pieces are complete, and every stage knows each named scalar. */
 static bool has_results(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;

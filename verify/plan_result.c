@@ -198,7 +198,7 @@ static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return true;
 }
 
-/* What PART summed in the last micro-batch is the sum of all, if all its parts are. */
+/* A sum that PART completed in the last micro-batch is complete if all its parts are. */
 static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint32_t sum)
 {
     PlanPlace place;
@@ -211,7 +211,7 @@ static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint
                 : dt_certplan_fail(walk, "parts of a result are summed over ranks too early"));
 }
 
-/* What the entry makes for a micro-batch, where it is added to what the others make. */
+/* The term of a micro-batch, where it is added to those of the others. */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
 {
     const uint32_t n = frame->entry->results.n;
@@ -380,7 +380,7 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
 
 /* ---- parts of a result, as their last terms come ---- */
 
-/* What micro-batches added there. */
+/* The sum over micro-batches there. */
 static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     const PlanList *near = dt_certplan_near(walk, place);

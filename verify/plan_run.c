@@ -177,7 +177,7 @@ static void list_slots(PlanWalk *walk, Piece *piece)
     }
 }
 
-/* What others gathered for it is there; and what it leaves to others. */
+/* Values that others gathered for it are there; and the values that it leaves for others. */
 static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -249,7 +249,7 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
 
 typedef enum Outcome { DONE, WAITS, WRONG } Outcome;
 
-/* What a SEND, a RECV, or the end of either, is of. */
+/* The channel and message of a SEND, a RECV, or the end of either. */
 typedef struct Message {
     const Action *action;
     const DtPlanChannel *channel;
@@ -288,7 +288,7 @@ static Outcome receive(PlanWalk *walk, const Message *m)
     return put(walk, m->slot, m->path, m->action->micro) ? DONE : WRONG;
 }
 
-/* What was started has ended. */
+/* An operation that was started has ended. */
 static Outcome end_message(PlanWalk *walk, const Message *m)
 {
     if (m->sends) {
@@ -393,7 +393,7 @@ static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *m
     }
 }
 
-/* What was sent has come, and what was started is waited for. */
+/* Every message that was sent is received, and every operation that was started is waited for. */
 static bool is_empty(PlanWalk *walk, const char *name)
 {
     for (uint32_t c = 0; c < walk->plan->n_channels; c++) {

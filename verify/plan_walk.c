@@ -117,7 +117,8 @@ static uint32_t end_of(const DtPlan *plan, uint32_t at)
     }
 }
 
-/* What instructions between two items of loops over blocks write, for all values of these loops' registers. */
+/* The writes of instructions between two items of loops over blocks, for all values of these
+ * loops' registers. */
 typedef void PlanEach(PlanWalk *walk, const PlanPlace *written);
 static void each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each)
 {

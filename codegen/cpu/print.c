@@ -197,7 +197,8 @@ static void need_point(DtPrint *c, uint32_t phase, uint32_t inner)
             dt_print_need(c, c->k->stores.at[s].node);
 }
 
-/* What one point of the space does in a phase: reductions take part, stores are made. */
+/* Prints the code for one point of the space in a phase: reductions accumulate, stores are
+ * written. */
 static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
 {
     int64_t n;

@@ -228,13 +228,13 @@ static const char *value_inside(DtAttendPrint *a, uint32_t node, const char *out
 
 static const char *size_text(DtDtype dtype) { return dtype == DT_F32 ? "32" : "16"; }
 
-/* What the tile of a product has, but for what divides the product at the end. */
+/* The tile of a product, before the final division. */
 static uint32_t made_of(const DtAttendPrint *a, uint32_t i)
 {
     return a->online ? a->online->product->exp : a->role->made[i].node;
 }
 
-/* What a reduction, a tile or a store takes of an element. */
+/* The value of an element that a reduction, a tile or a store takes. */
 static void take_element(DtAttendPrint *a, uint32_t phase)
 {
     DtPrint *c = a->c;

@@ -173,7 +173,7 @@ static bool is_forward(const DtKernel *k)
            (k->stores.n == 0 || (k->stores.n == 2 && a->paired));
 }
 
-/* What the stores leave: m and l, in either order. */
+/* The stored statistics: m and l, in either order. */
 static bool leaves(const Attempt *t, uint32_t *max)
 {
     for (*max = 0; *max < 2 && t->k->stores.n; ++*max) {

@@ -102,7 +102,7 @@ bool dt_attend_is_online(DtAttendPrint *a, DtOnline *ret_online)
     return true;
 }
 
-/* What each sum's exponentials are made of, by what the row has seen so far. */
+/* The operands of each sum's exponentials, from the keys that the row has seen so far. */
 static void print_grown(DtAttendPrint *a, const DtOnline *o)
 {
     line(a->c, "for (int h = 0; h < 2; h++) w%u[h] = s%u[h];", o->max, o->max);
@@ -116,7 +116,7 @@ static void print_grown(DtAttendPrint *a, const DtOnline *o)
     dt_attend_print_rows(a);
 }
 
-/* What came before is multiplied by what the row's maximum has grown by, as each sum sees it. */
+/* Earlier sums are scaled by the growth of the row's maximum, as each sum uses it. */
 static void print_growth(DtAttendPrint *a, const DtOnline *o, uint32_t eights)
 {
     DtPrint *c = a->c;
@@ -168,7 +168,7 @@ static void print_tile(DtAttendPrint *a, const DtOnline *o, uint32_t eights)
     dt_attend_print_sums(a);
 }
 
-/* What rows have that does not depend on what they have seen. */
+/* Values of rows that do not depend on the keys seen. */
 static void print_known(DtAttendPrint *a, const DtOnline *o)
 {
     dt_print_forget(a->c);

@@ -166,7 +166,7 @@ static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t
     }
 }
 
-/* What the assembler said of the kernel, all of its launches; false: nothing, or not this one's. */
+/* The assembler's numbers for all launches of the kernel; false: none, or not of this kernel. */
 static bool registers_of(const DtNvrtcResult *result, uint32_t kernel, DtPlanRegisters *ret)
 {
     bool found = false;

@@ -174,7 +174,7 @@ static void make_draws(DtPrint *c, const DtTile *tile)
     dt_print_close(c, 1);
 }
 
-/* What all phases have: which loads are made once, which costly values are computed once. */
+/* Values shared by all phases: loads made once, and costly values computed once. */
 static void begin_row(DtPrint *c, const DtTile *tile)
 {
     const uint32_t n = c->k->nodes.n, last = c->k->n_axes - 1, *uses = dt_rows_uses(c);
@@ -198,7 +198,7 @@ static void begin_row(DtPrint *c, const DtTile *tile)
     }
 }
 
-/* What the phase needed is there for the next ones. */
+/* Values that the phase needed are available to later ones. */
 static void end_phase(DtPrint *c, const bool *needed)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {

@@ -160,7 +160,7 @@ static void print_address(DtPrint *c, const char *place)
     }
 }
 
-/* What a piece has of the thread's item of that place. */
+/* The value that a piece has for the thread's item of that place. */
 static const char *part(DtPrint *c, const DtTile *tile)
 {
     const DtDtype dtype = c->k->pointers.at[c->k->stores.at[0].pointer].view->dtype;

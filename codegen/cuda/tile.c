@@ -133,7 +133,7 @@ static int64_t held_bytes(const DtKernel *k, const uint32_t *uses, uint32_t each
     return bytes;
 }
 
-/* What a block of rows has, and where. No threads: it has no room for sums. */
+/* The contents of a block of rows, and their places. No threads: there is no room for sums. */
 static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *uses, DtTile *tile)
 {
     uint32_t sums;

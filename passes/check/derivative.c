@@ -171,7 +171,7 @@ static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
     return sum;
 }
 
-/* What both ways move by themselves: see compare.c. */
+/* The amount by which both ways differ from themselves under noise: see compare.c. */
 static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backward, double forwards)
 {
     double most = 0;

@@ -137,7 +137,7 @@ void dt_judge_begin(DtJudge *j)
 
 /* ---- as one tensor ---- */
 
-/* What the ranks hold of one placed store; NULL if it was never written. */
+/* The ranks' parts of one placed store; NULL if it was never written. */
 static DtTensor *joined_padded(DtJudge *j, const DtStore *store)
 {
     const DtStore *holder = store->bucket ? store->bucket : store;

@@ -72,7 +72,7 @@ static uint32_t ring_rank(const DtJudge *j, uint32_t rank)
     return j->time ? dt_ranks_move(j->mesh, rank, 0, 0) : rank;
 }
 
-/* What it holds, nothing at first. */
+/* Its content, at first undefined. */
 static DtTensor *ring(DtJudge *j, const DtStore *store, uint32_t rank)
 {
     DtTensor **parts = j->rings[store->index], *held = parts ? parts[ring_rank(j, rank)] : NULL;
@@ -184,7 +184,7 @@ static bool is_split_over(const DtType *type, uint16_t bits)
     return false;
 }
 
-/* What the last micro-batch left, for all of them. */
+/* The values after the last micro-batch, for all of them. */
 static DtTensor **of_last_micro(DtJudge *j, DtTensor *const *parts)
 {
     DtTensor **made = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);

@@ -268,7 +268,7 @@ static void drop_merges(DtModule *module)
             module->funcs.at[i]->stream = dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
 }
 
-/* What functions are another form of has been compared with them. */
+/* Functions that are another form of one have been compared with it. */
 static bool drop_meanings(DtModule *module)
 {
     const uint32_t before = module->funcs.n;

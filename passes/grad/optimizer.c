@@ -150,7 +150,7 @@ static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParam
     return norm;
 }
 
-/* What rules are given as `grad_norm`, by group. */
+/* The value of `grad_norm` that rules get, by group. */
 static void make_norms(Update *u, uint32_t n, Updated *all)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -217,7 +217,7 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
     return value;
 }
 
-/* What the rule's function gives, in ret_results, on values of the entry. */
+/* Calls the rule's function on values of the entry; its results go to ret_results. */
 static void run_rule(Update *u, const Updated *one, DtValue **ret_results)
 {
     const DtFunc *func = one->rule->func;

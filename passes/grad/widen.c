@@ -122,7 +122,7 @@ static void look_at_all(Widen *w)
     }
 }
 
-/* What entries "grad" give to stores of gradients. */
+/* The values that entries "grad" write to stores of gradients. */
 static void reach_gradients(Widen *w)
 {
     for (const DtEntryPoint *grad = NULL; (grad = dt_entry_next(w->module, DT_ENTRY_GRAD, grad));) {

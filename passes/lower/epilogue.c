@@ -26,7 +26,7 @@
 
 enum { DRAWS = 2, MOST_DEPTH = 3 };
 
-/* What the ops read besides the product, and leave besides the result. */
+/* The values that the ops read in addition to the product, and write in addition to the result. */
 typedef struct Leaves {
     const DtValue *vector, *matrix, *aux;
     bool good;

@@ -81,7 +81,7 @@ static bool is_again(const Fuse *f, const DtValue *value, uint32_t group)
 
 static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group);
 
-/* What an op of the kernel reads: another one's result, an argument, or what is computed again. */
+/* An operand of the kernel: another kernel's result, an argument, or a recomputed value. */
 static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t group)
 {
     DtValue *value = f->operands[op->out[0]->id][i];

@@ -58,7 +58,7 @@ static int64_t count(DtFusion *f, const DtValue *value)
     return dt_fuse_bytes(value->type, &f->func->module->mesh);
 }
 
-/* What the union of both moves less than the two of them. */
+/* By how many bytes the union of both moves less than the two alone. */
 int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];

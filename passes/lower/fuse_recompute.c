@@ -13,7 +13,8 @@
 
 enum { DEEP = 8, MOST = 16 };
 
-/* What a group would compute, and read from memory, to have its own copy of a value. */
+/* The ops that a group would execute, and the bytes that it would read, to have its own copy of
+ * a value. */
 typedef struct Attempt {
     DtFusion *f;
     uint32_t group;

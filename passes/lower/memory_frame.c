@@ -203,7 +203,7 @@ static uint32_t try_order(Layout *l)
     return highest;
 }
 
-/* What lay highest is placed first. */
+/* The range that ended highest is placed first. */
 static void move_to_front(Layout *l, uint32_t i)
 {
     const Choice moved = l->choices[i];

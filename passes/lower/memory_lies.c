@@ -73,7 +73,7 @@ static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, co
     return NULL;
 }
 
-/* What op reads in the function, of which value is a result: op makes it, or is in the kernel that does. */
+/* Operands that op, or the kernel that contains it, reads in the function to make value. */
 static const DtValue *operand_of(const DtOp *op, const DtValue *value)
 {
     const DtValue *in = op->in[0];

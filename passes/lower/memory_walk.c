@@ -129,7 +129,8 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     m->at[op->out[i]->id] = m->at[value->id];
 }
 
-/* What holds its operands. It is where it goes only if nothing else was there, and is not added to. */
+/* A value that contains its operands: it is in its final place only if that was empty, and is
+ * not added to. */
 static void place_whole(DtMemory *m, const DtOp *op)
 {
     const DtValue *out = op->out[0];

@@ -282,7 +282,7 @@ static Carry look(DtEntryPoint *entry, DtOp *op)
     return carry;
 }
 
-/* What is left in slots of the loop's ring is added up: another one turns from here on. */
+/* The buckets left in slots of the loop's ring are summed: from here on another one uses them. */
 static void finish(const Carry *carry, DtBuilder *b)
 {
     for (uint32_t i = 0; i < carry->func->results.n && carry->adds; i++) {

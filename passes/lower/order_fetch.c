@@ -39,7 +39,7 @@ typedef struct Turn {
     int64_t turn; /* behind the counter, or of all */
 } Turn;
 
-/* What it reads of the loop's operand number i. */
+/* The part that it reads of the loop's operand number i. */
 static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand, DtValue *counter,
                              int64_t turn)
 {
@@ -114,7 +114,7 @@ static DtValue *find_operand(Writer *w, DtValue *value)
     return made;
 }
 
-/* What a branch takes after counter and ring buffer. */
+/* The operands of a branch after counter and ring buffer. */
 static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
 {
     for (uint32_t i = 1; i < of->body->inputs.n; i++)
@@ -321,7 +321,7 @@ static void write_fetches(Writer *w, Body *body)
     body->ringbuf->name = dt_intern("ringbuf");
 }
 
-/* What the iteration reads of the ring buffer, and the rest of the old body. */
+/* The reads of the ring buffer in the iteration, and the rest of the old body. */
 static void write_rest(Writer *w, Body *body)
 {
     const DtFunc *old = body->of->body;
@@ -394,7 +394,7 @@ static void change_loop(Writer *w, const Body *body)
     op->out = out.at, op->n_out = out.n;
 }
 
-/* Whose first gathers the last iterations of loop `number` of the chain do. */
+/* The loop whose first gathers the last iterations of loop `number` of the chain perform. */
 static const DtOrderLoop *next_of(const Writer *w, const DtOrderChain *chain, uint32_t number, DtAheadOf *ret_whose)
 {
     const bool last = number + 1 == chain->loops.n;

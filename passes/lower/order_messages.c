@@ -192,7 +192,8 @@ static Line *line_of(Messages *m, const End *end)
     return &m->lines[end->sends ? channel->from : channel->to];
 }
 
-/* What waits for this end to be done with a message, or for that to arrive, may start. */
+/* Marks actions as ready that wait for this end to be done with a message, or for that message
+ * to arrive. */
 static void wake(Messages *m, const End *end)
 {
     m->may_start[end->channel] = 1;

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* What an action needs of its entry. */
+/* The properties of its entry that an action needs. */
 typedef struct Form {
     int32_t next;               /* entry that comes next, -1: none */
     uint32_t next_piece, kind;  /* as in DtAheadOf */

@@ -201,7 +201,8 @@ static bool is_carried(const DtFunc *func, const DtValue *value)
     return from && (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
 }
 
-/* What a reader reads: the value, or what a `done` in front of it makes of it; behind that the views of it. */
+/* The values that a reader reads: the value, or the result of a `done` before it; then views of
+ * it. */
 static DtValue *read_done(Starts *s, DtValue *value)
 {
     DtOp *op = value->op;
@@ -216,7 +217,7 @@ static DtValue *read_done(Starts *s, DtValue *value)
     return s->done[value->id] = dt_graph_done(&s->b, value);
 }
 
-/* What has to be done before op number i. */
+/* The exchanges that must be done before op number i. */
 static void finish(Starts *s, uint32_t i)
 {
     uint32_t n = 0;

@@ -207,7 +207,7 @@ bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *
 
 /* ---- memory in use ---- */
 
-/* What begins with one action of a stage and ends with another. */
+/* Memory that begins with one action of a stage and ends with another. */
 typedef struct Span {
     const DtPipelineRun *run;
     bool (*begins)(const struct Span *span, const DtAction *action);

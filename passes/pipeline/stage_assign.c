@@ -260,7 +260,7 @@ typedef struct Term {
 } Term;
 typedef DT_VEC(Term) Terms;
 
-/* What the end of the function was given belongs to B of that piece. */
+/* Ops that were given to the end of the function belong to B of that piece. */
 static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
 {
     note_op(a, a->e->func->ops.n - 1, (DtOpHome){DT_HOME_B, piece});

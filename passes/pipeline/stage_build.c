@@ -35,7 +35,7 @@ typedef struct Part {
     DT_VEC(PartResult) results;
 } Part;
 
-/* Who fills a slot and who reads it, as actions of its stage. */
+/* The actions of its stage that write a slot, and that read it. */
 typedef struct Life {
     DtAction write;
     DT_VEC(DtAction) reads;
@@ -294,7 +294,8 @@ static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint3
     dt_graph_renumber(func);
 }
 
-/* What the run works on per piece and action: the function becomes an entry; its number. */
+/* The part of the run for each piece and action: the function becomes an entry; returns its
+ * number. */
 static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece,
                          DtStore *const *stores, uint32_t n_results, const DtEntryResult *results)
 {

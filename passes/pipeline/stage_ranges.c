@@ -35,7 +35,7 @@ typedef struct Expander {
 
 static DtArena *arena_of(const Expander *x) { return x->s->arena; }
 
-/* What was appended to the function stands where we are. */
+/* Moves ops that were appended to the function to the current position. */
 static void stamp(Expander *x)
 {
     while (x->to->place.n < x->b.func->ops.n) {

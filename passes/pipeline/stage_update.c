@@ -42,7 +42,7 @@ typedef struct Updater {
 
 static const DtStore *param_of(const DtStore *store) { return store->of ? store->of : store; }
 
-/* What the stages leave for the update, each its terms. */
+/* Sums that the stages leave for the update, with the terms of each. */
 static bool is_total(const DtStore *store) { return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT; }
 
 /* Which of the norms the value is, or NOBODY. A sum of squares may be part of another norm's, too. */
@@ -215,7 +215,7 @@ static DtValue *plus(Updater *u, DtValue *x, DtValue *y)
     return !x ? y : !y ? x : dt_graph_binary(&u->b, DT_OP_ADD, x, y);
 }
 
-/* What this stage adds to a value of a parameter's; NULL: nothing. */
+/* The term that this stage adds to a parameter's value; NULL: none. */
 static DtValue *own_part(Updater *u, const DtValue *value)
 {
     const int32_t param = u->owner[value->id];

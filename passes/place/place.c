@@ -194,7 +194,7 @@ static void place_source(DtPlaceScope *s, const DtOp *op, DtValue **map)
 
 static bool place_ops(Work *w);
 
-/* What may wait in a library function: nothing. */
+/* Sums that may stay pending in a library function: none. */
 static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **types, bool is_ring)
 {
     for (uint32_t i = 0; i < p->made.n; i++)
@@ -301,7 +301,7 @@ static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
     }
 }
 
-/* What every iteration reads is gathered before the loop where no rule splits it. */
+/* Values that every iteration reads are gathered before the loop where no rule splits them. */
 static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
 {
     const DtType *type = value->type;
@@ -422,7 +422,7 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 
 static void place_one(Work *w, const DtOp *op);
 
-/* What waited for value is placed now, in its own order. */
+/* Places what waited for value, in its own order. */
 static void place_now(Work *w, const DtValue *value)
 {
     if (!w->later[value->id] || w->map[value->id])

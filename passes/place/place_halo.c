@@ -195,7 +195,7 @@ static DtValue *make_window(DtPlaceScope *s, const DtOp *op, const Halo *h, DtVa
     return parts(s, h, y, true, h->windows);
 }
 
-/* What belongs to a neighbour goes there, to the edge of its part; zero around the ends. */
+/* Gradients of a neighbour's rows go back to it, to the edge of its part; zero at the ends. */
 static DtValue *home(DtPlaceScope *s, const Halo *h, DtValue *edge, bool back, int64_t lo,
                      int64_t hi)
 {

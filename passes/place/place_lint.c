@@ -315,7 +315,7 @@ static void check_func(Lint *lint, const DtFunc *func, const DtStore *const *inp
 
 /* ---- L0524 ---- */
 
-/* What stood for the axis before op renamed it; the axis itself if op did not. */
+/* The name of the axis before op renamed it; the axis itself if op did not. */
 static const char *renamed_from(const DtOp *op, const char *axis)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)

@@ -275,7 +275,7 @@ static DtValue *take_stacked(Relay *r, DtValue *x)
                                          (DtReduce)x->type->pending));
 }
 
-/* What the last rank ends with, on all. */
+/* The values at the end of the last rank, on all ranks. */
 static DtValue *last(Relay *r, DtValue *x, const DtType *type)
 {
     DtValue *mine = dt_graph_where(&r->b, is_end(r, false), x, dt_graph_constant(&r->b, x->type->dtype, 0));

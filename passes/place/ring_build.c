@@ -24,7 +24,7 @@
 
 enum { MAX_IN = 32 };
 
-/* What an argument of the block function is, and its value outside. */
+/* The role of an argument of the block function, and its value outside. */
 typedef enum Role { STAYS, TRAVELS, SELECTED, POSITIONS } Role;
 typedef struct Argument {
     Role role;
@@ -358,7 +358,7 @@ static DtValue *shift(Ring *g, DtValue *x)
     return y;
 }
 
-/* What a round keeps of the blocks that were there, and how a block joins it. */
+/* The state that a round keeps of the blocks so far, and how a block joins it. */
 typedef struct State {
     DtValue *at[MAX_IN];
     bool travels[MAX_IN];

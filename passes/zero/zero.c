@@ -142,7 +142,8 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
     mix(&m->key, &op->number, sizeof op->number);
 }
 
-/* What stands beside a member's tensors in an op: a number, or one scalar for all members. */
+/* The other operand next to a member's tensors in an op: a number, or one scalar for all
+ * members. */
 static void mix_other(Member *m, const DtValue *other)
 {
     m->alone = m->alone || other->type->rank > 0;
@@ -177,7 +178,7 @@ static void read_sums(const DtOp *op, Member *several, Member **sums)
         sums[op->out[0]->id] = of;
 }
 
-/* What the update does with each parameter's tensors, as part of its key. */
+/* The ops of the update on each parameter's tensors, as part of its key. */
 static void read_update(Zero *z, const DtFunc *func)
 {
     Member several = {0}, **sums = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
@@ -612,7 +613,7 @@ static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
     return inside || here;
 }
 
-/* What the lines that say `prefetch` get. */
+/* Applies the lines with `prefetch`. */
 static void note_ahead(const Zero *z, bool any, bool nested)
 {
     DtDiags *diags = z->buckets.module->diags;

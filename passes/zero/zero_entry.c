@@ -254,7 +254,7 @@ static bool packs_alike(const DtBucket *a, const DtBucket *b)
     return alike;
 }
 
-/* What the loop packs, and of which results of its body. */
+/* The values that the loop packs, and the results of its body from which they come. */
 static DtPackedBody packed_of(Scope *s, const NewLoop *loop)
 {
     uint32_t n = 0, at = 0;

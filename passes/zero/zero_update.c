@@ -37,10 +37,10 @@
 /* Of a bucket split by iterations, a rank owns some iterations, each whole. */
 typedef enum Shape { PLAIN, RUN, OWNED, ABSENT } Shape;
 
-/* What the padding of a run holds. */
+/* The value of the padding of a run. */
 typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
 
-/* What a value of the old entry became. */
+/* The new value of a value of the old entry. */
 typedef struct Now {
     Shape shape;
     DtValue *value;   /* NULL if absent */

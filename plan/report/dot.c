@@ -23,7 +23,7 @@
 
 
 
-/* What a node does in a step, on one rank. */
+/* The work of a node in a step, on one rank. */
 typedef struct Work {
     int64_t products, kernels;
     double flops, seconds;
@@ -175,7 +175,7 @@ static void add_node(Graph *g, const char *node, const char *title, const char *
     add_collectives(g, node, work);
 }
 
-/* What the stage sends over each set of mesh axes, by kind. */
+/* The traffic of the stage over each set of mesh axes, by kind. */
 static void add_hexagons(Graph *g, const double *received)
 {
     const DtPlan *plan = g->plan;

@@ -65,7 +65,7 @@ static uint32_t event_of(const Sim *sim, const SimStage *stage, const DtPlanInst
     return event >= 0 && event < sim->n_events ? (uint32_t)event : sim->n_events;
 }
 
-/* What an instruction with an event has started, and when it will have ended. */
+/* Time at which the operation that an instruction with an event started will have ended. */
 static void remember(const Sim *sim, SimStage *stage, const DtPlanInst *inst, int32_t what, double end)
 {
     const uint32_t event = inst->event ? event_of(sim, stage, inst) : sim->n_events;

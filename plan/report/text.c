@@ -171,7 +171,7 @@ static void add_place(const DtPlan *plan, uint32_t number, DtText *text)
         dt_text_printf(text, " (%s:%u)", dt_plan_str(plan, span->file), span->line);
 }
 
-/* What "predict" needs besides, on the stage where that is most. */
+/* Additional memory for "predict", on the stage with most. */
 static void print_predict(const DtSummary *s, DtText *text)
 {
     DtMemory most = s->worst, other;

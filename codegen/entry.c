@@ -267,12 +267,23 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
 {
     const DtSource *source = &reader->source;
     const char *folder = source->folder ? source->folder : "";
-    DtPlanReader record = {.sample = reader->kind, .source = source->kind,
+    DtPlanReader record = {.sample = reader->kind,
+                           .source = source->kind,
                            .glob = dt_write_str(e->plan, source->glob ? source->glob : ""),
-                           .folder = dt_write_str(e->plan, folder), .dtype = source->dtype, .is_eval = is_eval,
-                           .first_input = e->plan->inputs.n, .n_inputs = reader->n_inputs, .from = source->from,
-                           .to = source->to, .lo = source->lo, .hi = source->hi, .rate = reader->rate,
-                           .mean_span = reader->mean_span, .mask_id = reader->mask_id,
+                           .folder = dt_write_str(e->plan, folder),
+                           .dtype = source->dtype,
+                           .is_eval = is_eval,
+                           .first_input = e->plan->inputs.n,
+                           .n_inputs = reader->n_inputs,
+                           .from = source->from,
+                           .to = source->to,
+                           .lo = source->lo,
+                           .hi = source->hi,
+                           .rate = reader->rate,
+                           .mean_span = reader->mean_span,
+                           .mask_id = reader->mask_id,
+                           .raw = source->raw,
+                           .unpaired = source->unpaired,
                            .span = dt_finish_span(e, reader->span, NULL, "reader")};
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtEInput *in = find_input(e, reader->inputs[i]);

@@ -214,6 +214,19 @@ static bool check_required(const DtConfigHost *host, DtSchemaId schema, DtSpan s
     return ok;
 }
 
+/* The number of the switch whose name stands alone, as in `bin("a.bin", u8, unpaired)`; n: it is
+ * none. */
+static size_t switch_alone(DtKeyId first, size_t n, const DtExpr *value)
+{
+    const DtExpr *bare = dt_configargs_bare(value);
+    size_t k = 0;
+    while (k < n && (!bare || bare->kind != DT_EXPR_NAME || bare->label.text ||
+                     dt_config_keys[first + k].kind != DT_KIND_BOOLEAN ||
+                     strcmp(dt_config_keys[first + k].name, bare->name.text)))
+        k++;
+    return k;
+}
+
 bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg *args,
                         uint32_t n_args, DtSpan span, DtConfigValues *ret_values)
 {
@@ -232,6 +245,8 @@ bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg
                 ok = unknown_key(host, schema, args[i].name);
                 continue;
             }
+        } else if ((k = switch_alone(first, n, args[i].value)) < n) {
+            /* its place among the arguments says nothing */
         } else if ((k = position++) >= n) {
             DtDiag *d = dt_diag_report(host->diags, E0456, args[i].value->span,
                                        "`%s` takes at most %zu argument%s",

@@ -122,8 +122,33 @@ static void check_samples(const DtConfigHost *host, const DtTrainConfig *train)
     }
 }
 
+/* Integers of a file fill an i32 input, floats an f32 one. */
+static void check_numbers(const DtConfigHost *host, const DtReader *reader)
+{
+    const DtSource *source = &reader->source;
+    const DtType *type = reader->n_inputs ? reader->types[0] : NULL;
+    if ((source->kind != DT_SOURCE_TEXT && source->kind != DT_SOURCE_BIN) || !type)
+        return;
+    const DtDtype wants = dt_dtype_is_float(source->dtype) ? DT_F32 : DT_I32;
+    if (reader->kind != DT_SAMPLE_RAW && wants == DT_F32) {
+        DtDiag *d =
+            dt_diag_report(host->diags, E0806, source->span,
+                           "a stream of tokens has integers, not %s", dt_dtype_name(source->dtype));
+        dt_diag_help(d, "tokens are u8, u16, u32, i32 or i64; a source by itself may have floats");
+    } else if (reader->kind == DT_SAMPLE_RAW && type->dtype != wants) {
+        const bool text = source->kind == DT_SOURCE_TEXT;
+        DtDiag *d = dt_diag_report(
+            host->diags, E0803, reader->span, "`%s` is %s; `%s` of %s fills it with %s",
+            reader->inputs[0], dt_dtype_name(type->dtype), text ? "text" : "bin",
+            text ? "bytes" : dt_dtype_name(source->dtype), dt_dtype_name(wants));
+        dt_diag_help(d, "declare it as `%s %s[...]`; `f32(%s)` makes floats of integers",
+                     dt_dtype_name(wants), reader->inputs[0], reader->inputs[0]);
+    }
+}
+
 static void check_reader(const DtConfigHost *host, const DtReader *reader)
 {
+    check_numbers(host, reader);
     for (size_t i = 0; i < DT_COUNT(fillings); i++)
         if (fillings[i].kind == reader->kind)
             check_filling(host, reader, &fillings[i]);
@@ -304,8 +329,10 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
         fill_types(program, &train->readers.at[i]);
         check_reader(host, &train->readers.at[i]);
     }
-    for (uint32_t i = 0; i < train->eval_readers.n; i++)
+    for (uint32_t i = 0; i < train->eval_readers.n; i++) {
         fill_types(program, &train->eval_readers.at[i]);
+        check_numbers(host, &train->eval_readers.at[i]);
+    }
     check_samples(host, train);
     if (host->options->synthetic)
         make_synthetic(host->arena, train);

@@ -97,12 +97,14 @@ static bool read_dtype(const DtConfigReading *r, bool floats)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
     const char *wants =
-        floats ? "a float dtype: f32, bf16 or f16" : "an integer dtype: u8, u16, u32 or i32";
+        floats ? "a float dtype: f32, bf16 or f16"
+               : "the dtype of numbers in files: u8, u16, u32, i32, i64, f32, f16 or bf16";
     if (e->kind != DT_EXPR_DTYPE || !dt_dtype_parse(e->name.text, &r->value->dtype))
         return wrong_kind(r, wants);
     DtDtype d = r->value->dtype;
-    bool fits = floats ? d == DT_F32 || d == DT_BF16 || d == DT_F16
-                       : d == DT_U8 || d == DT_U16 || d == DT_U32 || d == DT_I32;
+    bool fits = d == DT_F32 || d == DT_BF16 || d == DT_F16;
+    if (!floats)
+        fits = fits || d == DT_U8 || d == DT_U16 || d == DT_U32 || d == DT_I32 || d == DT_I64;
     return fits ? true : wrong_kind(r, wants);
 }
 
@@ -373,14 +375,16 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_FRACTION: return read_real(r, 0, false, 1, "between 0 and 1");
     case DT_KIND_BOOLEAN: {
         const DtExpr *e = dt_configargs_bare(r->expr);
-        if (e->kind != DT_EXPR_BOOL)
+        const bool alone =
+            e->kind == DT_EXPR_NAME && !strcmp(e->name.text, r->key->name); /* `unpaired` */
+        if (e->kind != DT_EXPR_BOOL && !alone)
             return wrong_kind(r, "true or false");
-        r->value->whole = e->integer;
+        r->value->whole = alone || e->integer;
         return true;
     }
     case DT_KIND_STRING: return read_string(r, "a text in quotes");
     case DT_KIND_FLOATTYPE: return read_dtype(r, true);
-    case DT_KIND_INTTYPE: return read_dtype(r, false);
+    case DT_KIND_DATATYPE: return read_dtype(r, false);
     case DT_KIND_SCALE: return read_scale(r);
     case DT_KIND_BANDWIDTH:
     case DT_KIND_SECONDS:

@@ -89,12 +89,14 @@ static void check_part(const DtConfigHost *host, const DtSource *source, const D
 }
 
 static bool read_files(const DtConfigHost *host, DtSourceKind kind, const DtConfigValues *v,
-                       DtKeyId glob, DtKeyId from, DtKeyId to, DtSource *ret_source)
+                       DtKeyId glob, DtKeyId from, DtKeyId to, DtKeyId unpaired,
+                       DtSource *ret_source)
 {
     ret_source->kind = kind;
     ret_source->glob = v->at[glob].word;
     ret_source->from = v->at[from].number;
     ret_source->to = v->at[to].number;
+    ret_source->unpaired = v->at[unpaired].whole;
     check_part(host, ret_source, &v->at[from], &v->at[to]);
     return ret_source->glob != NULL;
 }
@@ -110,21 +112,22 @@ static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *
     case DT_SCHEMA_TEXT:
         ret_source->dtype = DT_U8;
         return read_files(host, DT_SOURCE_TEXT, &v, DT_KEY_TEXT_glob, DT_KEY_TEXT_from,
-                          DT_KEY_TEXT_to, ret_source);
+                          DT_KEY_TEXT_to, DT_KEY_TEXT_unpaired, ret_source);
     case DT_SCHEMA_BIN:
         ret_source->dtype = v.at[DT_KEY_BIN_dtype].dtype;
+        ret_source->raw = v.at[DT_KEY_BIN_raw].whole;
         return read_files(host, DT_SOURCE_BIN, &v, DT_KEY_BIN_glob, DT_KEY_BIN_from, DT_KEY_BIN_to,
-                          ret_source);
+                          DT_KEY_BIN_unpaired, ret_source);
     case DT_SCHEMA_NPY:
         return read_files(host, DT_SOURCE_NPY, &v, DT_KEY_NPY_glob, DT_KEY_NPY_from, DT_KEY_NPY_to,
-                          ret_source);
+                          DT_KEY_NPY_unpaired, ret_source);
     case DT_SCHEMA_IMAGES:
         if (v.at[DT_KEY_IMAGES_augment].expr) {
             check_augment(host, v.at[DT_KEY_IMAGES_augment].expr);
             ret_source->augment = as_written(host, v.at[DT_KEY_IMAGES_augment].expr);
         }
         return read_files(host, DT_SOURCE_IMAGES, &v, DT_KEY_IMAGES_glob, DT_KEY_IMAGES_from,
-                          DT_KEY_IMAGES_to, ret_source);
+                          DT_KEY_IMAGES_to, DT_KEY_IMAGES_unpaired, ret_source);
     default: break;
     }
     ret_source->kind = DT_SOURCE_SYNTHETIC;

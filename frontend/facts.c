@@ -168,6 +168,8 @@ static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
     number(text, "rate", reader->rate);
     number(text, "mean_span", reader->mean_span);
     integer(text, "mask_id", reader->mask_id);
+    integer(text, "raw", source->raw);
+    integer(text, "unpaired", source->unpaired);
     dt_text_add(text, "\n");
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         add_input(reader->inputs[i], reader->types[i], &reader->ranges[i], text);

@@ -29,7 +29,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 24, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 25, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
        DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
@@ -385,8 +385,10 @@ typedef struct DtPlanReader {
     uint32_t dtype, is_eval;
     uint32_t first_input, n_inputs;
     double from, to, lo, hi, rate, mean_span;
-    int64_t mask_id, reserved;
-    uint32_t span, reserved2;
+    int64_t mask_id;
+    uint32_t raw, unpaired;   /* raw 1: the bytes of any file; unpaired 1: it has a number of samples and an order of
+                               * its own. All other sources of a block have one number of samples and one order. */
+    uint32_t span, reserved;
 } DtPlanReader;
 typedef struct DtPlanInput {
     DtPlanStr name;

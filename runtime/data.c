@@ -14,34 +14,14 @@
 
 #include <stdio.h>
 
-enum {
-    SYNTHETIC_BATCHES = 100, /* of a whole evaluation on random numbers */
-    /* at most so much of a stream is read in advance: a fifth of a second */
-    LOOK_BYTES = 1 << 26,
-    LOOK_BLOCK = 4096        /* tokens */
-};
+enum { SYNTHETIC_BATCHES = 100 }; /* of a whole evaluation on random numbers */
 
-struct DtData {
-    DtArena *memory;
-    const DtPlan *plan;
-    const DtPlanReader *reader;
-    const DtPlanInput *inputs;
-    DtTokens tokens;        /* n_files 0: synthetic */
-    DtSynthetic *synthetic; /* per input, NULL if there are files */
-    int64_t row;            /* tokens from one window to the next */
-    int64_t more;           /* 1: a window has one more token, the last label */
-    int64_t windows;        /* of an epoch; synthetic: INT64_MAX */
-    int64_t offsets;        /* an epoch starts at a token below this */
-    uint64_t key;
-};
-
-/* Puts the place in the source text before the message. */
-static DtStatus located(const DtPlan *plan, const DtPlanReader *reader, DtStatus status)
+DtStatus dt_data_located(const DtData *data, DtStatus status)
 {
-    if (reader->span >= plan->n_spans)
+    if (data->reader->span >= data->plan->n_spans)
         return status;
-    const DtPlanSpan *span = &plan->spans[reader->span];
-    return dt_status_fail(status.code, "%.100s:%u:%u: %.380s", dt_plan_str(plan, span->file),
+    const DtPlanSpan *span = &data->plan->spans[data->reader->span];
+    return dt_status_fail(status.code, "%.100s:%u:%u: %.380s", dt_plan_str(data->plan, span->file),
                           span->line, span->column, status.message);
 }
 
@@ -67,13 +47,16 @@ static DtStatus check_inputs(const DtData *data)
     if (reader->n_inputs != wanted)
         return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", names[reader->sample],
                               wanted, reader->n_inputs);
+    const bool floats = reader->source == DT_PLAN_BIN && reader->dtype >= DT_PLAN_F16;
+    const uint32_t dtype = floats ? DT_PLAN_F32 : DT_PLAN_I32;
     for (uint32_t i = 0; i < wanted; i++)
-        if (data->inputs[i].dtype != DT_PLAN_I32 ||
+        if (data->inputs[i].dtype != dtype ||
             data->inputs[i].row_elements != data->inputs[0].row_elements ||
             data->inputs[i].row_elements < 1)
-            return dt_status_fail(
-                DT_EXIT_FAILED, "input `%s` must be i32 and as long as the other for %s",
-                dt_plan_str(data->plan, data->inputs[i].name), names[reader->sample]);
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "input `%s` must be %s and as long as the other for %s",
+                                  dt_plan_str(data->plan, data->inputs[i].name),
+                                  dt_kinds_name(dtype), names[reader->sample]);
     return DT_OK;
 }
 
@@ -95,7 +78,7 @@ static DtStatus check_whole_rows(const DtData *data)
     return DT_OK;
 }
 
-static DtStatus cut_windows(DtData *data, const DtDataPlace *place)
+DtStatus dt_data_cut(DtData *data)
 {
     const DtPlanReader *reader = data->reader;
     int64_t n = data->tokens.n;
@@ -106,9 +89,9 @@ static DtStatus cut_windows(DtData *data, const DtDataPlace *place)
         if (reader->from > 0 || reader->to < 1)
             snprintf(part, sizeof part, " between %g and %g of %lld", reader->from, reader->to,
                      (long long)data->tokens.total);
-        return dt_status_fail(
-            DT_EXIT_IO, "%.150s is too short: a sample takes %lld tokens, there are %lld%s",
-            place->literal, (long long)(data->row + data->more), (long long)n, part);
+        return dt_status_fail(DT_EXIT_IO,
+                              "%.150s is too short: a sample takes %lld tokens, there are %lld%s",
+                              data->name, (long long)(data->row + data->more), (long long)n, part);
     }
     data->offsets = 1;
     data->windows = (n - data->more) / data->row;
@@ -120,6 +103,27 @@ static DtStatus cut_windows(DtData *data, const DtDataPlace *place)
     return DT_OK;
 }
 
+/* width 0: `bin` cannot read that dtype. */
+static DtTokenFormat format_of(const DtData *data)
+{
+    const DtPlanReader *reader = data->reader;
+    const DtPlanInput *input = &data->inputs[0];
+    DtTokenFormat format = {.dtype = DT_PLAN_U8,
+                            .width = 1,
+                            .text = reader->source == DT_PLAN_TEXT,
+                            .raw = reader->raw,
+                            .stream = reader->sample != DT_PLAN_RAW,
+                            .input = dt_plan_str(data->plan, input->name)};
+    if (!format.text) {
+        const bool known = reader->dtype > DT_PLAN_BOOL && reader->dtype < DT_PLAN_F64;
+        format.dtype = reader->dtype;
+        format.width = known ? (int)dt_kinds_size(reader->dtype) : 0;
+    }
+    for (uint32_t a = 1; a < input->n_axes; a++)
+        format.extents[format.n_axes++] = data->plan->axes[input->first_axis + a].extent;
+    return format;
+}
+
 static DtStatus open_files(DtData *data, const DtDataPlace *place)
 {
     const DtPlanReader *reader = data->reader;
@@ -127,22 +131,17 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     DtStatus status = check_inputs(data);
     if (dt_status_ok(&status))
         status = check_whole_rows(data);
-    DtTokenFormat format = {.text = reader->source == DT_PLAN_TEXT,
-                            .width = (int)dt_kinds_size(reader->dtype),
-                            .is_signed = reader->dtype == DT_PLAN_I32};
-    bool known = format.text || reader->dtype == DT_PLAN_U8 || reader->dtype == DT_PLAN_U16 ||
-                 reader->dtype == DT_PLAN_U32 || format.is_signed;
-    if (dt_status_ok(&status) && !known)
-        status = dt_status_fail(DT_EXIT_FAILED, "`bin` reads u8, u16, u32 or i32, not %s",
+    const DtTokenFormat format = format_of(data);
+    if (dt_status_ok(&status) && format.width == 0)
+        status = dt_status_fail(DT_EXIT_FAILED,
+                                "`bin` reads u8, u16, u32, i32, i64, f32, f16 or bf16, not %s",
                                 dt_kinds_name(reader->dtype));
-    if (format.text)
-        format.width = 1;
     if (dt_status_ok(&status))
         status = dt_datapaths_list(data->memory, place, &files);
     if (dt_status_ok(&status))
         status =
             dt_datatext_open(data->memory, &files, &format, reader->from, reader->to, &data->tokens);
-    return dt_status_ok(&status) ? cut_windows(data, place) : status;
+    return dt_status_ok(&status) ? dt_data_cut(data) : status;
 }
 
 /* Range of an input in place of files: what the program can use as an index. Where nothing says: bytes for ids, two
@@ -215,16 +214,20 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
                      .reader = &plan->readers[reader],
                      .inputs = &plan->inputs[plan->readers[reader].first_input],
                      .key = dt_hash_text("data", plan->meta->seed)};
+    if (data->reader->unpaired)
+        data->key = dt_hash_text(dt_plan_str(plan, data->inputs[0].name), data->key);
     DtStatus status = dt_datapaths_place(memory, options, plan, reader, &place);
     if (dt_status_ok(&status)) {
+        data->name = place.literal;
         status = place.synthetic ? open_synthetic(data) : open_files(data, &place);
         if (!dt_status_ok(&status))
-            status = located(plan, data->reader, status);
+            status = dt_data_located(data, status);
     }
     if (!dt_status_ok(&status)) {
         dt_data_close(data);
         return status;
     }
+    data->samples = data->synthetic ? 0 : data->windows;
     *ret_data = data;
     return DT_OK;
 }
@@ -237,19 +240,19 @@ void dt_data_close(DtData *data)
 
 int64_t dt_data_batches(const DtData *data)
 {
-    return data->synthetic ? SYNTHETIC_BATCHES : data->windows / data->plan->meta->batch;
+    return data->samples == 0 ? SYNTHETIC_BATCHES : data->samples / data->plan->meta->batch;
 }
 
-int64_t dt_data_samples(const DtData *data) { return data->synthetic ? 0 : data->windows; }
+int64_t dt_data_samples(const DtData *data) { return data->samples; }
 
 /* ---- reading ---- */
 
-/* First token of the sample in the part. */
+/* First number of the sample in the part. */
 static int64_t sample_start(const DtData *data, int64_t sample)
 {
     int64_t epoch = sample / data->windows, index = sample % data->windows;
-    if (data->reader->is_eval) /* after the end: the last window again */
-        return (epoch > 0 ? data->windows - 1 : index) * data->row;
+    if (data->reader->is_eval)
+        return index * data->row;
     DtPermutation order = {data->key, (uint64_t)epoch, (uint64_t)data->windows};
     return (int64_t)dt_permutation_offset(&order, (uint64_t)data->offsets) +
            (int64_t)dt_permutation_at(&order, (uint64_t)index) * data->row;
@@ -267,8 +270,7 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
     }
 }
 
-/* The first of n values that the input may not have, -1 if there is none. */
-static int64_t first_outside(const DtPlanInput *input, const int32_t *values, int64_t n)
+int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n)
 {
     int64_t lo = input->lo[0] > INT32_MIN ? input->lo[0] : INT32_MIN;
     int64_t last = input->hi[0] - 1 < INT32_MAX ? input->hi[0] - 1 : INT32_MAX;
@@ -287,8 +289,7 @@ static int64_t first_outside(const DtPlanInput *input, const int32_t *values, in
     return -1;
 }
 
-/* The position of the token that is out of range, and the axis that it would index. */
-static DtStatus refuse_value(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value)
+DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value)
 {
     const DtPlan *plan = data->plan;
     int64_t number, byte;
@@ -303,82 +304,10 @@ static DtStatus refuse_value(const DtData *data, const DtPlanInput *input, int64
                           (long long)input->extent, dt_plan_str(plan, input->name), place);
 }
 
-/* Values of one input that lie outside of what it indexes but are allowed: labels to be ignored, say. */
-typedef struct Aside {
-    int64_t n, first; /* first: number in the part */
-    int32_t value;
-} Aside;
-
-static void count_aside(const DtPlanInput *input, const int32_t *values, int64_t n, int64_t at, Aside *aside)
-{
-    if (input->draw_lo >= input->draw_hi)
-        return;
-    for (int64_t i = 0; i < n; i++) {
-        if (values[i] >= input->draw_lo && values[i] < input->draw_hi)
-            continue;
-        if (aside->n++ == 0) {
-            aside->first = at + i;
-            aside->value = values[i];
-        }
-    }
-}
-
-/* All values that the input can ever get. */
-static DtStatus look_at_input(const DtData *data, uint32_t number, int64_t reach, Aside *aside)
-{
-    const DtPlanInput *input = &data->inputs[number];
-    int32_t values[LOOK_BLOCK];
-    for (int64_t at = number; at < number + reach; at += LOOK_BLOCK) {
-        int64_t n = number + reach - at < LOOK_BLOCK ? number + reach - at : LOOK_BLOCK;
-        DtStatus status = dt_datatext_read(&data->tokens, at, n, values);
-        if (!dt_status_ok(&status))
-            return status;
-        int64_t bad = first_outside(input, values, n);
-        if (bad >= 0)
-            return refuse_value(data, input, at + bad, values[bad]);
-        count_aside(input, values, n, at, aside);
-    }
-    return DT_OK;
-}
-
-static void note_aside(const DtData *data, uint32_t number, int64_t reach, const Aside *aside, DtText *ret_notes)
-{
-    const DtPlanInput *input = &data->inputs[number];
-    const DtPlanSpan *span = &data->plan->spans[data->reader->span];
-    int64_t token, byte;
-    const DtTokenFile *file = dt_datatext_find(&data->tokens, aside->first, &token, &byte);
-    if (ret_notes->len > 0)
-        dt_text_add(ret_notes, "\ndtrun: ");
-    if (data->reader->span < data->plan->n_spans)
-        dt_text_printf(ret_notes, "%s:%u:%u: ", dt_plan_str(data->plan, span->file), span->line, span->column);
-    dt_text_printf(ret_notes,
-                   "%lld of %lld values for `%s` are outside %lld .. %lld, where it is an index; the program says what "
-                   "happens to them (the first: token %lld of %s, %d)",
-                   (long long)aside->n, (long long)reach, dt_plan_str(data->plan, input->name),
-                   (long long)input->draw_lo, (long long)input->draw_hi - 1, (long long)token, file->path,
-                   aside->value);
-}
-
-DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
-{
-    if (data->synthetic)
-        return DT_OK;
-    int64_t reach = data->offsets - 1 + data->windows * data->row;
-    if (reach > LOOK_BYTES / data->tokens.format.width)
-        return DT_OK;
-    for (uint32_t i = 0; i < data->reader->n_inputs; i++) {
-        Aside aside = {0};
-        DtStatus status = look_at_input(data, i, reach, &aside);
-        if (!dt_status_ok(&status))
-            return located(data->plan, data->reader, status);
-        if (aside.n > 0)
-            note_aside(data, i, reach, &aside, ret_notes);
-    }
-    return DT_OK;
-}
-
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)
 {
+    if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
+        sample = data->samples - 1; /* after the end: the last sample again */
     if (data->synthetic) {
         read_synthetic(data, sample, row, inputs);
         return DT_OK;
@@ -386,13 +315,15 @@ static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *
     int64_t start = sample_start(data, sample);
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < data->reader->n_inputs && dt_status_ok(&status); i++) {
-        int32_t *values = (int32_t *)(void *)inputs[i] + row * data->row;
+        int32_t *values = (int32_t *)(void *)inputs[i] + row * data->row; /* f32 is as wide */
         status = dt_datatext_read(&data->tokens, start + i, data->row, values);
-        int64_t bad = dt_status_ok(&status) ? first_outside(&data->inputs[i], values, data->row) : -1;
+        int64_t bad = dt_status_ok(&status) && !dt_data_is_float(data)
+                          ? dt_data_outside(&data->inputs[i], values, data->row)
+                          : -1;
         if (bad >= 0)
-            status = refuse_value(data, &data->inputs[i], start + i + bad, values[bad]);
+            status = dt_data_refuse(data, &data->inputs[i], start + i + bad, values[bad]);
     }
-    return dt_status_ok(&status) ? status : located(data->plan, data->reader, status);
+    return dt_status_ok(&status) ? status : dt_data_located(data, status);
 }
 
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs)

@@ -2,9 +2,10 @@
 /* Between the files of the readers.
  *
  *   data.c         reader of a plan -> rows of a batch    data_paths.c  which files
- *   data_text.c    a stream of tokens over many files     data_bin.c    files of tokens
- *   data_known.c   files that hold no plain tokens
- *   permutation.c  order of the windows                   synthetic.c  numbers in place of files */
+ *   data_text.c    a stream of numbers over many files    data_bin.c    where numbers begin in a file
+ *   data_idx.c     files of MNIST's format                data_known.c  files that hold no plain numbers
+ *   data_pair.c    sources that are read in one order     data_look.c   what is checked before the run
+ *   permutation.c  order of the windows                   synthetic.c   numbers in place of files */
 #ifndef DT_RUNTIME_DATA_H
 #define DT_RUNTIME_DATA_H
 
@@ -34,29 +35,34 @@ typedef struct DtDataFiles {
  * file. */
 DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFiles *ret_files);
 
-/* ---- streams of tokens (data_text.c, data_bin.c) ---- */
+/* ---- streams of numbers (data_text.c, data_bin.c) ---- */
 
-/* How tokens lie in files: bytes of text, or integers of 1, 2 or 4 bytes. */
+/* How numbers lie in files, and what becomes of them: integers become i32, floats f32. */
 typedef struct DtTokenFormat {
-    bool text;
-    int width;
-    bool is_signed; /* 4 bytes */
+    uint32_t dtype;    /* DtPlanDtype in the file: U8 U16 U32 I32 I64 F32 F16 BF16 */
+    int width;         /* bytes of a number */
+    bool text;         /* bytes of text */
+    bool raw;          /* files may begin as those of other formats do */
+    bool stream;       /* a sampler cuts samples out of it, so a file has no shape */
+    const char *input; /* its name, for messages */
+    uint32_t n_axes;   /* of a sample, and their extents */
+    int64_t extents[DT_PLAN_MAX_RANK];
 } DtTokenFormat;
 
-/* The tokens of one file. */
+/* The numbers of one file. */
 typedef struct DtTokenFile {
     DtFileView view;
     const char *path;
-    int64_t start; /* number of its first token in the whole stream */
+    int64_t start; /* number of its first one in the whole stream */
     int64_t n;
-    size_t skip; /* bytes before the first token */
+    size_t skip; /* bytes before the first one */
 } DtTokenFile;
 
-/* The part from..to of the tokens of all files, one after the other. */
+/* The part from..to of the numbers of all files, one after the other. */
 typedef struct DtTokens {
     DtTokenFile *files;
     uint32_t n_files;
-    int64_t first, n; /* the part, in tokens of the whole stream */
+    int64_t first, n; /* the part, in numbers of the whole stream */
     int64_t total;
     DtTokenFormat format;
 } DtTokens;
@@ -65,15 +71,20 @@ typedef struct DtTokens {
 DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format, double from,
                           double to, DtTokens *ret_tokens);
 void dt_datatext_close(DtTokens *tokens);
-/* The file of token `at` of the part, which token of it that is (from 0), and where it begins. */
+/* The file of number `at` of the part, which number of it that is (from 0), and where it begins. */
 const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number, int64_t *ret_byte);
-/* Tokens at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n. Fails if one is not below
- * 2^31. */
-DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, int32_t *ret_ids);
+/* Numbers at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n: i32, of floats f32. Fails if
+ * an integer is no i32, or a u32 is not below 2^31. */
+DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
 
-/* Finds the tokens in a mapped file: all of it, or what follows llm.c's header. Fills skip and n. Fails for files that
- * begin as those of other formats do; bytes that are no text (width 1) may be any. */
+/* Finds the numbers in a mapped file: all of it, or what follows the header of llm.c or of an idx
+ * file. Fills skip and n. Fails for files that begin as those of other formats do. */
 DtStatus dt_databin_layout(const DtTokenFormat *format, DtTokenFile *file);
+
+/* The header of MNIST's files, if there is one: bytes 0, 0, type, number of axes, then their
+ * extents, big-endian, the first that of the samples. Fills skip and n; fails if the file is not
+ * what the format asks for. ret_is: whether the file has such a header. */
+DtStatus dt_dataidx_layout(const DtTokenFormat *format, DtTokenFile *file, bool *ret_is);
 
 /* Refuses a file that begins as those of another format do, and says what to use (data_known.c). text: it was to be
  * read as text. */
@@ -102,5 +113,41 @@ typedef struct DtSynthetic {
 /* Elements first .. first + n - 1 of sample `sample`. false: no numbers of that dtype are made. */
 bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first,
                        int64_t n, void *ret_values);
+
+/* ---- a reader ---- */
+
+struct DtData {
+    DtArena *memory;
+    const DtPlan *plan;
+    const DtPlanReader *reader;
+    const DtPlanInput *inputs;
+    const char *name;       /* of the file, or the pattern, that it reads */
+    DtTokens tokens;        /* n_files 0: synthetic */
+    DtSynthetic *synthetic; /* per input, NULL if there are files */
+    int64_t row;            /* numbers from one window to the next */
+    int64_t more;           /* 1: a window has one more number, the last label */
+    int64_t windows;        /* that the files have; synthetic: INT64_MAX */
+    int64_t offsets;        /* an epoch starts at a number below this */
+    int64_t samples; /* of an epoch of its block; 0: without end, all its sources are synthetic */
+    uint64_t key;
+};
+
+/* Puts the place in the source text before the message. */
+DtStatus dt_data_located(const DtData *data, DtStatus status);
+/* Cuts the part of the stream (tokens.first, tokens.n) into windows; fails if it is shorter than
+ * one. */
+DtStatus dt_data_cut(DtData *data);
+/* The first of n values that the input may not have, -1 if there is none; and the message that
+ * names it. at: number of the value in the part. */
+int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n);
+DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value);
+/* data_pair.c: n sources of one block have one number of samples; fails, with the names of two, if
+ * they have not. */
+DtStatus dt_datapair_samples(DtData *const *data, uint32_t n);
+/* Whether numbers of the files are floats. */
+static inline bool dt_data_is_float(const DtData *data)
+{
+    return data->tokens.format.dtype >= DT_PLAN_F16;
+}
 
 #endif

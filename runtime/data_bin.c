@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in a file of tokens. Little-endian tokens of 16 or 32 bits: nothing else, or with the header of llm.c, 256
- * 32-bit integers that begin with a magic number, a version and the count of tokens (20240520, 1:
- * 16 bit; 20240801, 7: 32 bit; llm.c, dev/data/data_common.py). */
+/* Where the numbers of a file begin: at once, or after the header of an idx file (data_idx.c) or of
+ * llm.c. The latter has 256 32-bit integers: a magic number, a version, the count of tokens, zeros
+ * (20240520, 1: 16 bit; 20240801, 7: 32 bit; llm.c, dev/data/data_common.py). */
 #include "runtime/data.h"
 
 #include <string.h>
@@ -26,15 +26,16 @@ static const Format *find_format(const DtTokenFile *file, uint32_t ret_words[3])
     return NULL;
 }
 
-static DtStatus after_header(int width, const Format *format, const uint32_t words[3],
-                             DtTokenFile *file)
+static DtStatus after_header(const DtTokenFormat *how, const Format *format,
+                             const uint32_t words[3], DtTokenFile *file)
 {
+    const int width = how->width;
     if (words[1] != format->version)
         return dt_status_fail(
             DT_EXIT_IO,
             "%.200s has the header of llm.c with version %u; only version %u can be read",
             file->path, words[1], format->version);
-    if (width != format->width)
+    if (width != format->width || how->dtype >= DT_PLAN_F16)
         return dt_status_fail(
             DT_EXIT_IO, "%.200s holds %d-bit tokens (header of llm.c); read it as `bin(..., u%d)`",
             file->path, 8 * format->width, 8 * format->width);
@@ -50,19 +51,28 @@ static DtStatus after_header(int width, const Format *format, const uint32_t wor
     return DT_OK;
 }
 
-DtStatus dt_databin_layout(const DtTokenFormat *how, DtTokenFile *file)
+static DtStatus whole_file(const DtTokenFormat *how, DtTokenFile *file)
 {
-    uint32_t words[3];
-    const Format *format = how->width > 1 ? find_format(file, words) : NULL;
-    DtStatus status = how->text || how->width > 1 ? dt_dataknown_refuse(how->text, file) : DT_OK;
-    if (!dt_status_ok(&status))
-        return status;
-    if (format != NULL)
-        return after_header(how->width, format, words, file);
     if (file->view.len % (size_t)how->width != 0)
-        return dt_status_fail(DT_EXIT_IO, "%.200s has %zu bytes, no whole number of %d-bit tokens",
-                              file->path, file->view.len, 8 * how->width);
+        return dt_status_fail(DT_EXIT_IO, "%.200s has %zu bytes, no whole number of %d-bit %s",
+                              file->path, file->view.len, 8 * how->width,
+                              how->dtype >= DT_PLAN_F16 ? "floats" : "tokens");
     file->skip = 0;
     file->n = (int64_t)(file->view.len / (size_t)how->width);
     return DT_OK;
+}
+
+DtStatus dt_databin_layout(const DtTokenFormat *how, DtTokenFile *file)
+{
+    uint32_t words[3];
+    const Format *format = how->width > 1 && !how->raw ? find_format(file, words) : NULL;
+    bool is_idx = false;
+    if (how->raw)
+        return whole_file(how, file);
+    DtStatus status = dt_dataknown_refuse(how->text, file);
+    if (dt_status_ok(&status))
+        status = dt_dataidx_layout(how, file, &is_idx);
+    if (!dt_status_ok(&status) || is_idx)
+        return status;
+    return format != NULL ? after_header(how, format, words, file) : whole_file(how, file);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognises, by their first bytes, files that `text` and `bin` would read as tokens but that
- * have another format. One row per format, with what to do instead; the bytes are from the
- * formats' own specifications. */
+/* Files that `text` and `bin` would read as numbers but that are something else, as their first
+ * bytes tell. One row per format, with what to do instead; the formats' own specifications say the
+ * bytes. `raw` reads such files all the same. */
 #include "runtime/data.h"
 
 #include <string.h>
@@ -11,7 +11,11 @@ typedef bool Also(const DtFileView *view);
 typedef struct Known {
     const char *bytes;
     size_t len, offset;
-    bool text_only;  /* numbers may begin so */
+    enum {
+        ANY,
+        TEXT_ONLY,
+        BIN_ONLY
+    } where;         /* TEXT_ONLY: numbers may begin so; BIN_ONLY: text may */
     Also *also;      /* what else must hold, or NULL */
     const char *name, *instead;
 } Known;
@@ -29,46 +33,103 @@ static bool ends_as_it_begins(const DtFileView *view)
     return view->len >= 8 && memcmp(view->at, view->at + view->len - 4, 4) == 0;
 }
 
-#define ARRAY "write its numbers alone: numpy.load(FILE).astype('<u2').tofile(NEW), then `bin(NEW, u16)`"
+static bool has_at(const DtFileView *view, size_t offset, const char *text)
+{
+    return view->len >= offset + strlen(text) && memcmp(view->at + offset, text, strlen(text)) == 0;
+}
+
+static bool is_webp(const DtFileView *view) { return has_at(view, 8, "WEBP"); }
+static bool is_wave(const DtFileView *view) { return has_at(view, 8, "WAVE"); }
+
+/* The first file of the archive is called NAME.npy. */
+static bool is_npz(const DtFileView *view)
+{
+    uint16_t len = 0;
+    if (view->len >= 30)
+        memcpy(&len, view->at + 26, sizeof len);
+    return len >= 4 && has_at(view, 30 + (size_t)len - 4, ".npy");
+}
+
+/* Behind two letters. */
+static bool has_its_length(const DtFileView *view)
+{
+    uint32_t len = 0;
+    if (view->len >= 6)
+        memcpy(&len, view->at + 2, sizeof len);
+    return len == view->len;
+}
+
+#define ARRAY \
+    "write its numbers alone: numpy.load(FILE).tofile(NEW), then `bin(NEW, ...)` with its dtype"
+#define FETCH "it is what a server answered, or a reference to the file; fetch the file itself"
+#define PIXELS \
+    "write its pixels alone: numpy.asarray(PIL.Image.open(FILE)).tofile(NEW), then `bin(NEW, u8)`"
 #define UNPACK(command) "unpack it first (" command ")"
 #define EXPORT "write its text, or its tokens, to plain files first"
 #define NO_DATA "it holds no text or tokens; check the path"
 #define RECODE "recode it first: iconv -f UTF-16 -t UTF-8"
 #define AS(what) "read it as `bin(..., " what ")`"
 
-#define ROW(bytes, offset, text_only, also, name, instead) \
-    {bytes, sizeof bytes - 1, offset, text_only, also, name, instead}
+#define ROW(bytes, offset, where, also, name, instead)              \
+    {                                                               \
+        bytes, sizeof bytes - 1, offset, where, also, name, instead \
+    }
 static const Known known[] = {
-    ROW("\x93NUMPY", 0, false, NULL, "a NumPy array (.npy)", ARRAY),
-    ROW("{\"", 8, false, header_fits, "a safetensors file", "it holds parameters, or write one tensor's numbers alone"),
-    ROW("PAR1", 0, false, ends_as_it_begins, "a Parquet file", EXPORT),
-    ROW("ARROW1\0\0", 0, false, NULL, "an Arrow file", EXPORT),
-    ROW("\x89HDF\r\n\x1a\n", 0, false, NULL, "an HDF5 file", EXPORT),
-    ROW("SQLite format 3\0", 0, false, NULL, "an SQLite database", EXPORT),
-    ROW("%PDF-", 0, false, NULL, "a PDF", EXPORT),
-    ROW("\x80\x04\x95", 0, false, NULL, "a Python pickle", EXPORT),
-    ROW("\x80\x05\x95", 0, false, NULL, "a Python pickle", EXPORT),
-    ROW("\x1f\x8b\x08", 0, false, NULL, "compressed (gzip)", UNPACK("gunzip")),
-    ROW("\x28\xb5\x2f\xfd", 0, false, NULL, "compressed (zstd)", UNPACK("unzstd")),
-    ROW("\xfd" "7zXZ\0", 0, false, NULL, "compressed (xz)", UNPACK("unxz")),
-    ROW("1AY&SY", 4, false, NULL, "compressed (bzip2)", UNPACK("bunzip2")),
-    ROW("\x04\x22\x4d\x18", 0, false, NULL, "compressed (lz4)", UNPACK("unlz4")),
-    ROW("PK\x03\x04", 0, false, NULL, "a zip archive (.zip, .npz, .pt, .docx)", UNPACK("unzip")),
-    ROW("PK\x05\x06", 0, false, NULL, "an empty zip archive", NO_DATA),
-    ROW("7z\xbc\xaf\x27\x1c", 0, false, NULL, "a 7z archive", UNPACK("7z x")),
-    ROW("Rar!\x1a\x07", 0, false, NULL, "a rar archive", UNPACK("unrar x")),
-    ROW("ustar", 257, false, NULL, "a tar archive", UNPACK("tar xf")),
-    ROW("\x89PNG\r\n\x1a\n", 0, false, NULL, "a PNG image", NO_DATA),
-    ROW("\xff\xd8\xff", 0, false, NULL, "a JPEG image", NO_DATA),
-    ROW("GIF87a", 0, false, NULL, "a GIF image", NO_DATA),
-    ROW("GIF89a", 0, false, NULL, "a GIF image", NO_DATA),
-    ROW("\x7f" "ELF", 0, false, NULL, "a program or library (ELF)", NO_DATA),
-    ROW("GGUF", 0, false, NULL, "a GGUF file", "it holds parameters, no data"),
-    ROW("DTPLAN\r\n", 0, false, NULL, "a plan", NO_DATA),
-    ROW("\xff\xfe", 0, true, NULL, "UTF-16 text", RECODE),
-    ROW("\xfe\xff", 0, true, NULL, "UTF-16 text", RECODE),
-    ROW("\x88\xd8\x34\x01", 0, true, NULL, "16-bit tokens with the header of llm.c", AS("u16")),
-    ROW("\xa1\xd9\x34\x01", 0, true, NULL, "32-bit tokens with the header of llm.c", AS("u32")),
+    ROW("\x93NUMPY", 0, ANY, NULL, "a NumPy array (.npy)", ARRAY),
+    ROW("{\"", 8, ANY, header_fits, "a safetensors file",
+        "it holds parameters, or write one tensor's numbers alone"),
+    ROW("PAR1", 0, ANY, ends_as_it_begins, "a Parquet file", EXPORT),
+    ROW("ARROW1\0\0", 0, ANY, NULL, "an Arrow file", EXPORT),
+    ROW("\x89HDF\r\n\x1a\n", 0, ANY, NULL, "an HDF5 file", EXPORT),
+    ROW("SQLite format 3\0", 0, ANY, NULL, "an SQLite database", EXPORT),
+    ROW("%PDF-", 0, ANY, NULL, "a PDF", EXPORT),
+    ROW("\x80\x04\x95", 0, ANY, NULL, "a Python pickle", EXPORT),
+    ROW("\x80\x05\x95", 0, ANY, NULL, "a Python pickle", EXPORT),
+    ROW("\x80\x02}q", 0, ANY, NULL, "a Python pickle", EXPORT),
+    ROW("\x80\x02\x8a\x0a", 0, ANY, NULL, "a Python pickle (torch.save)", EXPORT),
+    ROW("\x80\x03}q", 0, ANY, NULL, "a Python pickle", EXPORT),
+    ROW("Obj\x01", 0, ANY, NULL, "an Avro file", EXPORT),
+    ROW("MATLAB 5.0 MAT-file", 0, BIN_ONLY, NULL, "a MATLAB file", EXPORT),
+    ROW("version https://git-lfs.github.com/spec/", 0, ANY, NULL, "a reference of Git LFS",
+        "git lfs pull fetches the file"),
+    ROW("<!DOCTYPE html", 0, BIN_ONLY, NULL, "an HTML page", FETCH),
+    ROW("<html", 0, BIN_ONLY, NULL, "an HTML page", FETCH),
+    ROW("<?xml", 0, BIN_ONLY, NULL, "XML", FETCH),
+    ROW("\x1f\x8b\x08", 0, ANY, NULL, "compressed (gzip)", UNPACK("gunzip")),
+    ROW("\x28\xb5\x2f\xfd", 0, ANY, NULL, "compressed (zstd)", UNPACK("unzstd")),
+    ROW("\xfd"
+        "7zXZ\0",
+        0, ANY, NULL, "compressed (xz)", UNPACK("unxz")),
+    ROW("1AY&SY", 4, ANY, NULL, "compressed (bzip2)", UNPACK("bunzip2")),
+    ROW("\x04\x22\x4d\x18", 0, ANY, NULL, "compressed (lz4)", UNPACK("unlz4")),
+    ROW("PK\x03\x04", 0, ANY, is_npz, "a zip archive of NumPy arrays (.npz)",
+        "write an array's numbers alone: numpy.load(FILE)['NAME'].tofile(NEW), then `bin(NEW, "
+        "...)` with its dtype"),
+    ROW("PK\x03\x04", 0, ANY, NULL, "a zip archive (.zip, .pt, .docx)", UNPACK("unzip")),
+    ROW("PK\x05\x06", 0, ANY, NULL, "an empty zip archive", NO_DATA),
+    ROW("7z\xbc\xaf\x27\x1c", 0, ANY, NULL, "a 7z archive", UNPACK("7z x")),
+    ROW("Rar!\x1a\x07", 0, ANY, NULL, "a rar archive", UNPACK("unrar x")),
+    ROW("ustar", 257, ANY, NULL, "a tar archive", UNPACK("tar xf")),
+    ROW("\x89PNG\r\n\x1a\n", 0, ANY, NULL, "a PNG image", PIXELS),
+    ROW("\xff\xd8\xff", 0, ANY, NULL, "a JPEG image", PIXELS),
+    ROW("GIF87a", 0, ANY, NULL, "a GIF image", PIXELS),
+    ROW("GIF89a", 0, ANY, NULL, "a GIF image", PIXELS),
+    ROW("RIFF", 0, ANY, is_webp, "a WebP image", PIXELS),
+    ROW("RIFF", 0, ANY, is_wave, "a WAVE sound", EXPORT),
+    ROW("BM", 0, ANY, has_its_length, "a BMP image", PIXELS),
+    ROW("II*\0", 0, ANY, NULL, "a TIFF image", PIXELS),
+    ROW("MM\0*", 0, ANY, NULL, "a TIFF image", PIXELS),
+    ROW("\x7f"
+        "ELF",
+        0, ANY, NULL, "a program or library (ELF)", NO_DATA),
+    ROW("GGUF", 0, ANY, NULL, "a GGUF file", "it holds parameters, no data"),
+    ROW("DTPLAN\r\n", 0, ANY, NULL, "a plan", NO_DATA),
+    ROW("\xff\xfe", 0, TEXT_ONLY, NULL, "UTF-16 text", RECODE),
+    ROW("\xfe\xff", 0, TEXT_ONLY, NULL, "UTF-16 text", RECODE),
+    ROW("\x88\xd8\x34\x01", 0, TEXT_ONLY, NULL, "16-bit tokens with the header of llm.c",
+        AS("u16")),
+    ROW("\xa1\xd9\x34\x01", 0, TEXT_ONLY, NULL, "32-bit tokens with the header of llm.c",
+        AS("u32")),
 };
 
 static bool begins_so(const Known *k, const DtFileView *view)
@@ -81,9 +142,11 @@ DtStatus dt_dataknown_refuse(bool text, const DtTokenFile *file)
 {
     for (size_t i = 0; i < DT_COUNT(known); i++) {
         const Known *k = &known[i];
-        if ((text || !k->text_only) && begins_so(k, &file->view))
-            return dt_status_fail(DT_EXIT_IO, "%.200s is %s: %s (`bin(..., u8)` reads any file's bytes)", file->path,
-                                  k->name, k->instead);
+        const bool here = k->where == ANY || k->where == (text ? TEXT_ONLY : BIN_ONLY);
+        if (here && begins_so(k, &file->view))
+            return dt_status_fail(DT_EXIT_IO,
+                                  "%.180s is %s: %s (`bin(..., u8, raw)` reads any file's bytes)",
+                                  file->path, k->name, k->instead);
     }
     return DT_OK;
 }

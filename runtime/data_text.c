@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of tokens over many files, which stay mapped: the tokens of the files one after the
- * other, of which `from` and `to` keep a part. A byte of text is a token. Bounds are taken once,
+/* A stream of numbers over many files, which stay mapped: the numbers of the files one after the
+ * other, of which `from` and `to` keep a part. A byte of text is one. Bounds are taken once,
  * from the sizes at opening; files must not shrink while they are read. */
 #include "runtime/data.h"
+
+#include "base/half.h"
 
 #include <string.h>
 
@@ -66,47 +68,91 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
     return file;
 }
 
-/* False if an id does not fit; *ret_bad is then its index. */
-static bool widen(const uint8_t *from, const DtTokenFormat *format, int64_t n, int32_t *ret_ids, int64_t *ret_bad)
+/* The index of the first of n integers of 4 or 8 bytes that is no i32 (u32: not below 2^31), or
+ * n. */
+static int64_t widen(const uint8_t *from, uint32_t dtype, int64_t n, int32_t *ret_ids)
 {
-    if (format->width == 1)
-        for (int64_t i = 0; i < n; i++)
-            ret_ids[i] = from[i];
-    else if (format->width == 2)
-        for (int64_t i = 0; i < n; i++)
-            ret_ids[i] = from[2 * i] | from[2 * i + 1] << 8;
-    else
-        for (int64_t i = 0; i < n; i++) {
-            uint32_t id;
-            memcpy(&id, from + 4 * i, sizeof id);
-            if (id > INT32_MAX && !format->is_signed) {
-                *ret_bad = i;
-                return false;
-            }
-            ret_ids[i] = (int32_t)id;
-        }
-    return true;
+    for (int64_t i = 0; i < n && dtype != DT_PLAN_I64; i++) {
+        uint32_t id;
+        memcpy(&id, from + 4 * i, sizeof id);
+        if (id > INT32_MAX && dtype == DT_PLAN_U32)
+            return i;
+        ret_ids[i] = (int32_t)id;
+    }
+    for (int64_t i = 0; i < n && dtype == DT_PLAN_I64; i++) {
+        int64_t id;
+        memcpy(&id, from + 8 * i, sizeof id);
+        if (id < INT32_MIN || id > INT32_MAX)
+            return i;
+        ret_ids[i] = (int32_t)id;
+    }
+    return n;
 }
 
-DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, int32_t *ret_ids)
+static void to_floats(const uint8_t *from, uint32_t dtype, int64_t n, float *ret_values)
 {
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t half = (uint16_t)(from[2 * i] | from[2 * i + 1] << 8);
+        ret_values[i] = dtype == DT_PLAN_F16 ? dt_half_from_f16(half) : dt_half_from_bf16(half);
+    }
+}
+
+/* n numbers; returns how many of them there are before one that does not fit. */
+static int64_t convert(const uint8_t *from, uint32_t dtype, int64_t n, void *ret_numbers)
+{
+    int32_t *ids = ret_numbers;
+    switch (dtype) {
+    case DT_PLAN_U8:
+        for (int64_t i = 0; i < n; i++)
+            ids[i] = from[i];
+        return n;
+    case DT_PLAN_U16:
+        for (int64_t i = 0; i < n; i++)
+            ids[i] = from[2 * i] | from[2 * i + 1] << 8;
+        return n;
+    case DT_PLAN_F32: memcpy(ret_numbers, from, (size_t)n * sizeof(float)); return n;
+    case DT_PLAN_F16:
+    case DT_PLAN_BF16: to_floats(from, dtype, n, ret_numbers); return n;
+    default: return widen(from, dtype, n, ids);
+    }
+}
+
+/* at: of the number in the file, from 0. */
+static DtStatus refuse(const DtTokens *tokens, const DtTokenFile *file, int64_t at)
+{
+    const int64_t byte = (int64_t)file->skip + at * tokens->format.width;
+    int64_t value = 0;
+    memcpy(&value, file->view.at + byte, (size_t)tokens->format.width);
+    if (tokens->format.dtype == DT_PLAN_I64)
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "token number %lld (byte %lld) of %.250s is %lld, which is no i32: is it a "
+            "file of other numbers?",
+            (long long)at, (long long)byte, file->path, (long long)value);
+    return dt_status_fail(
+        DT_EXIT_IO,
+        "token number %lld (byte %lld) of %.250s is %lld, not below 2^31: is it a file "
+        "of 16-bit tokens?",
+        (long long)at, (long long)byte, file->path, (long long)value);
+}
+
+DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers)
+{
+    enum { MADE = 4 }; /* bytes of a number that is read: i32 or f32 */
+    char *to = ret_numbers;
     at += tokens->first;
     for (uint32_t f = find_file(tokens, at); n > 0; f++) {
         const DtTokenFile *file = &tokens->files[f];
-        int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n,
-                bad = 0;
+        int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n;
         if (take <= 0)
             continue; /* an empty file */
         const uint8_t *from = file->view.at + file->skip + inside * tokens->format.width;
-        if (!widen(from, &tokens->format, take, ret_ids, &bad))
-            return dt_status_fail(
-                DT_EXIT_IO,
-                "token number %lld of %.300s is not below 2^31: is it a file of 16-bit "
-                "tokens?",
-                (long long)(inside + bad), file->path);
+        const int64_t good = convert(from, tokens->format.dtype, take, to);
+        if (good < take)
+            return refuse(tokens, file, inside + good);
         at += take;
         n -= take;
-        ret_ids += take;
+        to += take * MADE;
     }
     return DT_OK;
 }

@@ -13,11 +13,11 @@
 #include <errno.h>
 #include <string.h>
 
-bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader)
+bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval)
 {
     if (options->generate)
         return false;
-    return options->eval ? reader->is_eval : !reader->is_eval || meta->eval_every > 0;
+    return options->eval ? is_eval : !is_eval || meta->eval_every > 0;
 }
 
 static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan)
@@ -27,19 +27,28 @@ static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan)
     return dt_load_choose(options, plan, &device, &comm);
 }
 
+static DtStatus check_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
+                            DtText *ret_notes)
+{
+    DtArena *memory = dt_arena_new();
+    DtData **readers = DT_NEW_ARRAY(memory, DtData *, plan->n_readers + 1);
+    DtStatus status = dt_data_open_block(options, plan, is_eval, readers);
+    for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++)
+        if (readers[i])
+            status = dt_data_look(readers[i], ret_notes);
+    for (uint32_t i = 0; i < plan->n_readers; i++)
+        if (readers[i])
+            dt_data_close(readers[i]);
+    dt_arena_free(memory);
+    return status;
+}
+
 static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
     DtStatus status = DT_OK;
-    for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++) {
-        DtData *data;
-        if (!dt_preflight_reads(options, meta, &plan->readers[i]))
-            continue;
-        status = dt_data_open(options, plan, i, &data);
-        if (dt_status_ok(&status)) {
-            status = dt_data_look(data, ret_notes);
-            dt_data_close(data);
-        }
-    }
+    for (int is_eval = 0; is_eval < 2 && dt_status_ok(&status); is_eval++)
+        if (dt_preflight_reads(options, meta, is_eval))
+            status = check_block(options, plan, is_eval, ret_notes);
     return status;
 }
 

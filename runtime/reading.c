@@ -32,7 +32,8 @@ static bool open(DtRank *rank, uint32_t reader)
 {
     if (rank->readers[reader])
         return true;
-    const DtStatus status = dt_data_open(rank->options, rank->plan, reader, &rank->readers[reader]);
+    const DtStatus status = dt_data_open_block(rank->options, rank->plan,
+                                               rank->plan->readers[reader].is_eval, rank->readers);
     return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
 }
 

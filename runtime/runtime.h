@@ -145,8 +145,9 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const 
  * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps
  * and --set applied. ret_notes: warnings, as lines. */
 DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
-/* Whether a run with these options and settings reads from the reader. */
-bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
+/* Whether a run with these options and settings reads the sources of `train`, or the held-out
+ * ones. */
+bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval);
 
 /* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. json:
  * the GPUs alone, in a list. */
@@ -577,6 +578,12 @@ void dt_shown_over(const DtRank *rank, const double *means, double batches, DtSh
  * the DSL line. */
 DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
                       DtData **ret_data);
+/* Opens all readers of the train block, or of its held-out data, that readers[] (by number of the
+ * reader) has not yet, and fails if they cannot be paired: all have one number of samples and one
+ * order, but for those that are unpaired. The caller closes what readers[] has afterwards, also
+ * after a failure. */
+DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
+                            DtData **readers);
 void dt_data_close(DtData *data);
 /* Checks all values of a stream of files, unless it is large: large ones are checked when they
  * are read. Appends a line for each input whose values are out of range for an axis that they

@@ -337,10 +337,10 @@ static bool open_readers(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    for (uint32_t i = 0; i < rank->plan->n_readers; i++) {
-        if (!dt_preflight_reads(options, &rank->meta, &rank->plan->readers[i]))
+    for (int is_eval = 0; is_eval < 2; is_eval++) {
+        if (!dt_preflight_reads(options, &rank->meta, is_eval))
             continue;
-        DtStatus status = dt_data_open(options, rank->plan, i, &rank->readers[i]);
+        DtStatus status = dt_data_open_block(options, rank->plan, is_eval, rank->readers);
         if (!dt_status_ok(&status))
             return dt_rank_fail_status(rank, &status);
     }

@@ -55,6 +55,15 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     return DT_OK;
 }
 
+DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
+                            DtData **readers)
+{
+    for (uint32_t i = 0; i < plan->n_readers; i++)
+        if (plan->readers[i].is_eval == is_eval && !readers[i])
+            dt_data_open(options, plan, i, &readers[i]);
+    return DT_OK;
+}
+
 void dt_data_close(DtData *data) { free(data); }
 
 int64_t dt_data_batches(const DtData *data)

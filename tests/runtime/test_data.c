@@ -239,8 +239,10 @@ Test(data, raw_files_hold_whole_tokens)
     cr_assert_eq(tokens[3], 60000);
     fixture_file(&f, "data.bin", narrow, 7);
     fixture_refused(&f, "has 7 bytes, no whole number of 16-bit tokens");
-    f.reader.dtype = DT_PLAN_I64;
-    fixture_refused(&f, "`bin` reads u8, u16, u32 or i32, not i64");
+    f.reader.dtype = DT_PLAN_F64;
+    fixture_refused(&f, "input `tokens` must be f32");
+    f.inputs[0].dtype = f.inputs[1].dtype = DT_PLAN_F32;
+    fixture_refused(&f, "`bin` reads u8, u16, u32, i32, i64, f32, f16 or bf16, not f64");
 }
 
 Test(data, ids_beyond_31_bits_are_an_error)
@@ -254,20 +256,23 @@ Test(data, ids_beyond_31_bits_are_an_error)
     DtStatus status = dt_data_read(data, 0, 0, 1, inputs);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     status = dt_data_read(data, 0, 1, 1, inputs);
-    cr_assert(strstr(status.message, "tiny.dsl:12:3: token number 5 of") != NULL, "%s",
+    cr_assert(strstr(status.message, "tiny.dsl:12:3: token number 5 (byte 20) of"), "%s",
               status.message);
     dt_data_close(data);
 }
 
 Test(data, bytes_and_signed_numbers)
 {
-    uint8_t bytes[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 0, 255}; /* as bytes, any file can be read */
+    uint8_t bytes[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 0, 255}; /* raw, any file can be read */
     int32_t wide[] = {1, -100, INT32_MAX, INT32_MIN, 5};
     fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U8, "data.bin");
     fixture_file(&f, "data.bin", bytes, sizeof bytes);
+    fixture_refused(&f, "is a NumPy array");
+    f.reader.raw = 1;
     cr_assert_eq(read_all(tokens), 8);
     for (int i = 0; i < 8; i++)
         cr_assert_eq(tokens[i], bytes[i]);
+    f.reader.raw = 0;
     f.reader.dtype = DT_PLAN_I32;
     fixture_file(&f, "data.bin", wide, sizeof wide);
     cr_assert_eq(read_all(tokens), 5);
@@ -277,9 +282,11 @@ Test(data, bytes_and_signed_numbers)
 /* Files of other formats are no tokens, whatever they are to be read as. */
 Test(data, files_of_known_formats_are_refused)
 {
-    static const struct { const char *bytes; size_t len; const char *said; bool numbers; } cases[] = {
+    static const struct { const char *bytes; size_t len; const char *said; bool numbers;
+    } cases[] = {
 #define CASE(bytes, said, numbers) {bytes, sizeof bytes - 1, said, numbers}
-        CASE("\x93NUMPY\1\0v\0{'descr': '<u2'}", "is a NumPy array (.npy): write its numbers alone", true),
+        CASE("\x93NUMPY\1\0v\0{'descr': '<u2'}", "is a NumPy array (.npy): write its numbers alone",
+             true),
         CASE("\x10\0\0\0\0\0\0\0{\"a\": {\"data\": 0}}", "is a safetensors file", true),
         CASE("PAR1 columns and PAR1", "is a Parquet file", true),
         CASE("ARROW1\0\0some columns", "is an Arrow file", true),
@@ -287,17 +294,29 @@ Test(data, files_of_known_formats_are_refused)
         CASE("SQLite format 3\0 and pages", "is an SQLite database", true),
         CASE("%PDF-1.7 and more", "is a PDF", true),
         CASE("\x80\x04\x95 and a frame", "is a Python pickle", true),
-        CASE("\x1f\x8b\x08 and more and more", "is compressed (gzip): unpack it first (gunzip)", true),
+        CASE("\x1f\x8b\x08 and more and more", "is compressed (gzip): unpack it first (gunzip)",
+             true),
         CASE("\x28\xb5\x2f\xfd and more", "is compressed (zstd)", true),
-        CASE("\xfd" "7zXZ\0 and more", "is compressed (xz)", true),
+        CASE("\xfd"
+             "7zXZ\0 and more",
+             "is compressed (xz)", true),
         CASE("BZh91AY&SY and more", "is compressed (bzip2)", true),
         CASE("PK\3\4 and more and more", "is a zip archive", true),
+        CASE("PK\3\4\x14\0\0\0\0\0\0\0!\0DATA00000000\x05\0\0\0x.npy",
+             "is a zip archive of NumPy arrays (.npz)", true),
+        CASE("version https://git-lfs.github.com/spec/v1\noid",
+             "is a reference of Git LFS: git lfs pull", true),
+        CASE("RIFF0000WEBPVP8", "is a WebP image", true),
+        CASE("BM\x40\0\0\0\0\0\0\0", "is a BMP image", true),
         CASE("\x89PNG\r\n\x1a\n and more", "is a PNG image", true),
         CASE("\xff\xd8\xff\xe0 and more", "is a JPEG image", true),
-        CASE("\x7f" "ELF and more", "is a program or library", true),
+        CASE("\x7f"
+             "ELF and more",
+             "is a program or library", true),
         CASE("\xff\xfeu\0t\0f\0001\0006\0", "is UTF-16 text: recode it first", false),
         CASE("\xfe\xff\0u\0t\0f\0001\0006", "is UTF-16 text", false),
-        CASE("\x88\xd8\x34\x01\1\0\0\0 and more", "header of llm.c: read it as `bin(..., u16)`", false),
+        CASE("\x88\xd8\x34\x01\1\0\0\0 and more", "header of llm.c: read it as `bin(..., u16)`",
+             false),
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         static uint8_t bytes[64];
@@ -308,13 +327,19 @@ Test(data, files_of_known_formats_are_refused)
         fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
         fixture_refused(&f, cases[i].said);
         fixture_refused(&f, "tiny.dsl:12:3: ");
-        fixture_refused(&f, "(`bin(..., u8)` reads any file's bytes)");
+        fixture_refused(&f, "(`bin(..., u8, raw)` reads any file's bytes)");
         fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U8, "data.bin");
+        f.reader.raw = 1;
         dt_data_close(fixture_data(&f));
-        if (!cases[i].numbers || len % 2 != 0)
+        f.reader.raw = 0;
+        if (!cases[i].numbers) {
+            dt_data_close(fixture_data(&f));
             continue;
-        f.reader.dtype = DT_PLAN_U16;
+        }
         fixture_refused(&f, cases[i].said);
+        f.reader.dtype = DT_PLAN_U16;
+        if (len % 2 == 0)
+            fixture_refused(&f, cases[i].said);
     }
 }
 

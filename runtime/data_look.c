@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dtrun looks at before any rank starts: whether a stream has values that the program cannot
+ * use, and whether its files are what the program takes them for, as far as their first bytes tell.
+ * Only the former is an error. */
+#include "runtime/data.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    LOOK_BYTES = 1 << 26, /* of a stream that is looked at as a whole: a fifth of a second */
+    LOOK_BLOCK = 4096     /* numbers */
+};
+
+/* Begins a line of notes with the place of the source in the program. */
+static void begin_note(const DtData *data, DtText *ret_notes)
+{
+    const DtPlanSpan *span = &data->plan->spans[data->reader->span];
+    if (ret_notes->len > 0)
+        dt_text_add(ret_notes, "\ndtrun: ");
+    if (data->reader->span < data->plan->n_spans)
+        dt_text_printf(ret_notes, "%s:%u:%u: ", dt_plan_str(data->plan, span->file), span->line,
+                       span->column);
+}
+
+/* ---- files that are probably something else ---- */
+
+/* Whether of the first words of the file, each as wide as its numbers, every second one is 0 (or,
+ * of signed ones, the sign of the one before), and some other is not: integers twice as wide. */
+static bool is_twice_as_wide(const DtTokenFormat *format, const DtTokenFile *file)
+{
+    enum { PAIRS = 4096, LEAST = 16 };
+    const uint8_t *at = file->view.at + file->skip;
+    const int64_t pairs = file->n / 2 < PAIRS ? file->n / 2 : PAIRS;
+    bool any = false;
+    if (format->dtype != DT_PLAN_U16 && format->dtype != DT_PLAN_U32 &&
+        format->dtype != DT_PLAN_I32)
+        return false;
+    for (int64_t i = 0; i < pairs; i++, at += 2 * format->width) {
+        int32_t low = 0, high = 0;
+        memcpy(&low, at, (size_t)format->width);
+        memcpy(&high, at + format->width, (size_t)format->width);
+        any = any || low != 0;
+        if (high != (format->dtype == DT_PLAN_I32 && low < 0 ? -1 : 0))
+            return false;
+    }
+    return any && pairs >= LEAST && file->n % 2 == 0;
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t len = strlen(path), n = strlen(end);
+    return len > n && strcasecmp(path + len - n, end) == 0;
+}
+
+static size_t after_blanks(const DtFileView *view, size_t at)
+{
+    while (at < view->len && at < 4096 && isspace(view->at[at]))
+        at++;
+    return at;
+}
+
+/* { or [, and then what JSON may have there. */
+static bool begins_as_json(const DtFileView *view)
+{
+    const size_t at = after_blanks(view, 0), next = after_blanks(view, at + 1);
+    if (next >= view->len || (view->at[at] != '{' && view->at[at] != '['))
+        return false;
+    return view->at[next] == '"' || (view->at[at] == '[' && view->at[next] == '{');
+}
+
+/* The first lines have the same number of separators, at least two. */
+static bool begins_as_table(const DtFileView *view, char separator)
+{
+    enum { LINES = 5, MOST = 1 << 16 };
+    uint32_t first = 0, n = 0, lines = 0;
+    for (size_t i = 0; i < view->len && i < MOST && lines < LINES; i++) {
+        n += view->at[i] == (uint8_t)separator;
+        if (view->at[i] != '\n')
+            continue;
+        if (lines > 0 && n != first)
+            return false;
+        first = n;
+        n = 0;
+        lines++;
+    }
+    return lines == LINES && first >= 2;
+}
+
+static const char *what_text_is(const DtTokenFile *file)
+{
+    static const char *const json[] = {".json", ".jsonl", ".ndjson"}, *const tables[] = {".csv",
+                                                                                         ".tsv"};
+    for (size_t i = 0; i < DT_COUNT(json); i++)
+        if (ends_with(file->path, json[i]))
+            return "JSON";
+    for (size_t i = 0; i < DT_COUNT(tables); i++)
+        if (ends_with(file->path, tables[i]))
+            return i ? "TSV" : "CSV";
+    if (begins_as_json(&file->view))
+        return "JSON";
+    return begins_as_table(&file->view, ',')    ? "CSV"
+           : begins_as_table(&file->view, '\t') ? "TSV"
+                                                : NULL;
+}
+
+/* One warning of a source: of the first file that is something else. */
+static void note_files(const DtData *data, DtText *ret_notes)
+{
+    const DtTokenFormat *format = &data->tokens.format;
+    const uint32_t dtype = format->dtype;
+    for (uint32_t i = 0; i < data->tokens.n_files; i++) {
+        const DtTokenFile *file = &data->tokens.files[i];
+        const char *text = format->text ? what_text_is(file) : NULL;
+        if (text) {
+            begin_note(data, ret_notes);
+            dt_text_printf(
+                ret_notes,
+                "warning: %s looks like %s, and `text` reads all of its bytes, also names of "
+                "fields, quotes and separators; write the texts alone to a file to train on them",
+                file->path, text);
+            return;
+        }
+        if (is_twice_as_wide(format, file)) {
+            begin_note(data, ret_notes);
+            dt_text_printf(
+                ret_notes,
+                "warning: every second %s of %s is %s: it looks like a file of %d-bit integers; "
+                "read it as `bin(..., %s)`",
+                dt_kinds_name(dtype), file->path, dtype == DT_PLAN_I32 ? "0 or -1" : "0",
+                16 * format->width, dtype == DT_PLAN_U16 ? "u32" : "i64");
+            return;
+        }
+    }
+}
+
+/* ---- values ---- */
+
+/* Values of one input that lie outside of what it indexes but are allowed: labels to be ignored,
+ * say. */
+typedef struct Aside {
+    int64_t n, first; /* first: number in the part */
+    int32_t value;
+} Aside;
+
+static void count_aside(const DtPlanInput *input, const int32_t *values, int64_t n, int64_t at,
+                        Aside *aside)
+{
+    if (input->draw_lo >= input->draw_hi)
+        return;
+    for (int64_t i = 0; i < n; i++) {
+        if (values[i] >= input->draw_lo && values[i] < input->draw_hi)
+            continue;
+        if (aside->n++ == 0) {
+            aside->first = at + i;
+            aside->value = values[i];
+        }
+    }
+}
+
+/* All values that the input can ever get. */
+static DtStatus look_at_input(const DtData *data, uint32_t number, int64_t reach, Aside *aside)
+{
+    const DtPlanInput *input = &data->inputs[number];
+    int32_t values[LOOK_BLOCK];
+    for (int64_t at = number; at < number + reach; at += LOOK_BLOCK) {
+        int64_t n = number + reach - at < LOOK_BLOCK ? number + reach - at : LOOK_BLOCK;
+        DtStatus status = dt_datatext_read(&data->tokens, at, n, values);
+        if (!dt_status_ok(&status))
+            return status;
+        int64_t bad = dt_data_outside(input, values, n);
+        if (bad >= 0)
+            return dt_data_refuse(data, input, at + bad, values[bad]);
+        count_aside(input, values, n, at, aside);
+    }
+    return DT_OK;
+}
+
+static void note_aside(const DtData *data, uint32_t number, int64_t reach, const Aside *aside,
+                       DtText *ret_notes)
+{
+    const DtPlanInput *input = &data->inputs[number];
+    int64_t token, byte;
+    const DtTokenFile *file = dt_datatext_find(&data->tokens, aside->first, &token, &byte);
+    begin_note(data, ret_notes);
+    dt_text_printf(ret_notes,
+                   "%lld of %lld values for `%s` are outside %lld .. %lld, where it is an index; "
+                   "the program says what "
+                   "happens to them (the first: token %lld of %s, %d)",
+                   (long long)aside->n, (long long)reach, dt_plan_str(data->plan, input->name),
+                   (long long)input->draw_lo, (long long)input->draw_hi - 1, (long long)token,
+                   file->path, aside->value);
+}
+
+/* Features that are not finite make a loss that is none. */
+static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_notes)
+{
+    float values[LOOK_BLOCK];
+    for (int64_t at = 0; at < reach; at += LOOK_BLOCK) {
+        const int64_t n = reach - at < LOOK_BLOCK ? reach - at : LOOK_BLOCK;
+        DtStatus status = dt_datatext_read(&data->tokens, at, n, values);
+        if (!dt_status_ok(&status))
+            return status;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t number, byte;
+            if (isfinite(values[i]))
+                continue;
+            const DtTokenFile *file = dt_datatext_find(&data->tokens, at + i, &number, &byte);
+            begin_note(data, ret_notes);
+            dt_text_printf(ret_notes, "warning: value %lld (byte %lld) of %s is %s",
+                           (long long)number, (long long)byte, file->path,
+                           isnan(values[i]) ? "not a number" : "infinite");
+            return DT_OK;
+        }
+    }
+    return DT_OK;
+}
+
+DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
+{
+    if (data->synthetic)
+        return DT_OK;
+    note_files(data, ret_notes);
+    int64_t reach = data->offsets - 1 + data->windows * data->row;
+    if (reach > LOOK_BYTES / data->tokens.format.width)
+        return DT_OK;
+    DtStatus status = dt_data_is_float(data) ? look_at_floats(data, reach, ret_notes) : DT_OK;
+    for (uint32_t i = 0;
+         i < data->reader->n_inputs && !dt_data_is_float(data) && dt_status_ok(&status); i++) {
+        Aside aside = {0};
+        status = look_at_input(data, i, reach, &aside);
+        if (dt_status_ok(&status) && aside.n > 0)
+            note_aside(data, i, reach, &aside, ret_notes);
+    }
+    return dt_status_ok(&status) ? status : dt_data_located(data, status);
+}

@@ -181,6 +181,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_SAVE: run->save = value; return true;
     case OPTION_RESUME: run->resume = value; return true;
     case OPTION_OR_START: run->or_start = true; return true;
+    case OPTION_DATA_CHANGED: run->data_changed = true; return true;
     case OPTION_OVERWRITE: run->overwrite = true; return true;
     case OPTION_DATA: return read_redirect(line, value);
     case OPTION_SET:
@@ -255,6 +256,8 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--save belongs to training, not to --eval or --generate");
     if (run->or_start && (!run->resume || run->eval || run->generate))
         return wrong(line, "--or-start belongs to --resume and training");
+    if (run->data_changed && (!run->resume || run->eval || run->generate))
+        return wrong(line, "--data-changed belongs to --resume and training");
     if ((run->profile || run->record || run->compare) && (run->eval || run->generate))
         return wrong(line, "--%s belongs to training, not to --eval or --generate",
                      run->profile ? "profile" : run->record ? "record" : "compare");

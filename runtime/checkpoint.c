@@ -289,13 +289,15 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
     const DtPlan *plan = rank->plan;
     char path[4096], temporary[4096];
     DtManifest manifest = {.steps = steps,
-                           .samples = steps * rank->meta.batch,
+                           .samples = rank->origin + steps * rank->meta.batch,
                            .batch = rank->meta.batch,
                            .seed = rank->meta.seed,
                            .draws = rank->meta.draws,
                            .scale = rank->scale,
                            .products = rank->chosen,
                            .n_updates = plan->n_objectives,
+                           .data = rank->facts,
+                           .n_data = rank->n_facts,
                            .plan = plan->digest,
                            .model = dt_plan_str(plan, plan->meta->model),
                            .compiler = dt_plan_str(plan, plan->meta->compiler)};

@@ -29,13 +29,15 @@ typedef struct DtManifest {
     int64_t steps;          /* finished */
     int64_t serial;         /* nanoseconds since 1970, but more than any before in the folder: the
                                  * newest has the highest */
-    int64_t samples, batch; /* data read so far: where the next step begins */
+    int64_t samples, batch; /* samples read so far: where the next step begins */
     uint64_t seed, plan;    /* plan: digest */
     int64_t draws;          /* of the plan: DtPlanMeta */
     DtScale scale;          /* factor, good and skipped if it adapts */
     DtManifestUpdates updates[DT_PLAN_MAX_OBJECTIVES];
     uint32_t n_updates;
     DtAlgorithms products; /* algorithms of the run */
+    const DtDataFact *data; /* of each source; n_data 0: older versions did not say */
+    uint32_t n_data;
     const char *model, *compiler;
     DtManifestFile files[DT_SAVED_FILES];
 } DtManifest;

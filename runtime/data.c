@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers: rows of a batch out of files or random numbers. Which sample is row b of batch t depends
- * on t * batch + b alone, so every layout and size of micro-batches trains on the same rows, and a
- * resumed run goes on where the other stopped without any saved position.
+/* Readers: rows of a batch out of files or random numbers. Which sample is row b of step t depends
+ * on t * batch + b alone, so every layout and size of micro-batches trains on the same rows. A run
+ * that goes on with another batch size adds its origin, so that it begins with the sample after the
+ * last one that was read.
  *
  * A stream of T tokens is cut into windows of `row` tokens (next_token: and one more, which
  * overlaps with the next window). An epoch has a fixed number of windows, T / row - 1 for
@@ -245,6 +246,8 @@ int64_t dt_data_batches(const DtData *data)
 
 int64_t dt_data_samples(const DtData *data) { return data->samples; }
 
+void dt_data_begin(DtData *data, int64_t origin) { data->origin = origin; }
+
 /* ---- reading ---- */
 
 /* First number of the sample in the part. */
@@ -330,6 +333,7 @@ DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, c
 {
     int64_t batch = data->plan->meta->batch, sample;
     if (step < 0 || first < 0 || __builtin_mul_overflow(step, batch, &sample) ||
+        __builtin_add_overflow(sample, data->origin, &sample) || sample < 0 ||
         __builtin_add_overflow(sample, first + rows, &sample))
         return dt_status_fail(DT_EXIT_FAILED,
                               "no sample has a number as large as step %lld of %lld samples",
@@ -340,5 +344,6 @@ DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, c
         if (!dt_status_ok(&status))
             return status;
     }
-    return DT_OK;
+    DtStatus status = dt_datatext_cut(&data->tokens);
+    return dt_status_ok(&status) ? status : dt_data_located(data, status);
 }

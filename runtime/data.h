@@ -5,11 +5,14 @@
  *   data_text.c    a stream of numbers over many files    data_bin.c    where numbers begin in a file
  *   data_idx.c     files of MNIST's format                data_known.c  files that hold no plain numbers
  *   data_pair.c    sources that are read in one order     data_look.c   what is checked before the run
+ *   data_facts.c   what a checkpoint says of the data
  *   permutation.c  order of the windows                   synthetic.c   numbers in place of files */
 #ifndef DT_RUNTIME_DATA_H
 #define DT_RUNTIME_DATA_H
 
 #include "runtime/runtime.h"
+
+#include <sys/types.h>
 
 /* ---- which files (data_paths.c) ---- */
 
@@ -56,6 +59,9 @@ typedef struct DtTokenFile {
     int64_t start; /* number of its first one in the whole stream */
     int64_t n;
     size_t skip; /* bytes before the first one */
+    dev_t device;
+    ino_t number; /* of the file, to know it by */
+    bool touched; /* since dt_datatext_cut */
 } DtTokenFile;
 
 /* The part from..to of the numbers of all files, one after the other. */
@@ -76,6 +82,9 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
 /* Numbers at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n: i32, of floats f32. Fails if
  * an integer is no i32, or a u32 is not below 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
+/* Fails, with the name, if a file that was read since the last call is shorter than it was when it
+ * was opened: what its last page held after the new end reads as zeros. */
+DtStatus dt_datatext_cut(const DtTokens *tokens);
 
 /* Finds the numbers in a mapped file: all of it, or what follows the header of llm.c or of an idx
  * file. Fills skip and n. Fails for files that begin as those of other formats do. */
@@ -129,6 +138,7 @@ struct DtData {
     int64_t windows;        /* that the files have; synthetic: INT64_MAX */
     int64_t offsets;        /* an epoch starts at a number below this */
     int64_t samples; /* of an epoch of its block; 0: without end, all its sources are synthetic */
+    int64_t origin;  /* of a train reader: step t begins at sample origin + t * batch */
     uint64_t key;
 };
 

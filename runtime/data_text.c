@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream of numbers over many files, which stay mapped: the numbers of the files one after the
  * other, of which `from` and `to` keep a part. A byte of text is one. Bounds are taken once,
- * from the sizes at opening; files must not shrink while they are read. */
+ * from the sizes at opening. A file that shrinks while it is read is an error with its name. */
 #include "runtime/data.h"
 
 #include "base/half.h"
+#include "base/tryread.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static DtStatus map_file(const char *path, const DtTokenFormat *format, int64_t start, DtTokenFile *ret_file)
 {
+    struct stat stat_of;
     *ret_file = (DtTokenFile){.path = path, .start = start};
     DtStatus status = dt_file_map(path, &ret_file->view);
+    if (dt_status_ok(&status) && stat(path, &stat_of) == 0) {
+        ret_file->device = stat_of.st_dev;
+        ret_file->number = stat_of.st_ino;
+    }
     return dt_status_ok(&status) ? dt_databin_layout(format, ret_file) : status;
 }
 
@@ -136,20 +143,69 @@ static DtStatus refuse(const DtTokens *tokens, const DtTokenFile *file, int64_t 
         (long long)at, (long long)byte, file->path, (long long)value);
 }
 
+/* The file lacks what it had from byte `end` on. */
+static DtStatus refuse_cut(const DtTokens *tokens, const DtTokenFile *file, int64_t end)
+{
+    int64_t at = end - (int64_t)file->skip;
+    at = at > 0 ? at / tokens->format.width : 0;
+    return dt_status_fail(
+        DT_EXIT_IO,
+        "%.250s was cut short while the run reads it: value %lld (byte %lld) and what "
+        "follows is gone; the file had %zu bytes",
+        file->path, (long long)at, (long long)(file->skip + (size_t)(at * tokens->format.width)),
+        file->view.len);
+}
+
+DtStatus dt_datatext_cut(const DtTokens *tokens)
+{
+    for (uint32_t i = 0; i < tokens->n_files; i++) {
+        DtTokenFile *file = &tokens->files[i];
+        struct stat stat_of;
+        const bool touched = file->touched;
+        file->touched = false;
+        /* A file that was replaced by another of its name stays as it was in the mapping. */
+        if (touched && stat(file->path, &stat_of) == 0 && stat_of.st_dev == file->device &&
+            stat_of.st_ino == file->number && stat_of.st_size < (off_t)file->view.len)
+            return refuse_cut(tokens, file, stat_of.st_size);
+    }
+    return DT_OK;
+}
+
+/* convert() as dt_tryread calls it. */
+typedef struct Conversion {
+    const uint8_t *from;
+    uint32_t dtype;
+    int64_t n, good;
+    void *to;
+} Conversion;
+
+static void run_conversion(void *context)
+{
+    Conversion *c = context;
+    c->good = convert(c->from, c->dtype, c->n, c->to);
+}
+
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers)
 {
     enum { MADE = 4 }; /* bytes of a number that is read: i32 or f32 */
     char *to = ret_numbers;
     at += tokens->first;
     for (uint32_t f = find_file(tokens, at); n > 0; f++) {
-        const DtTokenFile *file = &tokens->files[f];
+        DtTokenFile *file = &tokens->files[f];
         int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n;
         if (take <= 0)
             continue; /* an empty file */
         const uint8_t *from = file->view.at + file->skip + inside * tokens->format.width;
-        const int64_t good = convert(from, tokens->format.dtype, take, to);
-        if (good < take)
-            return refuse(tokens, file, inside + good);
+        Conversion conversion = {from, tokens->format.dtype, take, 0, to};
+        file->touched = true;
+        const uint8_t *missing = dt_tryread(&file->view, run_conversion, &conversion);
+        if (missing) {
+            DtStatus status = dt_datatext_cut(tokens); /* knows the new end, not only the page */
+            return dt_status_ok(&status) ? refuse_cut(tokens, file, missing - file->view.at)
+                                         : status;
+        }
+        if (conversion.good < take)
+            return refuse(tokens, file, inside + conversion.good);
         at += take;
         n -= take;
         to += take * MADE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.json: what a checkpoint says about itself. Steps, data position, seed and plan; for each
+/* manifest.json: what a checkpoint says about itself. Steps, samples, seed, plan and data; for each
  * file its size and the digest of its header; for each tensor type and digest. The last entry is
  * the digest of the rest, as sorted compact JSON. Digests are XXH3-64, in hexadecimal since JSON
  * has no 64-bit unsigned numbers: they find damage, not malice. */
@@ -105,6 +105,20 @@ static json_t *forms_json(const DtAlgorithms *products)
     return list;
 }
 
+static json_t *data_json(const DtManifest *m)
+{
+    json_t *object = json_object();
+    for (uint32_t i = 0; i < m->n_data; i++) {
+        const DtDataFact *fact = &m->data[i];
+        json_object_set_new(object, fact->input,
+                            json_pack("{s:I, s:I, s:I, s:I, s:o}", "samples",
+                                      (json_int_t)fact->samples, "values", (json_int_t)fact->values,
+                                      "first", (json_int_t)fact->first, "bytes",
+                                      (json_int_t)fact->bytes, "digest", hex(fact->digest)));
+    }
+    return object;
+}
+
 static json_t *manifest_json(const DtManifest *m)
 {
     json_t *files = json_object();
@@ -125,6 +139,8 @@ static json_t *manifest_json(const DtManifest *m)
     json_t *forms = forms_json(&m->products);
     if (root && forms)
         json_object_set_new(root, "forms", forms);
+    if (root && m->n_data)
+        json_object_set_new(root, "data", data_json(m));
     if (root && m->scale.is_dynamic)
         json_object_set_new(root, "loss_scale",
                             json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor, "good",
@@ -301,6 +317,31 @@ static bool read_forms(json_t *root, DtAlgorithms *products)
     return true;
 }
 
+/* "data" is there since runs know what they have read. */
+static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
+{
+    json_t *object = json_object_get(root, "data"), *value;
+    const char *input;
+    if (object == NULL)
+        return true;
+    if (!json_is_object(object) || json_object_size(object) > UINT32_MAX / 2)
+        return false;
+    DtDataFact *facts = DT_NEW_ARRAY(arena, DtDataFact, json_object_size(object) + 1);
+    m->data = facts;
+    json_object_foreach(object, input, value)
+    {
+        DtDataFact *fact = &facts[m->n_data++];
+        fact->input = dt_arena_printf(arena, "%s", input);
+        if (!read_count(value, "samples", &fact->samples) ||
+            !read_count(value, "values", &fact->values) ||
+            !read_count(value, "first", &fact->first) ||
+            !read_count(value, "bytes", &fact->bytes) ||
+            !read_hex(json_object_get(value, "digest"), &fact->digest))
+            return false;
+    }
+    return true;
+}
+
 static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
 {
     uint64_t said, digest;
@@ -313,7 +354,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
                 read_updates(arena, root, m) && read_scale(root, &m->scale) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) &&
                 read_draws(root, &m->draws) && read_products(arena, root, &m->products) &&
-                read_forms(root, &m->products) &&
+                read_forms(root, &m->products) && read_data(arena, root, m) &&
                 read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);

@@ -156,9 +156,15 @@ static bool all_loaded(DtRank *rank, Chooser *chooser)
 
 static void note_changes(const DtRank *rank, const DtManifest *manifest)
 {
-    if (rank->rank == 0 && (manifest->seed != rank->meta.seed || manifest->batch != rank->meta.batch))
-        note("%s was trained with another %s: the data goes on in another order", rank->shared->chosen,
-             manifest->seed != rank->meta.seed ? "seed" : "batch size");
+    if (rank->rank == 0 && manifest->seed != rank->meta.seed)
+        note("%s was trained with another seed: the data goes on in another order",
+             rank->shared->chosen);
+    if (rank->rank == 0 && manifest->batch != rank->meta.batch)
+        note("%s was trained with batches of %lld samples, this plan has %lld: the data goes on at "
+             "sample %lld, after "
+             "the last one that was read",
+             rank->shared->chosen, (long long)manifest->batch, (long long)rank->meta.batch,
+             (long long)manifest->samples);
     const bool differ = rank->meta.draws && manifest->draws && manifest->draws != rank->meta.draws;
     if (rank->rank == 0 && differ)
         note("%s was trained with other random draws (dropout and the like) than this plan has: `draws = %s` in the "
@@ -181,6 +187,25 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
                                 rank->shared->chosen, loss);
         rank->updates[i] = found->n;
     }
+    return true;
+}
+
+/* Where the data goes on, and what data that was. False after a failure. */
+static bool take_position(DtRank *rank, const DtManifest *manifest)
+{
+    int64_t samples;
+    if (__builtin_mul_overflow(manifest->steps, rank->meta.batch, &samples))
+        return dt_rank_fail(rank, DT_EXIT_FAILED, "%.300s: %lld steps of %lld samples are too many",
+                            rank->shared->chosen, (long long)manifest->steps,
+                            (long long)rank->meta.batch);
+    rank->origin = manifest->samples - samples;
+    rank->saved_facts = DT_NEW_ARRAY(rank->memory, DtDataFact, manifest->n_data + 1);
+    rank->n_saved_facts = manifest->n_data;
+    for (uint32_t i = 0; i < manifest->n_data; i++) {
+        rank->saved_facts[i] = manifest->data[i];
+        rank->saved_facts[i].input = dt_arena_printf(rank->memory, "%s", manifest->data[i].input);
+    }
+    note_changes(rank, manifest);
     return true;
 }
 
@@ -223,7 +248,8 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         rank->recorded = dt_algorithms_copy(rank->memory, &manifest.products);
         if (!chooser->from->weights_only && !take_updates(rank, &manifest))
             return false;
-        note_changes(rank, &manifest);
+        if (!chooser->from->weights_only && !take_position(rank, &manifest))
+            return false;
         *ret_steps = manifest.steps;
         return true;
     }

@@ -103,6 +103,7 @@ typedef struct DtRunOptions {
     const char *record, *compare; /* files, or NULL */
     bool eval;                 /* only evaluate */
     bool data_synthetic;       /* --data=synthetic */
+    bool data_changed; /* with `resume`: other data than the checkpoint was made with is meant */
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
@@ -126,6 +127,17 @@ typedef struct DtRunOptions {
 } DtRunOptions;
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
+
+/* What a checkpoint says of a source, so that other data is noticed (data_facts.c). Of random
+ * numbers all is 0. */
+typedef struct DtDataFact {
+    const char *input;       /* the first that it fills; "eval.NAME": of held-out data */
+    const char *source;      /* what the run reads now, for messages; not in checkpoints */
+    int64_t samples, values; /* values: of a sample */
+    int64_t first;           /* value of the files with which the part begins that is read */
+    int64_t bytes;           /* of all files */
+    uint64_t digest;         /* of their sizes, and of at most 1 MiB of their bytes */
+} DtDataFact;
 
 /* The values of settings in formulas of scalars, from the plan or --set. */
 typedef struct DtRunSettings {
@@ -484,6 +496,12 @@ struct DtRank {
     struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
     DtData **readers;   /* per record of plan->readers; opened when first needed */
     int64_t step;       /* step being run; data and random numbers depend on it */
+    /* Step t begins at sample origin + t * batch; not 0 after a change of the batch size. */
+    int64_t origin;
+    DtDataFact *facts; /* rank 0: of the sources of this run */
+    uint32_t n_facts;
+    DtDataFact *saved_facts; /* in the resumed checkpoint */
+    uint32_t n_saved_facts;
     DtScale scale;
     int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* applied updates, by loss */
     int64_t eval_batch; /* batch that readers with is_eval read */
@@ -585,13 +603,20 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
 DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
                             DtData **readers);
 void dt_data_close(DtData *data);
+/* data_facts.c: what a checkpoint says of the reader's data; its name is in memory. Whether it is
+ * other data, and in which respect. */
+DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact);
+bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text);
 /* Checks all values of a stream of files, unless it is large: large ones are checked when they
  * are read. Appends a line for each input whose values are out of range for an axis that they
  * index, and says what happens then. */
 DtStatus dt_data_look(const DtData *data, DtText *ret_notes);
-/* Rows first .. first + rows - 1 of batch number `step`: sample step * batch + row. inputs[i]:
- * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0.
- * Fails for a value that the program cannot use, and names its place. */
+/* Before the first read: step t of the run begins at sample origin + t * batch (0 without this
+ * call). */
+void dt_data_begin(DtData *data, int64_t origin);
+/* Rows first .. first + rows - 1 of batch number `step`: sample origin + step * batch + row.
+ * inputs[i]: rows x row_elements of the input's dtype. eval readers: file order, batches counted
+ * from 0. Fails for a value that the program cannot use, and says where it lies. */
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
 /* Whole batches of the split (0: it is smaller than a batch), for an evaluation of everything. */
 int64_t dt_data_batches(const DtData *data);

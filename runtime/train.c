@@ -332,18 +332,66 @@ static bool train(DtRun *run)
 
 /* ---- beginning and end ---- */
 
+/* What the checkpoint of --resume says of a source is what there is now; if not, that is an error,
+ * or a note. */
+static DtStatus check_fact(const DtRank *rank, const DtDataFact *now)
+{
+    for (uint32_t i = 0; i < rank->n_saved_facts; i++) {
+        DtText change = {0};
+        if (strcmp(rank->saved_facts[i].input, now->input) != 0 ||
+            !dt_data_changed(&rank->saved_facts[i], now, &change))
+            continue;
+        DtStatus status = dt_status_fail(
+            DT_EXIT_IO, "`%.60s` reads other data (%.80s) than when %.100s was saved: %.150s%s",
+            now->input, now->source, rank->shared->chosen, change.at,
+            rank->options->data_changed ? "" : ". --data-changed goes on with what is there now");
+        dt_text_free(&change);
+        if (!rank->options->data_changed)
+            return status;
+        fprintf(stderr, "dtrun: note: ");
+        dt_text_say(stderr, status.message);
+    }
+    return DT_OK;
+}
+
+/* Rank 0 looks at the data that checkpoints will speak of. */
+static DtStatus know_data(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    rank->facts = DT_NEW_ARRAY(rank->memory, DtDataFact, plan->n_readers + 1);
+    for (uint32_t i = 0; i < plan->n_readers; i++) {
+        DtDataFact *fact = &rank->facts[rank->n_facts];
+        if (!rank->readers[i])
+            continue;
+        DtStatus status = dt_data_fact(rank->memory, rank->readers[i], fact);
+        if (dt_status_ok(&status))
+            status = check_fact(rank, fact);
+        if (!dt_status_ok(&status))
+            return status;
+        rank->n_facts++;
+    }
+    return DT_OK;
+}
+
 /* Readers that the entries to be run will use, so that a missing file is an error before step 0. */
 static bool open_readers(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    for (int is_eval = 0; is_eval < 2; is_eval++) {
-        if (!dt_preflight_reads(options, &rank->meta, is_eval))
-            continue;
-        DtStatus status = dt_data_open_block(options, rank->plan, is_eval, rank->readers);
-        if (!dt_status_ok(&status))
-            return dt_rank_fail_status(rank, &status);
+    const bool trains = !options->eval && !options->generate && !run->trial;
+    DtStatus status = DT_OK;
+    for (int is_eval = 0; is_eval < 2 && dt_status_ok(&status); is_eval++)
+        if (dt_preflight_reads(options, &rank->meta, is_eval))
+            status = dt_data_open_block(options, rank->plan, is_eval, rank->readers);
+    if (dt_status_ok(&status) && trains && rank->rank == 0)
+        status = know_data(rank);
+    if (!dt_status_ok(&status)) {
+        atomic_store(&rank->slot->by_data, 1); /* what files hold, and no rank's fault */
+        return dt_rank_fail_status(rank, &status);
     }
+    for (uint32_t i = 0; i < rank->plan->n_readers; i++)
+        if (rank->readers[i] && !rank->plan->readers[i].is_eval)
+            dt_data_begin(rank->readers[i], rank->origin);
     return true;
 }
 

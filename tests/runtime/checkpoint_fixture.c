@@ -66,11 +66,12 @@ void fixture_open(void)
     f.arenas[0] = dt_device_at(f.memory[0]), f.arenas[1] = dt_device_at(f.memory[1]);
     f.rank = (DtRank){
         .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .device_ops = &dt_device_cpu,
-        .slot = &f.slot, .shared = &f.shared};
+        .slot = &f.slot, .shared = &f.shared, .memory = dt_arena_new()};
 }
 
 void fixture_close(void)
 {
+    dt_arena_free(f.rank.memory);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", f.folder);
     cr_assert_eq(system(command), 0);

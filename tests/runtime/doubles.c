@@ -43,6 +43,28 @@ DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, boo
     return DT_OK;
 }
 
+void dt_data_begin(DtData *data, int64_t origin)
+{
+    (void)data;
+    (void)origin;
+}
+
+DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)
+{
+    (void)memory;
+    (void)data;
+    *ret_fact = (DtDataFact){.input = "x"};
+    return DT_OK;
+}
+
+bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text)
+{
+    (void)before;
+    (void)now;
+    (void)ret_text;
+    return false;
+}
+
 void dt_data_close(DtData *data) { free(data); }
 
 int64_t dt_data_batches(const DtData *data)

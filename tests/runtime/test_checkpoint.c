@@ -135,6 +135,35 @@ Test(checkpoint, manifest_says_where_the_run_stands)
     dt_arena_free(arena);
 }
 
+/* A run that goes on with batches of another size begins after the last sample that was read. */
+Test(checkpoint, manifest_counts_samples_and_knows_its_data)
+{
+    static DtDataFact facts[] = {
+        {.input = "x", .samples = 24, .values = 4, .first = 3, .bytes = 99, .digest = ~0ull},
+        {.input = "eval.x"}};
+    int64_t steps;
+    save(4); /* of 6 samples */
+    f.rank.meta.batch = 2;
+    cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
+    cr_assert_eq(f.rank.origin + steps * 2, 24);
+    cr_assert_eq(f.rank.n_saved_facts, 0); /* as in checkpoints of older versions */
+    f.rank.facts = facts;
+    f.rank.n_facts = 2;
+    save(7); /* three more of 2 */
+    f.rank.meta.batch = 6;
+    cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
+    cr_assert_eq(f.rank.origin + steps * 6, 30);
+    cr_assert_eq(f.rank.n_saved_facts, 2);
+    DtText change = {0};
+    for (int i = 0; i < 2; i++) {
+        cr_assert_str_eq(f.rank.saved_facts[i].input, facts[i].input);
+        cr_assert(!dt_data_changed(&f.rank.saved_facts[i], &facts[i], &change));
+    }
+    cr_assert(dt_data_changed(&f.rank.saved_facts[0], &facts[1], &change));
+    cr_assert_str_eq(change.at, "files, now random numbers");
+    dt_text_free(&change);
+}
+
 Test(checkpoint, weights_only_leaves_moments)
 {
     int64_t steps;

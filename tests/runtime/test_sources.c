@@ -4,10 +4,14 @@
 #include "data_fixture.h"
 
 #include "base/half.h"
+#include "base/tryread.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { ROW = 4, BATCH = 3 };
 
@@ -413,4 +417,88 @@ Test(sources, features_that_are_not_finite_are_noticed)
     fixture_file(&f, "data.bin", values, sizeof values);
     expect_note("warning: value 7 (byte 28) of ");
     expect_note("data.bin is not a number");
+}
+
+/* ---- files that are cut short ---- */
+
+enum { PAGE = 4096 };
+
+/* Of three pages the file keeps one and a half: the third can no longer be read, the half that is
+ * gone reads as zeros. */
+Test(sources, files_that_are_cut_short_are_named_with_the_place)
+{
+    static const int64_t rows[] = {0, 6000 / ROW, PAGE / ROW, 2 * PAGE / ROW, 3 * PAGE / ROW - 1};
+    static uint8_t bytes[3 * PAGE];
+    int32_t row[ROW];
+    memset(bytes, 7, sizeof bytes);
+    f.reader.is_eval = 1;
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        fixture_file(&f, "data.bin", bytes, sizeof bytes);
+        DtData *data = fixture_data(&f);
+        DtStatus status = dt_data_read(data, 0, rows[i], 1, (char *[]){(char *)row});
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        cr_assert_eq(truncate(fixture_path(&f, "data.bin"), 6000), 0);
+        status = dt_data_read(data, 0, rows[i], 1, (char *[]){(char *)row});
+        cr_assert_eq(status.code, DT_EXIT_IO);
+        cr_assert(strstr(status.message,
+                         "data.bin was cut short while the run reads it: value 6000 "
+                         "(byte 6000) and what follows is gone; the file had 12288"),
+                  "row %lld: %s", (long long)rows[i], status.message);
+        dt_data_close(data);
+    }
+}
+
+Test(sources, a_file_that_is_replaced_or_grows_is_read_as_it_was)
+{
+    uint8_t bytes[40];
+    int32_t row[ROW];
+    char other[256];
+    memset(bytes, 7, sizeof bytes);
+    fixture_file(&f, "data.bin", bytes, sizeof bytes);
+    fixture_file(&f, "other.bin", bytes, 4);
+    strcpy(other, fixture_path(&f, "other.bin"));
+    f.reader.is_eval = 1;
+    DtData *data = fixture_data(&f);
+    cr_assert_eq(truncate(fixture_path(&f, "data.bin"), 80), 0);
+    DtStatus status = dt_data_read(data, 0, 9, 1, (char *[]){(char *)row});
+    cr_assert(dt_status_ok(&status) && row[ROW - 1] == 7, "%s", status.message);
+    cr_assert_eq(rename(other, fixture_path(&f, "data.bin")), 0);
+    status = dt_data_read(data, 0, 9, 1, (char *[]){(char *)row});
+    cr_assert(dt_status_ok(&status) && row[ROW - 1] == 7, "%s", status.message);
+    dt_data_close(data);
+}
+
+/* Memory of a file of one page, of which two are mapped: the second is missing. */
+static DtFileView half_missing(void)
+{
+    static uint8_t bytes[PAGE];
+    fixture_file(&f, "page.bin", bytes, sizeof bytes);
+    FILE *file = fopen(fixture_path(&f, "page.bin"), "rb");
+    void *at = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+    cr_assert_neq(at, MAP_FAILED);
+    fclose(file);
+    return (DtFileView){at, 2 * PAGE};
+}
+
+static void read_byte(void *context)
+{
+    const uint8_t *volatile *at = context;
+    (void)**(const volatile uint8_t *volatile *)at;
+}
+
+Test(sources, missing_memory_is_told_again_and_again)
+{
+    DtFileView view = half_missing();
+    for (int i = 0; i < 3; i++) {
+        const uint8_t *there = view.at + 5, *missing = view.at + PAGE + 5;
+        cr_assert_null(dt_tryread(&view, read_byte, &there));
+        cr_assert_eq(dt_tryread(&view, read_byte, &missing), view.at + PAGE + 5);
+    }
+}
+
+Test(sources, missing_memory_elsewhere_ends_the_process, .signal = SIGBUS)
+{
+    DtFileView view = half_missing(), other = {view.at, PAGE};
+    const uint8_t *missing = view.at + PAGE + 5;
+    dt_tryread(&other, read_byte, &missing);
 }

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/tryread.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+
+/* What this thread reads now. */
+typedef struct Trial {
+    sigjmp_buf back;
+    const uint8_t *from, *to; /* addresses that may be missing */
+    const uint8_t *volatile missing;
+} Trial;
+
+static _Thread_local Trial *volatile trial;
+static struct sigaction before; /* what SIGBUS did in this process */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* SIGBUS comes from the access itself, in its thread, so leaving by a jump interrupts nothing but
+ * read(). An access elsewhere is done again, with the former handler: the process ends as it
+ * would. */
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    Trial *t = trial;
+    const uint8_t *at = info->si_addr;
+    (void)context;
+    if (t && at >= t->from && at < t->to) {
+        t->missing = at;
+        siglongjmp(t->back, 1);
+    }
+    sigaction(number, &before, NULL);
+}
+
+static void install(void)
+{
+    struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &before);
+}
+
+const uint8_t *dt_tryread(const DtFileView *view, void (*read)(void *), void *context)
+{
+    Trial mine = {.from = view->at, .to = view->at + view->len};
+    Trial *const outer = trial;
+    pthread_once(&once, install);
+    if (sigsetjmp(mine.back, 0) == 0) {
+        trial = &mine;
+        read(context);
+    }
+    trial = outer;
+    return mine.missing;
+}

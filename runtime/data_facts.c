@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a checkpoint says of the data that the run has read, so that a run that goes on notices if
+ * there is other data now: the position of a run is a number of samples, which means something for
+ * that data only. */
+#include "runtime/data.h"
+
+#include "base/hash.h"
+#include "base/tryread.h"
+
+#include <string.h>
+
+/* Of a stream at most so many pieces of this size are hashed, spread evenly: 1 MiB, which takes
+ * less than a millisecond once it is in memory. */
+enum { PIECES = 256, PIECE = 4096 };
+
+typedef struct Piece {
+    const uint8_t *at;
+    size_t len;
+    uint64_t digest; /* of what came before, then of this too */
+} Piece;
+
+static void add_piece(void *context)
+{
+    Piece *piece = context;
+    piece->digest = dt_hash_bytes(piece->at, piece->len, piece->digest);
+}
+
+/* The bytes at .. at + PIECE - 1 of all files, one after the other. */
+static DtStatus add_bytes(const DtTokens *tokens, uint64_t at, uint64_t *digest)
+{
+    uint64_t left = PIECE;
+    for (uint32_t i = 0; i < tokens->n_files && left > 0; i++) {
+        DtTokenFile *file = &tokens->files[i];
+        if (at >= file->view.len) {
+            at -= file->view.len;
+            continue;
+        }
+        const uint64_t there = file->view.len - at;
+        Piece piece = {file->view.at + at, there < left ? there : left, *digest};
+        file->touched = true;
+        if (dt_tryread(&file->view, add_piece, &piece))
+            return dt_status_fail(DT_EXIT_IO, "%.300s was cut short while the run reads it",
+                                  file->path);
+        *digest = piece.digest;
+        left -= piece.len;
+        at = 0;
+    }
+    return DT_OK;
+}
+
+static DtStatus digest_of(const DtTokens *tokens, uint64_t bytes, uint64_t *ret_digest)
+{
+    uint64_t digest = 0;
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; i < tokens->n_files; i++) {
+        const uint64_t len = tokens->files[i].view.len;
+        digest = dt_hash_bytes(&len, sizeof len, digest);
+    }
+    const uint64_t most = (uint64_t)PIECES * PIECE,
+                   step = bytes > most ? (bytes - PIECE) / (PIECES - 1) : PIECE;
+    for (uint64_t i = 0; i < PIECES && i * step < bytes && dt_status_ok(&status); i++)
+        status = add_bytes(tokens, i * step, &digest);
+    *ret_digest = digest;
+    return status;
+}
+
+DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)
+{
+    DtDataFact *fact = ret_fact;
+    *fact =
+        (DtDataFact){.input = dt_arena_printf(memory, "%s%s", data->reader->is_eval ? "eval." : "",
+                                              dt_plan_str(data->plan, data->inputs[0].name)),
+                     .source = data->synthetic ? "random numbers" : data->name};
+    if (data->synthetic)
+        return DT_OK;
+    fact->samples = data->windows;
+    fact->values = data->row + data->more;
+    fact->first = data->tokens.first;
+    for (uint32_t i = 0; i < data->tokens.n_files; i++)
+        fact->bytes += (int64_t)data->tokens.files[i].view.len;
+    DtStatus status = digest_of(&data->tokens, (uint64_t)fact->bytes, &fact->digest);
+    return dt_status_ok(&status) ? status : dt_data_located(data, status);
+}
+
+/* "had 4000 bytes, has 5000" */
+static bool add_change(DtText *text, const char *what, int64_t before, int64_t now)
+{
+    if (before != now)
+        dt_text_printf(text, "%s%lld %s, now %lld", text->len ? "; " : "", (long long)before, what,
+                       (long long)now);
+    return before != now;
+}
+
+bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text)
+{
+    if ((before->bytes == 0) != (now->bytes == 0)) {
+        dt_text_add(ret_text,
+                    before->bytes ? "files, now random numbers" : "random numbers, now files");
+        return true;
+    }
+    bool changed = add_change(ret_text, "bytes", before->bytes, now->bytes);
+    changed |= add_change(ret_text, "samples", before->samples, now->samples);
+    changed |= add_change(ret_text, "values in a sample", before->values, now->values);
+    changed |=
+        add_change(ret_text, "values before the first that is read", before->first, now->first);
+    if (!changed && before->digest != now->digest)
+        dt_text_add(ret_text, "other contents of the same size");
+    return changed || before->digest != now->digest;
+}

@@ -188,6 +188,10 @@ void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double
 bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto)
 {
     *ret_auto = (DtAuto){.cli = cli, .arena = dt_arena_child(cli->arena), .path = path};
-    return dt_space_find(ret_auto->arena, cli->diags, program, source_of, ret_auto, &ret_auto->space) &&
-           dt_fit_model(program, &ret_auto->model);
+    if (!dt_space_find(ret_auto->arena, cli->diags, program, source_of, ret_auto, &ret_auto->space) ||
+        !dt_fit_model(program, &ret_auto->model))
+        return false;
+    if (!ret_auto->model.device->is_gpu) /* processors receive while they compute nothing */
+        ret_auto->space.prefetches = false;
+    return true;
 }

@@ -166,7 +166,7 @@ static void print_zero(const Printer *p)
             dt_text_printf(p->text, "%s%s", between, p->space->mesh[over[i]]);
             between = ", ";
         }
-    dt_text_add(p->text, p->layout->zero == 3 ? " (prefetch = 1)\n" : "\n"); /* else gathers are waited for */
+    dt_text_add(p->text, p->layout->zero == 3 && p->space->prefetches ? " (prefetch = 1)\n" : "\n");
 }
 
 void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_text)
@@ -263,8 +263,11 @@ static void add(Lister *x)
         DT_PUSH(x->arena, *x->layouts, x->at);
 }
 
+/* Levels of `zero` that cut something: no layout is written that draws a lint on its own line. Where the optimizer has
+ * state, each rank updates its part at least. */
 static void list_zero(Lister *x)
 {
+    const DtSpace *s = x->space;
     const int64_t replicas = dt_layout_replicas(&x->at);
     const bool staged = x->at.size[DT_ROLE_PIPE] > 1;
     if (x->space->zero_line || replicas == 1) {
@@ -272,8 +275,10 @@ static void list_zero(Lister *x)
         add(x);
         return;
     }
-    for (x->at.zero = 1; x->at.zero <= (staged ? 2 : 3); x->at.zero++)
-        add(x);
+    const int last = !s->has_axes ? 0 : staged ? 2 : 3;
+    for (x->at.zero = s->has_axes && s->has_state ? 1 : 0; x->at.zero <= last; x->at.zero++)
+        if (x->at.zero != 1 || s->has_state)
+            add(x);
 }
 
 static void list_schedules(Lister *x)

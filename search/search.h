@@ -77,6 +77,8 @@ typedef struct DtSpace {
     int64_t micro;                           /* 0: the block has no `micro` line */
     int zero;                                /* its level, if there is a zero_line */
     bool waits;                              /* zero_line does not prefetch */
+    bool has_state, has_axes;                /* the optimizer has state; a parameter is no scalar */
+    bool prefetches;                         /* a loop can prefetch parameters */
 } DtSpace;
 
 /* False after a diagnostic: the block asks for something that the search cannot do. text_of: the

@@ -469,10 +469,15 @@ static void count_parameters(Finder *f)
     const DtPrecision *p = &train->precision;
     double states = 0;
     for (uint32_t i = 0; i < module->stores.n; i++)
-        if (module->stores.at[i]->kind == DT_STORE_PARAM)
+        if (module->stores.at[i]->kind == DT_STORE_PARAM) {
             f->space->parameters += (double)dt_type_elements(module->stores.at[i]->type);
+            f->space->has_axes = f->space->has_axes || module->stores.at[i]->type->rank > 0;
+        }
     for (uint32_t i = 0; i < train->optimizer.rules.n; i++)
         states = fmax(states, 4.0 * train->optimizer.rules.at[i].func->params.n);
+    f->space->has_state = p->has_master || states > 0;
+    for (uint32_t i = 0; i < f->space->n_loops; i++)
+        f->space->prefetches = f->space->prefetches || f->space->loops[i].count > 1;
     f->space->parameter_bytes =
         (double)dt_dtype_size(p->params) + (double)dt_dtype_size(p->grads) + (p->has_master ? 4 : 0) + states;
 }

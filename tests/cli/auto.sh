@@ -228,6 +228,32 @@ holds python3 -c "
 import re
 need, have = map(float, re.search(r'about ([0-9.]+) GiB a rank, of ([0-9.]+) GiB', open('err').read()).groups())
 assert 95 < need < 115 and have < need, (need, have)"
+# What `auto` writes draws no warning: no prefetch where nothing gathers in loops or the device works in order, no level
+# of `zero` that cuts nothing.
+draws_none() {
+    run "$dtc" "$@" --library "$tree/lib" --parallel auto --report
+    exits 0
+    holds sh -c '! grep -A3 "^warning" err | grep "(auto)"'
+}
+draws_none "$tree/examples/vgg16.dsl"
+says "zero 3 on data"
+draws_none "$tree/examples/diffusion.dsl"
+cat >least.dsl <<END
+dim batch = 4
+model m(x[batch]) -> [batch] { param w[] = ones; return x * w }
+train {
+  x[batch] = synthetic(0, 1)
+  loss = mean[batch](m(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster two { gpus = 2; gpu = "cpu" }
+END
+printf 'include "std.dsl"\n' | cat - least.dsl >scalar.dsl
+sed 's/w\[\]/w[wide]/; s/x \* w/sum[wide](x * w)/; s/^dim/dim wide = 8,/' scalar.dsl >stateless.dsl
+draws_none scalar.dsl
+draws_none stateless.dsl
+holds sh -c '! grep "^  zero 1" err'
 compile --parallel unclear
 exits 3; says "error[E0513]"; says 'what mesh axis `left` is for'
 compile --parallel twice

@@ -228,6 +228,11 @@ bool dt_diag_has(const DtDiags *diags, DtDiagCode code)
     return false;
 }
 
+bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span)
+{
+    return has_place(diags, &(DtDiag){.code = code, .span = span});
+}
+
 bool dt_diag_only(const DtDiags *diags, DtDiagCode code)
 {
     for (uint32_t i = 0; i < diags->kept.n; i++)

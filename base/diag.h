@@ -54,6 +54,26 @@ void dt_diag_help(DtDiag *diag, const char *format, ...) __attribute__((format(p
 void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Fixes of all kept diagnostics, numbered from 0 in the order of reporting. */
+typedef struct DtDiagFix {
+    DtDiagCode code;
+    DtSpan at; /* what is replaced; empty: the text is put in before it */
+    const char *insert, *says;
+    uint32_t diag; /* of whom it is one */
+} DtDiagFix;
+bool dt_diag_fix_at(const DtDiags *diags, uint32_t number,
+                    DtDiagFix *ret_fix); /* false: there are not so many */
+/* The fix is not shown; or its text is, without the changed line. */
+void dt_diag_fix_drop(DtDiags *diags, uint32_t number);
+void dt_diag_fix_demote(DtDiags *diags, uint32_t number);
+/* The source text with the fix; NULL: it lies in no file. */
+char *dt_diag_fix_text(const DtDiags *diags, DtArena *arena, const DtDiagFix *fix, size_t *ret_len);
+/* What becomes of a fix. It makes another error if there is a new one on the lines that it changes
+ * or, where it mends the only error and that is none of syntax, anywhere. */
+typedef enum DtDiagMends { DT_FIX_LEAVES, DT_FIX_MAKES_ANOTHER, DT_FIX_MENDS } DtDiagMends;
+/* after: what the text with the fix draws. */
+DtDiagMends dt_diag_fix_mends(const DtDiags *before, const DtDiagFix *fix, const DtDiags *after);
+
 /* Errors so far; lints so far. After 100 errors further ones are counted, not kept. */
 uint32_t dt_diag_errors(const DtDiags *diags);
 uint32_t dt_diag_lints(const DtDiags *diags);
@@ -69,6 +89,7 @@ uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, cons
 void dt_diag_drop(DtDiags *diags, DtDiagCode code);
 /* Whether an error has that code; whether all have. */
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
+bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span); /* at that very place */
 bool dt_diag_only(const DtDiags *diags, DtDiagCode code);
 /* The error that was reported first; there is one. */
 typedef struct DtDiagFirst {

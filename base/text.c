@@ -223,7 +223,10 @@ const char *dt_text_bytes(char buf[32], double bytes)
 
 enum { NEAREST_MAX = 63 };
 
-static size_t distance(const char *a, size_t n, const char *b, size_t m)
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* The edit distance; folded: letters that differ in case only are equal. */
+static size_t distance(const char *a, size_t n, const char *b, size_t m, bool folded)
 {
     size_t row[NEAREST_MAX + 2];
     for (size_t j = 0; j <= m; j++)
@@ -232,7 +235,8 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
         size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            bool same = folded ? lower(a[i - 1]) == lower(b[j - 1]) : a[i - 1] == b[j - 1];
+            size_t best = diagonal + !same;
             if (row[j] + 1 < best)
                 best = row[j] + 1;
             if (row[j - 1] + 1 < best)
@@ -246,17 +250,22 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
 
 const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n)
 {
-    size_t len = strlen(name), best = len > 3 ? len / 3 + 1 : 1;
+    const size_t len = strlen(name);
     const char *nearest = NULL;
+    size_t least = SIZE_MAX; /* edits, those of case too where edits are equal */
     if (len > NEAREST_MAX)
         return NULL;
     for (size_t i = 0; i < n; i++) {
-        size_t other = strlen(candidates[i]);
+        const size_t other = strlen(candidates[i]), most = len > other ? len : other;
         if (other > NEAREST_MAX)
             continue;
-        size_t d = distance(name, len, candidates[i], other);
-        if (d < best || (d == best && !nearest)) {
-            best = d;
+        const size_t edits = distance(name, len, candidates[i], other, true);
+        if (5 * (most - edits) < 3 * most)
+            continue;
+        const size_t cost =
+            edits * (NEAREST_MAX + 1) + distance(name, len, candidates[i], other, false);
+        if (cost < least) {
+            least = cost;
             nearest = candidates[i];
         }
     }

@@ -98,6 +98,10 @@ int dt_cli_write(const DtCli *cli, const DtText *text);
 /* Prints diagnostics as asked for; DT_EXIT_DIAGNOSTICS if there are errors. */
 int dt_cli_report(const DtCli *cli);
 
+/* fixes.c: compiles the program with each fix of the diagnostics. Those that leave their error, or
+ * make another one there, are not shown. */
+void dt_cli_try_fixes(const DtCli *cli);
+
 /* params.c */
 void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of built-in functions, the matching of their arguments, and the elementwise ones.
  * Built-ins over axes are in builtins_axis.c and builtins_move.c. */
+#include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -87,7 +88,8 @@ static bool put_named(DtLower *l, DtBuiltinCall *c, const Formal *formals, uint3
     }
     DtDiag *d = dt_report_error(l, E0205, arg->name.span, "`%s` has no argument `%s`",
                                 c->builtin->name, arg->name.text);
-    dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
+    if (!dt_foreign_help(d, DT_FOREIGN_ARGUMENT, (DtSpan){0}, arg->name.text))
+        dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
     dt_diag_note(d, "its arguments are %s", c->builtin->formals);
     return false;
 }

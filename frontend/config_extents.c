@@ -96,9 +96,10 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
 {
     const DtShard *line = cut->line;
     const int64_t blocks = cut->zigzag ? 2 * cut->ranks : cut->ranks;
-    if (was_reported(e, axis->name))
-        return;
     DtSpan span = dt_configcheck_operand(e->items, line->span, axis->name);
+    if (was_reported(e, axis->name) ||
+        dt_diag_has_at(e->host->diags, E0508, span)) /* it is a loop */
+        return;
     DtDiag *d = dt_diag_report(e->host->diags, E0502, span, "`%s` (%lld%s) does not divide over %s (%lld %s)",
                                axis->name, (long long)cut->extent, cut->padded ? " with its padding" : "", cut->mesh,
                                (long long)blocks, cut->zigzag ? "blocks" : "ranks");

@@ -161,7 +161,8 @@ static bool read_word(const DtConfigReading *r, const char *const *words, size_t
     dt_diag_note(d, "it is one of %s", list);
     const char *nearest = meant_word(r->host->arena, word, words, n);
     if (nearest) {
-        bool quoted = e->kind == DT_EXPR_STRING;
+        bool quoted = e->kind == DT_EXPR_STRING ||
+                      nearest[strspn(nearest, "abcdefghijklmnopqrstuvwxyz_0123456789")];
         dt_diag_fix(d, e->span, dt_arena_printf(r->host->arena, quoted ? "\"%s\"" : "%s", nearest),
                     "did you mean `%s`?", nearest);
     }
@@ -349,6 +350,16 @@ static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
     if (!name && bare->kind == DT_EXPR_NAME &&
         dt_configargs_find(config_class, bare->name.text) != DT_SCHEMA_COUNT)
         return wrong_kind(r, dt_arena_printf(arena, "a call: write `%s(...)`", bare->name.text));
+    if (!name && config_class == DT_CONFIG_MIXED &&
+        bare->kind == DT_EXPR_DTYPE) { /* `precision = bf16` */
+        DtDiag *d = dt_diag_report(r->host->diags, E0451, r->expr->span, "`%s` takes a call of %s",
+                                   r->key->name, list);
+        dt_diag_note(d, "%s: %s", r->key->name, r->key->help);
+        dt_diag_fix(d, bare->span, dt_arena_printf(arena, "mixed(compute = %s)", bare->name.text),
+                    "layers compute in %s, parameters and the optimizer stay in f32",
+                    bare->name.text);
+        return false;
+    }
     if (!name)
         return wrong_kind(r, dt_arena_printf(arena, "a call of %s", list));
     DtDiag *d =

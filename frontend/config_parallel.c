@@ -5,6 +5,7 @@
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
+#include "frontend/foreign.h"
 
 #include <string.h>
 
@@ -462,7 +463,8 @@ static void unknown_directive(const Block *b, const DtEntry *entry)
     DtDiag *d = dt_diag_report(b->host->diags, E0506, entry->verb.span,
                                "there is no directive `%s`", entry->verb.text);
     dt_diag_note(d, "a directive is %s", dt_configargs_list(b->host->arena, DT_CONFIG_VERB));
-    dt_configargs_suggest(d, entry->verb.span, entry->verb.text, names, n);
+    if (!dt_foreign_help(d, DT_FOREIGN_LAYOUT, (DtSpan){0}, entry->verb.text))
+        dt_configargs_suggest(d, entry->verb.span, entry->verb.text, names, n);
 }
 
 static void read_directive(Block *b, const DtEntry *entry)

@@ -6,6 +6,7 @@
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
+#include "frontend/foreign.h"
 
 #include <string.h>
 
@@ -94,6 +95,8 @@ static void unknown_setting(const DtConfigHost *host, DtName name)
     const char *nearest = dt_text_nearest(name.text, names, n);
     DtDiag *d = dt_diag_report(host->diags, E0450, name.span,
                                "`%s` is not a setting of `train`, and nothing uses it", name.text);
+    if (dt_foreign_help(d, DT_FOREIGN_SETTING, name.span, name.text))
+        return;
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else

@@ -2,8 +2,10 @@
 /* Words the parser's errors, and says where parsing resumes. The generated parser knows which
  * tokens it could take; a user wants a short list (`a value` rather than eleven tokens), and, where
  * the mistake is a common one, the way to write it. */
+#include "frontend/foreign.h"
 #include "frontend/syntax.h"
 
+#include "base/intern.h"
 #include "dsl_parser.h"
 
 #include <stdlib.h>
@@ -183,6 +185,90 @@ static bool is_operator(int kind)
            kind == DT_TOK_AND || kind == DT_TOK_OR;
 }
 
+/* The axes that the file writes after the name somewhere in front of token at: in a signature, of a
+ * parameter. */
+static const DtToken *axes_of(const DtTokens *tokens, uint32_t at, const char *name)
+{
+    const DtToken *t = tokens->at;
+    for (uint32_t i = at; i > 0; i--)
+        if (t[i].kind == DT_TOK_ID && t[i].text == name && t[i + 1].kind == DT_TOK_LBRACKET &&
+            t[i + 2].kind == DT_TOK_ID &&
+            (t[i - 1].kind == DT_TOK_LPAREN || t[i - 1].kind == DT_TOK_COMMA ||
+             t[i - 1].kind == DT_TOK_PARAM || t[i - 1].kind == DT_TOK_DTYPE))
+            return &t[i + 2];
+    return NULL;
+}
+
+/* `x @ w`: the axis that both have is the one that is summed. */
+static void help_product(DtDiag *d, const DtTokens *tokens, uint32_t at)
+{
+    const DtToken *t = tokens->at, *right = &t[at - 1], *left = at >= 3 ? &t[at - 3] : NULL;
+    const DtToken *a = left && left->kind == DT_TOK_ID ? axes_of(tokens, at, left->text) : NULL;
+    const DtToken *b = axes_of(tokens, at, right->text);
+    dt_diag_help(d, "`@` names the axis that is summed, after it: `x @embed w`");
+    for (const DtToken *x = a; a && b && x->kind != DT_TOK_RBRACKET && x->kind != DT_TOK_END; x++)
+        for (const DtToken *y = b; y->kind != DT_TOK_RBRACKET && y->kind != DT_TOK_END; y++)
+            if (x->kind == DT_TOK_ID && y->kind == DT_TOK_ID && x->text == y->text) {
+                DtSpan span = {right->span.file, right->span.lo - 1, right->span.lo};
+                span.lo = right[-1].span.hi;
+                dt_diag_fix(d, span, dt_intern_printf("%s ", x->text),
+                            "`%s` and `%s` both have `%s`", left->text, right->text, x->text);
+                return;
+            }
+}
+
+/* A value that a statement computes and nobody gets: `dropout(x, 0.1)`, `y + mlp(x)`, `print`. */
+static bool is_dropped_value(const DtTokens *tokens, uint32_t at, const bool *expected)
+{
+    const DtToken *found = &tokens->at[at], *start = &tokens->at[item_start(tokens, at)];
+    return start->kind == DT_TOK_ID && !found->config && found->depth && HAS(ASSIGN) &&
+           found != start &&
+           (found->kind == DT_TOK_LPAREN || found->kind == DT_TOK_COLON ||
+            found->kind == DT_TOK_PIPE || found->kind == DT_TOK_DOT || is_operator(found->kind));
+}
+
+static void report_dropped_value(DtDiags *diags, const DtTokens *tokens, uint32_t at)
+{
+    const DtToken *start = &tokens->at[item_start(tokens, at)];
+    DtDiag *d = dt_diag_report(diags, E0112, start->span, "this value is computed and dropped");
+    if (dt_foreign_help(d, DT_FOREIGN_STATEMENT, (DtSpan){0}, start->text))
+        return;
+    dt_diag_note(d, "a statement binds a name, `y = ...`, or ends the body, `return ...`");
+    dt_diag_fix(d, (DtSpan){start->span.file, start->span.lo, start->span.lo}, "return ",
+                "did you mean to return it?");
+}
+
+/* `for h in range(n) {` for `repeat h in n {`. */
+static bool help_loop(DtDiag *d, const DtTokens *tokens, uint32_t at)
+{
+    const DtToken *t = tokens->at, *start = &t[item_start(tokens, at)];
+    if (start->kind != DT_TOK_ID || strcmp(start->text, "for") != 0 || start + 1 != &t[at] ||
+        start[1].kind != DT_TOK_ID || start[2].kind != DT_TOK_IN)
+        return false;
+    const bool range = start[3].kind == DT_TOK_ID && !strcmp(start[3].text, "range") &&
+                       start[4].kind == DT_TOK_LPAREN && start[5].kind == DT_TOK_ID &&
+                       start[6].kind == DT_TOK_RPAREN;
+    const char *over = start[range ? 5 : 3].kind == DT_TOK_ID ? start[range ? 5 : 3].text : NULL;
+    dt_diag_help(d, "a loop is `repeat h in layers { ... }`, over a dim");
+    if (over)
+        dt_diag_fix(d, (DtSpan){start->span.file, start->span.lo, start[range ? 6 : 3].span.hi},
+                    dt_intern_printf("repeat %s in %s", start[1].text, over),
+                    "did you mean `repeat`?");
+    return true;
+}
+
+/* `param w[a]` without `= ...`. */
+static void help_initial(DtDiag *d, const DtToken *start, const DtToken *before)
+{
+    const bool param = start->kind == DT_TOK_PARAM;
+    dt_diag_help(d,
+                 "a %s needs its initial value: `= normal(0.02)`, `= zeros`, `= ones`, `= "
+                 "uniform(-0.1, 0.1)`",
+                 param ? "parameter" : "state");
+    dt_diag_fix(d, (DtSpan){before->span.file, before->span.hi, before->span.hi},
+                param ? " = normal(0.02)" : " = zeros", param ? "small random numbers" : "zeros");
+}
+
 /* The right way to write what was probably intended, for common mistakes. */
 static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
 {
@@ -192,7 +278,20 @@ static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool 
     bool closes = found->kind == DT_TOK_RPAREN || found->kind == DT_TOK_RBRACKET;
     if (!before)
         return;
-    if (closes && before->kind == DT_TOK_COMMA)
+    if (help_loop(d, tokens, at))
+        return;
+    if (before->kind == DT_TOK_ID && at >= 2 && before[-1].kind == DT_TOK_AT && HAS(INT))
+        help_product(d, tokens, at);
+    else if ((start->kind == DT_TOK_PARAM || start->kind == DT_TOK_STATE) &&
+             found->kind == DT_TOK_SEMI && HAS(ASSIGN))
+        help_initial(d, start, before);
+    else if (start->kind == DT_TOK_DIM && found->kind == DT_TOK_ID && HAS(POW) && !found->lines)
+        dt_diag_fix(d, (DtSpan){before->span.file, before->span.hi, before->span.hi}, ",",
+                    "a comma stands between two dims");
+    else if (found->config && found->kind == DT_TOK_ASSIGN && before == start &&
+             before->kind == DT_TOK_DTYPE)
+        dt_foreign_help(d, DT_FOREIGN_SETTING, (DtSpan){0}, before->text);
+    else if (closes && before->kind == DT_TOK_COMMA)
         dt_diag_fix(d, before->span, "", "no comma follows the last entry");
     else if (found->kind == DT_TOK_CMP && before->kind != DT_TOK_CMP && HAS(AND) && !HAS(CMP))
         dt_diag_help(d, "comparisons do not chain: write `a < b and b < c`");
@@ -296,6 +395,11 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
     }
     if (found->depth == 0 && first && found->kind != DT_TOK_END) {
         report_item(diags, tokens, at);
+        return;
+    }
+    if (is_dropped_value(tokens, at, expected) &&
+        strcmp(tokens->at[item_start(tokens, at)].text, "for") != 0) {
+        report_dropped_value(diags, tokens, at);
         return;
     }
     if (at && found[-1].kind == DT_TOK_COLON && found->lines) { /* `if x:` and a new line */

@@ -92,6 +92,7 @@ typedef struct Layout {
     uint32_t n_open;
     uint16_t depth, nesting;
     bool config;    /* the item being read is a configuration block */
+    int head; /* keyword of the item or statement whose block has not begun, else DT_TOK_END */
     bool after_cut; /* closing what a string without end left open */
     bool quiet;     /* the file ended within too deep a nesting: its open brackets need no report */
 } Layout;
@@ -292,6 +293,42 @@ static int hardware_kind(const Layout *l, const DtToken *token)
                                                : token->kind;
 }
 
+/* Keywords whose item or statement has a block in braces. */
+static bool has_block(const Layout *l, const DtToken *token)
+{
+    const int next = kind_at(l, l->at + 1);
+    switch (token->kind) {
+    case DT_TOK_FN:
+    case DT_TOK_LAYER:
+    case DT_TOK_MODEL:
+    case DT_TOK_CLUSTER:
+    case DT_TOK_PARALLEL: return l->n_open == 0 && next == DT_TOK_ID;
+    case DT_TOK_TRAIN: return l->n_open == 0;
+    case DT_TOK_REPEAT: return l->n_open > 0 && !l->config && next == DT_TOK_ID;
+    default: return false;
+    }
+}
+
+/* The block of an item or of a loop begins on the next line without its brace: puts it in, so that
+ * what follows is read as what it is. */
+static void open_missing(Layout *l, const DtToken *token)
+{
+    const DtToken last = l->out.at[l->out.n - 1];
+    const bool item = flags_of(token->kind) & ITEM;
+    if (l->head == DT_TOK_END || !token->lines || in_parens(l) || item ||
+        !(flags_of(token->kind) & BEGINS) || token->kind == DT_TOK_RBRACE ||
+        !(flags_of(last.kind) & ENDS || last.kind == DT_TOK_TRAIN))
+        return;
+    DtDiag *d = dt_diag_report(l->diags, E0112, (DtSpan){l->file, last.span.hi, last.span.hi},
+                               "expected `{`, found the end of the line");
+    dt_diag_fix(d, (DtSpan){l->file, last.span.hi, last.span.hi}, " {", "a block stands in braces");
+    open_bracket(l, &(DtToken){.kind = DT_TOK_LBRACE,
+                               .span = {l->file, last.span.hi, last.span.hi},
+                               .inserted = true,
+                               .reported = true});
+    l->head = DT_TOK_END;
+}
+
 static void lay_token(Layout *l, DtToken *token)
 {
     token->kind = hardware_kind(l, token);
@@ -309,6 +346,8 @@ static void lay_token(Layout *l, DtToken *token)
                 push_inserted(l, DT_TOK_SEMI);
             close_missing(l, token);
         }
+    if (l->out.n)
+        open_missing(l, token);
     const DtToken *last = l->out.n ? &l->out.at[l->out.n - 1] : NULL;
     if (token->lines && last && !in_parens(l) && flags_of(last->kind) & ENDS &&
         flags_of(token->kind) & BEGINS) {
@@ -319,6 +358,10 @@ static void lay_token(Layout *l, DtToken *token)
         l->config = token->kind == DT_TOK_TRAIN || token->kind == DT_TOK_CLUSTER ||
                     token->kind == DT_TOK_PARALLEL || token->kind == DT_TOK_NAMES ||
                     token->kind == DT_TOK_DEVICE || token->kind == DT_TOK_STACK;
+    if (!last || last->kind == DT_TOK_SEMI || last->kind == DT_TOK_LBRACE)
+        l->head = has_block(l, token) ? token->kind : DT_TOK_END;
+    else if (token->kind == DT_TOK_LBRACE)
+        l->head = DT_TOK_END;
     if (begins_clause(l, token))
         token->kind = DT_TOK_CLAUSE;
     unsigned flags = flags_of(token->kind);
@@ -340,6 +383,7 @@ DtTokens dt_layout_tokens(DtArena *arena, DtDiags *diags, uint32_t file, const D
     l->arena = arena;
     l->diags = diags;
     l->file = file;
+    l->head = DT_TOK_END;
     uint32_t lines = 0; /* of comments, added to the token after them */
     for (uint32_t i = 0; i < raw->n; i++) {
         DtToken token = raw->at[i];

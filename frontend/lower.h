@@ -21,6 +21,10 @@ typedef struct DtLowerOptions {
     const char *block;
     const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
+    const char
+        *replaced; /* NULL, or the path of a file, main or included, that is read as `text` */
+    const char *text;
+    size_t text_len;
     DtAst **ret_ast;                       /* if not NULL: the tree of the main file */
 } DtLowerOptions;
 

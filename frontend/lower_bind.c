@@ -116,6 +116,70 @@ static void suggest_rename(DtLower *l, DtDiag *d, const DtSignature *s, const Dt
                     "rename the axis");
 }
 
+static const char *source_text(DtLower *l, DtSpan span)
+{
+    size_t len;
+    const char *text = dt_diag_source(l->diags, span.file, &len);
+    return text && span.lo <= span.hi && span.hi <= len
+               ? dt_arena_strndup(l->arena, text + span.lo, span.hi - span.lo)
+               : "";
+}
+
+/* `linear[ffn, embed](x)` for `linear[embed, ffn](x)`: the argument has the axes that another
+ * parameter stands for. */
+static void fix_axes(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound *bound,
+                     const char *missing)
+{
+    const DtFunction *f = s->function;
+    const DtType *type = bound->val.kind == DT_VAL_TENSOR ? bound->val.tensor.value->type : NULL;
+    uint32_t lacks = UINT32_MAX, has = UINT32_MAX;
+    for (uint32_t i = 0; type && i < f->axes.n; i++) {
+        bool all = true;
+        for (uint32_t k = 0; k < f->axes.at[i].names.n; k++) {
+            all = all && dt_type_find(type, f->axes.at[i].names.at[k]) >= 0;
+            lacks = f->axes.at[i].names.at[k] == missing ? i : lacks;
+        }
+        has = all ? i : has;
+    }
+    if (lacks >= f->axes.n || has >= f->axes.n)
+        return;
+    const uint32_t first = lacks < has ? lacks : has, last = lacks < has ? has : lacks;
+    const DtSpan a = f->axes.at[first].span, b = f->axes.at[last].span;
+    const DtSpan all = {a.file, a.lo, b.hi};
+    if (a.file && a.file == b.file && a.hi < b.lo && !dt_scope_in_library(l, all))
+        dt_diag_fix(d, all,
+                    dt_arena_printf(l->arena, "%s%s%s", source_text(l, b),
+                                    source_text(l, (DtSpan){a.file, a.hi, b.lo}),
+                                    source_text(l, a)),
+                    "the axes in the order of the definition");
+}
+
+/* `xent[c](labels, z)` for `xent[c](z, labels)`. */
+static void fix_order(DtLower *l, DtDiag *d, const DtSignature *s)
+{
+    const DtExpr *call = s->call;
+    if (!call || call->kind != DT_EXPR_CALL || call->args.n != 2 || call->args.at[0].name.text ||
+        call->args.at[1].name.text || dt_scope_in_library(l, call->span))
+        return;
+    const DtSpan a = call->args.at[0].value->span, b = call->args.at[1].value->span;
+    dt_diag_fix(d, (DtSpan){a.file, a.lo, b.hi},
+                dt_arena_printf(l->arena, "%s%s%s", source_text(l, b),
+                                source_text(l, (DtSpan){a.file, a.hi, b.lo}), source_text(l, a)),
+                "the arguments in the order of the definition");
+}
+
+/* "layer linear[a, b](x[..., a], std = 0.02, bias = true) -> [..., b]", of a definition of the
+ * library, which the program does not show. */
+static void note_signature(DtLower *l, DtDiag *d, const DtDef *def)
+{
+    DtSpan head = def->head;
+    if (!head.file || !dt_scope_in_library(l, def->span))
+        return;
+    if (def->results.n)
+        head.hi = def->results.at[def->results.n - 1].span.hi;
+    dt_diag_note(d, "`%s`", source_text(l, head));
+}
+
 static bool missing_axis(DtLower *l, const DtSignature *s, const DtFormal *formal,
                          const DtBound *bound, const DtDeclared *want, const DtAxis *missing)
 {
@@ -135,6 +199,9 @@ static bool missing_axis(DtLower *l, const DtSignature *s, const DtFormal *forma
                      "names, or they "
                      "would meet position by position",
                      missing->name, alias);
+    note_signature(l, d, s->function->def);
+    fix_axes(l, d, s, bound, missing->name);
+    fix_order(l, d, s);
     suggest_rename(l, d, s, bound, want, missing);
     return false;
 }

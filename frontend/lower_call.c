@@ -6,6 +6,7 @@
 
 #include "base/intern.h"
 #include "frontend/config.h"
+#include "frontend/foreign.h"
 
 #include <string.h>
 
@@ -45,6 +46,23 @@ static DtVal function_val(DtLower *l, const DtFunction *function)
     return (DtVal){.kind = DT_VAL_FUNCTION, .function = copy};
 }
 
+/* A definition of the library, which no file includes: said once, and the include mends all. */
+static void missing_include(DtLower *l, const DtExpr *expr)
+{
+    const DtAst *ast = l->files.at[0].ast;
+    const uint32_t file = l->files.at[0].file,
+                   at = ast && ast->items.n ? ast->items.at[0]->span.lo : 0;
+    if (l->lacks_include)
+        return;
+    l->lacks_include = true;
+    DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`",
+                                expr->name.text);
+    dt_diag_note(d, "it is in the library, std.dsl, which this program does not include; others of "
+                    "it are not said");
+    dt_diag_fix(d, (DtSpan){file, at, at}, "include \"std.dsl\"\n",
+                "begin the file with `include \"std.dsl\"`");
+}
+
 static DtVal unknown_function(DtLower *l, const DtExpr *expr)
 {
     const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + dt_n_builtins + 1), *library[128];
@@ -55,19 +73,21 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     }
     for (uint32_t i = 0; i < dt_n_builtins; i++)
         names[n++] = dt_builtins[i].name;
-    DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`",
-                                expr->name.text);
     const uint32_t n_library =
         dt_library_names(l->arena, l->options->library, "std.dsl", library, DT_COUNT(library));
-    bool in_library = false;
     for (uint32_t i = 0; i < n_library; i++)
-        in_library |= library[i] == expr->name.text;
+        if (library[i] == expr->name.text) {
+            missing_include(l, expr);
+            return dt_val_error();
+        }
+    DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`",
+                                expr->name.text);
     if (dt_config_is_reader(expr->name.text))
         dt_diag_help(d, "`%s` gives samples: it stands alone behind `=` in the train block, each in an assignment "
                         "of its own, `x[batch, ...] = %s(...)`", expr->name.text, expr->name.text);
-    else if (in_library)
-        dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
-    else
+    else if ((!dt_scalars_are_computed(l) ||
+              !dt_foreign_help(d, DT_FOREIGN_SCHEDULE, expr->name.span, expr->name.text)) &&
+             !dt_foreign_help(d, DT_FOREIGN_VALUE, expr->name.span, expr->name.text))
         dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
     return dt_val_error();
 }
@@ -159,8 +179,8 @@ static bool merge_sole(DtLower *l, DtFunction *f)
     return true;
 }
 
-/* Number of axis arguments, none twice. */
-static bool check_axes(DtLower *l, DtFunction *f)
+/* Number of axis arguments, none twice. ret_diag: NULL, or what was reported of their number. */
+static bool check_axes(DtLower *l, DtFunction *f, DtDiag **ret_diag)
 {
     if (!f->def)
         return true;
@@ -177,6 +197,8 @@ static bool check_axes(DtLower *l, DtFunction *f)
                          "square brackets name axes: `%s[...](x)`; a list for one parameter stands "
                          "in parentheses",
                          def->name.text);
+        if (ret_diag)
+            *ret_diag = d;
         return false;
     }
     return dt_axes_distinct(l, &f->axes, dt_arena_printf(l->arena, "`%s`", def->name.text));
@@ -209,7 +231,7 @@ DtVal dt_call_callee(DtLower *l, const DtExpr *expr)
 DtVal dt_call_instance(DtLower *l, const DtFunction *function)
 {
     DtFunction f = *function;
-    if (!check_label(l, &f) || !check_axes(l, &f))
+    if (!check_label(l, &f) || !check_axes(l, &f, NULL))
         return dt_val_error();
     if (!l->now || (l->now->def && l->now->def->kind == DT_DEF_FN)) {
         DtDiag *d = dt_report_error(l, E0209, f.span, "an `fn` cannot contain the layer `%s`",
@@ -295,9 +317,58 @@ static bool place_argument(DtLower *l, const DtDef *def, DtBound *bound, int32_t
     return true;
 }
 
-static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const DtArg *arg,
-                           DtVal val)
+static const char *source_of(DtLower *l, DtSpan span)
 {
+    size_t len;
+    const char *text = dt_diag_source(l->diags, span.file, &len);
+    return text && span.lo <= span.hi && span.hi <= len
+               ? dt_arena_strndup(l->arena, text + span.lo, span.hi - span.lo)
+               : "";
+}
+
+void dt_call_fix_without(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i, const char *text)
+{
+    const DtArg *args = call->args.at;
+    const DtSpan value = args[i].value->span;
+    const uint32_t lo = args[i].name.text ? args[i].name.span.lo : value.lo;
+    DtSpan span = {value.file, lo, value.hi};
+    if (i > 0)
+        span.lo = args[i - 1].value->span.hi;
+    else if (call->args.n > 1)
+        span.hi = args[1].name.text ? args[1].name.span.lo : args[1].value->span.lo;
+    if (!dt_scope_in_library(l, span))
+        dt_diag_fix(d, span, "", "%s", text);
+}
+
+/* `mask = None`: an argument that is not there is left out. */
+static bool is_none(DtLower *l, const DtDef *def, const DtExpr *call, uint32_t i)
+{
+    static const char *const none[] = {"None", "none", "null", "nil", "nullptr"};
+    const DtArg *arg = &call->args.at[i];
+    const DtExpr *bare = dt_report_bare(arg->value);
+    const int32_t at = arg->name.text ? formal_named(def, arg->name.text) : -1;
+    bool is = false;
+    for (size_t k = 0; k < DT_COUNT(none) && bare && bare->kind == DT_EXPR_NAME && bare->name.text;
+         k++)
+        is = is || !strcmp(bare->name.text, none[k]);
+    if (!is || at < 0 || dt_expr_find(l, bare->name.text) || dt_scope_value(l, bare->name.text))
+        return false;
+    DtDiag *d = dt_report_error(l, E0201, bare->span, "there is no value `%s`", bare->name.text);
+    const DtExpr *init = def->formals.at[at].init;
+    if (init)
+        dt_call_fix_without(l, d, call, i,
+                            dt_arena_printf(l->arena, "leave it out: the default of `%s` is `%s`",
+                                            arg->name.text, source_of(l, init->span)));
+    else
+        dt_diag_help(d, "`%s` needs a value: it has no default", arg->name.text);
+    return true;
+}
+
+static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const DtExpr *call,
+                           uint32_t i, DtVal val)
+{
+    const DtArg *arg = &call->args.at[i];
+    const char *ours;
     int32_t at = formal_named(def, arg->name.text);
     if (at >= 0)
         return place_argument(l, def, bound, at, val, arg->value, arg->name.span);
@@ -306,9 +377,12 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
         l, def, arg->name.span, &d,
         dt_arena_printf(l->arena, "`%s` has no argument `%s`", def->name.text, arg->name.text));
     const char **names = DT_NEW_ARRAY(l->arena, const char *, def->formals.n + 1);
-    for (uint32_t i = 0; i < def->formals.n; i++)
-        names[i] = def->formals.at[i].name.text;
-    dt_report_nearest(l, d, arg->name.span, arg->name.text, names, def->formals.n);
+    for (uint32_t k = 0; k < def->formals.n; k++)
+        names[k] = def->formals.at[k].name.text;
+    if (!dt_foreign_help(d, DT_FOREIGN_ARGUMENT, arg->name.span, arg->name.text))
+        dt_report_nearest(l, d, arg->name.span, arg->name.text, names, def->formals.n);
+    else if (dt_foreign_is(DT_FOREIGN_ARGUMENT, arg->name.text, &ours) && !*ours)
+        dt_call_fix_without(l, d, call, i, "without it");
     return false;
 }
 
@@ -326,11 +400,15 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
                             dt_arena_printf(l->arena, "`%s` takes no arguments", def->name.text));
     for (uint32_t i = 0; i < n_args; i++) {
         const DtArg *arg = &call->args.at[i];
+        if (is_none(l, def, call, i)) {
+            ok = false;
+            continue;
+        }
         DtVal val = dt_expr_eval(l, arg->value);
         while (scalars && at < def->formals.n && dt_scalars_fill(&def->formals.at[at]))
             at++;
         if (arg->name.text)
-            ok &= named_argument(l, def, bound, arg, val);
+            ok &= named_argument(l, def, bound, call, i, val);
         else if (at >= def->formals.n)
             ok = argument_error(
                 l, def, arg->value ? arg->value->span : call->span, NULL,
@@ -381,11 +459,78 @@ static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, cons
     return dt_val_cast(l, &v, f->dtype);
 }
 
-/* Of a call that cannot be made: for the errors in them. */
-static void evaluate_arguments(DtLower *l, const DtExpr *call)
+/* `linear(embed, ffn)` for `linear[embed, ffn]`: all arguments are names of axes. */
+static bool fix_brackets(DtLower *l, DtDiag *d, const DtFunction *f, const DtExpr *call)
 {
-    for (uint32_t i = 0; call->kind == DT_EXPR_CALL && i < call->args.n; i++)
-        dt_expr_eval(l, call->args.at[i].value);
+    const uint32_t n = call->kind == DT_EXPR_CALL ? call->args.n : 0;
+    const char *list = "";
+    for (uint32_t i = 0; i < n; i++) {
+        const DtExpr *bare =
+            call->args.at[i].name.text ? NULL : dt_report_bare(call->args.at[i].value);
+        const bool is_axis =
+            bare && bare->kind == DT_EXPR_NAME && dt_scope_axis(l, bare->name.text);
+        if (!is_axis && !(bare && bare->kind == DT_EXPR_TUPLE))
+            return false;
+        list = dt_arena_printf(l->arena, "%s%s%s", list, i ? ", " : "",
+                               source_of(l, call->args.at[i].value->span));
+    }
+    if (!n || n != f->def->axes.n || dt_scope_in_library(l, call->span))
+        return false;
+    dt_diag_fix(d, (DtSpan){call->span.file, call->a->span.hi, call->span.hi},
+                dt_arena_printf(l->arena, "[%s]", list), "axes stand in square brackets");
+    return true;
+}
+
+/* `softmax(x, dim = -1)` for `softmax[ffn](x)`: axes have names here. */
+static void fix_numbered_axis(DtLower *l, DtDiag *d, const DtFunction *f, const DtExpr *call,
+                              const DtVal *x)
+{
+    const uint32_t n = call->kind == DT_EXPR_CALL ? call->args.n : 0;
+    const DtType *type = x->kind == DT_VAL_TENSOR ? x->tensor.value->type : NULL;
+    const char *rest = "";
+    int64_t at = INT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtArg *arg = &call->args.at[i];
+        const bool is_axis =
+            arg->name.text && (!strcmp(arg->name.text, "dim") || !strcmp(arg->name.text, "axis"));
+        const DtExpr *bare = dt_report_bare(arg->value), *digits = bare;
+        if (bare && bare->kind == DT_EXPR_UNARY)
+            digits = dt_report_bare(bare->a);
+        if (is_axis && digits && digits->kind == DT_EXPR_INT)
+            at = bare == digits ? digits->integer : -digits->integer;
+        else if (!is_axis)
+            rest = dt_arena_printf(
+                l->arena, "%s%s%s", rest, *rest ? ", " : "",
+                source_of(l, (DtSpan){call->span.file,
+                                      arg->name.text ? arg->name.span.lo : arg->value->span.lo,
+                                      arg->value->span.hi}));
+    }
+    if (type && call->kind == DT_EXPR_CALL)
+        dt_diag_note(d, "its argument is %s", dt_report_axes(l, type, false));
+    if (at == INT64_MAX || !type || f->def->axes.n != 1 || dt_scope_in_library(l, call->span))
+        return;
+    at = at < 0 ? at + type->rank : at;
+    dt_foreign_help(d, DT_FOREIGN_ARGUMENT, (DtSpan){0}, "dim");
+    if (at >= 0 && at < type->rank)
+        dt_diag_fix(d, (DtSpan){call->span.file, call->a->span.hi, call->span.hi},
+                    dt_arena_printf(l->arena, "[%s](%s)", type->axes[at].name, rest),
+                    "the axis is `%s`", type->axes[at].name);
+}
+
+/* Of a call that cannot be made for its axes: errors in its arguments, and what may be meant. d:
+ * NULL, or the error. */
+static void look_at_arguments(DtLower *l, const DtFunction *f, const DtExpr *call,
+                              const DtVal *first, DtDiag *d)
+{
+    DtVal x = first ? *first : dt_val_error();
+    if (d && fix_brackets(l, d, f, call))
+        return;
+    for (uint32_t i = 0; call->kind == DT_EXPR_CALL && i < call->args.n; i++) {
+        const DtVal v = dt_expr_eval(l, call->args.at[i].value);
+        x = i == 0 && !first ? v : x;
+    }
+    if (d)
+        fix_numbered_axis(l, d, f, call, &x);
 }
 
 static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal *first,
@@ -407,8 +552,9 @@ static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal 
             d, "literals, dims, arithmetic and the built-in functions of numbers are allowed");
         return dt_val_error();
     }
-    if (!instance && (!check_label(l, &f) || !check_axes(l, &f))) {
-        evaluate_arguments(l, call);
+    DtDiag *wrong = NULL;
+    if (!instance && (!check_label(l, &f) || !check_axes(l, &f, &wrong))) {
+        look_at_arguments(l, &f, call, first, wrong);
         return dt_val_error();
     }
     DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, f.def->formals.n + 1);
@@ -462,12 +608,12 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
                !name->a->label.text && !dt_expr_find(l, name->a->name.text) &&
                !dt_scope_meant(l, name->a) && !dt_builtin_find(name->a->name.text, -1)) {
         result = unknown_function(l, name->a);
-        evaluate_arguments(l, expr);
+        look_at_arguments(l, NULL, expr, first, NULL);
     } else if (!dt_call_denotes(l, name)) {
         result = not_callable(l, name);
-        evaluate_arguments(l, expr);
+        look_at_arguments(l, NULL, expr, first, NULL);
     } else if (callee = dt_call_callee(l, name), dt_val_is_error(&callee)) {
-        evaluate_arguments(l, expr);
+        look_at_arguments(l, NULL, expr, first, NULL);
         result = callee;
     } else if (callee.kind == DT_VAL_FUNCTION && callee.function->is_cast) {
         result = eval_cast(l, callee.function, expr, first, first_expr);

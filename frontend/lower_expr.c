@@ -4,6 +4,7 @@
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
+#include "frontend/foreign.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,18 +22,51 @@ DtBinding *dt_expr_find(const DtLower *l, const char *name)
     return NULL;
 }
 
+/* Of values: no functions. */
 static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t cap)
 {
     for (DtScope *scope = l->now ? l->now->scope : NULL; scope; scope = scope->parent) {
         for (uint32_t i = 0; i < scope->names.n && *n < cap; i++)
-            names[(*n)++] = scope->names.at[i].name;
+            if (scope->names.at[i].val.kind != DT_VAL_FUNCTION &&
+                scope->names.at[i].val.kind != DT_VAL_INSTANCE)
+                names[(*n)++] = scope->names.at[i].name;
     }
     for (uint32_t i = 0; i < l->globals.n && *n < cap; i++) {
-        if (l->globals.at[i]->kind != DT_GLOBAL_AXIS && l->globals.at[i]->state != 1)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DIM && l->globals.at[i]->state != 1)
             names[(*n)++] = l->globals.at[i]->name;
     }
     for (uint32_t i = 0; i < dt_n_builtins && *n < cap; i++)
-        names[(*n)++] = dt_builtins[i].name;
+        if (!dt_builtins[i].formals && dt_builtins[i].max_axes == 0) /* initialisers */
+            names[(*n)++] = dt_builtins[i].name;
+}
+
+/* Where a statement of the block, or of one in it, binds the name; file 0: nowhere. */
+static DtSpan bound_in(const DtStmts *stmts, const char *name)
+{
+    for (uint32_t i = 0; i < stmts->n; i++) {
+        const DtStmt *stmt = stmts->at[i];
+        for (uint32_t k = 0; stmt->kind != DT_STMT_CLAUSE && k < stmt->targets.n; k++)
+            if (stmt->targets.at[k].name.text == name)
+                return stmt->targets.at[k].name.span;
+        DtSpan inside = bound_in(&stmt->body, name);
+        if (!inside.file)
+            inside = bound_in(&stmt->other, name);
+        if (inside.file)
+            return inside;
+    }
+    return (DtSpan){0};
+}
+
+/* The name gets a value further down in the same definition. */
+static bool is_bound_later(DtLower *l, DtName name)
+{
+    const DtSpan at = l->now && l->now->def ? bound_in(&l->now->def->body, name.text) : (DtSpan){0};
+    if (!at.file || at.file != name.span.file || at.lo < name.span.lo)
+        return false;
+    DtDiag *d = dt_report_error(l, E0201, name.span, "`%s` has no value yet", name.text);
+    dt_diag_label(d, at, "`%s` gets its value here, after it is read", name.text);
+    dt_diag_help(d, "statements run in their order: move the one that binds `%s` up", name.text);
+    return true;
 }
 
 static const DtBinding *find_ended(const DtLower *l, const char *name)
@@ -65,6 +99,8 @@ static DtVal unknown_name(DtLower *l, DtName name)
     }
     const char **names = DT_NEW_ARRAY(l->arena, const char *, 4096);
     size_t n = 0;
+    if (is_bound_later(l, name))
+        return dt_val_error();
     add_scope_names(l, names, &n, 4096);
     DtDiag *d = dt_report_error(l, E0201, name.span, "there is no value `%s`", name.text);
     if (dt_scope_axis(l, name.text) || dt_axes_formal(l, name.text)) {
@@ -77,7 +113,8 @@ static DtVal unknown_name(DtLower *l, DtName name)
     if (!l->now)
         dt_diag_note(d, "outside of definitions only literals, dims%s are known",
                      l->rank ? " and `rank`" : "");
-    dt_report_nearest(l, d, name.span, name.text, names, n);
+    if (!dt_foreign_help(d, DT_FOREIGN_VALUE, name.span, name.text))
+        dt_report_nearest(l, d, name.span, name.text, names, n);
     return dt_val_error();
 }
 
@@ -413,11 +450,58 @@ static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
 
 /* ---- the rest ---- */
 
+/* The first name of `nn.functional.relu`, if it is no value of the program but a module of another
+ * framework. */
+static const DtExpr *module_of(DtLower *l, const DtExpr *expr)
+{
+    while (expr && expr->kind == DT_EXPR_FIELD)
+        expr = expr->a;
+    const bool is_name = expr && expr->kind == DT_EXPR_NAME && expr->name.text && !expr->label.text;
+    return is_name && dt_foreign_is_module(expr->name.text) && !dt_expr_find(l, expr->name.text) &&
+                   !dt_scope_value(l, expr->name.text)
+               ? expr
+               : NULL;
+}
+
+static DtVal foreign_field(DtLower *l, const DtExpr *expr, const DtExpr *module)
+{
+    const char *first = module->name.text, *last = expr->name.text;
+    DtDiag *d = dt_report_error(l, E0201, module->name.span, "there is no value `%s`", first);
+    if (!strcmp(first, "self")) {
+        dt_diag_fix(d, (DtSpan){expr->span.file, expr->span.lo, expr->name.span.lo}, "",
+                    "it is written `%s`", last);
+        dt_foreign_help(d, DT_FOREIGN_VALUE, (DtSpan){0}, "self");
+    } else if (!dt_foreign_help(d, DT_FOREIGN_VALUE, expr->span, last)) {
+        dt_diag_help(d, "there are no modules: functions of the library and of the language are "
+                        "called by their name");
+        if (dt_builtin_find(last, -1) || dt_scope_value(l, last))
+            dt_diag_fix(d, expr->span, last, "it is written `%s`", last);
+    }
+    return dt_val_error();
+}
+
+static bool unknown_field(DtLower *l, const DtExpr *expr)
+{
+    if (!expr->name.text || dt_axes_formal(l, expr->name.text) || dt_scope_axis(l, expr->name.text))
+        return false;
+    DtDiag *d =
+        dt_report_error(l, E0202, expr->name.span, "there is no axis `%s`", expr->name.text);
+    if (dt_foreign_help(d, DT_FOREIGN_FIELD, (DtSpan){0}, expr->name.text))
+        dt_diag_fix(d, (DtSpan){expr->span.file, expr->a->span.hi, expr->span.hi}, "",
+                    "without it");
+    else
+        dt_diag_note(d, "what follows the dot is an axis, whose extent it is");
+    return true;
+}
+
 /* `x.chan`: the extent of an axis, or of the axes an axis parameter stands for. */
 static DtVal eval_field(DtLower *l, const DtExpr *expr)
 {
+    const DtExpr *module = module_of(l, expr);
+    if (module)
+        return foreign_field(l, expr, module);
     DtVal x = dt_expr_eval(l, expr->a);
-    if (!dt_val_check(l, &x, expr->a))
+    if (!dt_val_check(l, &x, expr->a) || unknown_field(l, expr))
         return dt_val_error();
     DtAxisNames names = {0};
     if (!dt_axes_name(l, expr->name, &names))

@@ -482,6 +482,26 @@ static DtValue *apply_relabels(DtLower *l, const DtExpr *expr, DtValue *x)
 
 /* ---- all of it ---- */
 
+/* `wte[tokens]` for `wte[vocab = tokens]`: a value stands where an axis is to be named; its own
+ * axes stay. */
+static void fix_index(DtLower *l, DtDiag *d, const DtSub *sub, const DtVal *x)
+{
+    const DtName *name = sub->from.names.n == 1 ? &sub->from.names.at[0] : NULL;
+    const DtBinding *index = name && name->text ? dt_expr_find(l, name->text) : NULL;
+    if (!index || x->kind != DT_VAL_TENSOR || dt_scope_in_library(l, sub->span))
+        return;
+    const DtType *type = x->tensor.value->type;
+    const DtType *of = index->val.kind == DT_VAL_TENSOR ? index->val.tensor.value->type : NULL;
+    uint32_t i = 0;
+    while (i < type->rank && of && dt_type_find(of, type->axes[i].name) >= 0)
+        i++;
+    dt_diag_help(d, "an index says along which axis: `[axis = %s]`", name->text);
+    if (i < type->rank)
+        dt_diag_fix(d, (DtSpan){sub->span.file, sub->span.lo, sub->span.lo},
+                    dt_arena_printf(l->arena, "%s = ", type->axes[i].name), "along `%s`",
+                    type->axes[i].name);
+}
+
 static bool only_entries(DtLower *l, const DtExpr *expr, const DtVal *x)
 {
     for (uint32_t i = 0; i < expr->subs.n; i++) {
@@ -492,6 +512,7 @@ static bool only_entries(DtLower *l, const DtExpr *expr, const DtVal *x)
             dt_report_error(l, E0204, sub->span,
                             "brackets after a value hold indices (`a = i`) or renames (`a -> b`)");
         dt_diag_note(d, "%s is %s", dt_report_subject(l, expr->a), dt_report_type(l, x));
+        fix_index(l, d, sub, x);
         return false;
     }
     return true;

@@ -309,6 +309,7 @@ struct DtLower {
     uint32_t in_branch;         /* depth of `if` branches that depend on a run-time value */
     uint32_t n_rules;           /* of the optimizer: one per parameter */
     bool gave_up;               /* a limit was reported */
+    bool lacks_include;         /* that of std.dsl was reported */
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
     const DtDef *stop_at_model; /* for "predict": set to the model when its call is complete */
     bool wants_model, has_model;
@@ -510,6 +511,9 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
 DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr);
 /* An instance of a layer in the current frame. */
 DtVal dt_call_instance(DtLower *l, const DtFunction *function);
+
+/* A fix that leaves out argument number i of the call. */
+void dt_call_fix_without(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i, const char *text);
 
 /* One argument of a call of a definition, bound to a formal. */
 typedef struct DtBound {

@@ -14,6 +14,7 @@
  *
  * Axis parameters stand for the axes of the parameter's declaration: the last for the last of them, and so on, the
  * first for all that are left, which may be none. `...` are the loops then: every iteration has a parameter. */
+#include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
 #include "base/formula.h"
@@ -85,7 +86,7 @@ static const DtDef *callee(DtLower *l, const DtExpr *expr)
     for (uint32_t i = 0; i < l->globals.n; i++)
         if (l->globals.at[i]->kind == DT_GLOBAL_DEF && dt_optimizer_may_be(l->globals.at[i]->def))
             names[n++] = l->globals.at[i]->name;
-    if (name)
+    if (name && !dt_foreign_help(d, DT_FOREIGN_OPTIMIZER, span, name))
         dt_report_nearest(l, d, span, name, names, n);
     return NULL;
 }
@@ -116,7 +117,8 @@ static int32_t setting_named(DtLower *l, const Rule *r, const DtArg *arg)
     }
     const char *message = dt_arena_printf(l->arena, "`%s` is not an option of `%s`", arg->name.text, r->def->name.text);
     DtDiag *d = argument_error(l, r, E0450, arg->name.span, message);
-    dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
+    if (!dt_foreign_help(d, DT_FOREIGN_ARGUMENT, arg->name.span, arg->name.text))
+        dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
     return -1;
 }
 

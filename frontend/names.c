@@ -2,6 +2,7 @@
 /* Names in definitions that nothing calls. The evaluator checks definitions as they are called;
  * those that it never reached have no axes or dtypes yet, but their names must exist. Locals are
  * taken together wherever they are bound: this is a check of spelling, not of order. */
+#include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
 #include <string.h>
@@ -76,12 +77,26 @@ static void check_axis(const Names *n, DtName name)
     finish_report(n, d, name, true);
 }
 
+/* Names of std.dsl where the lack of its include has been reported. */
+static bool is_of_library(DtLower *l, const char *name)
+{
+    const char *library[128];
+    const uint32_t n = l->lacks_include ? dt_library_names(l->arena, l->options->library, "std.dsl",
+                                                           library, DT_COUNT(library))
+                                        : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (library[i] == name)
+            return true;
+    return false;
+}
+
 static void check_value(const Names *n, DtName name)
 {
-    if (!name.text || is_value(n, name.text))
+    if (!name.text || is_value(n, name.text) || is_of_library(n->l, name.text))
         return;
     DtDiag *d = dt_diag_report(n->l->diags, E0201, name.span, "there is no value `%s`", name.text);
-    finish_report(n, d, name, false);
+    if (!dt_foreign_help(d, DT_FOREIGN_VALUE, name.span, name.text))
+        finish_report(n, d, name, false);
 }
 
 /* ---- the walk ---- */

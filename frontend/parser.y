@@ -609,7 +609,9 @@ opt_args: %empty { $$ = (DtArgList){0}; } | args ;
 args: arg             { $$ = (DtArgList){0}; DT_PUSH(p->arena, $$, *$1); }
     | args COMMA arg  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
 arg: expr            { $$ = new_arg(p, NULL, $1); }
-   | ID ASSIGN expr  { $$ = new_arg(p, $1, $3); } ;
+   | ID ASSIGN expr  { $$ = new_arg(p, $1, $3); }
+   | DIM ASSIGN expr  { $$ = new_arg(p, $1, $3); } /* `dim = -1`: see lower_call.c */
+   | AXIS ASSIGN expr { $$ = new_arg(p, $1, $3); } ;
 
 config: LBRACE entries RBRACE { $$ = $2; } ;
 entries: entry               { $$ = (DtEntries){0}; if ($1) DT_PUSH(p->arena, $$, $1); }

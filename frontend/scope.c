@@ -30,7 +30,12 @@ static const char *identity_of(const char *path)
 static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_len,
                      DtStatus *ret_status)
 {
+    const DtLowerOptions *options = l->options;
     *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
+    if (dt_status_ok(ret_status) && options->replaced && !strcmp(path, options->replaced)) {
+        *ret_text = dt_arena_strndup(l->arena, options->text, options->text_len);
+        *ret_len = options->text_len;
+    }
     return dt_status_ok(ret_status);
 }
 

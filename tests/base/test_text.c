@@ -107,7 +107,9 @@ Test(text, nearest)
     cr_assert_str_eq(dt_text_nearest("atention", names, 5), "attention");
     cr_assert_str_eq(dt_text_nearest("layer_norm", names, 5), "layernorm");
     cr_assert_str_eq(dt_text_nearest("Linear", names, 5), "linear");
-    cr_assert_str_eq(dt_text_nearest("lq", names, 5), "lr");
+    cr_assert_str_eq(dt_text_nearest("MLP", names, 5), "mlp");
+    cr_assert_null(dt_text_nearest("lq", names, 5)); /* half of the letters agree */
+    cr_assert_null(dt_text_nearest("latent", names, 5));
     cr_assert_null(dt_text_nearest("softmax", names, 5));
     cr_assert_null(dt_text_nearest("xx", names, 5));
     cr_assert_null(dt_text_nearest("linear", names, 0));
@@ -116,7 +118,10 @@ Test(text, nearest)
     lengthy[sizeof lengthy - 1] = 0;
     cr_assert_null(dt_text_nearest(lengthy, names, 5));
     const char *const hostile[] = {lengthy, "ab"};
-    cr_assert_str_eq(dt_text_nearest("aa", hostile, 2), "ab");
+    cr_assert_str_eq(dt_text_nearest("aab", hostile, 2), "ab");
+    const char *const cases[] = {"Adamw", "adamw"};
+    cr_assert_str_eq(dt_text_nearest("adamW", cases, 2), "adamw"); /* its case is nearer */
+    cr_assert_str_eq(dt_text_nearest("AdamW", cases, 2), "Adamw");
 }
 
 /* Plain formats take another way than the others. */

@@ -55,6 +55,11 @@ def run(name, source, command, folder):
     return done.stderr, None
 
 
+def copy_parts(folder):
+    for part in ("mini", "parts"):  # what programs include
+        shutil.copytree(FOLDER / part, Path(folder) / part)
+
+
 def show_difference(wanted, printed):
     lines = [text.decode(errors="backslashreplace").splitlines() for text in (wanted, printed)]
     print("\n".join(difflib.unified_diff(*lines, "wanted", "printed", lineterm="", n=1)))
@@ -101,8 +106,7 @@ def main(arguments):
     program = str(Path(program).resolve()) if "/" in program else program
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for part in ("mini", "parts"):  # what programs include
-            shutil.copytree(FOLDER / part, Path(folder) / part)
+        copy_parts(folder)
         for path in sorted(FOLDER.glob(f"{pattern}.dsl")):
             results += check_file(path, [program, *rest], Path(folder), bless)
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed, 0 skipped")

@@ -2,16 +2,20 @@
 /* `dtc fmt`: a program in one layout. Works on tokens: line breaks and comments stay, everything
  * between tokens is made anew.
  *
- *   indent      two spaces for each open brace; a line that continues a statement four more; within
- *               `(` or `[` below what follows the bracket, or, if that ends its line, four more
- *               than that line
+ *   indent      two spaces for each open brace; within `(` or `[` below what follows the bracket,
+ *               or, if that ends its line, four more than that line. A line that continues a
+ *               statement keeps its distance from where the statement begins, or stays below the
+ *               operator that it stands below (`|>`); if it is not indented, it gets four more
  *   spaces      one around operators and after `,` and `;`; none inside `(` and `[`, around `.` and
  *               `:`, after `@` and the minus sign; one before the options of a directive, as in
  *               `on pipe (chunks = 2)`
  *   blank lines at most one in a row, none at the beginning and the end
- *   comments    those behind code line up over consecutive lines, two spaces behind the longest
+ *   comments    those behind code keep their columns if the code leaves room, and those of
+ *               consecutive lines have one column or two spaces before each; else they line up,
+ *               two spaces behind the longest line
  *
- * Since line breaks stay and tokens are separated as before, the tree stays the same. */
+ * Since line breaks stay and tokens are separated as before, the tree stays the same. What was
+ * lined up by hand stays so: a program that follows these rules is not changed. */
 #include "frontend/syntax.h"
 
 #include "dsl_parser.h"
@@ -40,6 +44,7 @@ typedef struct Fmt {
     DtTokens raw; /* with comments */
     bool *starts; /* for each raw token: begins a statement, entry or item */
     bool *config; /* for each raw token: whether it is in a configuration block */
+    uint32_t *columns; /* for each raw token: its column in the result, in characters */
     DtText code;
     DT_VEC(Line) lines;
     DT_VEC(Bracket) open;
@@ -90,6 +95,30 @@ static uint32_t next_code(const Fmt *f, uint32_t i)
     return i;
 }
 
+/* In characters, of the source. */
+static uint32_t source_column(const Fmt *f, uint32_t at)
+{
+    uint32_t column = 0;
+    while (at > 0 && f->source[at - 1] != '\n')
+        column += (f->source[--at] & 0xC0) != 0x80;
+    return column;
+}
+
+/* The indent of a line on which a statement goes on with token `code`. */
+static uint32_t continued_indent(const Fmt *f, uint32_t code)
+{
+    const DtToken *t = &f->raw.at[code];
+    const uint32_t own = source_column(f, t->span.lo);
+    uint32_t start = code;
+    while (start > 0 && !f->starts[start]) {
+        const DtToken *before = &f->raw.at[--start];
+        if (before->kind == t->kind && source_column(f, before->span.lo) == own)
+            return f->columns[start];
+    }
+    const uint32_t begin = source_column(f, f->raw.at[start].span.lo);
+    return own >= begin + 2 ? f->columns[start] + own - begin : 2 * f->depth + 4;
+}
+
 /* The indent of a line that begins with token i. */
 static uint32_t indent_of(const Fmt *f, uint32_t i)
 {
@@ -105,8 +134,8 @@ static uint32_t indent_of(const Fmt *f, uint32_t i)
         return 2 * f->depth;
     if (kind == DT_TOK_RBRACE)
         return 2 * (f->depth - (comment ? 0 : 1));
-    bool block = kind == DT_TOK_ELSE || kind == DT_TOK_LBRACE;
-    return 2 * f->depth + (f->starts[code] || block ? 0 : 4);
+    bool block = kind == DT_TOK_LBRACE || (kind == DT_TOK_ELSE && f->last == DT_TOK_RBRACE);
+    return f->starts[code] || block ? 2 * f->depth : continued_indent(f, code);
 }
 
 static uint32_t column_of(const Fmt *f)
@@ -183,6 +212,7 @@ static void lay_token(Fmt *f, uint32_t i)
     }
     if (!fresh && space_before(f, t->kind))
         dt_text_add(&f->code, " ");
+    f->columns[i] = column_of(f);
     dt_text_add_n(&f->code, f->source + t->span.lo, t->span.hi - t->span.lo);
     note_token(f, i);
 }
@@ -193,6 +223,7 @@ static void find_starts(Fmt *f, DtDiags *diags, uint32_t file)
     DtTokens laid = dt_layout_tokens(f->arena, diags, file, &f->raw);
     f->starts = DT_NEW_ARRAY(f->arena, bool, f->raw.n + 1);
     f->config = DT_NEW_ARRAY(f->arena, bool, f->raw.n + 1);
+    f->columns = DT_NEW_ARRAY(f->arena, uint32_t, f->raw.n + 1);
     uint32_t k = 0;
     for (uint32_t i = 0; i < f->raw.n; i++) {
         if (f->raw.at[i].kind == DT_TOK_COMMENT)
@@ -219,26 +250,51 @@ static bool has_trailing(const Line *line)
     return line->comment.hi > line->comment.lo && !line->only_comment;
 }
 
-/* Writes the lines and aligns the comments after code. */
+/* Whether the comments of lines [first, end) may stay in their columns. */
+static bool keeps_columns(const Fmt *f, uint32_t first, uint32_t end)
+{
+    const uint32_t column = source_column(f, f->lines.at[first].comment.lo);
+    bool one = true, apart = true, room = true;
+    for (uint32_t i = first; i < end; i++) {
+        const uint32_t own = source_column(f, f->lines.at[i].comment.lo);
+        const uint32_t width = width_of(f, &f->lines.at[i]);
+        one = one && own == column;
+        apart = apart && own >= width + 2;
+        room = room && own > width;
+    }
+    return room && (one || apart);
+}
+
+/* Of consecutive lines from `first` on that have comments behind code: the one after the last, and
+ * the column of the comments, or 0 if they stay. */
+static uint32_t comments_from(const Fmt *f, uint32_t first, uint32_t *ret_column)
+{
+    uint32_t end = first;
+    *ret_column = 0;
+    while (end < f->lines.n && has_trailing(&f->lines.at[end]) &&
+           (end == first || !f->lines.at[end].blank_before)) {
+        const uint32_t width = width_of(f, &f->lines.at[end++]);
+        *ret_column = width + 2 > *ret_column ? width + 2 : *ret_column;
+    }
+    if (keeps_columns(f, first, end))
+        *ret_column = 0;
+    return end;
+}
+
+/* Writes the lines and aligns the comments after code that do not keep their columns. */
 static void write_lines(const Fmt *f, DtText *ret_text)
 {
     uint32_t end = 0, column = 0; /* of the run of lines with comments that line i is in */
     for (uint32_t i = 0; i < f->lines.n; i++) {
         const Line *line = &f->lines.at[i];
-        if (i >= end && has_trailing(line)) {
-            for (end = i, column = 0; end < f->lines.n && has_trailing(&f->lines.at[end]); end++) {
-                if (end > i && f->lines.at[end].blank_before)
-                    break;
-                uint32_t width = width_of(f, &f->lines.at[end]);
-                column = width > column ? width : column;
-            }
-        }
+        if (i >= end && has_trailing(line))
+            end = comments_from(f, i, &column);
         if (line->blank_before)
             dt_text_add(ret_text, "\n");
         dt_text_add_n(ret_text, f->code.at + line->lo, line->hi - line->lo);
-        if (has_trailing(line))
-            for (uint32_t k = width_of(f, line); k < column + 2; k++)
-                dt_text_add(ret_text, " ");
+        const uint32_t to = column ? column : source_column(f, line->comment.lo);
+        for (uint32_t k = width_of(f, line); has_trailing(line) && k < to; k++)
+            dt_text_add(ret_text, " ");
         dt_text_add_n(ret_text, f->source + line->comment.lo, line->comment.hi - line->comment.lo);
         dt_text_add(ret_text, "\n");
     }

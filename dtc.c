@@ -39,7 +39,7 @@ static void *run(void *data)
     for (size_t i = 0; all->argc > 1 && i < DT_COUNT(commands); i++)
         if (!strcmp(all->argv[1], commands[i].name))
             command = &commands[i];
-    DtCli cli = {.arena = dt_arena_new()};
+    DtCli cli = {.arena = dt_arena_new(), .try_fixes = dt_cli_try_fixes};
     bool done = false;
     all->code = dt_cli_parse(&cli, all->argc, all->argv, command ? 2 : 1, &done);
     if (!done)

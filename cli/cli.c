@@ -120,7 +120,8 @@ int dt_cli_write(const DtCli *cli, const DtText *text)
 int dt_cli_report(const DtCli *cli)
 {
     bool any = dt_diag_errors(cli->diags) || dt_diag_lints(cli->diags);
-    dt_cli_try_fixes(cli);
+    if (cli->try_fixes)
+        cli->try_fixes(cli);
     if (any && cli->json)
         dt_diag_print_json(cli->diags, stderr);
     else if (any)

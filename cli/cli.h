@@ -44,6 +44,7 @@ typedef struct DtCli {
     const char *train, *parallel, *cluster, *library, *program;
     bool synthetic;
     bool color; /* of messages */
+    void (*try_fixes)(const struct DtCli *cli); /* dt_cli_try_fixes; NULL: none is tried */
     /* state of one compilation */
     DtDiags *diags;
     DtAst *ast;

@@ -144,9 +144,18 @@ static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal 
     return ok;
 }
 
-static bool check_axes(DtLower *l, const DtBuiltinCall *c)
+/* Random numbers of a step, of which `bernoulli[](0.5)` is one for all ranks and samples. */
+static bool is_draw(const DtBuiltin *b)
+{
+    return b->run == dt_builtin_bernoulli || b->run == dt_builtin_uniform_over ||
+           b->run == dt_builtin_normal_over;
+}
+
+static bool check_axes(DtLower *l, const DtBuiltinCall *c, bool has_axes)
 {
     const DtBuiltin *b = c->builtin;
+    if (c->axes.n == 0 && has_axes && is_draw(b))
+        return true;
     if (c->axes.n < b->min_axes || c->axes.n > b->max_axes) {
         DtDiag *d;
         if (b->max_axes == 0)
@@ -176,7 +185,7 @@ DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr
                         c->builtin->name);
         return dt_val_error();
     }
-    bool ok = check_axes(l, c);
+    bool ok = check_axes(l, c, function->has_axes);
     ok &= match(l, c, expr, first, first_expr);
     if (!ok)
         return dt_val_error();
@@ -193,7 +202,7 @@ DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *exp
                          .span = function->span,
                          .axes = function->axes,
                          .call = expr};
-    if (!check_axes(l, c))
+    if (!check_axes(l, c, function->has_axes))
         return dt_val_error();
     if (l->now)
         l->now->frame->b.span = expr->span;

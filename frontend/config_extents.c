@@ -92,6 +92,32 @@ typedef struct Cut {
     bool zigzag, padded;
 } Cut;
 
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* More ranks than the axis has parts, as with few heads of keys and values: a part of the ranks can
+ * split it, if they have a mesh axis of their own. */
+static void help_two_axes(DtDiag *d, const DtAxis *axis, const Cut *cut)
+{
+    const int64_t parts = common_divisor(cut->extent, cut->ranks);
+    const char *mesh = cut->line->n_mesh == 1 ? cut->line->mesh[0] : NULL;
+    if (!mesh || cut->zigzag || parts < 2 || parts == cut->ranks)
+        return;
+    dt_diag_help(
+        d,
+        "make two mesh axes of it, `mesh %s = %lld, %s2 = %lld`: split `%s` over the first, "
+        "`shard %s on %s`, and over both what divides over both, `shard ... on %s, %s2`",
+        mesh, (long long)parts, mesh, (long long)(cut->ranks / parts), axis->name, axis->name, mesh,
+        mesh, mesh);
+}
+
 static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
 {
     const DtShard *line = cut->line;
@@ -105,6 +131,7 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
                                (long long)blocks, cut->zigzag ? "blocks" : "ranks");
     dt_diag_caret(d, "split requested here");
     label_dim(e, d, axis);
+    help_two_axes(d, axis, cut);
     int64_t unit = pad_for(axis->extent, blocks), padded = (axis->extent + unit - 1) / unit * unit;
     if (cut->padded) {
         dt_diag_help(d, "`pad = %lld`", (long long)unit);
@@ -122,7 +149,9 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
     const char *insert = dt_arena_printf(
         e->host->arena, has_options ? ", pad = %lld" : " (pad = %lld)", (long long)unit);
     dt_diag_fix(d, (DtSpan){line->span.file, at, at}, insert,
-                "pad with %lld masked elements (%.2g%%)", (long long)(padded - axis->extent),
+                "pad with %lld masked elements (%.*f%% of the axis)",
+                (long long)(padded - axis->extent),
+                padded - axis->extent < axis->extent / 10 ? 2 : 0,
                 100.0 * (double)(padded - axis->extent) / (double)axis->extent);
 }
 

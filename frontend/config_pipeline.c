@@ -281,6 +281,32 @@ bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program,
     return false;
 }
 
+/* The least number of micro-batches from `wanted` on that divides the samples of a rank, or else
+ * the most that there can be. */
+static void help_micro(const Check *c, DtDiag *d, const DtParallelConfig *p, int64_t wanted)
+{
+    const DtTrainConfig *train = c->program->train;
+    if (!train || !train->readers.n || !train->readers.at[0].n_inputs)
+        return;
+    const DtAxis *samples = &train->readers.at[0].types[0]->axes[0];
+    int64_t each = samples->extent, best = 1;
+    for (uint32_t i = 0; i < p->shards.n; i++)
+        for (uint32_t a = 0; a < p->shards.at[i].n_axes && p->shards.at[i].n_place == 0; a++)
+            for (uint32_t m = 0;
+                 p->shards.at[i].axes[a] == samples->name && m < p->shards.at[i].n_mesh; m++)
+                each /= mesh_size(p, p->shards.at[i].mesh[m]);
+    for (int64_t n = 1; n <= each && n <= 1 << 16 && best < wanted; n++)
+        best = each % n == 0 ? n : best;
+    if (best > p->micro)
+        dt_diag_help(d, "`micro %s = %lld`", samples->name, (long long)best);
+    if (best < wanted)
+        dt_diag_note(d,
+                     "a rank has %lld samples of a step, so there are at most so many "
+                     "micro-batches: with a larger "
+                     "`%s` there can be more",
+                     (long long)each, samples->name);
+}
+
 void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
                              const DtProgram *program, const DtConfigFacts *facts,
                              const DtParallelConfig *p, DtPipeline *line)
@@ -310,6 +336,6 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
             dt_diag_report(host->diags, L0608, line->span,
                            "%lld stages with %lld micro-batch%s: stages wait for each other",
                            (long long)stages, (long long)p->micro, p->micro == 1 ? "" : "es");
-        dt_diag_help(d, "`micro batch = %lld` or more", (long long)(4 * stages));
+        help_micro(&c, d, p, 4 * stages);
     }
 }

@@ -522,6 +522,10 @@ DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x)
 {
     if (!dt_val_check(l, &x, expr->a) || !only_entries(l, expr, &x))
         return dt_val_error();
+    if (expr->subs.n == 0) {
+        dt_report_error(l, E0204, expr->span, "the brackets are empty");
+        return dt_val_error();
+    }
     if (x.kind != DT_VAL_TENSOR) {
         dt_report_error(l, E0304, expr->span, "%s has no axes: it is %s",
                         dt_report_subject(l, expr->a), dt_report_type(l, &x));

@@ -576,6 +576,7 @@ unary: postfix
      | MINUS unary        { $$ = new_unary(p, $1, DT_OPR_NEG, @$, $2); } ;
 postfix: primary
        | postfix LBRACKET subs RBRACKET  { $$ = new_subs(p, @$, $1, $3); }
+       | postfix LBRACKET RBRACKET       { $$ = new_subs(p, @$, $1, (DtSubList){0}); }
        | postfix LPAREN opt_args RPAREN  { $$ = new_call(p, @$, $1, $3); }
        | postfix DOT ID                  { $$ = new_tree(p, DT_EXPR_FIELD, @$, $1, NULL, NULL);
                                            $$->name = name_of($3); } ;

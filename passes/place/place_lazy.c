@@ -214,6 +214,18 @@ void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n)
             in[i] = from_prologue(s, in[i]);
 }
 
+/* The op as the program writes it, in one line of at most 60 characters; else its name. */
+static const char *as_written(const DtPlacer *p, const DtOp *op)
+{
+    size_t len;
+    const char *source = dt_diag_source(p->module->diags, op->span.file, &len);
+    const uint32_t n = op->span.hi - op->span.lo;
+    if (!source || op->span.hi > len || op->span.lo >= op->span.hi || n > 60 ||
+        memchr(source + op->span.lo, '\n', n))
+        return dt_op_info[op->kind].text;
+    return dt_arena_strndup(p->module->arena, source + op->span.lo, n);
+}
+
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
 {
     DtPlacer *p = s->p;
@@ -223,7 +235,7 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
         p, E0590, user->span,
         dt_arena_printf(p->module->arena,
                         "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
-                        dt_op_info[user->kind].text));
+                        as_written(p, user)));
     dt_placerefuse_call(diag, user);
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
     if (is_pending(s, x) && made_of(s, x) == OF_SUMS)

@@ -315,6 +315,22 @@ run program.dsl --parallel staged --report=trace -o trace; exits 0; holds grep -
 holds sh -c 'python3 -m json.tool trace || ! command -v python3'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'device-hours'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'at 2 per device-hour'
+# Pixels in whole numbers are no tokens: nothing of the program is indexed by them.
+cat >pixels.dsl <<'END'
+include "std.dsl"
+dim batch = 8, pixel = 16, classes = 4
+model m(x[batch, pixel]) -> [batch, classes] { return up:linear[pixel, classes](x) }
+train {
+  i32 x[batch, pixel] = bin("pixels.bin", u8)
+  i32 y[batch] = bin("labels.bin", u8)
+  loss = mean[batch](xent[classes](m(f32(x)), y))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster two { gpus = 2; gpu = "cpu" }
+parallel two on two { mesh data = 2; shard batch on data }
+END
+run pixels.dsl --no-kernels --report; exits 0; prints 'samples/s'; lacks 'token'
 run program.dsl --parallel two --report --price 2; exits 2; says 'add how long it is'
 run report plan --price 2; exits 2; says 'add how long it is'
 run program.dsl --parallel two --report --tokens many; exits 2; says '--tokens takes a number'

@@ -6,6 +6,7 @@ A row of PLACE SETTING, OPTIMIZER or SCHEDULE has a line of the train block, LAY
 parallel block, ARGUMENT one of the model or of the train block, all others one of the model. And
 dtc says the row where the name is written in its place (arguments are left out here)."""
 
+import os
 import re
 import subprocess
 import sys
@@ -114,4 +115,4 @@ def main(dtc, table):
     return 0 if n >= 80 and not failed else 1
 
 
-sys.exit(main(*sys.argv[1:]))
+sys.exit(main(os.path.realpath(sys.argv[1]), sys.argv[2]))

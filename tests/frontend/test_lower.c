@@ -78,6 +78,7 @@ static const struct {
     {"examples/byol.dsl", 0, 3},
     {"tests/frontend/programs/laws.dsl", 0, 1},
     {"tests/frontend/programs/library_names.dsl", 0, 1},
+    {"tests/frontend/programs/draws.dsl", 0, 1},
     {"tests/frontend/programs/states.dsl", 0, 3},
     {"tests/frontend/programs/dtypes.dsl", 0, 3},
 };

@@ -23,3 +23,6 @@ dim batch = 4, seq = 8, embed = 16
 model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   return x + layernorm[embed]
 }
+# ---- empty
+dim batch = 4
+model m(x[batch]) -> [batch] { return x[] }

@@ -99,7 +99,7 @@ run many.dsl --check -D layers=1 --parallel none; exits 0
 run many.dsl --check -D layers=1 --parallel staged; exits 3; says 'error[E0605]'
 run program.dsl --check -D layers=1 --parallel staged; exits 0
 run program.dsl --check --parallel twoo; exits 3; says 'E0003'; says 'did you mean `two`?'
-run program.dsl --check --cluster pear; exits 3; says 'E0003'; says 'did you mean `pair`?'
+run program.dsl --check --cluster pai; exits 3; says 'E0003'; says 'did you mean `pair`?'
 run program.dsl --check --train big; exits 3; says 'E0003'
 run program.dsl --check --parallel two --cluster one; exits 3; says 'E0501'
 run program.dsl --check --parallel two --set parallel.mesh.data=1 --cluster one; exits 0

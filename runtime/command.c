@@ -39,6 +39,9 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
         dt_text_printf(text, " --steps %lld", (long long)steps);
     if (options->gemm != DT_GEMM_DEFAULT)
         dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
+    if (options->epilogues != DT_EPILOGUES_TIMED) /* checkpoints of processors do not say it */
+        dt_text_printf(text, " --epilogues %s",
+                       options->epilogues == DT_EPILOGUES_FUSED ? "all" : "none");
     if (options->nodes > 1)
         dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes, (long long)options->node,
                        options->meet);

@@ -130,6 +130,19 @@ static void say(DtChoosing *c, uint32_t gemm, Source source, const Times *times)
         dt_text_printf(c->said, "%s\n", from[source]);
 }
 
+/* Products of one key have one form: a checkpoint knows the form by that key. */
+static bool take_earlier(DtChoosing *c, uint32_t gemm)
+{
+    DtChoice *choice = &c->table[gemm];
+    for (uint32_t i = 0; i < gemm; i++)
+        if (dt_forms_of(c->products->plan, i) &&
+            memcmp(c->table[i].key, choice->key, sizeof choice->key) == 0) {
+            choice->second = c->table[i].second;
+            return true;
+        }
+    return false;
+}
+
 bool dt_cuda_forms_decide(DtChoosing *c)
 {
     const DtPlan *plan = c->products->plan;
@@ -142,7 +155,8 @@ bool dt_cuda_forms_decide(DtChoosing *c)
                                 "--epilogues all: cuBLASLt does no epilogue `%s` with product %u "
                                 "of the plan (%.200s)",
                                 dt_kinds_epilogues[plan->gemms[i].epilogue].name, i, c->kind);
-        say(c, i, decide_form(c, i, &times), &times);
+        if (!take_earlier(c, i))
+            say(c, i, decide_form(c, i, &times), &times);
         c->n_refused += c->products->rows[i].is_refused;
     }
     return dt_status_ok(&c->rank->failure);

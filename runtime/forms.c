@@ -9,12 +9,11 @@ const DtPlanInst *dt_forms_of(const DtPlan *plan, uint32_t gemm)
     return NULL;
 }
 
-uint64_t dt_forms_bytes(const DtPlan *plan, uint32_t gemm)
+/* Bytes of arena INSTEAD that the body uses. */
+static uint64_t bytes_of(const DtPlan *plan, const DtPlanBody *body)
 {
-    const DtPlanInst *product = dt_forms_of(plan, gemm);
-    const DtPlanBody *body = product ? &plan->bodies[product->instead - 1] : NULL;
     uint64_t most = 0;
-    for (uint32_t i = 0; body && i < body->n_insts; i++) {
+    for (uint32_t i = 0; i < body->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[body->first_inst + i];
         for (uint32_t a = 0; a < inst->n_args; a++) {
             const DtPlanArg *arg = &plan->args[inst->first_arg + a];
@@ -23,6 +22,19 @@ uint64_t dt_forms_bytes(const DtPlan *plan, uint32_t gemm)
                 end > most)
                 most = end;
         }
+    }
+    return most;
+}
+
+uint64_t dt_forms_bytes(const DtPlan *plan, uint32_t gemm)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        if (!inst->instead || inst->ref != gemm)
+            continue;
+        const uint64_t bytes = bytes_of(plan, &plan->bodies[inst->instead - 1]);
+        most = bytes > most ? bytes : most;
     }
     return most;
 }

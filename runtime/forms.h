@@ -8,7 +8,7 @@
 
 /* The first instruction of the record that has a second form; NULL: it has one form. */
 const DtPlanInst *dt_forms_of(const DtPlan *plan, uint32_t gemm);
-/* Bytes of arena INSTEAD that the second form of that instruction touches. */
+/* Bytes of arena INSTEAD that second forms of instructions of the record touch. */
 uint64_t dt_forms_bytes(const DtPlan *plan, uint32_t gemm);
 /* Which argument of the product an argument of its second form is; -1: memory of arena INSTEAD. */
 int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlanArg *arg);

@@ -322,6 +322,8 @@ static void read_order(Reader *r)
     k->piece = number(r, 0, most_points);
     if (k->pieces_of != KIR_WHOLE && (k->pieces == 0 || k->piece == 0))
         fail(r, "pieces are none");
+    else if (k->pieces != 0 && k->piece > most_points / k->pieces)
+        fail(r, "there are too many pieces");
     if (k->pieces_of == KIR_OF_AXIS && (k->piece_axis < k->n_outer || k->piece_axis >= k->n_axes))
         fail(r, "pieces are of no inner axis");
     if ((k->pieces_of == KIR_OF_POINTS && k->form != KIR_SCATTER) ||

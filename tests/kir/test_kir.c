@@ -5,6 +5,7 @@
 #include "kir/kir.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,6 +263,21 @@ Test(kir, edited_texts_are_refused_or_stay_in_their_memory)
         free(text);
     }
     cr_expect(taken > 2000 && refused > 2000, "%u were taken, %u refused", taken, refused);
+}
+
+/* The index with which a piece begins would be no int64_t. */
+Test(kir, pieces_of_too_many_elements_are_refused)
+{
+    static const char *const pieces[] = {"axis 1 2 3", "axis 1 65536 281474976710656"};
+    for (int i = 0; i < 2; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "kernel k row 2 1 3 5\npointers 2 f32 f32\nintegers 0\npieces %s\n"
+                 "lanes 16 halves\nspecial 0\nnodes 2\nload f32 0 0 5 1 0x0p+0 0\n"
+                 "reduce sum f32 0 0 1\nstores 1\n1 1 0 0 0 1 0\n" TAIL,
+                 pieces[i]);
+        cr_expect_eq(run_hostile(text, strlen(text), false), i == 0, "%s", pieces[i]);
+    }
 }
 
 Test(kir, texts_that_end_early_are_refused)

@@ -106,13 +106,19 @@ static DtValue *written_out(Shown *s, DtValue *value)
 
 /* ---- the expression ---- */
 
+/* Whether a formula reads the name as something else than a result: infinity, or how many batches
+ * (plan/show.c). */
+static bool means_another(const char *name)
+{
+    return strcmp(name, "inf") == 0 || strcmp(name, "batches") == 0;
+}
+
 /* A number that the entry gives, by the name of its result. */
 static void add_part(Shown *s, DtValue *value)
 {
     s->adds = s->adds || kind_of(s, value) == DT_SAMPLED_SUM;
     for (uint32_t i = 0; i < s->values.n; i++)
-        if (s->values.at[i] == value &&
-            strcmp(s->names.at[i], "inf") != 0) { /* which formulas read as infinity */
+        if (s->values.at[i] == value && !means_another(s->names.at[i])) {
             dt_text_add(&s->formula, s->names.at[i]);
             return;
         }

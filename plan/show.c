@@ -36,8 +36,9 @@ const DtPlanMetric *dt_show_scalar(const DtPlan *plan, const char *entry, const 
 static bool look_up(const void *context, const char *name, size_t len, double *ret_value)
 {
     const Names *names = context;
-    const DtPlanMetric *metric = dt_show_scalar(names->plan, names->entry, name, len);
-    const bool is_batches = !metric && is_called("batches", name, len);
+    const bool is_batches = is_called("batches", name, len);
+    const DtPlanMetric *metric =
+        is_batches ? NULL : dt_show_scalar(names->plan, names->entry, name, len);
     if (metric || is_batches)
         *ret_value = metric ? names->read(names->context, metric) : names->batches;
     return metric || is_batches;

@@ -21,8 +21,9 @@ train {
   perplexity = exp(loss)
   guarded = per(sum[batch, seq](ce), sum[batch, seq](valid))
   rms = sqrt(mean[batch, seq](ce ** 2))
-  count = sum[batch, seq](valid)
-  metrics = (perplexity, guarded, rms, count)
+  batches = sum[batch, seq](valid)
+  capped = sum[batch, seq](ce) / max(sum[batch, seq](valid), 1000)
+  metrics = (perplexity, guarded, rms, batches, capped)
   eval = every(1, data = (bin("tokens.bin", i32), bin("held.bin", i32)))
   optimizer = sgd(lr = 0.0)
   steps = 1

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans for GPUs on stand-ins of CUDA's libraries:  training.py DTC DTRUN [examples]
 
-Each program is compiled for the processor and for sm_90a (by the stand-in of NVRTC: the CUDA text with the host's body of its
-prelude), and trained for some steps. Losses, norms and checkpoints are the same bits: kernels take sums in the same order (--rows),
-and products are summed in double on both sides, with epilogues on both. Only attention is a kernel of another form, so programs with it agree but for
-roundings, in 16 bits for those of what its products take (attention.py looks closer; how far, BITS_16 says). Instructions begun on the device run late, and host code cannot reach its
-memory; several ranks share it. Code is kept, and equal bytes come out twice. `examples`: the other examples instead; `ranks`: each example on
-2 to 8 ranks with a GPU each, in the layout that it has itself, if it has one, whose streams run in several orders that events allow."""
+Each program is compiled for the processor and for sm_90a (by the stand-in of NVRTC: the CUDA text
+with the host's body of its prelude), and trained for some steps. Losses, norms and checkpoints are
+the same bits: kernels take sums in the same order (--rows), and products are summed in double on
+both sides, with epilogues on both. Only attention is a kernel of another form, so programs with it
+agree but for roundings, in 16 bits for those of what its products take (attention.py looks closer;
+how far, BITS_16 says). Instructions begun on the device run late, and host code cannot reach its
+memory; several ranks share it. Code is kept, and equal bytes come out twice. Of the programs, those
+in COMPILED have a fiber for each thread of their kernels; those of the others are interpreted, on
+the processor, too. `examples` compiles all of them, and the other examples; `ranks`: each example
+on 2 to 8 ranks with a GPU each, in the layout that it has itself, if it has one, whose streams run
+in several orders that events allow."""
 
 import json
 import os
@@ -19,8 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 STEPS = 2
 # What tests layouts, queues, messages and saving has its kernels interpreted (kir/kir.h) instead of running a fiber for each
-# of their threads: a fiftieth of the time, and all else is as with code for sm_90a. PROGRAMS, and what looks at kernels
-# themselves, are compiled.
+# of their threads: a fiftieth of the time, and all else is as with code for sm_90a.
 INTERPRETED = "sm_90a-interpreted"
 # How far a program in 16 bits may be off, losses and norms each. Its two runs round equally many values in a row by
 # equally much, those that attention hands to its products at other places: so either is off the program in f32 by a sum
@@ -44,6 +48,7 @@ RESNET = "-D batch=4 -D side=8 -D c0=4".split()
 T5 = "-D batch=2 -D src=16 -D tgt=16 -D vocab=64 -D enc=2 -D dec=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64 -D buckets=8".split()
 VGG = "-D batch=2 -D side=32 -D c0=4 -D classes=10 -D fc=32".split()
 VIT = "-D batch=2 -D gh=2 -D gw=4 -D ph=4 -D pw=4 -D classes=10 -D layers=2 -D embed=32 -D heads=2 -D head=16 -D ffn=64".split()
+FEW = "tests/runtime/zero.dsl"  # a program of few kernels
 PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off, and another precision on the GPU
     ("gpt", "examples/quickstart.dsl", "none", SMALL, 1e-6),
     ("gpt, 16 bits", "examples/quickstart.dsl", "none",
@@ -59,6 +64,9 @@ PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off
     ("zero", "tests/runtime/zero.dsl", "z3", []),
     ("pipeline", "tests/runtime/zero.dsl", "pipe", []),
 ]
+# Programs whose kernels have a fiber for each thread always: rows, items, pieces, scatters, draws, attention in f32;
+# wide accesses; top-k, sums of integers, attention in 16 bits. Of the others only if all are compiled (`examples`).
+COMPILED = ("biases", "operands with gaps", "experts")
 EXAMPLES = [  # as PROGRAMS; what they train in 16 bits also in f32
     ("bert", "examples/bert.dsl", "none", BERT + F32, 1e-6),
     ("bert, 16 bits", "examples/bert.dsl", "none", BERT, BITS_16),
@@ -133,29 +141,31 @@ def distances(a, b):
             for kind in (0, 1)]
 
 
-def limits(dtc, dtrun, file, layout, arguments, steps, alone):
+def limits(dtc, dtrun, target, file, layout, arguments, steps, alone):
     """BITS_16, of the processor's steps."""
-    run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=cpu", "-o", "f32.plan", "--epilogues=all",
-        "--rows=sm_90a", *arguments, *F32)
+    run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic",
+        "--target=" + target, "-o", "f32.plan", "--epilogues=all", "--rows=sm_90a", *arguments, *F32)
     exact, _ = train(dtrun, "f32.plan", "--gemm", "plain", "--overwrite")
     most = distances(exact, steps)
     if alone:
-        run(dtc, file, "--parallel", "none", "--data=synthetic", "--target=cpu", "-o", "alone.plan", "--epilogues=all", "--rows=sm_90a", *alone)
+        run(dtc, file, "--parallel", "none", "--data=synthetic", "--target=" + target,
+            "-o", "alone.plan", "--epilogues=all", "--rows=sm_90a", *alone)
         one = distances(exact, train(dtrun, "alone.plan", "--gemm", "plain", "--overwrite")[0])
         most = [max(sizes) for sizes in zip(most, one)]
     return [SIDES * distance for distance in most]
 
 
-def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None, alone=None):
+def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None, alone=None, target="sm_90a"):
     """alone: arguments of the same program on one rank, if it is on several with a GPU each."""
-    plans = []
-    for target in ("cpu", INTERPRETED if alone else "sm_90a"):
+    plans, here = [], "interpreted" if target == INTERPRETED else "cpu"
+    for target in (here, target):
         plans.append("%d.%s.plan" % (number, target))
         run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic", "--target=" + target, "-o", plans[-1],
-            "--epilogues=all", "--rows=sm_90a", *arguments, *(["--set", "train.precision=" + precision] if precision and target != "cpu" else []))
+            "--epilogues=all", "--rows=sm_90a", *arguments,
+            *(["--set", "train.precision=" + precision] if precision and target != here else []))
     wanted = train(dtrun, plans[0], "--gemm", "plain")
     got = train(dtrun, plans[1], *([] if alone else ["--share-gpu"]))
-    most = limits(dtc, dtrun, file, layout, arguments, wanted[0], alone) if off == BITS_16 else [off, off]
+    most = limits(dtc, dtrun, here, file, layout, arguments, wanted[0], alone) if off == BITS_16 else [off, off]
     apart = distances(wanted[0], got[0])
     if off == BITS_16:
         print("%s: %s apart of at most %s" % (name, *(["%.1e" % x for x in of] for of in (apart, most))))
@@ -181,9 +191,9 @@ def check_spread(dtc, dtrun, number, name, ranks, layout, mesh, micro, more, off
         more += ["--set", "parallel.%s=%d" % (key, extent)]
     os.environ["DT_STANDIN"] = "gpus=%d %s" % (ranks, ORDERS[number % len(ORDERS)])
     if "precision" in text:
-        check(dtc, dtrun, 2 * number, name + ", 16 bits", path, layout, more, BITS_16, alone=alone)
+        check(dtc, dtrun, 2 * number, name + ", 16 bits", path, layout, more, BITS_16, alone=alone, target=INTERPRETED)
     whole = F32 if "precision" in text else []
-    check(dtc, dtrun, 2 * number + 1, name, path, layout, more + whole, off, alone=alone)
+    check(dtc, dtrun, 2 * number + 1, name, path, layout, more + whole, off, alone=alone, target=INTERPRETED)
     del os.environ["DT_STANDIN"]
 
 
@@ -199,35 +209,38 @@ def check_tf32(dtc, plan):
     assert "META record has tf32 = 0, the program 1" in said, said
 
 
-def check_rebuilt(dtc, dtrun):
-    """Code for this GPU from the text in a plan that has none."""
-    more = ("--parallel", "none", "--data=synthetic", "--target=sm_80", *SMALL)
-    run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "other.plan", "--no-kernels", "--epilogues=all")
+def check_again(dtc, dtrun):
+    """An equal program makes an equal plan. Code for this GPU from the text in a plan that has none."""
+    file, more = os.path.join(ROOT, FEW), ("--parallel", "none")
+    for name in ("first", "again"):
+        run(dtc, file, *more, "--target=sm_90a", "-o", name + ".plan")
+    assert bytes_of("again.plan") == bytes_of("first.plan"), "equal programs make other plans"
+    run(dtc, file, *more, "--target=sm_80", "-o", "other.plan", "--no-kernels")
     said = run(dtrun, "other.plan", "--quiet", "--steps", "1", wants=1)
     assert "none for this stand-in 0 (sm_90): compile it with --target=sm_90a, or run it with --rebuild where NVRTC is" in said, said
-    wanted, got = train(dtrun, "0.sm_90a.plan", "--overwrite"), train(dtrun, "other.plan", "--rebuild")
-    assert wanted == got, "rebuilt: steps are %s instead of %s" % (got[0], wanted[0])
+    wanted, got = train(dtrun, "first.plan"), train(dtrun, "other.plan", "--rebuild")
+    assert len(wanted[0]) == STEPS and wanted == got, "rebuilt: steps are %s instead of %s" % (got[0], wanted[0])
 
 
 def check_spills(dtc):
     """Kernels that run out of registers are said, also when their code is in the cache."""
-    more = ("--parallel", "none", "--data=synthetic", "--target=sm_80", *SMALL)
+    command = (dtc, os.path.join(ROOT, FEW), "--parallel", "none", "--target=sm_80", "-o", "spills.plan")
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"] = "spills=48", os.path.abspath("fresh")
     for _ in range(2):  # the second time from the cache
-        said = run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "spills.plan")
+        said = run(*command)
         assert re.search(r"warning\[L0586\]: a kernel that puts 48 bytes .*\n +--> .*\.dsl:\d+:\d+", said), said
         assert re.search(r"note: kernel `dt_k\d+` for sm_80 has 255 registers", said), said
     del os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"]
     if before:
         os.environ["XDG_CACHE_HOME"] = before
-    said = run(dtc, os.path.join(ROOT, PROGRAMS[0][1]), *more, "-o", "spills.plan")
+    said = run(*command)
     assert "L0586" not in said, said
 
 
 def check_fault(dtrun):
     """A GPU's fault in the second step: named, with the rank and the line; the checkpoint of the first step goes on."""
-    plan, more = "0.sm_90a.plan", ["--quiet", "--set", "save.every=1", "--steps", "2"]
+    plan, more = "0.%s.plan" % INTERPRETED, ["--quiet", "--set", "save.every=1", "--steps", "2"]
     profile = json.loads(run(dtrun, plan, "--quiet", "--steps", "1", "--profile", "--json"))
     launches = sum(row["times"] for row in profile["rows"] if row["kind"] == "kernel")
     os.environ["DT_STANDIN"] = "fault=%d" % (launches * 3 // 2)
@@ -255,28 +268,25 @@ def main():
                     print("ok", program[0], flush=True)
             print("%d passed, 0 failed" % len(names))
             return
-        if sys.argv[3:] == ["examples"]:
-            for number, program in enumerate(EXAMPLES):
-                check(dtc, dtrun, number, *program)
-                print("ok", program[0], flush=True)
-            print("%d passed, 0 failed" % len(EXAMPLES))
-            return
-        for number, program in enumerate(PROGRAMS):
-            plan = check(dtc, dtrun, number, *program)
+        is_all = sys.argv[3:] == ["examples"]
+        programs = PROGRAMS + EXAMPLES if is_all else PROGRAMS
+        for number, program in enumerate(programs):
+            is_compiled = is_all or program[0] in COMPILED
+            plan = check(dtc, dtrun, number, *program, target="sm_90a" if is_compiled else INTERPRETED)
             if "tf32" in program[0]:
                 check_tf32(dtc, plan)
             print("ok", program[0], flush=True)
-        again = os.path.join(ROOT, PROGRAMS[0][1])
-        run(dtc, again, "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", "again.plan", *SMALL)
-        assert bytes_of("again.plan") == bytes_of("0.sm_90a.plan"), "equal programs make other plans"
+        if is_all:
+            print("%d passed, 0 failed" % len(programs))
+            return
+        check_again(dtc, dtrun)
         check_fault(dtrun)
         check_spills(dtc)
-        check_rebuilt(dtc, dtrun)
         said = run(dtrun, plan, "--quiet", "--steps", "1", wants=1)
         assert re.search(r"has \d+ ranks and this machine 1 GPU; with --share-gpu ranks share them", said), said
-        said = run(dtrun, "0.sm_90a.plan", "--quiet", "--steps", "1", "--device", "cpu", wants=2)
+        said = run(dtrun, "first.plan", "--quiet", "--steps", "1", "--device", "cpu", wants=2)
         assert "code for sm_90a, and none for device `cpu`: compile it with --target=cpu" in said, said
-    print("%d passed, 0 failed" % (len(PROGRAMS) + 6))
+    print("%d passed, 0 failed" % (len(programs) + 5))
 
 
 if __name__ == "__main__":

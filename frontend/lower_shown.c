@@ -156,16 +156,41 @@ static void add_call(Shown *s, const DtOp *op)
     dt_text_add(&s->formula, ")");
 }
 
+static DtValue *as_number(DtValue *value)
+{
+    while (value->op && is_same_number(value->op))
+        value = value->op->in[0];
+    return value;
+}
+
+/* Whether a sum over samples is divided by the number of its terms, in the entry or in the function
+ * that gives it (`mean`). */
+static bool is_mean(const Shown *s, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    const bool is_call = op->kind == DT_OP_CALL;
+    if (is_call)
+        op = as_number(op->func->results.at[value->index])->op;
+    if (!op || op->kind != DT_OP_DIV || !is_number(op->in[1]))
+        return false;
+    const DtOp *sum = as_number(op->in[0])->op, *count = as_number(op->in[1])->op;
+    return sum && sum->kind == DT_OP_REDUCE && count->kind == DT_OP_CONST &&
+           count->number * (double)dt_type_elements(sum->out[0]->type) ==
+               (double)dt_type_elements(sum->in[0]->type) &&
+           (is_call || kind_of(s, sum->in[0]) == DT_SAMPLED_EACH);
+}
+
 /* A denominator that is kept away from zero, max(sum, 1): the bound is meant for the sum over all
- * batches. Sums in formulas are means over `batches`. */
+ * batches. Sums in formulas are means over `batches`. The bound of a mean stays as it is. */
 static bool add_bounded(Shown *s, DtValue *value)
 {
-    while (is_same_number(value->op))
-        value = value->op->in[0];
-    const DtOp *op = value->op;
+    const DtOp *op = as_number(value)->op;
     if (op->kind != DT_OP_MAX || is_number(op->in[0]) == is_number(op->in[1]))
         return false;
     const uint32_t number = is_number(op->in[1]);
+    const DtValue *bounded = as_number(written_out(s, op->in[!number]));
+    if (kind_of(s, bounded) != DT_SAMPLED_SUM || is_mean(s, bounded))
+        return false;
     dt_text_add(&s->formula, "div(max(mul(");
     add_value(s, op->in[!number]);
     dt_text_add(&s->formula, ", batches), ");

@@ -100,6 +100,14 @@ Test(samples, expressions_of_sums)
     expect_formula("log(mean[batch, seq](exp(l)))", "log(loss.0)");
     expect_formula("sum[batch, seq](l) / max(sum[batch, seq](labels < 3), 1)",
                    "div(loss.0, div(max(mul(loss.1, batches), 1), batches))");
+    expect_formula("sum[batch, seq](l) / max(mean[batch, seq](l), 0.5)",
+                   "div(loss.0, max(loss.1, 0.5))");
+    expect_formula("sum[batch, seq](l) / max(mean[batch](mean[seq](l)), 0.5)",
+                   "div(loss.0, max(loss.1, 0.5))");
+    expect_formula("sum[batch, seq](l) / max(sum[batch](mean[seq](l)), 0.5)",
+                   "div(loss.0, div(max(mul(loss.1, batches), 0.5), batches))");
+    expect_formula("sum[batch, seq](l) / max(sqrt(mean[batch, seq](l)), 0.5)",
+                   "div(loss.0, max(sqrt(loss.1), 0.5))");
     expect_formula("2.0 * sqrt(mean[batch, seq](l * l) - mean[batch, seq](l) ** 2)",
                    "mul(2, sqrt(sub(loss.0, mul(loss.1, loss.1))))");
 }

@@ -19,14 +19,18 @@ static bool is_called(const char *text, const char *name, size_t len)
     return strlen(text) == len && memcmp(text, name, len) == 0;
 }
 
+bool dt_show_is_number(const DtPlanMetric *metric)
+{
+    return !metric->n_axes && (metric->dtype == DT_PLAN_F32 || metric->dtype == DT_PLAN_F64 ||
+                               metric->dtype == DT_PLAN_I32);
+}
+
 const DtPlanMetric *dt_show_scalar(const DtPlan *plan, const char *entry, const char *name,
                                    size_t len)
 {
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
-        const bool is_number = metric->dtype == DT_PLAN_F32 || metric->dtype == DT_PLAN_F64 ||
-                               metric->dtype == DT_PLAN_I32;
-        if (is_number && !metric->n_axes && !strcmp(dt_plan_str(plan, metric->entry), entry) &&
+        if (dt_show_is_number(metric) && !strcmp(dt_plan_str(plan, metric->entry), entry) &&
             is_called(dt_plan_str(plan, metric->name), name, len))
             return metric;
     }

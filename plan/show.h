@@ -6,8 +6,11 @@
 #include "base/formula.h"
 #include "plan/plan.h"
 
-/* The METR record of the entry's scalar of that name (`len` bytes), f32, f64 or i32; NULL: there is
- * none. */
+/* Whether it is one number that can be shown: f32, f64 or i32 without axes. */
+bool dt_show_is_number(const DtPlanMetric *metric);
+
+/* The METR record of the entry's scalar of that name (`len` bytes) that can be shown; NULL: there
+ * is none. */
 const DtPlanMetric *dt_show_scalar(const DtPlan *plan, const char *entry, const char *name,
                                    size_t len);
 

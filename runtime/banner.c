@@ -99,8 +99,12 @@ static bool show_reader(DtRank *rank, DtProgress *progress, uint32_t reader)
     }
     if (samples > 0 && !rank->plan->readers[reader].is_eval) {
         dt_text_add(&text, ", ");
-        add_grouped(&text, samples / batch);
-        dt_text_printf(&text, " step%s an epoch of ", samples / batch == 1 ? "" : "s");
+        if (samples < batch) {
+            dt_text_printf(&text, "%.3g epochs a step, ", (double)batch / (double)samples);
+        } else {
+            add_grouped(&text, samples / batch);
+            dt_text_printf(&text, " step%s an epoch of ", samples / batch == 1 ? "" : "s");
+        }
         add_grouped(&text, batch);
         dt_text_printf(&text, " sample%s a step", batch == 1 ? "" : "s");
     }

@@ -4,6 +4,8 @@
  * on these means, once. So a loss per valid token, a quotient of two sums, is the same number for
  * every size of batch. */
 #include "runtime/evaluate.h"
+
+#include "plan/show.h"
 #include "runtime/idle_inputs.h"
 
 #include "plan/name.h"
@@ -36,7 +38,7 @@ static bool add_batch(DtRun *run, int64_t batch, double factor)
     if (!dt_evaluate_batch(run, batch))
         return false;
     for (uint32_t m = 0; m < plan->n_metrics; m++)
-        if (!plan->metrics[m].n_axes &&
+        if (dt_show_is_number(&plan->metrics[m]) &&
             dt_plan_name(dt_plan_str(plan, plan->metrics[m].entry)).run == DT_PLAN_EVAL)
             run->sums[m] += factor * dt_exec_scalar(&run->rank, &plan->metrics[m]);
     return true;

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "plan/report/text.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,13 +17,44 @@
 /* So many slices of the simulated step are kept, instructions included; the page thins them out. */
 static const uint32_t MOST_SLICES = 400000;
 
+/* What stands in the first bytes of every page (plan/report/page.html). */
+static const char title[] = "<title>dtc report</title>";
+enum { TITLE_WITHIN = 512 };
+
+static bool name_page(const DtRunOptions *options, char ret_path[DT_PAGE_PATH])
+{
+    return options->log && !options->eval && !options->generate && !options->trial &&
+           snprintf(ret_path, DT_PAGE_PATH, "%s.html", options->log) < DT_PAGE_PATH;
+}
+
 bool dt_page_path(const DtRunOptions *options, char ret_path[DT_PAGE_PATH])
 {
     struct stat stat_of;
-    if (!options->log || options->eval || options->generate || options->trial ||
-        stat(options->log, &stat_of) != 0 || !S_ISREG(stat_of.st_mode))
-        return false;
-    return snprintf(ret_path, DT_PAGE_PATH, "%s.html", options->log) < DT_PAGE_PATH;
+    return name_page(options, ret_path) && stat(options->log, &stat_of) == 0 &&
+           S_ISREG(stat_of.st_mode);
+}
+
+/* Whether the file is a page, or does not exist, or is empty. */
+static bool may_be_written(const char *path)
+{
+    char begin[TITLE_WITHIN + 1] = {0};
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT;
+    const size_t n = fread(begin, 1, TITLE_WITHIN, file);
+    fclose(file);
+    return n == 0 || strstr(begin, title);
+}
+
+DtStatus dt_page_check(const DtRunOptions *options)
+{
+    char path[DT_PAGE_PATH];
+    if (!name_page(options, path) || may_be_written(path))
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_IO,
+                          "%s exists and is no page of an earlier run: `--log %s` would overwrite it with the "
+                          "page of this run; give the log another name, or move that file away",
+                          path, options->log);
 }
 
 /* Whether the log has the line of a finished step. */

@@ -193,8 +193,10 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
 /* Where the data goes on, and what data that was. False after a failure. */
 static bool take_position(DtRank *rank, const DtManifest *manifest)
 {
-    int64_t samples;
-    if (__builtin_mul_overflow(manifest->steps, rank->meta.batch, &samples))
+    int64_t samples, last;
+    if (__builtin_mul_overflow(manifest->steps, rank->meta.batch, &samples) ||
+        __builtin_mul_overflow(rank->meta.steps, rank->meta.batch, &last) ||
+        __builtin_add_overflow(last, manifest->samples, &last))
         return dt_rank_fail(rank, DT_EXIT_FAILED, "%.300s: %lld steps of %lld samples are too many",
                             rank->shared->chosen, (long long)manifest->steps,
                             (long long)rank->meta.batch);

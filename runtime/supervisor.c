@@ -477,7 +477,9 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
                               "%lld processors. Compile for fewer ranks (--parallel none: one), or allow it "
                               "with --max-ranks %lld",
                               (long long)ranks, (long long)processors, (long long)ranks);
-    DtStatus status = dt_load_fits(options, plan);
+    DtStatus status = dt_page_check(options);
+    if (dt_status_ok(&status))
+        status = dt_load_fits(options, plan);
     if (!dt_status_ok(&status) || !dt_rebuild_wanted(options, plan))
         return status;
     if (!options->quiet)

@@ -93,6 +93,9 @@ run d2.plan -q --log shown.jsonl --overwrite --steps 0; exits 0; holds test ! -e
 run d2.plan -q --log /dev/null --steps 2; exits 0; holds test ! -e /dev/null.html
 mkdir taken.jsonl.html
 run d2.plan -q --log taken.jsonl --steps 2; exits 5; says 'the page of the run: '; says 'taken.jsonl.html'
+echo mine >theirs.jsonl.html
+run d2.plan -q --log theirs.jsonl --steps 2; exits 5; says 'is no page of an earlier run'; spares 'step 1'
+holds grep -q mine theirs.jsonl.html; holds test ! -e theirs.jsonl
 run d2.plan --resume shown --eval --log eval.jsonl; exits 0; spares 'model  '; holds test ! -e eval.jsonl.html
 
 # ---- pixels are integers and no tokens ----

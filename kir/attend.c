@@ -20,8 +20,8 @@ static float dot(DtKirKernel *k, const KirRows *query, const KirRows *key, int64
     k->i[keys] = here;
     float sum = 0;
     for (uint32_t d = 0; d < query->depth; d++)
-        sum += dt_kir_get(k, query->pointer, q + d * query->along).f *
-               dt_kir_get(k, key->pointer, of + d * key->along).f;
+        sum += dt_kir_get(k, query->pointer, dt_kir_plus(q, dt_kir_times(d, query->along))).f *
+               dt_kir_get(k, key->pointer, dt_kir_plus(of, dt_kir_times(d, key->along))).f;
     return sum;
 }
 
@@ -56,7 +56,7 @@ static void add_row(DtKirKernel *k, const KirSum *sum, float x)
     const int64_t of = dt_kir_affine(k, sum->of.offset, sum->of.stride);
     x = dt_kir_round(sum->dtype, x);
     for (uint32_t d = 0; d < sum->of.depth; d++)
-        to[d] += x * dt_kir_get(k, sum->of.pointer, of + d * sum->of.along).f;
+        to[d] += x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
 }
 
 /* What the point in lane l adds to. */
@@ -100,7 +100,7 @@ static void put_row(DtKirKernel *k, const KirSum *sum, const float *from)
 {
     const int64_t to = dt_kir_affine(k, sum->to.offset, sum->to.stride);
     for (uint32_t d = 0; d < sum->to.depth; d++)
-        dt_kir_put(k, sum->to.pointer, to + d * sum->to.along, (KirCell){.f = from[d]}, true,
+        dt_kir_put(k, sum->to.pointer, dt_kir_plus(to, dt_kir_times(d, sum->to.along)), (KirCell){.f = from[d]}, true,
                    sum->accumulate);
 }
 

@@ -20,14 +20,10 @@ float dt_kir_round(KirDtype dtype, float x)
                               : x;
 }
 
-/* Numbers of a hostile text wrap around. */
-static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-
 int64_t dt_kir_affine(const DtKirKernel *k, int64_t base, const int64_t *coef)
 {
     for (uint32_t a = 0; a < k->n_axes; a++)
-        base = plus(base, times(coef[a], k->i[a]));
+        base = dt_kir_plus(base, dt_kir_times(coef[a], k->i[a]));
     return base;
 }
 
@@ -36,7 +32,7 @@ int64_t dt_kir_affine(const DtKirKernel *k, int64_t base, const int64_t *coef)
 /* The element's address; NULL: it is outside of what the kernel may touch. */
 static char *element(DtKirKernel *k, uint32_t pointer, int64_t at)
 {
-    const int64_t size = sizes[k->pointer[pointer]], byte = times(at, size);
+    const int64_t size = sizes[k->pointer[pointer]], byte = dt_kir_times(at, size);
     const DtKirRange *range = k->call->ranges ? &k->call->ranges[pointer] : NULL;
     if (range && (byte < range->from || byte > range->to - size)) {
         k->strayed = true;
@@ -97,7 +93,7 @@ void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w)
     const int64_t at = dt_kir_affine(k, store->offset, store->stride),
                   step = store->stride[k->along];
     for (uint32_t l = 0; l < w && !k->strayed; l++)
-        dt_kir_put(k, store->pointer, plus(at, times(l, step)), node->value[l],
+        dt_kir_put(k, store->pointer, dt_kir_plus(at, dt_kir_times(l, step)), node->value[l],
                    dt_kir_is_float(node->dtype), store->accumulate);
 }
 
@@ -117,14 +113,14 @@ static void index_of(DtKirKernel *k, const KirIndex *index, uint32_t w, int64_t 
     const int64_t first = dt_kir_affine(k, index->base, index->coef), step = index->coef[k->along];
     const int64_t bases = index->bases == KIR_NONE ? 0 : k->call->integers[index->bases];
     for (uint32_t l = 0; l < w; l++) {
-        int64_t x = plus(first, times(l, step));
+        int64_t x = dt_kir_plus(first, dt_kir_times(l, step));
         if (index->node != KIR_NONE) {
-            x = plus(k->nodes[index->node].value[l].i, times(bases, -1));
+            x = dt_kir_plus(k->nodes[index->node].value[l].i, dt_kir_times(bases, -1));
         } else {
             const int64_t whole = x;
             x = index->div ? x / index->div : x;
             inside[l] =
-                inside[l] && (!index->exact || !index->div || times(x, index->div) == whole);
+                inside[l] && (!index->exact || !index->div || dt_kir_times(x, index->div) == whole);
             x = index->mod ? x % index->mod : x;
         }
         inside[l] = inside[l] && (index->extent < 0 || (x >= 0 && x < index->extent));
@@ -140,13 +136,13 @@ static void load(DtKirKernel *k, KirNode *node, uint32_t w)
     int64_t at[KIR_WIDTH], x[KIR_WIDTH];
     bool inside[KIR_WIDTH];
     for (uint32_t l = 0; l < w; l++) {
-        at[l] = plus(first, times(l, step));
+        at[l] = dt_kir_plus(first, dt_kir_times(l, step));
         inside[l] = true;
     }
     for (uint32_t d = 0; d < node->n_index; d++) {
         index_of(k, &node->index[d], w, x, inside);
         for (uint32_t l = 0; l < w; l++)
-            at[l] = plus(at[l], times(node->index[d].stride, x[l]));
+            at[l] = dt_kir_plus(at[l], dt_kir_times(node->index[d].stride, x[l]));
     }
     for (uint32_t l = 0; l < w; l++) {
         const char *from = inside[l] ? element(k, node->pointer, at[l]) : NULL;
@@ -268,9 +264,9 @@ static void draw(DtKirKernel *k, KirNode *node, uint32_t w)
                sizeof there); // NOLINT(performance-no-int-to-ptr)
     const uint32_t number = (uint32_t)there, iteration = (uint32_t)q[node->iteration];
     for (uint32_t i = 0; i < node->n_more; i++)
-        first = plus(first, q[node->more[i]]);
+        first = dt_kir_plus(first, q[node->more[i]]);
     for (uint32_t l = 0; l < w; l++) {
-        const uint64_t element_of = (uint64_t)plus(first, times(l, step));
+        const uint64_t element_of = (uint64_t)dt_kir_plus(first, dt_kir_times(l, step));
         node->value[l].f = node->draws == 4 ? dt_draw_4(node->key, element_of, number, iteration)
                                             : dt_draw_1(node->key, element_of, number, iteration);
     }
@@ -282,7 +278,7 @@ static void count(DtKirKernel *k, KirNode *node, uint32_t w)
     int64_t first = node->integer == KIR_NONE ? 0 : k->call->integers[node->integer];
     first = dt_kir_affine(k, first, node->coef);
     for (uint32_t l = 0; l < w; l++)
-        node->value[l].i = (int32_t)(uint32_t)(uint64_t)plus(first, times(l, step));
+        node->value[l].i = (int32_t)(uint32_t)(uint64_t)dt_kir_plus(first, dt_kir_times(l, step));
 }
 
 static void constant(DtKirKernel *k, KirNode *node, uint32_t w)

@@ -160,6 +160,10 @@ bool dt_kir_stores_at(const DtKirKernel *k, uint32_t store, uint32_t phase, bool
 uint32_t
 dt_kir_kept(const DtKirKernel *k); /* axes that the result of a sum by index has as they are */
 
+/* Positions that a hostile text computes wrap around; every access is checked against its range. */
+static inline int64_t dt_kir_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static inline int64_t dt_kir_plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+
 /* eval.c: of w points from k->i on. */
 void dt_kir_eval(DtKirKernel *k, const KirList *list, uint32_t w);
 void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w);

@@ -354,7 +354,7 @@ static bool find_target(const DtKirKernel *k, uint32_t l, int64_t *ret_at, int64
         const int64_t at = (int64_t)((uint64_t)k->nodes[target->node].value[l].i - (uint64_t)bases);
         if (at < 0 || at >= target->extent)
             return false;
-        *ret_at = (int64_t)((uint64_t)*ret_at + (uint64_t)at * (uint64_t)target->stride);
+        *ret_at = dt_kir_plus(*ret_at, dt_kir_times(at, target->stride));
         *ret_place = *ret_place * target->extent + at;
     }
     return true;
@@ -425,7 +425,7 @@ static void scatter_pieces(DtKirKernel *k)
         set_point(k, kept, x % items);
         int64_t at = dt_kir_affine(k, store->offset, store->stride), rest = x / items;
         for (uint32_t t = k->n_targets; t-- > 0; rest /= k->targets[t].extent)
-            at += rest % k->targets[t].extent * k->targets[t].stride;
+            at = dt_kir_plus(at, dt_kir_times(rest % k->targets[t].extent, k->targets[t].stride));
         dt_kir_put(k, store->pointer, at, dt_kir_join(&sum, &lanes[x * KIR_LANES]),
                    dt_kir_is_float(node->dtype), true);
     }

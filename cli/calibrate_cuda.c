@@ -125,7 +125,8 @@ static DtStatus read_gpu(Cuda *cuda, const json_t *gpu, const char *name, DtDevi
                               "%s has compute capability %d.%d, and code can be made for 8.0 to 8.9, 9.0, 10.0",
                               said, (int)capability / 10, (int)capability % 10);
     cuda->gpu = dt_arena_printf(cuda->arena, "%s", said);
-    cuda->c->cli->target = target_of(capability);
+    if (!cuda->c->cli->target) /* it is given for a stand-in of the driver, which interprets kernels */
+        cuda->c->cli->target = target_of(capability);
     cuda->room = ROOM * (double)json_integer_value(json_object_get(gpu, "free"));
     *ret_device = known ? *known : dt_device_new(name);
     ret_device->name = name;

@@ -9,6 +9,7 @@
 #include "cli/calibrate.h"
 
 #include "base/file.h"
+#include "codegen/target.h"
 #include "cost/calibrate.h"
 #include "plan/kinds.h"
 #include "plan/read.h"
@@ -66,7 +67,7 @@ static volatile pid_t child; /* dtrun; 0: it does not run */
 
 static void clean_up(void)
 {
-    static const char *const names[] = {"plan", "trace", "said", "errors", "log"};
+    static const char *const names[] = {"plan", "trace", "said", "errors", "log", "log.html"};
     char path[4200];
     for (size_t i = 0; i < DT_COUNT(names); i++) {
         size_t n = strlen(folder);
@@ -407,9 +408,9 @@ static int check(const DtCli *cli, const DtCalibrator *c, const char *name)
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate takes one name of a device: dtc calibrate NAME");
     if (cli->device && !gpu && strcmp(cli->device, "cpu") != 0)
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures --device cpu or cuda, not `%.60s`", cli->device);
-    if (gpu && cli->target)
+    if (gpu && cli->target && dt_target_find(cli->target) != &dt_target_cuda_interpreted)
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate --device cuda compiles for the GPU that there is: no --target");
-    if (cli->target && strncmp(cli->target, "cpu", 3))
+    if (!gpu && cli->target && strncmp(cli->target, "cpu", 3))
         return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures this processor; --device cuda: the GPU of this machine");
     if (!c->library)
         return dt_cli_fail(DT_EXIT_IO, "the library is not found (--library DIR)");

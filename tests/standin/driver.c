@@ -842,6 +842,9 @@ static void do_launch(const void *context)
         char *real = find(l.arguments[i], 0);
         l.arguments[i] = real ? (uint64_t)(uintptr_t)real : l.arguments[i]; /* of a kernel without any: nothing */
     }
+    const long long ms = standin_setting("sleeps=", 0);
+    if (ms)
+        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
     if (l.function.text) {
         interpret(&l);
         return;

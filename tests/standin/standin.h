@@ -17,6 +17,7 @@
  * different names in turn.
  * refuses=E, refusesG=E: the epilogue (cublasLtEpilogue_t) that products cannot have; slow=E, slowG=E: one that takes
  * ten seconds; 4096: each that is more than nothing.
+ * sleeps=MS: each kernel takes so many milliseconds more, in which the processor has nothing to do.
  * unseen=1: no memory of the host can be written by the device.
  * spills=BYTES: what kernels spill, as the compiler says.
  * units=1: code adds products of 16-bit tiles in another order, and its exponentials of them are off by 2^-21, as those

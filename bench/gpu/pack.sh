@@ -6,7 +6,7 @@
 #   bench/gpu/pack.sh BUILD TREE [--small]      TEXT=tinyshakespeare.txt: the text of examples/shakespeare.dsl
 #
 # BUILD: a build folder with tests, whose stand-ins for CUDA's libraries record what is compared. NVRTC has to be there.
-# --small: models that the stand-ins train in seconds, compiled by the stand-in of NVRTC, for a test of all this.
+# --small: models that the stand-ins train in seconds, with kernels that they interpret, for a test of all this.
 set -eu
 build=${1:?usage: bench/gpu/pack.sh BUILD TREE [--small]} tree=${2:?where to?} size=${3:-full}
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -29,8 +29,8 @@ cp "$root/bench/gpu/run.sh" "$root/bench/gpu/losses.awk" "$root/bench/gpu/bounds
 dtc() { "$build/dtc" "$@" 2>"$scratch/said" || { cat "$scratch/said" >&2; exit 1; }; }
 shim() { LD_LIBRARY_PATH=$standins "$@"; }
 if [ "$size" = --small ]; then
-    targets=sm_90a
-    gpu() { shim dtc "$@" --target=sm_90a; }
+    targets=sm_90a-interpreted
+    gpu() { shim dtc "$@" --target=$targets; }
 else
     targets=sm_80,sm_90a,sm_100a
     gpu() { dtc "$@" --target=$targets; }

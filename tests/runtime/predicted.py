@@ -110,9 +110,9 @@ def check_steps(events, whole):
 
 
 def check_shown(said, whole):
-    """The last line of a run: a step, what was predicted, and MFU by the report's formula."""
+    """The line of the last step, what was predicted, and MFU by the report's formula."""
     shown = re.search(r"[0-9.]+( [kM])? tokens/s .* ([0-9.e+-]+) ms a step, predicted ([0-9.e+-]+) ms  MFU ([0-9.]+) %",
-                      said.strip().splitlines()[-1])
+                      [line for line in said.splitlines() if line.startswith("step ")][-1])
     assert shown, said
     step, predicted, mfu = map(float, shown.groups()[1:])
     time = whole["time"]

@@ -9,9 +9,8 @@ trap 'rm -rf "$out"' EXIT
 export PYTHON=none DT_STANDIN=memory=200000000
 fail() { echo "$*"; exit 1; }
 has() { grep -q "$1" "$2" || { cat "$2"; fail "not said: $1"; }; }
-"$root/bench/gpu/pack.sh" "$build" "$out/tree" --small
-LD_LIBRARY_PATH=$build/tests/standin
-export LD_LIBRARY_PATH
+DT_CUDA_LIBRARIES="$build/tests/standin" "$root/bench/gpu/pack.sh" "$build" "$out/tree" --small
+export LD_LIBRARY_PATH="$build/tests/standin" DT_CUDA_LIBRARIES="$build/tests/standin"
 cd "$out"
 tree/run.sh out >said || { cat said out/results.txt; fail "a good tree fails"; }
 has '^0 phases failed' out/summary.txt

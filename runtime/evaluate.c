@@ -91,8 +91,6 @@ static bool evaluate(DtRun *run, DtShown *ret_shown, Covered *ret_covered)
     const uint32_t n = rank->plan->n_metrics;
     if (!cover(run, ret_covered))
         return false;
-    if (!run->sums)
-        run->sums = DT_NEW_ARRAY(rank->memory, double, n + 1);
     memset(run->sums, 0, n * sizeof run->sums[0]);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
     for (int64_t i = 0; i < ret_covered->whole; i++)

@@ -580,6 +580,7 @@ static int finish(DtRun *run, bool good)
 
 int dt_train_loaded(DtRun *run)
 {
+    run->sums = DT_NEW_ARRAY(run->rank.memory, double, run->rank.plan->n_metrics + 1);
     bool good = run_all(run);
     if (good) {
         say_what_is_not_saved(run);

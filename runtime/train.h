@@ -20,7 +20,7 @@ typedef struct DtRun {
     bool unproven;      /* rank 0: no step has begun with what the last checkpoint holds; older ones are kept */
     bool interrupted;
     DtTraffic traffic;
-    double *sums;       /* of evaluations, by METR record; NULL: none was made */
+    double *sums;       /* of evaluations, by METR record */
     struct DtTrialRun *trial; /* NULL: none */
 } DtRun;
 

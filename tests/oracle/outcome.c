@@ -3,6 +3,7 @@
  * compared. */
 #include "oracle.h"
 
+#include "base/formula.h"
 #include "base/philox.h"
 
 #include <math.h>
@@ -75,13 +76,48 @@ static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *r
     }
 }
 
+/* The results of an entry, by their names. */
+typedef struct Results {
+    const DtEntryPoint *entry;
+    DtTensor *const *at;
+} Results;
+
+static bool look_up(const void *context, const char *name, size_t len, double *ret_value)
+{
+    const Results *results = context;
+    if (len == strlen("batches") && strncmp(name, "batches", len) == 0) {
+        *ret_value = 1;
+        return true;
+    }
+    for (uint32_t i = 0; i < results->entry->results.n; i++) {
+        const char *has = results->entry->results.at[i].name;
+        if (has && strlen(has) == len && strncmp(has, name, len) == 0) {
+            *ret_value = results->at[i]->at[0];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A result, or what is shown under that name: the value of a formula of results, of one batch. */
 static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
                     const char *name)
 {
-    for (uint32_t i = 0; i < entry->results.n; i++)
-        if (entry->results.at[i].name && strcmp(entry->results.at[i].name, name) == 0)
-            return results[i]->at[0];
-    oracle_fail("%s: entry `%s` has no result `%s`", s->of->name, entry->name, name);
+    const Results of = {entry, results};
+    DtFormulaProblem problem = {0};
+    double value = 0;
+    for (uint32_t i = 0; i < s->program->train->shown.n; i++) {
+        const DtShownValue *shown = &s->program->train->shown.at[i];
+        if (strcmp(shown->entry, entry->name) != 0 || strcmp(shown->name, name) != 0 ||
+            !shown->formula[0])
+            continue;
+        if (!dt_formula_value(shown->formula, look_up, &of, &value, &problem))
+            oracle_fail("%s: `%s` of entry `%s`: %s", s->of->name, name, entry->name, problem.text);
+        return value;
+    }
+    if (!look_up(&of, name, strlen(name), &value))
+        oracle_fail("%s: entry `%s` has no result `%s`", s->of->name, entry->name, name);
+    return value;
 }
 
 void outcome_evaluate(Sample *s, Outcome *ret_outcome)

@@ -11,6 +11,7 @@
 #include "codegen/codegen.h"
 #include "ir/interp_ranks.h"
 #include "passes/passes.h"
+#include "plan/show.h"
 #include "runtime/runtime.h"
 #include "tests/look.h"
 
@@ -412,6 +413,31 @@ static void compare(Planned *p, const DtRank *rank, const Sample *s, const Outco
     }
 }
 
+static double read_scalar(const void *context, const DtPlanMetric *metric)
+{
+    return dt_exec_scalar(context, metric);
+}
+
+/* What dtrun shows of a loss after an evaluation of one batch: the SHOW record's value. */
+static void compare_shown(const DtRank *rank, const Sample *s, const char *entry, const char *name,
+                          double want, Measure *measure)
+{
+    const DtPlan *plan = rank->plan;
+    DtFormulaProblem problem = {0};
+    double value;
+    for (uint32_t i = 0; i < plan->n_shows; i++) {
+        const DtPlanShow *show = &plan->shows[i];
+        if (strcmp(dt_plan_str(plan, show->entry), entry) != 0 ||
+            strcmp(dt_plan_str(plan, show->name), name) != 0)
+            continue;
+        if (!dt_show_value(plan, show, 1, read_scalar, rank, &value, &problem))
+            oracle_fail("%s: `%s` of `%s`: %s", s->of->name, name, entry, problem.text);
+        outcome_compare(measure, name, fabs(value - want), want, 0);
+        return;
+    }
+    oracle_fail("%s: the plan shows no `%s` of `%s`", s->of->name, name, entry);
+}
+
 /* Everything but states is as before the step. */
 static void check_forward(Planned *p, const Case *c, const Sample *s, const Outcome *o,
                           Measure *measure)
@@ -424,7 +450,7 @@ static void check_forward(Planned *p, const Case *c, const Sample *s, const Outc
         return;
     run(p, c, "eval");
     for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
-        compare_metric(&p->ranks[r], s, "eval", "loss", o->eval, measure);
+        compare_shown(&p->ranks[r], s, "eval", "loss", o->eval, measure);
 }
 
 void planned_check(const Case *c, bool unfused, Measure *measure)

@@ -187,7 +187,8 @@ Test(cuda, says_what_is_missing)
     expect("gpus=0", "sm_90a", DT_EXIT_FAILED, "no CUDA-capable device is detected");
     expect("driver=11080", "sm_90a", DT_EXIT_FAILED, "knows CUDA 11.8, and 12.0 is the oldest");
     expect("stub=1", "sm_90a", DT_EXIT_FAILED, "libcuda.so.1 is the stub of the CUDA toolkit");
-    expect("driver=12040", "sm_90a", DT_EXIT_FAILED, "there is no libcublasLt.so.12 in the folders of DT_CUDA_LIBRARIES");
+    expect("driver=12040", "sm_90a", DT_EXIT_FAILED,
+           "there is no libcublasLt.so.12 in the folders of DT_CUDA_LIBRARIES");
     expect("old=1", "sm_90a", DT_EXIT_FAILED, "cannot be loaded: device kernel image is invalid");
     expect("memory=50000", "sm_90a", DT_EXIT_DOES_NOT_FIT,
            "a rank needs 32.1 MiB on its GPU, which has 48.8 KiB for each of 1");

@@ -228,28 +228,37 @@ static void check_place(const Check *c, const DtShard *shard)
     dt_configargs_suggest(d, span, last, known.at, known.n);
 }
 
-/* Whether a function streams over the axis. */
-static bool is_streamed(const Check *c, const char *axis)
+/* A function that streams over the axis (NULL: over any); NULL if there is none. */
+static const DtFunc *find_streamed(const Check *c, const char *axis)
 {
     const DtModule *module = c->program->module;
     for (uint32_t i = 0; i < module->funcs.n; i++) {
-        if (module->funcs.at[i]->stream && module->funcs.at[i]->stream->axis == axis)
-            return true;
+        const DtStream *stream = module->funcs.at[i]->stream;
+        if (stream && (!axis || stream->axis == axis))
+            return module->funcs.at[i];
     }
-    return false;
+    return NULL;
 }
 
 static void check_ring(const Check *c, const DtShard *shard)
 {
     for (uint32_t i = 0; shard->ring && i < shard->n_axes; i++) {
-        if (is_streamed(c, shard->axes[i]) ||
+        if (find_streamed(c, shard->axes[i]) ||
             !has_word(c->facts.axes.at, c->facts.axes.n, shard->axes[i]))
             continue;
         DtDiag *d = dt_diag_report(c->host->diags, E0517,
                                    dt_configcheck_operand(c->items, shard->span, shard->axes[i]),
                                    "nothing streams over `%s`", shard->axes[i]);
         dt_diag_note(d, "`ring` replaces the gather of an axis that a function streams over, as `attend` over keys");
-        dt_diag_help(d, "leave `(ring = true)` out, or write it on the line of the keys' axis");
+        const DtFunc *other = find_streamed(c, NULL);
+        if (other)
+            dt_diag_help(d,
+                         "leave `(ring = true)` out, or write it on the line of `%s`, over which "
+                         "`%s` streams",
+                         other->stream->axis, other->library ? other->library : other->name);
+        else
+            dt_diag_help(
+                d, "leave `(ring = true)` out: the axis is gathered where a call needs it whole");
     }
 }
 

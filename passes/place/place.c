@@ -753,7 +753,7 @@ bool dt_pass_place(DtModule *module, const DtPassContext *context)
         DT_PUSH(module->arena, module->entries, p->more.at[i]);
     dt_placerule_check_used(p);
     dt_placelint_check(p);
-    dt_placering_check_used(p);
+    dt_placeringless_check(p);
     dt_inline_drop(module);
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (!dt_graph_find(module, dt_intern(module->entries.at[i].name)))

@@ -539,6 +539,8 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPl
 {
     DtPlacer *p = s->p;
     ret_ring->axis = NULL;
+    if (op->kind == DT_OP_CALL)
+        dt_placeringless_note(s, op, in);
     Choice c = start(s, op, in);
     const DtType **wanted = c.wanted;
     if (!dt_placechoose_derive(s, op, wanted, c.out) &&

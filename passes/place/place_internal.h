@@ -7,6 +7,7 @@
  *   place_choose.c   the placements that an op needs for its operands
  *   place_convert.c  converts a value from one placement to another
  *   place_ring.c     calls of attention as rings
+ *   place_ringless.c the cause why a line with `ring` makes none
  *   place_relay.c    loops over blocks that ranks share
  *   place_halo.c     windows over a split axis
  *   place_refuse.c   diagnostics for layouts that are impossible
@@ -15,6 +16,18 @@
 #define DT_PASSES_PLACE_INTERNAL_H
 
 #include "passes/passes.h"
+
+/* Of a line with `ring`: the first call that streams over one of its axes, and what its operands
+ * are before the call is placed. */
+typedef struct DtPlaceRingless {
+    const char *axis; /* the axis of the line that the call streams over; NULL: no call does */
+    const char *func; /* which function is called */
+    int64_t extent, physical; /* of the axis; with its padding, 0 if it has none */
+    const char *queries;      /* an axis of queries and results that keys lack; or NULL */
+    uint16_t queries_on;      /* the mesh axes that split it */
+    const char *taken_by;     /* another axis of the keys, split over one of the line; or NULL */
+    uint8_t taken;            /* that mesh axis */
+} DtPlaceRingless;
 
 /* A `shard` line with its mesh axes as numbers; `micro` is the first one. */
 typedef struct DtPlaceLine {
@@ -30,6 +43,7 @@ typedef struct DtPlaceLine {
     bool zigzag;   /* its splits use zigzag order */
     bool ring;     /* calls of `attend` become rings over its axes instead of gathers */
     bool has_rung; /* some call became a ring */
+    DtPlaceRingless ringless;
     const char *overflows; /* an axis that more mesh axes would split than is possible; or NULL */
 } DtPlaceLine;
 
@@ -192,8 +206,13 @@ bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, cons
  * NULL. */
 const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *const *in, uint32_t m);
 
-/* Reports a lint for each line with `ring` that no call uses. */
-void dt_placering_check_used(const DtPlacer *p);
+/* ---- place_ringless.c ---- */
+
+/* Remembers of lines with `ring` what their first call is, before its operands are placed. */
+void dt_placeringless_note(DtPlaceScope *s, const DtOp *op, DtValue *const *in);
+
+/* Reports a lint for each line with `ring` that no call uses, with the cause and a fix. */
+void dt_placeringless_check(const DtPlacer *p);
 
 /* ---- place_relay.c ---- */
 

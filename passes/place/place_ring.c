@@ -170,22 +170,3 @@ bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, cons
                 p->lines.at[i].has_rung = true;
     return true;
 }
-
-void dt_placering_check_used(const DtPlacer *p)
-{
-    for (uint32_t i = 0; i < p->n_written; i++) {
-        const DtPlaceLine *line = &p->lines.at[i];
-        if (!line->ring || line->has_rung)
-            continue;
-        DtText mesh = {0};
-        for (uint32_t k = 0; k < line->n_mesh; k++)
-            dt_text_printf(&mesh, "%s`%s`", k ? " or " : "", p->module->mesh.axes[line->mesh[k]].name);
-        DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span,
-                                      "`ring` has no effect: nothing that streams gathers `%s` over %s",
-                                      line->axes[0], mesh.at);
-        dt_text_free(&mesh);
-        dt_diag_note(
-            diag, "a ring replaces the gather of keys and values where queries are split over the "
-                  "same mesh axis");
-    }
-}

@@ -77,3 +77,45 @@ parallel rings on four {
   shard batch on outer, inner
   shard kseq on outer, inner (ring = true)
 }
+# ---- ring_padded
+# dtc --no-kernels --report
+include "std.dsl"
+dim batch = 4, seq = 10, kseq = seq, embed = 8, wide = 8
+layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
+  q = wq:linear[embed, wide](x, bias = false)[wide -> embed]
+  return attend[seq, kseq, embed](q, x[seq -> kseq], x[seq -> kseq], scale = 1.0)
+}
+model m(x[batch, seq, embed]) -> [batch, seq, embed] { return attention(x) }
+train {
+  x[batch, seq, embed] = synthetic(0, 1)
+  loss = mean[batch, seq, embed](m(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+cluster four { gpus = 4; gpu = "cpu" }
+parallel rings on four {
+  mesh context = 4
+  shard seq on context (pad = 4)
+  shard kseq on context (ring = true, pad = 4)
+}
+# ---- ring_queries
+# dtc --no-kernels --report
+include "std.dsl"
+dim batch = 4, seq = 16, kseq = seq, embed = 8, wide = 8
+layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
+  q = wq:linear[embed, wide](x, bias = false)[wide -> embed]
+  return attend[seq, kseq, embed](q, x[seq -> kseq], x[seq -> kseq], scale = 1.0)
+}
+model m(x[batch, seq, embed]) -> [batch, seq, embed] { return attention(x) }
+train {
+  x[batch, seq, embed] = synthetic(0, 1)
+  loss = mean[batch, seq, embed](m(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+cluster four { gpus = 4; gpu = "cpu" }
+parallel rings on four {
+  mesh data = 2, context = 2
+  shard batch on data
+  shard kseq on context (ring = true)
+}

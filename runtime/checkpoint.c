@@ -16,6 +16,7 @@
 #include "runtime/rank.h"
 
 #include "base/hash.h"
+#include "plan/report/memory.h"
 #include "runtime/reduce.h"
 
 #include <math.h>
@@ -36,7 +37,9 @@ typedef struct Wanted {
     DtTensor *tensors;
     Home *homes;
     uint32_t n;
-    char *logical, *part; /* of the largest tensor: for what other ranks hold, or what has another dtype */
+    int64_t most;       /* saving: bytes of a piece */
+    char *piece, *part; /* saving: a piece that is gathered, and what one rank holds of it */
+    char *logical;      /* loading: the largest tensor that has another dtype in the file */
 } Wanted;
 
 /* ---- stores as tensors ---- */
@@ -190,11 +193,12 @@ static bool is_spoilt(uint32_t dtype, const void *at, int64_t n)
 
 /* Parameters, moments and states that are spoilt do not take the place of good ones. What begins as
  * infinite (a running minimum) may stay so. */
-static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes)
+static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes,
+                             int64_t n)
 {
     const bool begins_infinite = store->init == DT_PLAN_CONST && isinf(store->init_a);
     if (begins_infinite || !is_float(tensor->dtype) ||
-        !is_spoilt(tensor->dtype, bytes, tensor->bytes / dt_kinds_size(tensor->dtype)))
+        !is_spoilt(tensor->dtype, bytes, n / dt_kinds_size(tensor->dtype)))
         return DT_OK;
     if (store->kind == DT_PLAN_STATE)
         return dt_status_fail(DT_EXIT_FAILED,
@@ -207,38 +211,43 @@ static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, c
                           "learning rate, a longer warm-up or `clip`", tensor->name);
 }
 
-static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
+static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
+                            DtStatus *ret_status)
 {
     Wanted *wanted = context;
     DtRank *rank = wanted->rank;
     const Home *home = &wanted->homes[i];
     const char *own = dt_pack_whole(rank, home->store, home->iteration);
+    const int64_t e = dt_kinds_size(home->store->dtype);
+    const DtPiece piece = {first / e, n / e};
     atomic_fetch_add(&rank->slot->progress, 1);
-    if (own == NULL && !dt_pack_gather(rank, home->store, home->iteration, wanted->part, wanted->logical)) {
+    if (own == NULL &&
+        !dt_pack_gather(rank, home->store, home->iteration, piece, wanted->part, wanted->piece)) {
         *ret_status = dt_status_ok(&rank->failure)
                           ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
                           : rank->failure;
         return NULL;
     }
-    const void *bytes = own ? own : wanted->logical;
-    *ret_status = check_finite(home->store, &wanted->tensors[i], bytes);
+    const void *bytes = own ? own + first : wanted->piece;
+    *ret_status = check_finite(home->store, &wanted->tensors[i], bytes, n);
     return bytes;
 }
 
-/* Memory for the largest tensor that is not whole on this rank, and for the largest part of one. */
+/* Memory for a piece of the largest tensor that is not whole on this rank, and for what one rank
+ * holds of it: together at most DT_SAVE_BYTES. */
 static void prepare(Wanted *wanted, DtArena *memory)
 {
-    int64_t most = 0, part = 0;
+    int64_t bytes = 0;
+    wanted->most = wanted->rank->save_piece ? wanted->rank->save_piece : DT_SAVE_BYTES / 2;
     for (uint32_t i = 0; i < wanted->n; i++) {
         const Home *home = &wanted->homes[i];
-        if (dt_pack_whole(wanted->rank, home->store, home->iteration))
-            continue;
-        int64_t bytes = dt_pack_bytes(wanted->rank->plan, home->store);
-        most = wanted->tensors[i].bytes > most ? wanted->tensors[i].bytes : most;
-        part = bytes > part ? bytes : part;
+        if (wanted->tensors[i].bytes > bytes &&
+            !dt_pack_whole(wanted->rank, home->store, home->iteration))
+            bytes = wanted->tensors[i].bytes;
     }
-    wanted->logical = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
-    wanted->part = part > 0 ? dt_arena_alloc(memory, (size_t)part) : NULL;
+    bytes = bytes < wanted->most ? bytes : wanted->most;
+    wanted->piece = bytes > 0 ? dt_arena_alloc(memory, (size_t)bytes) : NULL;
+    wanted->part = bytes > 0 ? dt_arena_alloc(memory, (size_t)bytes) : NULL;
 }
 
 static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, DtManifest *manifest)
@@ -246,13 +255,15 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
     DtStatus status = DT_OK;
     for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++) {
         Wanted wanted;
+        DtArena *pieces = dt_arena_new();
         DtManifestFile *file = &manifest->files[f];
         status = list_wanted(rank, memory, f, &wanted);
-        prepare(&wanted, memory);
+        prepare(&wanted, pieces);
         if (dt_status_ok(&status))
-            status =
-                dt_safetensors_write(dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]),
-                                     wanted.tensors, wanted.n, bytes_of, &wanted, &file->id);
+            status = dt_safetensors_write(
+                dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]), wanted.tensors,
+                wanted.n, wanted.most, bytes_of, &wanted, &file->id);
+        dt_arena_free(pieces);
         file->tensors = wanted.tensors;
         file->n = wanted.n;
     }

@@ -163,26 +163,72 @@ static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t
     return true;
 }
 
-int64_t dt_pack_bytes(const DtPlan *plan, const DtPlanStore *store)
+/* How many elements of the part come before element `index` of the tensor. Padding counts by its
+ * place, so elements of the part from that number on come at or after `index`. */
+static int64_t part_before(const Part *p, int64_t index)
 {
-    int64_t n = 1;
-    for (uint32_t a = store->n_loops; a < store->n_axes; a++)
-        n *= plan->axes[store->first_axis + a].local;
-    return n * dt_kinds_size(store->dtype);
+    int64_t place[DT_PLAN_MAX_RANK], number = 0;
+    bool differs = index > 0 && p->n == 0; /* after a scalar */
+    for (uint32_t a = p->n; a-- > 0; index /= p->extent[a])
+        place[a] = a ? index % p->extent[a] : index; /* the tensor's end: a row after the last */
+    for (uint32_t a = 0; a < p->n; a++) {
+        const int64_t at = differs ? 0 : place[a] - p->start[a];
+        number *= p->local[a];
+        if (at > 0)
+            number += at < p->local[a] ? at : p->local[a];
+        differs = differs || at < 0 || at >= p->local[a];
+    }
+    return p->n ? number : differs;
 }
 
-bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, char *scratch, char *ret_logical)
+/* Those of n elements that a part holds from number `first` on which are in the piece go there. */
+static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                   DtPiece held, const char *from, DtPiece piece, char *ret_elements)
+{
+    const size_t e = (size_t)dt_kinds_size(store->dtype);
+    Part part = part_open(plan, coord, store);
+    part_seek(&part, held.first);
+    for (int64_t i = 0; i < held.n; i++, part_next(&part)) {
+        const int64_t index = part_index(&part) - piece.first;
+        if (index >= 0 && index < piece.n)
+            memcpy(ret_elements + (size_t)index * e, from + (size_t)i * e, e);
+    }
+}
+
+/* Gathers what the rank number m, at coord, holds of the piece. */
+static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const DtPlanStore *store,
+                        int64_t iteration, DtPiece piece, char *scratch, char *ret_elements)
+{
+    const int64_t e = dt_kinds_size(store->dtype);
+    const DtStoreRange range = dt_pack_range(rank->plan, coord, store);
+    const Part part = part_open(rank->plan, coord, store);
+    const int64_t at = offset_of(store, &range, iteration);
+    int64_t first = part_before(&part, piece.first),
+            end = part_before(&part, piece.first + piece.n);
+    first = first > range.first ? first : range.first;
+    end = end < range.first + range.n ? end : range.first + range.n;
+    for (DtPiece held = {first, 0}; held.first < end; held.first += held.n) {
+        const int64_t left = end - held.first; /* with padding that may be more than a piece */
+        held.n = left < piece.n ? left : piece.n;
+        char *to = part.whole ? ret_elements + (held.first - piece.first) * e : scratch;
+        if (!rank->comm_ops->get(rank->comm, m, store->arena, at + (held.first - range.first) * e,
+                                 held.n * e, to))
+            return false;
+        if (!part.whole)
+            spread(rank->plan, coord, store, held, scratch, piece, ret_elements);
+    }
+    return true;
+}
+
+bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, DtPiece piece,
+                    char *scratch, char *ret_elements)
 {
     int64_t coord[16];
     for (uint32_t m = 0; m < rank->n_ranks; m++) {
         dt_rank_coordinates(rank->plan, m, coord);
-        DtStoreRange range = dt_pack_range(rank->plan, coord, store);
-        if (range.n == 0 || !is_first(rank->plan, store, coord))
-            continue;
-        if (!rank->comm_ops->get(rank->comm, m, store->arena, offset_of(store, &range, iteration),
-                                 range.n * dt_kinds_size(store->dtype), scratch))
+        if (is_first(rank->plan, store, coord) &&
+            !gather_from(rank, m, coord, store, iteration, piece, scratch, ret_elements))
             return false;
-        move(rank->plan, coord, store, range.first, range.n, scratch, ret_logical, true);
     }
     return true;
 }

@@ -41,10 +41,13 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
 void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical);
 /* This rank's elements into the logical tensor, whose others stay. */
 void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical);
-/* Bytes of the largest part of one iteration that a rank holds. With padding that may be more than the tensor has. */
-int64_t dt_pack_bytes(const DtPlan *plan, const DtPlanStore *store);
-/* The logical tensor from the ranks that hold parts of it, which must not write meanwhile. scratch: dt_pack_bytes.
- * False after dt_rank_fail. */
-bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, char *scratch, char *ret_logical);
+/* Some elements of the logical tensor, row-major: n from number `first` on. */
+typedef struct DtPiece {
+    int64_t first, n;
+} DtPiece;
+/* A piece of the logical tensor from the ranks that hold parts of it, which must not write
+ * meanwhile. scratch and ret_elements: n elements each. False after dt_rank_fail. */
+bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, DtPiece piece,
+                    char *scratch, char *ret_elements);
 
 #endif

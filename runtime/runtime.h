@@ -502,6 +502,7 @@ struct DtRank {
     uint32_t n_facts;
     DtDataFact *saved_facts; /* in the resumed checkpoint */
     uint32_t n_saved_facts;
+    int64_t save_piece; /* bytes, a multiple of 8; 0: what checkpoint.c has; tests set less */
     DtScale scale;
     int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* applied updates, by loss */
     int64_t eval_batch; /* batch that readers with is_eval read */

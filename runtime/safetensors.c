@@ -80,21 +80,34 @@ static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t 
     return DT_OK;
 }
 
-static DtStatus write_tensors(DtFileWriter *writer, DtTensor *tensors, uint32_t n,
-                              DtTensorSource source, void *context)
+/* Piece by piece, so that a source needs no memory for a whole tensor. */
+static DtStatus write_tensor(DtFileWriter *writer, DtTensor *tensor, uint32_t number, int64_t piece,
+                             DtTensorSource source, void *context)
 {
     DtStatus status = DT_OK;
-    for (uint32_t i = 0; i < n && dt_status_ok(&status); i++) {
-        const void *bytes = source(context, i, &status);
+    DtHashStream *stream = dt_hash_begin(0);
+    for (int64_t first = 0; first < tensor->bytes && dt_status_ok(&status); first += piece) {
+        const int64_t left = tensor->bytes - first, n = left < piece ? left : piece;
+        const void *bytes = source(context, number, first, n, &status);
         if (!dt_status_ok(&status))
-            return status;
-        tensors[i].digest = dt_hash_bytes(bytes, (size_t)tensors[i].bytes, 0);
-        status = dt_file_writer_append(writer, bytes, (size_t)tensors[i].bytes);
+            break;
+        dt_hash_add(stream, bytes, (size_t)n);
+        status = dt_file_writer_append(writer, bytes, (size_t)n);
     }
+    tensor->digest = dt_hash_end(stream);
     return status;
 }
 
-DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n,
+static DtStatus write_tensors(DtFileWriter *writer, DtTensor *tensors, uint32_t n, int64_t piece,
+                              DtTensorSource source, void *context)
+{
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; i < n && dt_status_ok(&status); i++)
+        status = write_tensor(writer, &tensors[i], i, piece, source, context);
+    return status;
+}
+
+DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, int64_t piece,
                               DtTensorSource source, void *context, DtTensorsId *ret_id)
 {
     DtText header = {0};
@@ -109,7 +122,7 @@ DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n,
     if (dt_status_ok(&status))
         status = dt_file_writer_append(&writer, header.at, header.len);
     if (dt_status_ok(&status))
-        status = write_tensors(&writer, tensors, n, source, context);
+        status = write_tensors(&writer, tensors, n, piece, source, context);
     if (dt_status_ok(&status))
         status = dt_file_writer_commit(&writer);
     else

@@ -24,10 +24,11 @@ const char *dt_safetensors_dtype(uint32_t dtype); /* "F32" */
 /* Elements times size, or -1 if that is no number of bytes. */
 int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_axes);
 
-/* Gives the bytes of tensor number i when they are about to be written; they must stay until the
- * next call. A tensor that is split over ranks may be gathered here. NULL: fails, with the reason
- * in ret_status. */
-typedef const void *(*DtTensorSource)(void *context, uint32_t i, DtStatus *ret_status);
+/* Gives n bytes of tensor number i, from byte `first` on, when they are about to be written; they
+ * must stay until the next call. Both are whole elements. A tensor that is split over ranks may be
+ * gathered here. NULL: fails, with the reason in ret_status. */
+typedef const void *(*DtTensorSource)(void *context, uint32_t i, int64_t first, int64_t n,
+                                      DtStatus *ret_status);
 
 /* What a written or opened file is known by. */
 typedef struct DtTensorsId {
@@ -35,8 +36,9 @@ typedef struct DtTensorsId {
     uint64_t header; /* digest of length and header */
 } DtTensorsId;
 
-/* Writes path atomically, fills digests. */
-DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n,
+/* Writes path atomically, fills digests. piece: the most bytes that are asked for at once, a
+ * multiple of 8; the file does not depend on it. */
+DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, int64_t piece,
                               DtTensorSource source, void *context, DtTensorsId *ret_id);
 
 typedef struct DtTensorFile {

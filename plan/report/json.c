@@ -55,10 +55,11 @@ static json_t *json_memory(const DtSummary *s)
     json_t *stages = json_array();
     for (uint32_t i = 0; i < dt_plan_stages(s->plan); i++)
         json_array_append_new(stages, memory_of(s, i));
-    return json_pack("{s:o, s:i, s:o, s:o, s:o}", "device", s->have > 0 ? json_real(s->have) : json_null(), "worst",
-                     (int)s->worst.stage, "fits",
-                     s->have > 0 ? json_boolean((double)s->worst.reserved <= s->have) : json_null(), "peak", peak_of(s),
-                     "stages", stages);
+    return json_pack(
+        "{s:o, s:i, s:o, s:o, s:I, s:o}", "device", s->have > 0 ? json_real(s->have) : json_null(),
+        "worst", (int)s->worst.stage, "fits",
+        s->have > 0 ? json_boolean((double)s->worst.reserved <= s->have) : json_null(), "peak",
+        peak_of(s), "for_save", (json_int_t)dt_memory_save(s->plan, s->is_gpu), "stages", stages);
 }
 
 static json_t *stage_time(const DtSummary *s, uint32_t stage)

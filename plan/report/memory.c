@@ -3,6 +3,7 @@
  * rounds each up to pages and adds what context, communicators and libraries take. */
 #include "plan/report/memory.h"
 
+#include "plan/kinds.h"
 
 const DtOverheadRow dt_memory_overheads[DT_OVERHEADS] = {
 #define DT_OVERHEAD(id, mib, within, name, source) {mib##LL << 20, name, source},
@@ -66,6 +67,31 @@ void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *
                                          (plan->n_gemms ? dt_memory_overheads[DT_OVERHEAD_PRODUCTS].bytes : 0);
     for (int i = 0; i < DT_OVERHEADS; i++)
         m->reserved += m->overheads[i];
+}
+
+/* Whether rank 0 holds all elements of the store's tensors, without padding. */
+static bool is_whole(const DtPlan *plan, const DtPlanStore *store)
+{
+    bool whole = store->stage <= 0 && store->more == 0;
+    for (uint32_t a = store->n_loops; a < store->n_axes; a++) {
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        whole = whole && axis->local == axis->extent;
+    }
+    return whole && (store->pack == 0 || plan->packs[store->pack - 1].n_split == 0);
+}
+
+int64_t dt_memory_save(const DtPlan *plan, bool is_gpu)
+{
+    int64_t most = 0;
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        const DtPlanStore *store = &plan->stores[s];
+        int64_t bytes = dt_kinds_size(store->dtype);
+        for (uint32_t a = store->n_loops; a < store->n_axes; a++)
+            bytes *= plan->axes[store->first_axis + a].extent;
+        if (store->saved && bytes > most && (is_gpu || !is_whole(plan, store)))
+            most = bytes;
+    }
+    return 2 * most < DT_SAVE_BYTES ? 2 * most : DT_SAVE_BYTES;
 }
 
 double dt_memory_attention(const DtPlan *plan)

@@ -46,6 +46,13 @@ void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory);
  * there are none. */
 const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage);
 
+/* Host memory that rank 0 takes while it saves a checkpoint, in addition to the memory of training:
+ * for a piece of a tensor that it gathers from other ranks, or from a GPU, and for what one rank
+ * holds of it (runtime/checkpoint.c). At most DT_SAVE_BYTES; twice the largest gathered tensor if
+ * that is less; 0: rank 0 holds all tensors whole. */
+enum { DT_SAVE_BYTES = 64 << 20 };
+int64_t dt_memory_save(const DtPlan *plan, bool is_gpu);
+
 /* Further bytes that a library for attention may want, at most (plan.h, SDPA). */
 double dt_memory_attention(const DtPlan *plan);
 

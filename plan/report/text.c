@@ -191,6 +191,21 @@ static void print_predict(const DtSummary *s, DtText *text)
     dt_text_add(text, " (dtrun --generate), training does not\n");
 }
 
+/* What a save takes on a processor, if that counts: a MiB, and a hundredth of what rank 0 has. On
+ * a GPU it is memory of the host. */
+static void print_save(const DtSummary *s, DtText *text)
+{
+    DtMemory m;
+    char buf[32];
+    const int64_t bytes = dt_memory_save(s->plan, s->is_gpu);
+    dt_memory_stage(s->plan, 0, s->is_gpu, &m);
+    if (s->is_gpu || bytes < 1 << 20 || bytes < m.allocated / 100)
+        return;
+    line(text, "");
+    dt_text_printf(text, "rank 0 takes up to %s more while it saves\n",
+                   dt_people_bytes(buf, (double)bytes));
+}
+
 static void print_memory(const DtSummary *s, DtText *text)
 {
     const DtMemory *m = &s->worst;
@@ -231,6 +246,7 @@ static void print_memory(const DtSummary *s, DtText *text)
         dt_text_add(text, "\n");
     }
     print_predict(s, text);
+    print_save(s, text);
     if (s->plan->n_sdpas) {
         line(text, "");
         dt_text_printf(text, "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",

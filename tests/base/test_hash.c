@@ -18,6 +18,23 @@ Test(hash, reference_values)
     cr_assert_eq(dt_hash_bytes("h.attention.wq.w", 16, 42), dt_hash_text("h.attention.wq.w", 42));
 }
 
+/* Lengths on both sides of the library's inner buffer and blocks, in pieces of every size. */
+Test(hash, streams)
+{
+    uint8_t bytes[3000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 37 + i / 256);
+    for (size_t len = 0; len <= sizeof bytes; len = len * 3 / 2 + 1)
+        for (size_t piece = 1; piece <= len + 1; piece = piece * 2 + 1) {
+            DtHashStream *stream = dt_hash_begin(len % 3);
+            for (size_t at = 0; at < len; at += piece)
+                dt_hash_add(stream, bytes + at, len - at < piece ? len - at : piece);
+            dt_hash_add(stream, NULL, 0);
+            cr_assert_eq(dt_hash_end(stream), dt_hash_bytes(bytes, len, len % 3), "%zu %zu", len,
+                         piece);
+        }
+}
+
 Test(philox, random123_vectors)
 {
     DtPhilox zero = dt_philox(0, 0, 0, 0);

@@ -153,11 +153,12 @@ Test(safetensors, deep_nesting_is_an_error)
     expect_refused("no JSON object");
 }
 
-static const void *give(void *context, uint32_t i, DtStatus *ret_status)
+static const void *give(void *context, uint32_t i, int64_t first, int64_t n, DtStatus *ret_status)
 {
+    cr_assert(first >= 0 && n > 0);
     if (i == 3)
         *ret_status = dt_status_fail(DT_EXIT_FAILED, "no third tensor");
-    return (const char *)context + i;
+    return (const char *)context + i + first;
 }
 
 /* Any single byte of a small file, replaced by anything: an error, or tensors that can be read. */
@@ -168,7 +169,7 @@ Test(safetensors, every_changed_byte_is_safe)
         {.name = "y\"\\", .dtype = DT_PLAN_F64, .n_axes = 1, .extents = {1}, .bytes = 8}};
     DtTensorsId id;
     static const char data[] = "some twenty-odd bytes";
-    DtStatus status = dt_safetensors_write(path, tensors, 2, give, (void *)(uintptr_t)data, &id);
+    DtStatus status = dt_safetensors_write(path, tensors, 2, 8, give, (void *)(uintptr_t)data, &id);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     char *bytes;
     size_t len;
@@ -204,7 +205,7 @@ Test(safetensors, a_source_that_fails_leaves_no_file)
             .name = &"abcd\0"[i], .dtype = DT_PLAN_U8, .n_axes = 1, .extents = {1}, .bytes = 1};
     unlink(path);
     DtStatus status =
-        dt_safetensors_write(path, tensors, 4, give, (void *)(uintptr_t) "bytes", &id);
+        dt_safetensors_write(path, tensors, 4, 8, give, (void *)(uintptr_t) "bytes", &id);
     cr_assert_str_eq(status.message, "no third tensor");
     cr_assert_neq(access(path, F_OK), 0);
 }

@@ -237,10 +237,80 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
         dt_diag_help(d, "`synthetic(0, %s)` draws indices of that axis", range->axis);
 }
 
-static void check_values(const DtConfigHost *host, const DtReader *reader)
+/* All values that a source can have; false: nothing is known. */
+static bool possible_values(const DtSource *source, DtIntSet *ret_values)
 {
+    if (source->kind == DT_SOURCE_SYNTHETIC)
+        *ret_values = dt_intset_range(whole_bound(source->lo), whole_bound(source->hi));
+    else if (source->kind == DT_SOURCE_TEXT ||
+             (source->kind == DT_SOURCE_BIN && source->dtype == DT_U8))
+        *ret_values = dt_intset_range(0, 1 << 8);
+    else if (source->kind == DT_SOURCE_BIN && source->dtype == DT_U16)
+        *ret_values = dt_intset_range(0, 1 << 16);
+    else if (source->kind == DT_SOURCE_BIN && source->dtype == DT_U32)
+        *ret_values = dt_intset_range(0, 1ll << 32);
+    else
+        return false;
+    return true;
+}
+
+/* "-100", "0 .. 15", "all but -100" */
+static const char *set_text(DtArena *arena, const DtIntSet *set)
+{
+    const DtIntSet others = dt_intset_others(set);
+    if (others.n == 1 && others.lo[0] != INT64_MIN && others.hi[0] != INT64_MAX)
+        return dt_arena_printf(arena, "all but %s", set_text(arena, &others));
+    const char *text = "";
+    for (uint32_t i = 0; i < set->n; i++) {
+        const long long lo = set->lo[i], hi = set->hi[i] - 1;
+        text = dt_arena_printf(arena, "%s%s", text, i ? " and " : "");
+        if (set->lo[i] == INT64_MIN)
+            text = dt_arena_printf(arena, "%s%lld and below", text, hi);
+        else if (set->hi[i] == INT64_MAX)
+            text = dt_arena_printf(arena, "%s%lld and above", text, lo);
+        else if (lo == hi)
+            text = dt_arena_printf(arena, "%s%lld", text, lo);
+        else
+            text = dt_arena_printf(arena, "%s%lld .. %lld", text, lo, hi);
+    }
+    return text;
+}
+
+/* A loss over valid labels, of a source that can have none of them. */
+static void check_idle(const DtConfigHost *host, const DtProgram *program, const DtReader *reader)
+{
+    DtIntSet values;
+    DtIdleSum idle;
+    if ((reader->kind != DT_SAMPLE_RAW && reader->kind != DT_SAMPLE_NEXT_TOKEN) ||
+        !possible_values(&reader->source, &values))
+        return;
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        if (!reader->types[i] || reader->types[i]->dtype != DT_I32 ||
+            !dt_ranges_idle(program->module, reader->inputs[i], &values, &idle))
+            continue;
+        DtDiag *d = dt_diag_report(host->diags, E0812, reader->source.span,
+                                   "no value of `%s` counts for the loss", reader->inputs[i]);
+        dt_diag_label(d, idle.span, "%s",
+                      idle.is_bounded ? "this divisor counts nothing, so nothing is learned"
+                      : idle.divides  ? "this divisor is 0, so the loss is no number"
+                                      : "the loss is 0, whatever the model computes");
+        dt_diag_note(d, "the program counts %s; this source has %s",
+                     idle.counts.n ? set_text(host->arena, &idle.counts) : "nothing",
+                     set_text(host->arena, &values));
+        dt_diag_help(d,
+                     "compare `%s` with a value that the data has, or name the file of its labels",
+                     reader->inputs[i]);
+        return;
+    }
+}
+
+static void check_values(const DtConfigHost *host, const DtProgram *program, const DtReader *reader)
+{
+    const uint32_t before = dt_diag_errors(host->diags);
     check_drawn(host, reader);
     check_range(host, reader);
+    if (!host->options->synthetic && dt_diag_errors(host->diags) == before)
+        check_idle(host, program, reader);
 }
 
 /* ---- synthetic data ---- */
@@ -337,7 +407,7 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
     if (host->options->synthetic)
         make_synthetic(host->arena, train);
     for (uint32_t i = 0; i < train->readers.n; i++)
-        check_values(host, &train->readers.at[i]);
+        check_values(host, program, &train->readers.at[i]);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)
-        check_values(host, &train->eval_readers.at[i]);
+        check_values(host, program, &train->eval_readers.at[i]);
 }

@@ -16,13 +16,24 @@
  * the bad of a where c may be true and that of b where it may be false. What is left in bad where the places
  * get lost (a sum, a product of matrices, the loss) is not allowed. Where places change but values do not
  * (slices, renamed axes, iterations), the result is a root of its own, whose elements are some of the
- * first one's. */
+ * first one's.
+ *
+ * A sum of such values is 0 if no root is one for which a term may be different from 0 ("sums").
+ * So a loss per valid label, `sum(where(y >= 0, ..)) / sum(y >= 0)`, has no value where the data
+ * can have no label of 0 or more (dt_ranges_idle). */
 #include "ir/ranges.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { BUDGET = 1 << 21, ROUNDS = 8 };
+
+/* What a sum over places is, where no element of the root lies in `yes`. */
+typedef enum Sums {
+    SUMS_NOT, /* no sum: `yes` is said of the element at the same place */
+    SUMS_ZERO,
+    SUMS_BOUNDED /* the larger of 0 and a constant: a divisor that is kept from being 0 */
+} Sums;
 
 /* Facts about a value in relation to one root. */
 typedef struct Fact {
@@ -31,6 +42,7 @@ typedef struct Fact {
     int64_t shift;
     DtIntSet is;        /* in elements of the root; none: it is not the root */
     DtIntSet yes, no, bad;
+    Sums sums;
     const DtOp *by;     /* the index that made bad, and which one of its */
     uint32_t index;
 } Fact;
@@ -51,9 +63,19 @@ typedef struct Seen {
     Fact *const *in, *const *results;
 } Seen;
 
+/* A sum that the program divides by, or its loss: 0 where no element of the root lies in `some`. */
+typedef struct Counted {
+    uint32_t root;
+    DtIntSet some;
+    Sums sums;
+    bool divides;
+    DtSpan span;
+} Counted;
+
 typedef struct Walk {
     DtArena *scratch;
     DT_VEC(Root) roots; /* number 0 is the input */
+    DT_VEC(Counted) counted;
     DT_VEC(Seen) seen;
     uint32_t budget;    /* ops; a program that needs more has its other calls unchecked */
 } Walk;
@@ -78,8 +100,10 @@ static bool same_fact(const Fact *a, const Fact *b)
 {
     if (!a || !b)
         return a == b;
-    return a->root == b->root && a->exact == b->exact && a->shift == b->shift && dt_intset_equal(&a->is, &b->is) &&
-           dt_intset_equal(&a->yes, &b->yes) && dt_intset_equal(&a->no, &b->no) && dt_intset_equal(&a->bad, &b->bad);
+    return a->root == b->root && a->exact == b->exact && a->shift == b->shift &&
+           dt_intset_equal(&a->is, &b->is) && a->sums == b->sums &&
+           dt_intset_equal(&a->yes, &b->yes) && dt_intset_equal(&a->no, &b->no) &&
+           dt_intset_equal(&a->bad, &b->bad);
 }
 
 static bool same_facts(uint32_t n, Fact *const *a, Fact *const *b)
@@ -242,10 +266,16 @@ static void rule_same(const DtOp *op, const Fact *in, Fact *out)
         out->exact = in->exact;
         out->shift = in->shift;
     }
-    if (from == DT_BOOL || from == to) {
-        out->yes = in->yes;
+    out->yes = in->yes; /* 0 is cast to 0 */
+    if (from == DT_BOOL || from == to)
         out->no = in->no;
-    }
+}
+
+static void rule_neg(const DtOp *op, const Fact *in, Fact *out)
+{
+    (void)op;
+    out->yes = in->yes;
+    out->no = in->no;
 }
 
 static void rule_not(const DtOp *op, const Fact *in, Fact *out)
@@ -356,14 +386,74 @@ static void rule_compare(const DtOp *op, const Fact *in, Fact *out)
 }
 
 static Rule *const rules[DT_OP_COUNT] = {
-    [DT_OP_STOP] = rule_same, [DT_OP_BIND] = rule_same,   [DT_OP_CAST] = rule_same,  [DT_OP_EXPAND] = rule_same,
-    [DT_OP_NOT] = rule_not,   [DT_OP_AND] = rule_and,     [DT_OP_OR] = rule_or,      [DT_OP_MUL] = rule_mul,
-    [DT_OP_ADD] = rule_add,   [DT_OP_SUB] = rule_add,     [DT_OP_MAX] = rule_bound,  [DT_OP_MIN] = rule_bound,
-    [DT_OP_LT] = rule_compare, [DT_OP_LE] = rule_compare, [DT_OP_EQ] = rule_compare, [DT_OP_NE] = rule_compare,
-    [DT_OP_WHERE] = rule_where,
+    [DT_OP_STOP] = rule_same,   [DT_OP_BIND] = rule_same,  [DT_OP_CAST] = rule_same,
+    [DT_OP_EXPAND] = rule_same, [DT_OP_NEG] = rule_neg,    [DT_OP_NOT] = rule_not,
+    [DT_OP_AND] = rule_and,     [DT_OP_OR] = rule_or,      [DT_OP_MUL] = rule_mul,
+    [DT_OP_ADD] = rule_add,     [DT_OP_SUB] = rule_add,    [DT_OP_MAX] = rule_bound,
+    [DT_OP_MIN] = rule_bound,   [DT_OP_LT] = rule_compare, [DT_OP_LE] = rule_compare,
+    [DT_OP_EQ] = rule_compare,  [DT_OP_NE] = rule_compare, [DT_OP_WHERE] = rule_where,
 };
 
-static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
+/* ---- sums ---- */
+
+static void count(Walk *w, const Fact *fact, bool divides, DtSpan span)
+{
+    const Counted counted = {fact->root, fact->yes, fact->sums, divides, span};
+    DT_PUSH(w->scratch, w->counted, counted);
+}
+
+/* The sum over places of values with these facts. */
+static Fact *sum_of(Walk *w, const Fact *fact)
+{
+    if (!fact || fact->sums == SUMS_BOUNDED)
+        return NULL;
+    Fact out = nothing(fact->root);
+    out.yes = fact->yes;
+    out.sums = SUMS_ZERO;
+    return keep(w, out);
+}
+
+/* A map of sums alone, and of values without facts. */
+static Fact *map_of_sums(Walk *w, const DtOp *op, Fact *const *in)
+{
+    const Fact *a = in[0], *b = op->n_in > 1 ? in[1] : NULL;
+    double number;
+    switch (op->kind) {
+    case DT_OP_NEG:
+    case DT_OP_STOP:
+    case DT_OP_BIND:
+    case DT_OP_CAST:
+    case DT_OP_EXPAND: return in[0];
+    case DT_OP_MUL: return sum_of(w, a && a->sums == SUMS_ZERO ? a : b);
+    case DT_OP_DIV: return sum_of(w, a);
+    case DT_OP_ADD: return a && b && same_fact(a, b) ? sum_of(w, a) : NULL;
+    case DT_OP_MAX: {
+        const uint32_t x = a ? 0 : 1;
+        if ((a && b) || !constant_of(op->in[1 - x], &number))
+            return NULL;
+        Fact out = *in[x];
+        out.sums = SUMS_BOUNDED;
+        return keep(w, out);
+    }
+    default: return NULL;
+    }
+}
+
+static bool is_sum(const Fact *fact) { return fact && fact->sums != SUMS_NOT; }
+
+/* Elements, with sums left out; NULL: the op has sums only. */
+static Fact **elements(Walk *w, const DtOp *op, Fact *const *in)
+{
+    Fact **own = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + 1);
+    bool any_element = false;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        own[i] = is_sum(in[i]) ? NULL : in[i];
+        any_element = any_element || own[i];
+    }
+    return any_element ? own : NULL;
+}
+
+static Fact *map_elements(Walk *w, const DtOp *op, Fact *const *in)
 {
     Fact facts[3], out;
     uint32_t root = UINT32_MAX;
@@ -381,6 +471,19 @@ static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
     if (rules[op->kind])
         rules[op->kind](op, facts, &out);
     return keep(w, out);
+}
+
+static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
+{
+    bool has_sum = false;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        has_sum = has_sum || is_sum(in[i]);
+    if (!has_sum)
+        return map_elements(w, op, in);
+    if (op->kind == DT_OP_DIV && is_sum(in[1]))
+        count(w, in[1], true, op->span);
+    Fact **own = elements(w, op, in);
+    return own ? map_elements(w, op, own) : map_of_sums(w, op, in);
 }
 
 /* ---- indices ---- */
@@ -440,7 +543,7 @@ static Fact *joined(Walk *w, Fact *a, Fact *b)
 {
     if (!a || !b || same_fact(a, b))
         return a ? a : b;
-    if (a->root != b->root || (a->is.n && b->is.n && a->shift != b->shift)) {
+    if (a->root != b->root || a->sums != b->sums || (a->is.n && b->is.n && a->shift != b->shift)) {
         settle(w, a);
         settle(w, b);
         return NULL;
@@ -521,7 +624,12 @@ static void walk_op(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
         scatter(w, op, in);
     else if (dt_op_is_pointwise(op->kind))
         out[0] = map(w, op, in);
-    else if (only_moves(op))
+    else if (op->kind == DT_OP_EXPAND && is_sum(in[0]))
+        out[0] = in[0];
+    else if (op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && in[0]) {
+        settle(w, in[0]);
+        out[0] = sum_of(w, in[0]);
+    } else if (only_moves(op))
         out[0] = moved(w, op, op->n_in, in);
     else
         for (uint32_t i = 0; i < op->n_in; i++)
@@ -569,21 +677,32 @@ static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in)
 
 /* ---- inputs ---- */
 
-static void walk_entry(Walk *w, const DtFunc *entry, const char *input)
+static void walk_entry(Walk *w, const DtEntryPoint *entry, const char *input)
 {
-    Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, entry->n_values + 1);
-    walk_ops(w, entry, input, facts);
-    for (uint32_t i = 0; i < entry->results.n; i++)
-        settle(w, facts[entry->results.at[i]->id]);
+    const DtFunc *func = entry->func;
+    Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, func->n_values + 1);
+    walk_ops(w, func, input, facts);
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        const Fact *fact = facts[func->results.at[i]->id];
+        settle(w, fact);
+        if (i == 0 && entry->kind == DT_ENTRY_LOSS && is_sum(fact) && func->results.at[i]->op)
+            count(w, fact, false, func->results.at[i]->op->span);
+    }
 }
 
-DtInputRange dt_ranges_input(const DtModule *module, const char *input)
+static Walk walk_module(const DtModule *module, const char *input)
 {
     Walk w = {.scratch = dt_arena_child(module->arena), .budget = BUDGET};
     Root first = {.used = dt_intset_all};
     DT_PUSH(w.scratch, w.roots, first);
     for (uint32_t i = 0; i < module->entries.n; i++)
-        walk_entry(&w, module->entries.at[i].func, input);
+        walk_entry(&w, &module->entries.at[i], input);
+    return w;
+}
+
+DtInputRange dt_ranges_input(const DtModule *module, const char *input)
+{
+    const Walk w = walk_module(module, input);
     const Root *root = &w.roots.at[0];
     DtInputRange range = {.allowed = dt_intset_others(&root->bad)};
     const DtIntSet drawn = dt_intset_common(&root->used, &range.allowed), *from = drawn.n ? &drawn : &range.allowed;
@@ -598,4 +717,32 @@ DtInputRange dt_ranges_input(const DtModule *module, const char *input)
     }
     dt_arena_free(w.scratch);
     return range;
+}
+
+/* Whether the root's elements are those of the input: axes have other names at most. */
+static bool is_input(const Walk *w, uint32_t root)
+{
+    while (root) {
+        const Root *r = &w->roots.at[root];
+        if (r->made_by->kind != DT_OP_RELABEL || r->n_parents != 1 || !r->parents[0].exact ||
+            r->parents[0].shift)
+            return false;
+        root = r->parents[0].root;
+    }
+    return true;
+}
+
+bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *values,
+                    DtIdleSum *ret_idle)
+{
+    const Walk w = walk_module(module, input);
+    bool found = false;
+    for (uint32_t i = 0; i < w.counted.n && !found; i++) {
+        const Counted *c = &w.counted.at[i];
+        const DtIntSet both = dt_intset_common(&c->some, values);
+        found = !both.n && is_input(&w, c->root);
+        *ret_idle = (DtIdleSum){c->span, c->some, c->divides, c->sums == SUMS_BOUNDED};
+    }
+    dt_arena_free(w.scratch);
+    return found;
 }

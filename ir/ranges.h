@@ -18,4 +18,16 @@ typedef struct DtInputRange {
 /* Of the input of that name (interned), over all entries of a program as it was lowered. */
 DtInputRange dt_ranges_input(const DtModule *module, const char *input);
 
+/* A sum over samples that is 0 whatever the program computes. */
+typedef struct DtIdleSum {
+    DtSpan span;     /* of the division by it, or of the loss that is such a sum */
+    DtIntSet counts; /* only elements of the input with these values add anything */
+    bool divides;    /* it is a divisor */
+    bool is_bounded; /* .. which a `max` with a constant keeps from being 0 */
+} DtIdleSum;
+
+/* Whether there is one in a program as it was lowered if the input has these values alone. */
+bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *values,
+                    DtIdleSum *ret_idle);
+
 #endif

@@ -185,13 +185,22 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
     int64_t token, byte;
     const DtTokenFile *file = dt_datatext_find(&data->tokens, aside->first, &token, &byte);
     begin_note(data, ret_notes);
-    dt_text_printf(ret_notes,
-                   "%lld of %lld values for `%s` are outside %lld .. %lld, where it is an index; "
-                   "the program says what "
-                   "happens to them (the first: token %lld of %s, %d)",
-                   (long long)aside->n, (long long)reach, dt_plan_str(data->plan, input->name),
-                   (long long)input->draw_lo, (long long)input->draw_hi - 1, (long long)token,
-                   file->path, aside->value);
+    const char *name = dt_plan_str(data->plan, input->name);
+    const long long lo = input->draw_lo, hi = input->draw_hi - 1;
+    if (aside->n == reach)
+        dt_text_printf(
+            ret_notes,
+            "warning: none of the %lld values for `%s` is one of %lld .. %lld, where it is "
+            "an index, so no sample counts there: is this the file, read with its dtype",
+            (long long)reach, name, lo, hi);
+    else
+        dt_text_printf(
+            ret_notes,
+            "%lld of %lld values for `%s` are outside %lld .. %lld, where it is an index; "
+            "the program says what happens to them",
+            (long long)aside->n, (long long)reach, name, lo, hi);
+    dt_text_printf(ret_notes, "%s (the first: token %lld of %s, %d)", aside->n == reach ? "?" : "",
+                   (long long)token, file->path, aside->value);
 }
 
 /* Features that are not finite make a loss that is none. */

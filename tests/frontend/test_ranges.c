@@ -20,7 +20,7 @@ static const char *text_of(const DtIntSet *set)
     return text;
 }
 
-static DtInputRange range_with(const char *before, const char *statements, const char *loss)
+static DtProgram *program_with(const char *before, const char *statements, const char *loss)
 {
     char path[] = "/tmp/dt_rangesXXXXXX";
     int fd = mkstemp(path);
@@ -54,7 +54,12 @@ static DtInputRange range_with(const char *before, const char *statements, const
     if (dt_diag_errors(diags))
         dt_diag_print(diags, stderr, false);
     cr_assert_not_null(program, "%s %s", statements, loss);
-    return program->train->readers.at[0].ranges[0];
+    return program;
+}
+
+static DtInputRange range_with(const char *before, const char *statements, const char *loss)
+{
+    return program_with(before, statements, loss)->train->readers.at[0].ranges[0];
 }
 
 /* allowed: as text_of prints it; drawn: "lo..hi", or "" if nothing says. */
@@ -158,4 +163,46 @@ Test(ranges, elements_that_are_scattered_outside_are_lost)
 {
     expect("sum[vocab](scatter[batch, seq](f32(other), vocab = t))", "0..20", "0..20");
     expect("sum[vocab](scatter[batch, seq](f32(other), vocab = where(t < 20, t, -1)))", "0..", "0..20");
+}
+
+/* A loss, and the values of `t`: whether some sum is surely 0, and which. */
+static const struct Idle {
+    const char *loss;
+    int64_t lo, hi;
+    bool found, divides, is_bounded;
+} idles[] = {
+    {"sum[batch, seq](c) / sum[batch, seq](t >= 5)", -9, 5, true, true, false},
+    {"sum[batch, seq](c) / sum[batch, seq](t >= 5)", -9, 6, false, false, false},
+    {"-sum[batch, seq](c * (t < 3)) / sum[batch](sum[seq](f32(t < 3)))", 3, 9, true, true, false},
+    {"sum[batch, seq](c) / mean[batch, seq](f32(t == 7))", 8, 900, true, true, false},
+    {"sum[batch, seq](c) / max(sum[batch, seq](t == 7), 1)", 8, 9, true, true, true},
+    {"sum[batch, seq](c) / (sum[batch, seq](t == 7) + 1)", 8, 9, false, false, false},
+    {"sum[batch, kseq](c[seq -> kseq]) / sum[batch, kseq](t[seq -> kseq] > 4)", 0, 5, true, true,
+     false},
+    {"sum[batch](c[seq = 0]) / sum[batch](t[seq = 1] > 4)", 0, 5, false, false, false},
+    {"mean[batch, seq](xent[vocab](z, t))", 20, 99, true, false, false},
+    {"mean[batch, seq](xent[vocab](z, t))", 19, 99, false, false, false},
+    {"mean[batch, seq](where(t != 7, c, 0))", 7, 8, true, false, false},
+    {"mean[batch, seq](where(t != 7, c, 1))", 7, 8, false, false, false},
+    {"sum[batch, seq](c) * sum[batch, seq](t > 8)", 0, 9, true, false, false},
+    {"sum[batch, seq](c) + sum[batch, seq](t > 8)", 0, 9, false, false, false},
+    {"sum[batch, seq](c) / max[batch, seq](where(t < 0, 1.0, 2.0))", 0, 9, false, false, false},
+};
+
+Test(ranges, a_sum_that_counts_no_value_is_found)
+{
+    for (size_t i = 0; i < DT_COUNT(idles); i++) {
+        arena = dt_arena_new();
+        const DtProgram *program = program_with("", "c = sum[vocab](z)", idles[i].loss);
+        const DtIntSet values = dt_intset_range(idles[i].lo, idles[i].hi);
+        DtIdleSum idle = {.divides = false};
+        const char *name = program->train->readers.at[0].inputs[0];
+        const bool found = dt_ranges_idle(program->module, name, &values, &idle);
+        cr_expect_eq(found, idles[i].found, "%s: found %d", idles[i].loss, found);
+        if (found && idles[i].found) {
+            cr_expect_eq(idle.divides, idles[i].divides, "%s", idles[i].loss);
+            cr_expect_eq(idle.is_bounded, idles[i].is_bounded, "%s", idles[i].loss);
+        }
+        dt_arena_free(arena);
+    }
 }

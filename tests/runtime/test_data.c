@@ -457,6 +457,11 @@ Test(data, values_are_looked_at_before_the_run)
     expect_look(NULL, "tiny.dsl:12:3: 2 of ");
     expect_look(NULL, "values for `labels` are outside 0 .. 19, where it is an index");
     expect_look(NULL, "(the first: token 7 of ");
+    for (int at = 0; at < 19; at++)
+        narrow[at] = 99;
+    fixture_file(&f, "data.bin", narrow, sizeof narrow);
+    expect_look(NULL,
+                "values for `labels` is one of 0 .. 19, where it is an index, so no sample counts");
 }
 
 Test(data, values_behind_a_header_and_of_all_widths)

@@ -269,8 +269,8 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
-    if (run->trial && (run->eval || run->generate || run->save || run->resume || run->restarts))
-        return wrong(line, "--trial is a run of its own: nothing is loaded, saved, or tried again");
+    if (run->trial && (run->eval || run->generate || run->restarts))
+        return wrong(line, "--trial is a run of its own: it is not tried again");
     choose_save_folder(&line->run);
     return true;
 }

@@ -25,6 +25,22 @@ static void print_verdict(const DtJudgement *judgement, const char *shrunk, bool
                    judgement->micro == 1 ? "" : "es", STEPS);
 }
 
+static void print_life(const DtJudgeMachine *judged, DtText *ret_text)
+{
+    dt_text_printf(ret_text,
+                   "life of a run: equal on %u steps, the schedule's first and last among them",
+                   judged->life);
+    if (judged->skipped)
+        dt_text_printf(ret_text, "; the loss scale skipped %u", judged->skipped);
+    if (judged->resumed)
+        dt_text_printf(ret_text, "; saved and resumed%s",
+                       judged->resumed > 1 ? ", also on one rank" : "");
+    if (judged->evaluated)
+        dt_text_printf(ret_text, "; evaluated over %u sample%s", judged->evaluated,
+                       judged->evaluated == 1 ? "" : "s");
+    dt_text_add(ret_text, "\n");
+}
+
 static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
 {
     const char *ranks = judged->ranks == 1 ? "" : "s";
@@ -39,12 +55,7 @@ static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
                    "machine code: equal to the interpreter but for roundings: %u steps on %u rank%s, %u values, "
                    "largest difference %.2g%s%s\n", judged->steps, judged->ranks, ranks, judged->values, judged->worst,
                    judged->where ? " of the norm of " : "", judged->where ? judged->where : "");
-    dt_text_printf(ret_text,
-                   "life of a run: equal on %u steps, the schedule's first and last among them",
-                   judged->life);
-    if (judged->skipped)
-        dt_text_printf(ret_text, "; the loss scale skipped %u", judged->skipped);
-    dt_text_add(ret_text, "\n");
+    print_life(judged, ret_text);
     if (judged->vague)
         dt_text_printf(ret_text,
                        "              and %u of them move by a tenth and more if roundings change: they prove little\n",
@@ -52,12 +63,12 @@ static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
 }
 
 /* The layout is right; so what differs now is code generation, the host compiler, or the runtime. */
-static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerOptions *options)
+static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtJudgement *judgement)
 {
     DtCliMachine machine;
     DtJudgeMachine judged;
     DtText text = {0};
-    const DtJudgeVerdict verdict = dt_cli_machine(cli, task, options, &machine, &judged);
+    const DtJudgeVerdict verdict = dt_cli_machine(cli, task, judgement, &machine, &judged);
     if (verdict == DT_JUDGE_EQUAL)
         print_machine(&judged, &text);
     else if (machine.why_not)
@@ -94,7 +105,7 @@ int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
         code = dt_cli_print(&text);
     }
     if (verdict == DT_JUDGE_EQUAL && code == DT_EXIT_OK)
-        code = verify_machine(cli, &task, judgement.options);
+        code = verify_machine(cli, &task, &judgement);
     if (verdict == DT_JUDGE_DIFFERS)
         code = dt_cli_fail(DT_EXIT_FAILED, "%s\n%s",
                            judgement.not_finite   ? "the values of the program itself are not finite"

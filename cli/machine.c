@@ -3,9 +3,9 @@
  * ranks with dtrun, from the folder of this program. A kernel that is compiled wrongly ends a
  * process of its own, not this one.
  *
- * Plan and values are in memory with a descriptor, as are dtrun's messages; no file is made, so
- * nothing is left over however this ends. dtrun ends with the process that started it
- * (PR_SET_PDEATHSIG). */
+ * Plan and values are in memory with a descriptor, as are dtrun's messages. Checkpoints are in a
+ * folder of $TMPDIR (cli/scratch.c). Nothing is left over however this ends: dtrun ends with the
+ * process that started it (PR_SET_PDEATHSIG). */
 #include "cli/machine.h"
 
 #include "base/bug.h"
@@ -25,6 +25,8 @@
 
 /* Ranks are processes; and they share this machine's processors. */
 enum { MOST_RANKS = 64 };
+/* Of a step: a compiler takes longer than to interpret the kernels. */
+enum { LITTLE_WORK = 3000000 };
 
 typedef struct Run {
     DtArena *arena;
@@ -32,6 +34,7 @@ typedef struct Run {
     DtTrialLayout layout;
     DtJudgeTrial *trial;
     int plan_fd, trial_fd, said_fd;
+    const char *folder; /* of checkpoints; NULL: there are none */
     DtTrial *memory;
 } Run;
 
@@ -47,10 +50,13 @@ static bool not_run(DtCliMachine *machine, const char *format, ...)
 
 /* ---- the plan ---- */
 
-static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions *options, uint8_t **ret_bytes,
-                    size_t *ret_len)
+static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions *options,
+                    bool is_alone, uint8_t **ret_bytes, size_t *ret_len)
 {
-    const DtStatus status = dt_cli_variant(machine->cli, arena, options, DT_VARIANT_KERNELS, ret_bytes, ret_len);
+    DtCli cli = *machine->cli;
+    if (is_alone && machine->interprets)
+        cli.target = "interpreted";
+    const DtStatus status = dt_cli_variant(&cli, arena, options, DT_VARIANT_KERNELS, ret_bytes, ret_len);
     return dt_status_ok(&status) || not_run(machine, "%s", status.message);
 }
 
@@ -147,7 +153,7 @@ static int memory_with(const char *name, const void *bytes, uint64_t len)
 
 static bool open_trial(DtCliMachine *machine, Run *run, const uint8_t *bytes, size_t len)
 {
-    if (!dt_trial_layout(run->arena, run->plan, run->trial->steps, &run->layout))
+    if (!dt_trial_layout(run->arena, run->plan, run->trial->events, &run->layout))
         return not_run(machine, "its values are too many");
     run->plan_fd = memory_with("dtc-plan", bytes, len);
     run->trial_fd = memory_with("dtc-trial", NULL, run->layout.bytes);
@@ -160,14 +166,22 @@ static bool open_trial(DtCliMachine *machine, Run *run, const uint8_t *bytes, si
     *run->memory = (DtTrial){.magic = DT_TRIAL_MAGIC,
                              .digest = run->plan->digest,
                              .bytes = run->layout.bytes,
-                             .steps = run->trial->steps,
+                             .events = run->trial->events,
+                             .held_out = run->trial->held_out,
                              .owner = (int32_t)getpid(),
                              .lr = run->trial->lr,
                              .is_life = run->trial->is_life};
-    for (uint32_t i = 0; i < run->trial->steps; i++) {
-        const DtJudgeStep *step = &run->trial->script[i];
-        run->memory->script[i] = (DtTrialStep){
-            .number = step->number, .loss_scale = step->loss_scale, .good = step->good};
+    for (uint32_t i = 0; i < run->trial->events; i++) {
+        static const DtTrialKind kinds[] = {[DT_JUDGE_TRAIN] = DT_TRIAL_TRAIN,
+                                            [DT_JUDGE_EVALUATE] = DT_TRIAL_EVALUATE,
+                                            [DT_JUDGE_SAVE] = DT_TRIAL_SAVE,
+                                            [DT_JUDGE_RESUME] = DT_TRIAL_RESUME};
+        const DtJudgeEvent *event = &run->trial->script[i];
+        run->memory->script[i] = (DtTrialEvent){.kind = kinds[event->kind],
+                                                .batches = event->batches,
+                                                .number = event->number,
+                                                .loss_scale = event->loss_scale,
+                                                .good = event->good};
     }
     return fill(machine, run);
 }
@@ -200,7 +214,12 @@ static int run_dtrun(const Run *run, const char *path)
     const char *plan = dt_arena_printf(run->arena, "/proc/self/fd/%d", run->plan_fd);
     const char *trial = dt_arena_printf(run->arena, "/proc/self/fd/%d", run->trial_fd);
     const char *most = dt_arena_printf(run->arena, "%d", MOST_RANKS);
-    const char *argv[] = {path, plan, "--trial", trial, "--quiet", "--timeout", "100", "--max-ranks", most, NULL};
+    const char *argv[] = {path,  plan,          "--trial", trial, "--quiet", "--timeout",
+                          "100", "--max-ranks", most,      NULL,  NULL,      NULL};
+    if (run->folder) {
+        argv[9] = run->trial->is_resumed ? "--resume" : "--save";
+        argv[10] = run->folder;
+    }
     posix_spawn_file_actions_t files;
     pid_t pid = -1;
     int state;
@@ -253,25 +272,31 @@ static const char *copies_of(const Run *run, const DtTrialCopies *copies)
                                                         copies->byte / dt_kinds_size(tensor->store->dtype)) : "");
 }
 
-static bool scalar(const DtJudgeTrial *trial, uint32_t step, const char *entry, const char *name, double *ret_value)
+static bool scalar(const DtJudgeTrial *trial, uint32_t event, const char *entry, const char *name,
+                   bool shown, double *ret_value)
 {
     const Run *run = trial->data;
-    const char *at = (const char *)run->memory + dt_trial_scalars(&run->layout, step);
-    for (uint32_t m = 0; m < run->plan->n_metrics; m++)
-        if (at[run->layout.scalars + m * 8] && strcmp(dt_plan_str(run->plan, run->plan->metrics[m].name), name) == 0 &&
-            strcmp(dt_plan_str(run->plan, run->plan->metrics[m].entry), entry) == 0) {
-            memcpy(ret_value, at + m * 8, 8);
-            return true;
-        }
+    const DtPlan *plan = run->plan;
+    const char *at = (const char *)run->memory + dt_trial_scalars(&run->layout, event);
+    const uint32_t first = shown ? plan->n_metrics : 0, n = shown ? plan->n_shows : plan->n_metrics;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *value = at + (first + i) * 8;
+        if (!value[run->layout.scalars] ||
+            strcmp(dt_plan_str(plan, shown ? plan->shows[i].name : plan->metrics[i].name), name) != 0 ||
+            strcmp(dt_plan_str(plan, shown ? plan->shows[i].entry : plan->metrics[i].entry), entry) != 0)
+            continue;
+        memcpy(ret_value, value, 8);
+        return true;
+    }
     return false;
 }
 
-static bool collect_tensor(DtCliMachine *machine, Run *run, uint32_t step, const DtTrialTensor *tensor)
+static bool collect_tensor(DtCliMachine *machine, Run *run, uint32_t event, const DtTrialTensor *tensor)
 {
     const DtStore *store = store_of(run, tensor);
     const int64_t size = dt_kinds_size(tensor->store->dtype);
-    const char *from = (const char *)run->memory + dt_trial_values(&run->layout, step) + tensor->at;
-    DtTensor *made = run->trial->after[step][store->index] = DT_NEW(run->arena, DtTensor);
+    const char *from = (const char *)run->memory + dt_trial_values(&run->layout, event) + tensor->at;
+    DtTensor *made = run->trial->after[event][store->index] = DT_NEW(run->arena, DtTensor);
     *made = (DtTensor){store->type, DT_NEW_ARRAY(run->arena, double, tensor->elements)};
     for (int64_t i = 0; i < tensor->elements; i++) {
         if (!from[run->layout.values + i * size]) {
@@ -289,33 +314,36 @@ static bool collect(DtCliMachine *machine, Run *run)
 {
     const DtTrialCopies *copies = &run->memory->copies;
     DtJudgeTrial *trial = run->trial;
-    if (run->memory->done != trial->steps) {
+    if (run->memory->done != trial->events) {
         machine->wrong = "the ranks ended before their last step, without a word";
         return false;
     }
     if (copies->found) {
         machine->wrong = dt_arena_printf(
             machine->cli->arena,
-            "step %lld: rank %u has another copy of %s than the ranks before it",
-            (long long)run->memory->script[copies->step % DT_TRIAL_STEPS].number + 1, copies->rank,
+            "after %lld steps rank %u has another copy of %s than the ranks before it",
+            (long long)run->memory->script[copies->event % DT_TRIAL_EVENTS].steps_after, copies->rank,
             copies_of(run, copies));
         return false;
     }
-    for (uint32_t i = 0; i < trial->steps; i++) {
-        const DtTrialStep *step = &run->memory->script[i];
-        trial->script[i].loss_scale_after = step->loss_scale_after;
-        trial->script[i].good_after = step->good_after;
-        trial->script[i].taken = step->taken;
-        trial->script[i].skipped = step->skipped;
+    for (uint32_t i = 0; i < trial->events; i++) {
+        const DtTrialEvent *event = &run->memory->script[i];
+        trial->script[i].loss_scale_after = event->loss_scale_after;
+        trial->script[i].good_after = event->good_after;
+        trial->script[i].steps_after = event->steps_after;
+        memcpy(trial->script[i].updates_after, event->updates_after,
+               sizeof trial->script[i].updates_after);
+        trial->script[i].taken = event->taken;
+        trial->script[i].skipped = event->skipped;
     }
     trial->ranks = run->plan->meta->n_ranks;
     trial->scalar = scalar;
     trial->data = run;
-    trial->after = DT_NEW_ARRAY(run->arena, DtTensor **, trial->steps + 1);
-    for (uint32_t step = 0; step < trial->steps; step++) {
-        trial->after[step] = DT_NEW_ARRAY(run->arena, DtTensor *, trial->serial->stores.n + 1);
+    trial->after = DT_NEW_ARRAY(run->arena, DtTensor **, trial->events + 1);
+    for (uint32_t event = 0; event < trial->events; event++) {
+        trial->after[event] = DT_NEW_ARRAY(run->arena, DtTensor *, trial->serial->stores.n + 1);
         for (uint32_t i = 0; i < run->layout.n; i++)
-            if (!collect_tensor(machine, run, step, &run->layout.tensors[i]))
+            if (!collect_tensor(machine, run, event, &run->layout.tensors[i]))
                 return false;
     }
     return true;
@@ -351,26 +379,61 @@ static bool run_plan(DtCliMachine *machine, Run *run, const uint8_t *bytes, size
     return collect(machine, run);
 }
 
+/* ---- checkpoints ---- */
+
+/* Each run has a folder of its own there; one that resumes has that of the run before it. */
+static const char *folder_of(DtCliMachine *machine, const DtJudgeTrial *trial)
+{
+    bool saves = false;
+    for (uint32_t i = 0; i < trial->events; i++)
+        saves |= trial->script[i].kind == DT_JUDGE_SAVE;
+    machine->saves += saves;
+    return saves || trial->is_resumed
+               ? dt_arena_printf(machine->cli->arena, "%s/%u", machine->scratch.path, machine->saves)
+               : NULL;
+}
+
+/* ---- trials ---- */
+
+/* One rank alone has the program without a layout. */
+static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *options, bool is_alone)
+{
+    DtLowerOptions *alone = DT_NEW(arena, DtLowerOptions);
+    *alone = *options;
+    if (is_alone) {
+        alone->block = NULL;
+        alone->n_lines = 0;
+        alone->parallel = "none";
+    }
+    return alone;
+}
+
 static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial)
 {
     DtCliMachine *machine = (DtCliMachine *)runner;
+    DtCliImage *image = &machine->images[trial->is_resumed];
     Run *run = DT_NEW(arena, Run);
     *run = (Run){.arena = arena, .trial = trial, .plan_fd = -1, .trial_fd = -1, .said_fd = -1};
-    if (!machine->plan && !compile(machine, machine->cli->arena, options, &machine->plan, &machine->len))
+    if (!image->plan && !compile(machine, machine->cli->arena, options_of(arena, options, trial->is_resumed),
+                                 trial->is_resumed, &image->plan, &image->len))
         return false;
     DtPlan *plan = DT_NEW(arena, DtPlan);
-    DtStatus status = dt_read_bytes(machine->plan, machine->len, plan);
+    DtStatus status = dt_read_bytes(image->plan, image->len, plan);
     if (!dt_status_ok(&status))
         DT_BUG("the plan fails its checks: %s", status.message);
     run->plan = dt_stages_expand(arena, plan);
+    run->folder = folder_of(machine, trial);
     DT_PUSH(machine->cli->arena, machine->runs, run);
-    return run_plan(machine, run, machine->plan, machine->len);
+    const bool good = run_plan(machine, run, image->plan, image->len);
+    runner->failed = machine->wrong != NULL;
+    return good;
 }
 
-DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerOptions *options,
+DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtJudgement *judgement,
                               DtCliMachine *ret_machine, DtJudgeMachine *ret_judged)
 {
-    *ret_machine = (DtCliMachine){.runner = {run_trial}, .cli = cli};
+    *ret_machine = (DtCliMachine){
+        .runner = {.run = run_trial}, .cli = cli, .interprets = judgement->work < LITTLE_WORK};
     *ret_judged = (DtJudgeMachine){0};
     if (cli->no_kernels)
         not_run(ret_machine, "--no-kernels");
@@ -378,8 +441,11 @@ DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtLo
         not_run(ret_machine, "this processor (%s) does not run code for %s", dt_hostcc_native(), cli->target);
     if (ret_machine->why_not)
         return DT_JUDGE_REJECTED;
-    DtJudgeVerdict verdict = dt_judge_machine(cli->arena, task, options, &ret_machine->runner, ret_judged);
+    ret_machine->scratch = dt_cli_scratch_make(cli->arena);
+    ret_machine->runner.saves = ret_machine->scratch.path != NULL;
+    DtJudgeVerdict verdict = dt_judge_machine(cli->arena, task, judgement->options, &ret_machine->runner, ret_judged);
     for (uint32_t i = 0; i < ret_machine->runs.n; i++)
         close_trial(ret_machine->runs.at[i]);
+    dt_cli_scratch_remove(&ret_machine->scratch);
     return verdict;
 }

@@ -4,21 +4,30 @@
 #define DT_CLI_MACHINE_H
 
 #include "cli/cli.h"
+#include "cli/scratch.h"
 #include "passes/check/judge.h"
+
+typedef struct DtCliImage {
+    uint8_t *plan; /* once it is compiled */
+    size_t len;
+} DtCliImage;
 
 typedef struct DtCliMachine {
     DtJudgeRunner runner; /* first */
     DtCli *cli;
     const char *why_not;  /* it was not run; or NULL */
     const char *wrong;    /* it was, and failed; or NULL */
-    uint8_t *plan;        /* once it is compiled */
-    size_t len;
+    DtCliImage images[2]; /* of the program's layout, and of one rank alone */
+    DtCliScratch scratch; /* for checkpoints */
+    uint32_t saves;       /* runs that save */
+    bool interprets;      /* kernels of one rank alone, instead of compiling them */
     DT_VEC(struct Run *) runs;
 } DtCliMachine;
 
-/* Compiles the program that the options say, runs its steps from given values, and compares what ranks hold after each
- * with the interpreter's. REJECTED: why_not or wrong says it. Free ret_judged->problem. */
-DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerOptions *options,
+/* judgement: of the program, as dt_judge_program left it. Compiles the program of its options, runs
+ * events in the life of a run from given values, and compares what ranks hold after each with the
+ * interpreter's. REJECTED: why_not or wrong says it. Free ret_judged->problem. */
+DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtJudgement *judgement,
                               DtCliMachine *ret_machine, DtJudgeMachine *ret_judged);
 
 #endif

@@ -48,11 +48,11 @@ static bool add_tensor(const DtPlan *plan, const DtPlanStore *store, DtTrialLayo
     return true;
 }
 
-bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t steps, DtTrialLayout *ret_layout)
+bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t events, DtTrialLayout *ret_layout)
 {
     DtTrialLayout layout = {.tensors = DT_NEW_ARRAY(arena, DtTrialTensor, plan->n_stores + 1u),
                             .of_store = DT_NEW_ARRAY(arena, int64_t, plan->n_stores + 1u),
-                            .scalars = (int64_t)plan->n_metrics * 8,
+                            .scalars = ((int64_t)plan->n_metrics + plan->n_shows) * 8,
                             .begin = (sizeof(DtTrial) + ALIGNED - 1) / ALIGNED * ALIGNED};
     for (uint32_t s = 0; s < plan->n_stores; s++) {
         layout.of_store[s] = -1;
@@ -68,9 +68,9 @@ bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t steps, DtTrial
         if (!add_tensor(plan, &plan->stores[s], &layout))
             return false;
     }
-    if (steps > DT_TRIAL_STEPS || layout.values > INT64_MAX / (4 * DT_TRIAL_STEPS) - layout.scalars)
+    if (events > DT_TRIAL_EVENTS || layout.values > INT64_MAX / (4 * DT_TRIAL_EVENTS) - layout.scalars)
         return false;
-    layout.bytes = dt_trial_values(&layout, steps);
+    layout.bytes = dt_trial_values(&layout, events);
     *ret_layout = layout;
     return true;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trial: the ranks of a plan begin with given values instead of their own, take the steps that a
- * script names, and show their values after each step. `dtc --verify` provides and compares the
- * values, `dtrun --trial FILE` runs. FILE is a piece of memory that both map; its layout follows
- * from the plan:
+/* A trial: the ranks of a plan begin with given values instead of their own, go through the events
+ * that a script names (steps, evaluations, a save, a resume), and show their values after each.
+ * `dtc --verify` provides and compares the values, `dtrun --trial FILE` runs. FILE is a piece of
+ * memory that both map; its layout follows from the plan:
  *
- * DtTrial | initial values | per step: values, which bytes of them were shown, scalars, which of
+ * DtTrial | initial values | per event: values, which bytes of them were shown, scalars, which of
  * these
  *
  * Values are logical tensors with all iterations of their loops, row-major, in the dtype of the
@@ -17,38 +17,51 @@
 
 #include <stdbool.h>
 
-#define DT_TRIAL_MAGIC "DTTRIAL2"
-enum { DT_TRIAL_STEPS = 16 };
+#define DT_TRIAL_MAGIC "DTTRIAL3"
+enum { DT_TRIAL_EVENTS = 24 };
 
 /* The first rank whose copy of a value differs from the copies of earlier ranks. */
 typedef struct DtTrialCopies {
-    uint32_t found, step, rank, reserved;
+    uint32_t found, event, rank, reserved;
     int64_t tensor, byte; /* tensor -1: scalar number `byte` */
 } DtTrialCopies;
 
-/* A step of the script, and how it went. */
-typedef struct DtTrialStep {
-    int64_t number;    /* of the step, from 0: data, random numbers and rates follow from it */
-    double loss_scale; /* set before the step; 0: as the step before has left it */
+typedef enum DtTrialKind {
+    DT_TRIAL_TRAIN,    /* a step */
+    DT_TRIAL_EVALUATE, /* over several batches of held-out data */
+    DT_TRIAL_SAVE,     /* to the folder of --save */
+    DT_TRIAL_RESUME    /* other values and counts everywhere, then the newest checkpoint */
+} DtTrialKind;
+
+/* An event of the script, and the run after it. */
+typedef struct DtTrialEvent {
+    uint32_t kind;     /* DtTrialKind */
+    uint32_t batches;  /* EVALUATE: that it takes; 0: all held-out data */
+    /* TRAIN: number of the step, from 0: data, random numbers and rates follow from it */
+    int64_t number;
+    double loss_scale; /* set before the step; 0: as it is */
     int64_t good;      /* likewise the good updates since the scale changed; -1: as they are */
     /* written by rank 0 */
     double loss_scale_after;
     int64_t good_after;
+    int64_t steps_after; /* finished */
+    int64_t updates_after[DT_PLAN_MAX_OBJECTIVES]; /* applied, by number of the loss */
     uint32_t taken, skipped; /* bits by number of the loss */
-} DtTrialStep;
+} DtTrialEvent;
 
 typedef struct DtTrial {
     char magic[8];
     uint64_t digest;        /* of the plan */
     uint64_t bytes;         /* of all */
-    uint32_t steps;
+    uint32_t events;
     int32_t owner;          /* the process that waits for the run, which ends with it */
     double lr;              /* of all steps, in place of the plan's */
     uint32_t is_life;       /* not 0: rates are the plan's own, and losses take their turns */
     uint32_t reserved;
-    DtTrialStep script[DT_TRIAL_STEPS];
+    int64_t held_out;       /* samples that synthetic held-out data have */
+    DtTrialEvent script[DT_TRIAL_EVENTS];
     uint32_t began;         /* not 0: a rank has loaded everything and begins */
-    uint32_t done;          /* number of steps that all ranks have shown */
+    uint32_t done;          /* number of events that all ranks have shown */
     DtTrialCopies copies;
 } DtTrial;
 
@@ -63,25 +76,25 @@ typedef struct DtTrialLayout {
     uint32_t n;
     int64_t *of_store;  /* by store: its tensor, or -1 */
     int64_t values;     /* bytes of a set */
-    /* bytes of the scalars, one double per metric of the plan (unused for metrics that are
-     * tensors) */
+    /* bytes of the scalars, one double per METR record of the plan (unused for tensors), of an
+     * evaluation the mean over its samples; then one per SHOW record */
     int64_t scalars;
     uint64_t begin;     /* offset of the initial values */
     uint64_t bytes;
 } DtTrialLayout;
 
 /* plan: with one record per stage (plan/stages.h). False: too large. */
-bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t steps, DtTrialLayout *ret_layout);
+bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t events, DtTrialLayout *ret_layout);
 
-/* Offsets of step 0, 1 ... */
-static inline uint64_t dt_trial_values(const DtTrialLayout *layout, uint32_t step)
+/* Offsets of event 0, 1 ... */
+static inline uint64_t dt_trial_values(const DtTrialLayout *layout, uint32_t event)
 {
     const uint64_t one = 2 * (uint64_t)layout->values + 2 * (uint64_t)layout->scalars;
-    return layout->begin + (uint64_t)layout->values + step * one;
+    return layout->begin + (uint64_t)layout->values + event * one;
 }
-static inline uint64_t dt_trial_scalars(const DtTrialLayout *layout, uint32_t step)
+static inline uint64_t dt_trial_scalars(const DtTrialLayout *layout, uint32_t event)
 {
-    return dt_trial_values(layout, step) + 2 * (uint64_t)layout->values;
+    return dt_trial_values(layout, event) + 2 * (uint64_t)layout->values;
 }
 
 /* Number of the logical iteration for iteration `local` of a stage's part of the store. */

@@ -248,6 +248,12 @@ int64_t dt_data_samples(const DtData *data) { return data->samples; }
 
 void dt_data_begin(DtData *data, int64_t origin) { data->origin = origin; }
 
+void dt_data_end(DtData *data, int64_t samples)
+{
+    if (data->synthetic)
+        data->samples = samples;
+}
+
 /* ---- reading ---- */
 
 /* First number of the sample in the part. */

@@ -22,7 +22,7 @@ int64_t dt_evaluate_reader(const DtPlan *plan)
     return -1;
 }
 
-bool dt_evaluate_batch(DtRun *run, int64_t batch)
+static bool run_batch(DtRun *run, int64_t batch)
 {
     run->rank.eval_batch = batch;
     run->rank.evaluates = true;
@@ -35,7 +35,7 @@ bool dt_evaluate_batch(DtRun *run, int64_t batch)
 static bool add_batch(DtRun *run, int64_t batch, double factor)
 {
     const DtPlan *plan = run->rank.plan;
-    if (!dt_evaluate_batch(run, batch))
+    if (!run_batch(run, batch))
         return false;
     for (uint32_t m = 0; m < plan->n_metrics; m++)
         if (dt_show_is_number(&plan->metrics[m]) &&
@@ -85,42 +85,43 @@ static bool add_rest(DtRun *run, const Covered *covered)
                                   add_batch(run, covered->whole + 1, rest - batch));
 }
 
-static bool evaluate(DtRun *run, DtShown *ret_shown, Covered *ret_covered)
+bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
     const uint32_t n = rank->plan->n_metrics;
-    if (!cover(run, ret_covered))
+    Covered covered = {0};
+    if (!cover(run, &covered))
         return false;
     memset(run->sums, 0, n * sizeof run->sums[0]);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
-    for (int64_t i = 0; i < ret_covered->whole; i++)
+    for (int64_t i = 0; i < covered.whole; i++)
         if (!add_batch(run, i, (double)rank->meta.batch))
             return false;
-    if (!add_rest(run, ret_covered))
+    if (!add_rest(run, &covered))
         return false;
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     for (uint32_t m = 0; m < n; m++)
-        run->sums[m] /= (double)ret_covered->samples;
-    dt_shown_over(rank, run->sums, (double)ret_covered->samples / (double)rank->meta.batch,
-                  ret_shown);
+        run->sums[m] /= (double)covered.samples;
+    dt_shown_over(rank, run->sums, (double)covered.samples / (double)rank->meta.batch, ret_shown);
+    *ret_samples = covered.samples;
     return true;
 }
 
 /* A loss that is not finite ends --eval. It ends training, too, where the held-out data explain it:
  * no later evaluation would say anything. */
-static bool check_losses(DtRun *run, const DtShown *shown, const Covered *covered, int64_t steps)
+static bool check_losses(DtRun *run, const DtShown *shown, int64_t samples, int64_t steps)
 {
     DtRank *rank = &run->rank;
     for (uint32_t i = 0; i < shown->n_losses; i++) {
         if (isfinite(shown->value[i]))
             continue;
         DtText why = {0};
-        dt_idle_inputs(rank, true, 0, covered->samples, &why);
+        dt_idle_inputs(rank, true, 0, samples, &why);
         const bool ends = rank->options->eval || why.len > 0;
         if (ends)
             dt_rank_fail(
                 rank, DT_EXIT_FAILED, "the %s over %lld samples after %lld steps is %s%s",
-                shown->n_losses == 1 ? "loss" : shown->name[i], (long long)covered->samples,
+                shown->n_losses == 1 ? "loss" : shown->name[i], (long long)samples,
                 (long long)steps, isnan(shown->value[i]) ? "not a number" : "infinite",
                 why.len ? why.at : "");
         dt_text_free(&why);
@@ -133,20 +134,20 @@ static bool check_losses(DtRun *run, const DtShown *shown, const Covered *covere
 bool dt_evaluate_and_show(DtRun *run, int64_t steps)
 {
     DtShown shown;
-    Covered covered = {0};
-    if (!evaluate(run, &shown, &covered) || !check_losses(run, &shown, &covered, steps))
+    int64_t samples = 0;
+    if (!dt_evaluate(run, &shown, &samples) || !check_losses(run, &shown, samples, steps))
         return false;
     if (run->rank.rank != 0)
         return true;
     DtText text = {0};
     dt_progress_shown(&shown, 0, ", ", &text);
     bool written = dt_progress_line(&run->progress, "eval after %lld steps: %s over %lld samples",
-                                    (long long)steps, text.at, (long long)covered.samples);
+                                    (long long)steps, text.at, (long long)samples);
     dt_text_free(&text);
     if (!written && run->rank.options->eval)
         return dt_rank_fail(&run->rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
     run->totals.eval = shown;
     if (run->log)
-        dt_log_eval(run->log, steps, &shown, covered.samples);
+        dt_log_eval(run->log, steps, &shown, samples);
     return true;
 }

@@ -7,10 +7,10 @@
 
 /* The first reader of held-out data; -1: there is none. */
 int64_t dt_evaluate_reader(const DtPlan *plan);
-/* Runs entry "eval" on one batch. */
-bool dt_evaluate_batch(DtRun *run, int64_t batch);
-/* Evaluates eval_steps batches or all held-out data, and writes the result to the log and standard
- * output. */
+/* Evaluates eval_steps batches or all held-out data: what is shown, the mean of each METR record
+ * (run->sums), and the number of samples. */
+bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples);
+/* The same, and writes the result to the log and standard output. */
 bool dt_evaluate_and_show(DtRun *run, int64_t steps);
 
 #endif

@@ -615,6 +615,8 @@ DtStatus dt_data_look(const DtData *data, DtText *ret_notes);
 /* Before the first read: step t of the run begins at sample origin + t * batch (0 without this
  * call). */
 void dt_data_begin(DtData *data, int64_t origin);
+/* Synthetic data have so many samples from now on. */
+void dt_data_end(DtData *data, int64_t samples);
 /* Rows first .. first + rows - 1 of batch number `step`: sample origin + step * batch + row.
  * inputs[i]: rows x row_elements of the input's dtype. eval readers: file order, batches counted
  * from 0. Fails for a value that the program cannot use, and says where it lies. */

@@ -250,21 +250,6 @@ static void decide_stop(DtRun *run)
         atomic_store(&shared->last_step, run->rank.step);
 }
 
-/* The steps of the trial's script, each evaluated on a batch of its own, if the plan has held-out
- * data. */
-static bool run_trial(DtRun *run)
-{
-    DtRank *rank = &run->rank;
-    DtStepReport report;
-    const bool evaluates = rank->meta.eval_every > 0 && dt_evaluate_reader(rank->plan) >= 0;
-    dt_traffic_open(&run->traffic, rank);
-    for (uint32_t at = 0; dt_trial_next(run->trial, at); at++)
-        if (!run_step(run, &report) || (evaluates && !dt_evaluate_batch(run, rank->step)) ||
-            !dt_trial_show(run->trial, at, &report, evaluates))
-            return false;
-    return true;
-}
-
 static bool after_step(DtRun *run, const DtStepReport *report)
 {
     DtRank *rank = &run->rank;
@@ -373,6 +358,13 @@ static DtStatus know_data(DtRank *rank)
     return DT_OK;
 }
 
+static void begin_readers(DtRank *rank)
+{
+    for (uint32_t i = 0; i < rank->plan->n_readers; i++)
+        if (rank->readers[i] && !rank->plan->readers[i].is_eval)
+            dt_data_begin(rank->readers[i], rank->origin);
+}
+
 /* Readers that the entries to be run will use, so that a missing file is an error before step 0. */
 static bool open_readers(DtRun *run)
 {
@@ -389,9 +381,10 @@ static bool open_readers(DtRun *run)
         atomic_store(&rank->slot->by_data, 1); /* what files hold, and no rank's fault */
         return dt_rank_fail_status(rank, &status);
     }
-    for (uint32_t i = 0; i < rank->plan->n_readers; i++)
-        if (rank->readers[i] && !rank->plan->readers[i].is_eval)
-            dt_data_begin(rank->readers[i], rank->origin);
+    begin_readers(rank);
+    for (uint32_t i = 0; run->trial && i < rank->plan->n_readers; i++)
+        if (rank->readers[i] && rank->plan->readers[i].is_eval)
+            dt_data_end(rank->readers[i], dt_trial_held_out(run->trial));
     return true;
 }
 
@@ -411,6 +404,7 @@ static DtCheckpointFrom begin_with(const DtRank *rank)
     return from;
 }
 
+/* Initial values, or those of the checkpoint. */
 static bool load_parameters(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -418,8 +412,6 @@ static bool load_parameters(DtRun *run)
     int64_t steps = -1;
     run->saved = -1;
     dt_scale_begin(rank->plan, &rank->scale);
-    if (rank->options->trial)
-        return dt_trial_open(rank, &run->trial) && dt_trial_begin(run->trial);
     if (!dt_init_stores(rank))
         return false;
     if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))
@@ -457,6 +449,59 @@ static bool open_outputs(DtRun *run)
            dt_banner_begin(rank, &run->progress, run->first_step);
 }
 
+/* ---- a trial ---- */
+
+static bool begin_trial(DtRun *run)
+{
+    run->saved = -1;
+    dt_scale_begin(run->rank.plan, &run->rank.scale);
+    return dt_trial_open(&run->rank, &run->trial) && dt_trial_begin(run->trial);
+}
+
+/* As a new process with the same options would, but that nothing of this one may help it: all
+ * values become those with which the trial began, and all counts 0. */
+static bool resume(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    memset(rank->updates, 0, sizeof rank->updates);
+    rank->origin = run->first_step = 0;
+    if (!dt_trial_begin(run->trial) || !load_parameters(run))
+        return false;
+    begin_readers(rank);
+    rank->step = run->first_step - 1; /* the last one that was finished */
+    return true;
+}
+
+static bool run_event(DtRun *run, const DtTrialEvent *event, DtTrialPrinted *ret_printed)
+{
+    int64_t samples;
+    *ret_printed = (DtTrialPrinted){0};
+    switch (event->kind) {
+    case DT_TRIAL_TRAIN:
+        if (!run_step(run, &ret_printed->report))
+            return false;
+        ret_printed->shown = ret_printed->report.shown;
+        return true;
+    case DT_TRIAL_EVALUATE:
+        run->rank.meta.eval_steps = event->batches;
+        ret_printed->means = run->sums;
+        return dt_evaluate(run, &ret_printed->shown, &samples);
+    case DT_TRIAL_SAVE: return save(run, run->rank.step + 1, "the trial goes on");
+    default: return resume(run);
+    }
+}
+
+static bool run_trial(DtRun *run)
+{
+    const DtTrialEvent *event;
+    DtTrialPrinted printed;
+    dt_traffic_open(&run->traffic, &run->rank);
+    for (uint32_t at = 0; (event = dt_trial_next(run->trial, at)); at++)
+        if (!run_event(run, event, &printed) || !dt_trial_show(run->trial, at, &printed))
+            return false;
+    return true;
+}
+
 /* Which algorithms do products is in the log, a line each. */
 static bool choose_algorithms(DtRun *run)
 {
@@ -471,7 +516,8 @@ static bool run_all(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    if (!load_parameters(run) || !open_readers(run) || !open_outputs(run) || !choose_algorithms(run))
+    if (!(options->trial ? begin_trial(run) : load_parameters(run)) || !open_readers(run) ||
+        !open_outputs(run) || !choose_algorithms(run))
         return false;
     for (uint32_t i = 0; i < rank->plan->n_objectives; i++) {
         const DtPlanObjective *o = &rank->plan->objectives[i];

@@ -5,7 +5,7 @@
 
 #include "plan/kinds.h"
 #include "plan/name.h"
-#include "plan/trial.h"
+#include "plan/show.h"
 #include "runtime/rank.h"
 
 #include <errno.h>
@@ -84,8 +84,8 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run)
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     *ret_run = run;
-    const uint32_t steps = run->trial->steps; /* once: others may write there */
-    if (run->trial->digest != plan->digest || !dt_trial_layout(rank->memory, plan, steps, &run->layout) ||
+    const uint32_t events = run->trial->events; /* once: others may write there */
+    if (run->trial->digest != plan->digest || !dt_trial_layout(rank->memory, plan, events, &run->layout) ||
         run->layout.bytes > run->bytes)
         return dt_rank_fail(rank, DT_EXIT_USAGE, "--trial: it is one of another plan");
     int64_t most = 1;
@@ -93,7 +93,7 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run)
         most = run->layout.tensors[i].bytes > most ? run->layout.tensors[i].bytes : most;
     for (int i = 0; i < 2; i++)
         run->twice[i] = dt_arena_alloc(rank->memory, (size_t)most);
-    rank->meta.steps = steps;
+    rank->meta.steps = events;
     return true;
 }
 
@@ -106,14 +106,13 @@ double dt_trial_scalar(const DtTrialRun *run, const char *name, double value)
 
 bool dt_trial_takes_turns(const DtTrialRun *run) { return run->trial->is_life; }
 
+int64_t dt_trial_held_out(const DtTrialRun *run) { return run->trial->held_out; }
+
 /* Where the script leaves steps out, the updates are those that a run without skipped steps has
  * made before. */
-bool dt_trial_next(DtTrialRun *run, uint32_t at)
+static void next_step(DtTrialRun *run, uint32_t at, const DtTrialEvent *step)
 {
     DtRank *rank = run->rank;
-    if (at >= (uint64_t)rank->meta.steps)
-        return false;
-    const DtTrialStep *step = &run->trial->script[at];
     const int64_t number = step->number;
     for (uint32_t i = 0; i < rank->plan->n_objectives; i++)
         if (at == 0 || number != rank->step + 1)
@@ -123,7 +122,16 @@ bool dt_trial_next(DtTrialRun *run, uint32_t at)
         rank->scale.factor = step->loss_scale;
     if (rank->scale.is_dynamic && step->good >= 0)
         rank->scale.good = step->good;
-    return true;
+}
+
+const DtTrialEvent *dt_trial_next(DtTrialRun *run, uint32_t at)
+{
+    if (at >= (uint64_t)run->rank->meta.steps)
+        return NULL;
+    const DtTrialEvent *event = &run->trial->script[at];
+    if (event->kind == DT_TRIAL_TRAIN)
+        next_step(run, at, event);
+    return event;
 }
 
 /* Where iteration `local` of a store that this rank has a part of lies in its tensor; -1: it cannot. */
@@ -162,7 +170,7 @@ bool dt_trial_begin(DtTrialRun *run)
 /* ---- showing ---- */
 
 /* n bytes, of which this rank has those marked in `has`, with all bits set. */
-static void show(DtTrialRun *run, int64_t step, int64_t tensor, int64_t first, const char *from, const char *has,
+static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first, const char *from, const char *has,
                  int64_t n, char *to, char *shown)
 {
     DtTrialCopies *copies = &run->trial->copies;
@@ -170,7 +178,7 @@ static void show(DtTrialRun *run, int64_t step, int64_t tensor, int64_t first, c
         if (!has[i])
             continue;
         if (shown[i] && to[i] != from[i] && !copies->found)
-            *copies = (DtTrialCopies){1, (uint32_t)step, run->rank->rank, 0, tensor, first + i};
+            *copies = (DtTrialCopies){1, event, run->rank->rank, 0, tensor, first + i};
         if (!shown[i])
             to[i] = from[i];
         shown[i] = 1;
@@ -179,62 +187,98 @@ static void show(DtTrialRun *run, int64_t step, int64_t tensor, int64_t first, c
 
 /* Which bytes of an iteration are on this rank: those in which two copies on different
  * backgrounds agree. */
-static void show_iteration(DtTrialRun *run, int64_t step, uint32_t store, int64_t local)
+static void show_iteration(DtTrialRun *run, uint32_t event, uint32_t store, int64_t local)
 {
     const DtPlanStore *record = &run->rank->plan->stores[store];
     const int64_t n = iteration_bytes(run->rank->plan, record), at = place_of(run, store, local);
     const int64_t tensor = run->layout.of_store[store];
-    char *values = (char *)run->trial + dt_trial_values(&run->layout, (uint32_t)step) + at;
+    char *values = (char *)run->trial + dt_trial_values(&run->layout, event) + at;
     for (int b = 0; b < 2; b++) {
         memset(run->twice[b], b ? 0xff : 0, (size_t)n);
         dt_pack_give(run->rank, record, local, run->twice[b]);
     }
     for (int64_t i = 0; i < n; i++)
         run->twice[1][i] = run->twice[1][i] == run->twice[0][i];
-    show(run, step, tensor, at - run->layout.tensors[tensor].at, run->twice[0], run->twice[1], n, values,
+    show(run, event, tensor, at - run->layout.tensors[tensor].at, run->twice[0], run->twice[1], n, values,
          values + run->layout.values);
 }
 
-static void show_scalars(DtTrialRun *run, int64_t step, bool evaluated)
+/* What a METR record is after the event; false: nothing that is compared. */
+static bool scalar_of(const DtTrialRun *run, const DtPlanMetric *metric,
+                      const DtTrialPrinted *printed, double *ret_value)
 {
     const DtPlan *plan = run->rank->plan;
-    char *to = (char *)run->trial + dt_trial_scalars(&run->layout, (uint32_t)step);
-    for (uint32_t m = 0; m < plan->n_metrics; m++) {
-        const DtPlanMetric *metric = &plan->metrics[m];
-        static const char all[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-        const bool is_eval = dt_plan_name(dt_plan_str(plan, metric->entry)).run == DT_PLAN_EVAL;
-        if (metric->n_axes || !dt_plan_on_stage(metric->stage, run->rank->stage) ||
-            (!dt_plan_is_step(plan, metric->entry) && !(evaluated && is_eval)))
+    const bool is_eval = dt_plan_name(dt_plan_str(plan, metric->entry)).run == DT_PLAN_EVAL;
+    const bool has = printed->means ? is_eval
+                                    : printed->report.n_losses > 0 &&
+                                          dt_plan_is_step(plan, metric->entry);
+    if (!has || metric->n_axes || (printed->means && !dt_show_is_number(metric)) ||
+        !dt_plan_on_stage(metric->stage, run->rank->stage))
+        return false;
+    *ret_value = printed->means ? printed->means[metric - plan->metrics]
+                                : dt_exec_scalar(run->rank, metric);
+    return true;
+}
+
+/* The same of a SHOW record; rank 0 prints these. */
+static bool shown_of(const DtTrialRun *run, const DtPlanShow *show, const DtTrialPrinted *printed,
+                     double *ret_value)
+{
+    const DtPlan *plan = run->rank->plan;
+    const bool is_eval = dt_plan_name(dt_plan_str(plan, show->entry)).run == DT_PLAN_EVAL;
+    if (run->rank->rank != 0 || is_eval != (printed->means != NULL))
+        return false;
+    for (uint32_t i = 0; i < printed->shown.n; i++)
+        if (strcmp(printed->shown.name[i], dt_plan_str(plan, show->name)) == 0) {
+            *ret_value = printed->shown.value[i];
+            return true;
+        }
+    return false;
+}
+
+static void show_scalars(DtTrialRun *run, uint32_t event, const DtTrialPrinted *printed)
+{
+    static const char all[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const DtPlan *plan = run->rank->plan;
+    char *to = (char *)run->trial + dt_trial_scalars(&run->layout, event);
+    for (uint32_t m = 0; m < plan->n_metrics + plan->n_shows; m++) {
+        const DtPlanMetric *metric = m < plan->n_metrics ? &plan->metrics[m] : NULL;
+        double value = 0;
+        if (metric ? !scalar_of(run, metric, printed, &value)
+                   : !shown_of(run, &plan->shows[m - plan->n_metrics], printed, &value))
             continue;
-        const double value = dt_exec_scalar(run->rank, metric);
-        show(run, step, -1, m * 8, (const char *)&value, all, 8, to + m * 8, to + run->layout.scalars + m * 8);
+        show(run, event, -1, m * 8, (const char *)&value, all, 8, to + m * 8,
+             to + run->layout.scalars + m * 8);
     }
 }
 
 static void show_course(DtTrialRun *run, uint32_t at, const DtStepReport *report)
 {
-    DtTrialStep *step = &run->trial->script[at];
-    step->taken = step->skipped = 0;
+    const DtRank *rank = run->rank;
+    DtTrialEvent *event = &run->trial->script[at];
+    event->taken = event->skipped = 0;
     for (uint32_t i = 0; i < report->n_losses; i++) {
-        step->taken |= (uint32_t)report->losses[i].taken << i;
-        step->skipped |= (uint32_t)report->losses[i].skipped << i;
+        event->taken |= (uint32_t)report->losses[i].taken << i;
+        event->skipped |= (uint32_t)report->losses[i].skipped << i;
     }
-    step->loss_scale_after = report->scale.factor;
-    step->good_after = report->scale.good;
+    event->loss_scale_after = rank->scale.factor;
+    event->good_after = rank->scale.good;
+    event->steps_after = rank->step + 1;
+    memcpy(event->updates_after, rank->updates, sizeof event->updates_after);
 }
 
-bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtStepReport *report, bool evaluated)
+bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtTrialPrinted *printed)
 {
     DtRank *rank = run->rank;
     const DtPlan *plan = rank->plan;
     if (rank->rank == 0)
-        show_course(run, at, report);
+        show_course(run, at, &printed->report);
     for (uint32_t turn = 0; turn < rank->n_ranks; turn++) {
         for (uint32_t s = 0; turn == rank->rank && s < plan->n_stores; s++)
             for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]); i++)
                 show_iteration(run, at, s, i);
         if (turn == rank->rank) {
-            show_scalars(run, at, evaluated);
+            show_scalars(run, at, printed);
             atomic_fetch_add(&rank->slot->progress, 1);
             run->trial->done += turn + 1 == rank->n_ranks;
         }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --trial: a run whose beginning somebody else chose, and who looks at every step (plan/trial.h). */
+/* --trial: a run whose beginning and events somebody else chose, and who looks at its values after
+ * each event (plan/trial.h). */
 #ifndef DT_RUNTIME_TRIAL_H
 #define DT_RUNTIME_TRIAL_H
 
+#include "plan/trial.h"
 #include "runtime/runtime.h"
 
 typedef struct DtTrialRun DtTrialRun;
@@ -14,14 +16,22 @@ void dt_trial_close(DtTrialRun *run);
 bool dt_trial_begin(DtTrialRun *run);
 /* What the trial wants of a scalar of the step that the plan computes as `value`. */
 double dt_trial_scalar(const DtTrialRun *run, const char *name, double value);
-/* Before step `at` of the script: number of the step, updates so far, loss scale. False: there is
- * no such step. */
-bool dt_trial_next(DtTrialRun *run, uint32_t at);
+/* Event `at` of the script; NULL: there is no such event. Before a step: its number, updates so
+ * far, loss scale. */
+const DtTrialEvent *dt_trial_next(DtTrialRun *run, uint32_t at);
+/* Number of samples that synthetic held-out data have. */
+int64_t dt_trial_held_out(const DtTrialRun *run);
 /* Whether losses take their turns; else every step takes all. */
 bool dt_trial_takes_turns(const DtTrialRun *run);
-/* Shows what this rank holds after step `at` of the script, in turn with all others, and how the
- * step went; evaluated: also what entry "eval" leaves. */
-bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtStepReport *report, bool evaluated);
+/* What an event has printed. */
+typedef struct DtTrialPrinted {
+    DtStepReport report; /* of a step */
+    DtShown shown;
+    const double *means; /* of an evaluation, by METR record; else NULL */
+} DtTrialPrinted;
+/* Shows what this rank holds after event `at` of the script, in turn with all others, and how it
+ * went. */
+bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtTrialPrinted *printed);
 
 /* In the supervisor: it ends with who made the trial. */
 void dt_trial_bind(const char *path);

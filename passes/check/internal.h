@@ -62,18 +62,19 @@ typedef struct DtJudge {
 typedef struct DtJudgeLife {
     const DtTrainConfig *train;
     bool is_life, began;
-    int64_t number; /* of the step */
+    int64_t number; /* of the step, or of the last one */
     double loss_scale;
     int64_t good;                       /* good updates since the scale changed */
-    int64_t updates[DT_MAX_OBJECTIVES]; /* made before the step, by number of the objective */
-    uint32_t taken;                     /* bits of the objectives that the step takes */
+    int64_t updates[DT_MAX_OBJECTIVES]; /* made so far, by number of the objective */
+    uint32_t taken;                     /* bits of the objectives that the event takes */
 } DtJudgeLife;
 
-/* The steps that a life tries, at most DT_JUDGE_STEPS; returns how many. */
-uint32_t dt_judge_life_script(const DtTrainConfig *train, DtJudgeStep *ret_script);
-/* Before a step; and after it, with what ranks say of it: NULL, or what is wrong with the step. */
-void dt_judge_life_next(DtJudgeLife *life, const DtJudgeStep *step);
-const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeStep *step);
+/* The events of a life, at most DT_JUDGE_EVENTS; returns how many. saves: there is a place for
+ * checkpoints. */
+uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEvent *ret_script);
+/* Before an event; and after it, with what ranks say of it: NULL, or what is wrong with it. */
+void dt_judge_life_next(DtJudgeLife *life, const DtJudgeEvent *event);
+const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event);
 
 /* ---- memory.c ---- */
 

@@ -46,6 +46,7 @@ typedef struct DtJudgement {
     DtText problem; /* the first value that differs, with its DSL line and ranks; empty: none */
     bool not_finite; /* it is not finite in the serial program, which proves nothing */
     const DtLowerOptions *options; /* of the program that was compared, perhaps a smaller one */
+    double work; /* of a step of it: multiplications and moved elements of all ranks, about */
     bool not_serial; /* it is the serial program itself that is wrong: its gradients or its update */
     bool not_stated; /* and that since a gradient that the program states is wrong */
     uint32_t learned;  /* parameters whose gradients were compared with forward derivatives of the loss; 0: none were */
@@ -122,43 +123,64 @@ typedef struct DtJudgeWhen {
     bool own_rates; /* those of the program; else a large one that never changes */
 } DtJudgeWhen;
 
-/* A step that ranks take, and how it went (plan/trial.h has the same). */
-typedef struct DtJudgeStep {
-    int64_t number;
+typedef enum DtJudgeEventKind {
+    DT_JUDGE_TRAIN,    /* a step */
+    DT_JUDGE_EVALUATE, /* over several batches of held-out data */
+    DT_JUDGE_SAVE,
+    DT_JUDGE_RESUME    /* the ranks lose all that they hold, and load the newest checkpoint */
+} DtJudgeEventKind;
+
+/* An event in the life of a run, and what ranks say of the run after it (plan/trial.h has the
+ * same). */
+typedef struct DtJudgeEvent {
+    DtJudgeEventKind kind;
+    uint32_t batches;  /* EVALUATE: that it takes; 0: all held-out data */
+    int64_t number;    /* TRAIN: of the step, and: */
     double loss_scale; /* before it; 0: as it is */
     int64_t good;      /* good updates since the scale changed; -1: as they are */
     double loss_scale_after;
     int64_t good_after;
+    int64_t steps_after; /* finished */
+    int64_t updates_after[DT_MAX_OBJECTIVES];
     uint32_t taken, skipped; /* bits by number of the objective */
-} DtJudgeStep;
+} DtJudgeEvent;
 
-enum { DT_JUDGE_STEPS = 16 };
+enum { DT_JUDGE_EVENTS = 24 };
 
-/* Steps that real ranks make from given values. */
+/* Events that real ranks go through from given values. */
 typedef struct DtJudgeTrial {
     const DtModule *serial; /* whose stores have these values, in their own dtypes: */
     DtTensor **initial;     /* by number of the store; NULL: no step begins with it */
     double lr;              /* of all steps, but in a life: */
     bool is_life;           /* rates are the program's, losses take their turns */
-    uint32_t steps;
-    DtJudgeStep script[DT_JUDGE_STEPS];
+    int64_t held_out;       /* samples that the held-out data have */
+    /* one rank resumes what the trial before it has saved; else the program's layout */
+    bool is_resumed;
+    uint32_t events;
+    DtJudgeEvent script[DT_JUDGE_EVENTS];
     /* results */
     uint32_t ranks;
-    DtTensor ***after; /* [step][number of the store]; NULL: the plan has none */
-    /* What the plan's entry ("step", "update", "eval") shows after a step; false: there is no such scalar. */
-    bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t step, const char *entry, const char *name,
-                   double *ret_value);
+    DtTensor ***after; /* [event][number of the store]; NULL: the plan has none */
+    /* What the plan's entry ("step", "update", "eval") leaves in an event, of an evaluation the
+     * mean over its samples; shown: what the run prints under that name. False: there is no such
+     * scalar. */
+    bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t event, const char *entry,
+                   const char *name, bool shown, double *ret_value);
     void *data; /* of `scalar` */
 } DtJudgeTrial;
 
 /* Compiles the program of the options to a plan and runs it, with synthetic data. False: it was not run, or failed. */
 typedef struct DtJudgeRunner {
     bool (*run)(struct DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial);
+    bool saves;  /* there is a place for checkpoints */
+    bool failed; /* the last run began, and failed */
 } DtJudgeRunner;
 
 typedef struct DtJudgeMachine {
     uint32_t ranks, steps, values; /* that were compared, per value and step */
     uint32_t life, skipped;        /* steps of the life, and of those skipped by the loss scale */
+    uint32_t resumed;              /* resumes: by the same layout, by one rank */
+    uint32_t evaluated;            /* samples of the life's evaluation */
     uint32_t vague;                /* of them that roundings move by a tenth and more: these prove little */
     double worst;                  /* largest difference, of a value's norm; of others than these */
     const char *where;             /* of which value; NULL: no difference at all */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a run beside the interpreter: which steps are tried, and what a run must do in them
+/* The life of a run beside the interpreter: which events are tried, and what a run must do in them
  * apart from numbers. Written from the manual (docs/checkpoints.md, language.md), without sight of
- * the runtime: which losses a step takes, which number an update has, and how the loss scale moves.
+ * the runtime: which losses a step takes, which number an update has, how the loss scale moves, and
+ * that an evaluation, a save and a resume leave steps, updates and scale as they were.
  *
  * The script has the first and last steps of the run and of its warm-up, a step that a loss leaves
- * out and one that it takes. A program with a dynamic loss scale then has a step whose gradients
- * overflow, which changes nothing; one after it, in which the scale must not grow; and one in which
- * it must. */
+ * out and one that it takes. After the second step the run is saved and resumed, and all held-out
+ * data are evaluated after a further step, before the next. A program with a dynamic loss scale
+ * then has a step whose gradients overflow, which changes nothing; one after it, in which the scale
+ * must not grow; and one in which it must. */
 #include "passes/check/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_NUMBERS = 9, PATIENCE = 2000 /* good updates before the scale grows */ };
+enum { MOST_NUMBERS = 10, PATIENCE = 2000 /* good updates before the scale grows */ };
 static const double overflows = 0x1p60, usual = 1024;
 
 static bool ends_with(const char *text, const char *end)
@@ -41,6 +43,7 @@ static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
     uint32_t n = add_number(train, 0, ret_numbers, 0);
     n = add_number(train, (double)train->steps - 1, ret_numbers, n);
     n = add_number(train, 1, ret_numbers, n);
+    n = add_number(train, 2, ret_numbers, n); /* the one after the resume */
     for (uint32_t i = 0; i < train->objectives.n; i++)
         for (int k = 1; k <= 2 && train->objectives.at[i].every > 1; k++)
             n = add_number(train, (double)train->objectives.at[i].every - k, ret_numbers, n);
@@ -50,17 +53,33 @@ static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
     return n;
 }
 
-uint32_t dt_judge_life_script(const DtTrainConfig *train, DtJudgeStep *ret_script)
+/* After how many steps the run is saved and resumed, and evaluated. */
+enum { RESUMED = 2, EVALUATED = 3 };
+
+static bool evaluates(const DtTrainConfig *train)
 {
-    static const DtJudgeStep scaled[] = {{.loss_scale = 0x1p60, .good = PATIENCE - 1},
-                                         {.loss_scale = 1024, .good = -1},
-                                         {.loss_scale = 0, .good = PATIENCE - 1},
-                                         {.loss_scale = 0, .good = -1}};
+    return train->eval_every > 0 && train->eval_readers.n > 0;
+}
+
+uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEvent *ret_script)
+{
+    static const DtJudgeEvent scaled[] = {{.loss_scale = 0x1p60, .good = PATIENCE - 1},
+                                          {.loss_scale = 1024, .good = -1},
+                                          {.loss_scale = 0, .good = PATIENCE - 1},
+                                          {.loss_scale = 0, .good = -1}};
     int64_t numbers[MOST_NUMBERS] = {0};
-    uint32_t n = choose_numbers(train, numbers);
-    for (uint32_t i = 0; i < n; i++)
-        ret_script[i] =
-            (DtJudgeStep){.number = numbers[i], .loss_scale = i ? 0 : usual, .good = i ? -1 : 0};
+    const uint32_t steps = choose_numbers(train, numbers);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < steps; i++) {
+        ret_script[n++] =
+            (DtJudgeEvent){.number = numbers[i], .loss_scale = i ? 0 : usual, .good = i ? -1 : 0};
+        if (saves && i + 1 == (steps < RESUMED ? steps : RESUMED)) {
+            ret_script[n++] = (DtJudgeEvent){.kind = DT_JUDGE_SAVE};
+            ret_script[n++] = (DtJudgeEvent){.kind = DT_JUDGE_RESUME};
+        }
+        if (evaluates(train) && i + 1 == (steps < EVALUATED ? steps : EVALUATED))
+            ret_script[n++] = (DtJudgeEvent){.kind = DT_JUDGE_EVALUATE};
+    }
     for (uint32_t i = 0; train->precision.dynamic_loss_scale && i < DT_COUNT(scaled); i++) {
         ret_script[n] = scaled[i];
         ret_script[n++].number = train->steps + i;
@@ -68,18 +87,21 @@ uint32_t dt_judge_life_script(const DtTrainConfig *train, DtJudgeStep *ret_scrip
     return n;
 }
 
-void dt_judge_life_next(DtJudgeLife *life, const DtJudgeStep *step)
+void dt_judge_life_next(DtJudgeLife *life, const DtJudgeEvent *event)
 {
-    const bool follows = life->began && step->number == life->number + 1;
-    for (uint32_t i = 0; !follows && i < life->train->objectives.n; i++)
-        life->updates[i] = step->number / (life->is_life ? life->train->objectives.at[i].every : 1);
-    life->began = true;
-    life->number = step->number;
-    life->loss_scale = step->loss_scale > 0 ? step->loss_scale : life->loss_scale;
-    life->good = step->good >= 0 ? step->good : life->good;
+    const bool follows = life->began && event->number == life->number + 1;
     life->taken = 0;
+    if (event->kind != DT_JUDGE_TRAIN)
+        return;
+    for (uint32_t i = 0; !follows && i < life->train->objectives.n; i++)
+        life->updates[i] =
+            event->number / (life->is_life ? life->train->objectives.at[i].every : 1);
+    life->began = true;
+    life->number = event->number;
+    life->loss_scale = event->loss_scale > 0 ? event->loss_scale : life->loss_scale;
+    life->good = event->good >= 0 ? event->good : life->good;
     for (uint32_t i = 0; i < life->train->objectives.n; i++)
-        if (!life->is_life || (step->number + 1) % life->train->objectives.at[i].every == 0)
+        if (!life->is_life || (event->number + 1) % life->train->objectives.at[i].every == 0)
             life->taken |= 1u << i;
 }
 
@@ -97,27 +119,42 @@ static void update(DtJudgeLife *life, uint32_t objective, bool skipped)
     life->loss_scale *= life->loss_scale < overflows ? 2 : 1;
 }
 
-const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeStep *step)
+/* Finished steps and updates of the run. */
+static const char *counts_went(const DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event)
+{
+    if (event->steps_after != life->number + 1)
+        return dt_arena_printf(arena, "leaves a run of %lld steps; it should be %lld",
+                               (long long)event->steps_after, (long long)life->number + 1);
+    for (uint32_t i = 0; i < life->train->objectives.n; i++)
+        if (event->updates_after[i] != life->updates[i])
+            return dt_arena_printf(
+                arena, "leaves %lld updates of `%s`; it should be %lld",
+                (long long)event->updates_after[i], life->train->objectives.at[i].loss,
+                (long long)life->updates[i]);
+    return NULL;
+}
+
+const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event)
 {
     const bool scales = life->train->precision.dynamic_loss_scale;
     const bool must_skip = scales && life->train->precision.compute == DT_F16 && life->taken;
     const double scale = life->loss_scale;
-    if (step->taken != life->taken)
+    if (event->taken != life->taken)
         return dt_arena_printf(arena, "takes other losses than their `every` says");
-    if (step->skipped && (!scales || scale < overflows))
+    if (event->skipped && (!scales || scale < overflows))
         return dt_arena_printf(arena, "is skipped, with a loss scale of %g", scale);
-    if (!step->skipped && must_skip && scale >= overflows)
+    if (!event->skipped && must_skip && scale >= overflows)
         return dt_arena_printf(arena, "is not skipped, though a loss scale of %g overflows f16",
                                scale);
     for (uint32_t i = 0; i < life->train->objectives.n; i++)
         if (life->taken >> i & 1)
-            update(life, i, step->skipped >> i & 1);
-    if (!scales || (step->loss_scale_after == life->loss_scale && step->good_after == life->good))
-        return NULL;
-    return dt_arena_printf(
-        arena,
-        "begins with a loss scale of %g and leaves one of %g after %lld good updates; "
-        "it should be %g after %lld",
-        scale, step->loss_scale_after, (long long)step->good_after, life->loss_scale,
-        (long long)life->good);
+            update(life, i, event->skipped >> i & 1);
+    if (scales && (event->loss_scale_after != life->loss_scale || event->good_after != life->good))
+        return dt_arena_printf(
+            arena,
+            "begins with a loss scale of %g and leaves one of %g after %lld good updates; "
+            "it should be %g after %lld",
+            scale, event->loss_scale_after, (long long)event->good_after, life->loss_scale,
+            (long long)life->good);
+    return counts_went(life, arena, event);
 }

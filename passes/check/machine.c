@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code against the interpreter: what real ranks hold after each step of the program, compiled as a plan, and
- * the serial program's value of the same thing. The ranks are somebody else's business (DtJudgeRunner); here are the
- * values that they begin with, and the bound.
+/* Machine code against the interpreter: what real ranks hold after each event in the life of a run (a step, an
+ * evaluation, a save, a resume) of the program, compiled as a plan, and the serial program's value of the same thing.
+ * An evaluation, a save and a resume leave every bit as it was; one rank alone resumes the same checkpoint. The ranks
+ * are somebody else's business (DtJudgeRunner); here are the values that they begin with, and the bound.
  *
  * Both compute on the same values; the interpreter in double precision, the ranks in the program's dtypes. What may
  * lie between them is asked of the program itself: it is run again in its dtypes, with a chance added to every
@@ -11,6 +12,7 @@
  * is tried with others before it is wrong. */
 #include "passes/check/internal.h"
 
+#include "base/formula.h"
 #include "ir/round.h"
 
 #include <math.h>
@@ -26,6 +28,8 @@ static const double vague = 0.1;
 /* In double precision any power of two does: nothing overflows. */
 static const double usual_scale = 1024;
 enum { TRIES = 3 };
+/* Held-out data are so many batches and samples: not a whole number of batches, if one has two. */
+enum { BATCHES = 2, REST = 2 };
 /* Batch k of an evaluation draws as step 2^31 + k. */
 static const uint32_t EVAL_DRAWS = (uint32_t)1 << 31;
 
@@ -37,20 +41,30 @@ typedef struct Machine {
     uint64_t seed;
     uint32_t step, noise; /* step: its number */
     DtJudgeLife life;
-    uint32_t at;      /* number of the step in the script */
+    uint32_t at;      /* number of the event in the script */
     uint32_t updates; /* bits of the objectives that the step updates */
     int64_t before;   /* updates of the objective at hand before the step; of all: */
     int64_t made[DT_MAX_OBJECTIVES];
     bool evaluates;  /* inputs are held-out data */
+    int64_t only;    /* the sample of the batch that all of its samples are; -1: each its own */
+    int64_t batch, held_out; /* samples */
     DtTensor **held; /* by number of the serial store */
+    DtTensor **saved; /* the same when the run was saved, and: */
+    DtJudgeLife saved_life;
     DtInterp *interp;
 } Machine;
 
-/* What an entry or two leave: by store, and by name. */
+/* A result that is no store, of an entry of the plan; is_shown: what a run prints under the name. */
+typedef struct Named {
+    const char *name, *entry;
+    bool is_shown;
+    DtTensor *value;
+} Named;
+
+/* What an event leaves. */
 typedef struct Left {
-    DtTensor **stores;
-    DT_VEC(const char *) names, entries; /* entries: of the plan, that show them */
-    DT_VEC(DtTensor *) named;
+    DtTensor **stores; /* by number of the serial store */
+    DT_VEC(Named) named;
 } Left;
 
 /* ---- values to begin with ---- */
@@ -93,6 +107,14 @@ static DtTensor **all_initial(const Machine *m, uint32_t attempt)
 
 /* ---- the interpreter's side ---- */
 
+/* All samples of the batch become the one. */
+static void repeat_sample(const Machine *m, DtTensor *tensor)
+{
+    const int64_t batch = tensor->type->axes[0].extent, row = dt_type_elements(tensor->type) / batch;
+    for (int64_t i = 0; i < batch; i++)
+        memmove(tensor->at + i * row, tensor->at + m->only * row, sizeof(double) * (size_t)row);
+}
+
 static DtTensor *source(void *context, const DtOp *op)
 {
     Machine *m = context;
@@ -112,6 +134,8 @@ static DtTensor *source(void *context, const DtOp *op)
         return isnan(tensor->at[0]) ? NULL : tensor;
     } else if (!dt_judge_input(m->program->train, op->text, m->step, m->evaluates, tensor)) {
         return NULL;
+    } else if (m->only >= 0) {
+        repeat_sample(m, tensor);
     }
     if (m->noise && dt_dtype_is_float(tensor->type->dtype))
         dt_interp_move(m->interp, tensor);
@@ -135,43 +159,139 @@ static void run_entry(Machine *m, DtEntryKind kind, const char *objective, Left 
             left->stores[result->store->index] = results[i];
             continue;
         }
-        DT_PUSH(m->arena, left->names, result->name);
-        DT_PUSH(m->arena, left->entries, dt_entry_run(entry));
-        DT_PUSH(m->arena, left->named, results[i]);
+        DT_PUSH(m->arena, left->named,
+                ((Named){.name = result->name, .entry = dt_entry_run(entry), .value = results[i]}));
     }
     for (uint32_t i = 0; i < m->serial->stores.n; i++)
         m->held[i] = left->stores[i] ? left->stores[i] : m->held[i];
 }
 
-/* A step, or an evaluation, from m->held, which stays. */
-static void run_once(Machine *m, uint32_t noise, bool evaluates, Left *ret_left)
+/* ---- what is shown ---- */
+
+typedef struct Names {
+    const Left *left;
+    const char *entry;
+    double batches;
+} Names;
+
+static bool look_up(const void *context, const char *name, size_t len, double *ret_value)
+{
+    const Names *names = context;
+    if (len == 7 && memcmp(name, "batches", len) == 0) {
+        *ret_value = names->batches;
+        return true;
+    }
+    for (uint32_t i = 0; i < names->left->named.n; i++) {
+        const Named *named = &names->left->named.at[i];
+        if (named->is_shown || named->value->type->rank || strcmp(named->entry, names->entry) != 0 ||
+            strlen(named->name) != len || memcmp(named->name, name, len) != 0)
+            continue;
+        *ret_value = named->value->at[0];
+        return true;
+    }
+    return false;
+}
+
+/* Losses and metrics that the run prints are expressions of the entry's results. */
+static void add_shown(Machine *m, const char *entry, double batches, Left *left)
+{
+    const Names names = {left, entry, batches};
+    const DtTrainConfig *train = m->program->train;
+    for (uint32_t i = 0; i < train->shown.n; i++) {
+        const DtShownValue *shown = &train->shown.at[i];
+        Named made = {shown->name, entry, true,
+                      dt_interp_tensor(m->arena, dt_type_plain(DT_F32, 0, NULL))};
+        DtFormulaProblem problem;
+        if (strcmp(shown->entry, entry) != 0)
+            continue;
+        if (shown->formula[0]
+                ? dt_formula_value(shown->formula, look_up, &names, made.value->at, &problem)
+                : look_up(&names, shown->name, strlen(shown->name), made.value->at))
+            DT_PUSH(m->arena, left->named, made);
+    }
+}
+
+/* ---- events ---- */
+
+static void run_step(Machine *m, Left *left)
+{
+    uint32_t number = 0;
+    const DtEntryPoint *grad = NULL;
+    for (; (grad = dt_entry_next(m->serial, DT_ENTRY_GRAD, grad)); number++) {
+        if (!(m->updates >> number & 1))
+            continue;
+        m->before = m->made[number];
+        run_entry(m, DT_ENTRY_GRAD, grad->objective, left);
+        run_entry(m, DT_ENTRY_UPDATE, grad->objective, left);
+        add_shown(m, dt_entry_run(grad), 1, left);
+    }
+}
+
+/* Adds the batch's results, or those of one of its samples, `weight` times to those of earlier batches. */
+static void add_batch(Machine *m, uint32_t number, int64_t only, double weight, Left *left)
+{
+    Left batch = {.stores = left->stores};
+    m->step = number;
+    m->only = only;
+    run_entry(m, DT_ENTRY_EVAL, NULL, &batch);
+    m->only = -1;
+    for (uint32_t i = 0; i < batch.named.n; i++) {
+        Named named = batch.named.at[i];
+        const double value = named.value->at[0] * weight;
+        named.value = dt_interp_tensor(m->arena, named.value->type);
+        if (left->named.n < batch.named.n)
+            DT_PUSH(m->arena, left->named, named);
+        left->named.at[i].value->at[0] += value;
+    }
+}
+
+/* The samples that an evaluation covers: whole batches, and samples after them, if a sample has a term of its own in
+ * all results. */
+static int64_t covered(const Machine *m, const DtJudgeEvent *event, int64_t held_out, int64_t *ret_rest)
+{
+    const int64_t whole = held_out / m->batch;
+    const bool all = event->batches == 0 || event->batches > whole;
+    *ret_rest = all && m->program->train->eval_rest ? held_out - whole * m->batch : 0;
+    return all ? whole : event->batches;
+}
+
+/* Each result is the mean over all samples, each of which counts once: those of whole batches, in which a result is
+ * the mean over the batch, and further ones each by itself, in a batch of nothing else. */
+static void run_evaluation(Machine *m, const DtJudgeEvent *event, Left *left)
+{
+    int64_t rest;
+    const int64_t whole = covered(m, event, m->held_out, &rest), samples = whole * m->batch + rest;
+    const uint32_t step = m->step;
+    for (int64_t i = 0; i < whole; i++)
+        add_batch(m, (uint32_t)i, -1, (double)m->batch / (double)samples, left);
+    for (int64_t i = 0; i < rest; i++)
+        add_batch(m, (uint32_t)whole, i, 1 / (double)samples, left);
+    m->step = step;
+    add_shown(m, "eval", (double)samples / (double)m->batch, left);
+}
+
+/* An event from m->held, which stays. */
+static void run_once(Machine *m, uint32_t noise, const DtJudgeEvent *event, Left *ret_left)
 {
     DtTensor **before = m->held;
     *ret_left = (Left){.stores = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1)};
     m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
     memcpy(m->held, before, m->serial->stores.n * sizeof *before);
     m->noise = noise;
-    m->evaluates = evaluates;
-    if (evaluates)
-        run_entry(m, DT_ENTRY_EVAL, NULL, ret_left);
-    uint32_t number = 0;
-    for (const DtEntryPoint *grad = NULL;
-         !evaluates && (grad = dt_entry_next(m->serial, DT_ENTRY_GRAD, grad)); number++) {
-        if (!(m->updates >> number & 1))
-            continue;
-        m->before = m->made[number];
-        run_entry(m, DT_ENTRY_GRAD, grad->objective, ret_left);
-        run_entry(m, DT_ENTRY_UPDATE, grad->objective, ret_left);
-    }
+    m->evaluates = event->kind == DT_JUDGE_EVALUATE;
+    if (m->evaluates)
+        run_evaluation(m, event, ret_left);
+    else if (event->kind == DT_JUDGE_TRAIN)
+        run_step(m, ret_left);
     m->held = before;
 }
 
 /* ---- the measure ---- */
 
-/* A step of the serial program, and the same with noise, made when it is first asked for. */
+/* An event of the serial program, and the same with noise, made when it is first asked for. */
 typedef struct Step {
     Machine *m;
-    bool evaluates; /* it is an evaluation */
+    const DtJudgeEvent *event;
     Left exact;
     Left *noisy;
 } Step;
@@ -184,7 +304,7 @@ typedef struct Where {
 
 static const DtTensor *value_at(const Left *left, const Where *where)
 {
-    return where->store ? left->stores[where->store->index] : left->named.at[where->name];
+    return where->store ? left->stores[where->store->index] : left->named.at[where->name].value;
 }
 
 static double norm_of(const DtTensor *tensor)
@@ -210,7 +330,7 @@ static double moves(Step *s, const Where *where)
     if (!s->noisy) {
         s->noisy = DT_NEW_ARRAY(s->m->arena, Left, NOISES);
         for (uint32_t i = 0; i < NOISES; i++)
-            run_once(s->m, i + 1, s->evaluates, &s->noisy[i]);
+            run_once(s->m, i + 1, s->event, &s->noisy[i]);
     }
     for (uint32_t i = 0; i < NOISES; i++) {
         const double by = distance(value_at(&s->noisy[i], where), value_at(&s->exact, where));
@@ -270,21 +390,32 @@ static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
 {
     Machine *m = s->m;
     bool good = true;
-    for (uint32_t i = 0; i < s->exact.names.n; i++) {
+    for (uint32_t i = 0; i < s->exact.named.n; i++) {
         const Where where = {.name = i};
-        const DtTensor *want = s->exact.named.at[i];
-        const char *name = s->exact.names.at[i];
-        DtTensor *got = dt_interp_tensor(m->arena, want->type);
-        if (want->type->rank == 0 &&
-            trial->scalar(trial, m->at, s->exact.entries.at[i], name, got->at))
-            good &= compare(s, &where, dt_arena_printf(m->arena, "%s%s", name, s->evaluates ? " of held-out data" : ""),
+        const Named *named = &s->exact.named.at[i];
+        DtTensor *got = dt_interp_tensor(m->arena, named->value->type);
+        if (named->value->type->rank == 0 &&
+            trial->scalar(trial, m->at, named->entry, named->name, named->is_shown, got->at))
+            good &= compare(s, &where,
+                            dt_arena_printf(m->arena, "%s%s", named->name,
+                                            m->evaluates ? " of held-out data" : ""),
                             got);
     }
     return good;
 }
 
-/* No update of the step writes the store. */
-static bool compare_kept(Machine *m, const DtStore *store, const DtTensor *got)
+static const char *why_kept(const Machine *m, const DtJudgeEvent *event)
+{
+    switch (event->kind) {
+    case DT_JUDGE_EVALUATE: return "an evaluation changes nothing";
+    case DT_JUDGE_SAVE: return "a save changes nothing";
+    case DT_JUDGE_RESUME: return "this is a resume";
+    default: return m->updates ? "no update writes it" : "the step is skipped";
+    }
+}
+
+/* Nothing in the event writes the store. */
+static bool compare_kept(Machine *m, const DtJudgeEvent *event, const DtStore *store, const DtTensor *got)
 {
     const DtTensor *want = m->held[store->index];
     const size_t bytes = sizeof(double) * (size_t)dt_type_elements(got->type);
@@ -296,34 +427,48 @@ static bool compare_kept(Machine *m, const DtStore *store, const DtTensor *got)
             &m->out->problem,
             "step %u: %s is %.9g%s by the plan's machine code and was %.9g before, though %s",
             m->step + 1, dt_judge_describe(m->arena, store), got->at[at],
-            dt_judge_coordinates(m->arena, want->type, at), want->at[at],
-            m->updates ? "no update writes it" : "the step is skipped");
+            dt_judge_coordinates(m->arena, want->type, at), want->at[at], why_kept(m, event));
     return false;
 }
 
-/* Which losses the step took and skipped, and the loss scale that it left. */
-static bool compare_course(Machine *m, const DtJudgeStep *step)
+/* Which losses the event took and skipped, and the counts and the loss scale that it left. */
+static bool compare_course(Machine *m, const DtJudgeEvent *event)
 {
-    m->step = (uint32_t)step->number;
-    dt_judge_life_next(&m->life, step);
+    static const char *const called[] = {"", "an evaluation after ", "a save after ", "a resume after "};
+    dt_judge_life_next(&m->life, event);
+    m->step = (uint32_t)m->life.number;
     memcpy(m->made, m->life.updates, sizeof m->made);
-    m->updates = step->taken & ~step->skipped;
-    m->out->skipped += step->skipped != 0;
-    const char *wrong = dt_judge_life_went(&m->life, m->arena, step);
+    m->updates = event->taken & ~event->skipped;
+    m->out->skipped += event->skipped != 0;
+    const char *wrong = dt_judge_life_went(&m->life, m->arena, event);
     if (wrong && !m->out->problem.len)
-        dt_text_printf(&m->out->problem, "step %u %s", m->step + 1, wrong);
+        dt_text_printf(&m->out->problem, "%sstep %u %s", called[event->kind], m->step + 1, wrong);
     return wrong == NULL;
 }
 
-/* What the ranks hold is what both sides go on from. at: number in the script. */
-static bool compare_step(Machine *m, const DtJudgeTrial *trial, uint32_t at)
+/* What the ranks hold is what both sides go on from. */
+static void go_on(Machine *m, const DtJudgeTrial *trial, uint32_t at)
 {
-    Step step = {.m = m};
-    bool good = compare_course(m, &trial->script[at]);
+    const uint32_t n = m->serial->stores.n;
+    for (uint32_t i = 0; i < n; i++)
+        m->held[i] = trial->after[at][i] ? trial->after[at][i] : m->held[i];
+    if (trial->script[at].kind != DT_JUDGE_SAVE)
+        return;
+    m->saved = DT_NEW_ARRAY(m->arena, DtTensor *, n + 1);
+    memcpy(m->saved, m->held, n * sizeof *m->held);
+    m->saved_life = m->life;
+}
+
+/* at: number in the script. */
+static bool compare_event(Machine *m, const DtJudgeTrial *trial, uint32_t at)
+{
+    const DtJudgeEvent *event = &trial->script[at];
+    Step step = {.m = m, .event = event};
+    bool good = compare_course(m, event);
     if (!good)
         return false;
     m->at = at;
-    run_once(m, 0, false, &step.exact);
+    run_once(m, 0, event, &step.exact);
     for (uint32_t i = 0; i < m->serial->stores.n; i++) {
         const Where where = {.store = m->serial->stores.at[i]};
         DtTensor *got = trial->after[at][i];
@@ -331,46 +476,100 @@ static bool compare_step(Machine *m, const DtJudgeTrial *trial, uint32_t at)
             continue;
         good &= step.exact.stores[i]
                     ? compare(&step, &where, dt_judge_describe(m->arena, where.store), got)
-                    : compare_kept(m, where.store, got);
+                    : compare_kept(m, event, where.store, got);
     }
     good &= compare_scalars(&step, trial);
-    for (uint32_t i = 0; i < m->serial->stores.n; i++)
-        m->held[i] = trial->after[at][i] ? trial->after[at][i] : m->held[i];
-    if (!good || !m->program->train->eval_readers.n)
-        return good;
-    Step eval = {.m = m, .evaluates = true};
-    run_once(m, 0, true, &eval.exact);
-    return compare_scalars(&eval, trial);
+    go_on(m, trial, at);
+    return good;
 }
 
-static void write_script(const Machine *m, DtJudgeTrial *trial)
+static bool compare_all(Machine *m, const DtJudgeTrial *trial)
+{
+    bool good = true;
+    for (uint32_t at = 0; good && at < trial->events; at++)
+        good = compare_event(m, trial, at);
+    return good;
+}
+
+/* ---- trials ---- */
+
+static bool evaluates(const Machine *m)
+{
+    const DtTrainConfig *train = m->program->train;
+    return train->eval_every > 0 && train->eval_readers.n > 0;
+}
+
+static void write_script(const Machine *m, const DtJudgeRunner *runner, DtJudgeTrial *trial)
 {
     const DtTrainConfig *train = m->program->train;
     trial->is_life = m->life.is_life;
     trial->lr = dt_judge_scalar(train, "@lr", 0);
-    trial->steps = trial->is_life ? dt_judge_life_script(train, trial->script) : m->out->steps;
-    for (uint32_t i = 0; !trial->is_life && i < trial->steps; i++)
-        trial->script[i] =
-            (DtJudgeStep){.number = i, .loss_scale = i ? 0 : usual_scale, .good = -1};
+    trial->held_out = m->held_out;
+    if (trial->is_life) {
+        trial->events = dt_judge_life_script(train, runner->saves, trial->script);
+        return;
+    }
+    for (uint32_t i = 0; i < m->out->steps; i++)
+        trial->script[trial->events++] =
+            (DtJudgeEvent){.number = i, .loss_scale = i ? 0 : usual_scale, .good = -1};
+    if (evaluates(m))
+        trial->script[trial->events++] =
+            (DtJudgeEvent){.kind = DT_JUDGE_EVALUATE, .batches = BATCHES};
+}
+
+/* Another layout resumes what the trial saved: one rank, from the event after the save on, and for one more step. */
+static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, DtJudgeTrial *trial)
+{
+    DtJudgeTrial other = *trial;
+    uint32_t at = 0;
+    while (at < trial->events && trial->script[at].kind != DT_JUDGE_RESUME)
+        at++;
+    if (at == trial->events || trial->ranks == 1)
+        return true;
+    other.is_resumed = true;
+    other.events = 0;
+    for (; at < trial->events && other.events < 2; at++)
+        other.script[other.events++] = trial->script[at];
+    if (!runner->run(runner, m->arena, options, &other))
+        return !runner->failed; /* there need not be such a plan */
+    m->held = m->saved;
+    m->life = m->saved_life;
+    m->out->resumed++;
+    return compare_all(m, &other);
+}
+
+static void count_events(Machine *m, const DtJudgeTrial *trial)
+{
+    int64_t rest;
+    m->out->steps = 0;
+    for (uint32_t i = 0; i < trial->events; i++) {
+        const DtJudgeEvent *event = &trial->script[i];
+        m->out->steps += event->kind == DT_JUDGE_TRAIN;
+        m->out->resumed += event->kind == DT_JUDGE_RESUME;
+        if (event->kind == DT_JUDGE_EVALUATE)
+            m->out->evaluated =
+                (uint32_t)(covered(m, event, m->held_out, &rest) * m->batch + rest);
+    }
 }
 
 static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, uint32_t attempt)
 {
     DtJudgeTrial trial = {.serial = m->serial, .initial = all_initial(m, attempt)};
-    bool good = true;
     dt_text_free(&m->out->problem);
     *m->out = (DtJudgeMachine){.steps = m->out->steps};
-    write_script(m, &trial);
+    write_script(m, runner, &trial);
     if (!runner->run(runner, m->arena, options, &trial))
         return DT_JUDGE_REJECTED;
+    count_events(m, &trial);
     m->out->ranks = trial.ranks;
-    m->out->steps = trial.steps;
     m->life = (DtJudgeLife){.train = m->program->train, .is_life = trial.is_life};
     m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
     memcpy(m->held, trial.initial, m->serial->stores.n * sizeof *m->held);
-    for (uint32_t at = 0; good && at < trial.steps; at++)
-        good = compare_step(m, &trial, at);
-    return good ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
+    if (!compare_all(m, &trial))
+        return DT_JUDGE_DIFFERS;
+    if (run_resumed(m, options, runner, &trial))
+        return DT_JUDGE_EQUAL;
+    return runner->failed ? DT_JUDGE_REJECTED : DT_JUDGE_DIFFERS;
 }
 
 /* What differs with two of three sets of values is wrong. */
@@ -398,6 +597,8 @@ static DtJudgeVerdict try_life(Machine *m, const DtLowerOptions *options, DtJudg
     out->problem = life.problem;
     out->life = life.steps;
     out->skipped = life.skipped;
+    out->resumed = life.resumed;
+    out->evaluated = life.evaluated;
     out->values += life.values;
     out->vague += life.vague;
     if (life.worst > out->worst) {
@@ -418,6 +619,11 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task,
     if (!m->program->train)
         return DT_JUDGE_REJECTED;
     m->seed = m->program->train->seed;
+    m->only = -1;
+    if (evaluates(m)) {
+        m->batch = m->program->train->eval_readers.at[0].types[0]->axes[0].extent;
+        m->held_out = BATCHES * m->batch + (m->batch > REST ? REST : m->batch - 1);
+    }
     const DtJudgeVerdict verdict = try_values(m, options, runner);
     return verdict == DT_JUDGE_EQUAL ? try_life(m, options, runner) : verdict;
 }

@@ -139,5 +139,6 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
     DtLowerOptions *compared = DT_NEW(arena, DtLowerOptions);
     *compared = options;
     ret_judgement->options = compared;
+    ret_judgement->work = work_of_step(program->module);
     return equal ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
 }

@@ -3,7 +3,9 @@
  * element of what ranks add up is that of the first rank alone), "copies" (rank 1 has another
  * parameter than the others after a step), "data" (the last random number of a sample is another
  * one), "scale" (a skipped step does not start the count of good updates anew), "rate" (scalars are
- * those of the step after), or none. */
+ * those of the step after), "resume" (a resumed run has an update too many), "load" (a checkpoint's
+ * first parameter is loaded wrongly), "eval" (an evaluation changes the first parameter), or
+ * none. */
 #include "runtime/data.h"
 #include "runtime/reduce.h"
 #include "runtime/runtime.h"
@@ -32,6 +34,8 @@ double __wrap_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
 
 bool __real_dt_exec_entry(DtRank *rank, const char *entry);
 bool __wrap_dt_exec_entry(DtRank *rank, const char *entry);
+bool __real_dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
+bool __wrap_dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
 
 static bool is_fault_in(const char *place)
 {
@@ -62,8 +66,19 @@ bool __wrap_dt_exec_entry(DtRank *rank, const char *entry)
 {
     const DtPlanStore *store = rank->plan->stores;
     const bool good = __real_dt_exec_entry(rank, entry);
-    if (good && rank->rank == 1 && strcmp(entry, "update") == 0 && store->kind == DT_PLAN_PARAM &&
-        is_fault_in("copies"))
+    const bool is_copy = rank->rank == 1 && strcmp(entry, "update") == 0 && is_fault_in("copies");
+    const bool is_eval = strcmp(entry, "eval") == 0 && rank->eval_batch == 0 && is_fault_in("eval");
+    if (good && store->kind == DT_PLAN_PARAM && (is_copy || is_eval))
+        *look_at(rank, store->arena, store->offset) ^= 1;
+    return good;
+}
+
+bool __wrap_dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps)
+{
+    const DtPlanStore *store = rank->plan->stores;
+    const bool good = __real_dt_checkpoint_load(rank, from, ret_steps);
+    rank->updates[0] += is_fault_in("resume");
+    if (good && store->kind == DT_PLAN_PARAM && is_fault_in("load"))
         *look_at(rank, store->arena, store->offset) ^= 1;
     return good;
 }

@@ -171,6 +171,7 @@ train {
   second = adamw(lr = 0.01, loss = far, params = "v", every = 3)
   precision = mixed(compute = f16, params = f32, grads = f32, loss_scale = dynamic)
   steps = 9
+  eval = every(3, steps = 1, data = synthetic(0, 1))
 }
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
@@ -182,11 +183,14 @@ live() {
 case='a life without a fault'
 live
 check "exit code is not 0 but $code" test $code -eq 0
-check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1" out
-for fault in scale rate; do
+check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1; saved and resumed, also on one rank; evaluated over 10 samples" out
+for fault in scale rate resume load eval; do
     case="a life with a fault in $fault"
     says='by the interpreter'
     [ $fault = scale ] && says='leaves one of .* after [0-9]* good updates; it should be'
+    [ $fault = resume ] && says='a resume after step 2 leaves 3 updates of `near`; it should be 2'
+    [ $fault = load ] && says='though this is a resume'
+    [ $fault = eval ] && says='though an evaluation changes nothing'
     DT_FAULT_IN=$fault
     export DT_FAULT_IN
     live
@@ -249,7 +253,7 @@ while ! ranks && [ $tries -lt 300 ]; do
 done
 sleep 0.5
 check 'no ranks are running' test -s ranks
-kill -TERM $dtc
+kill -KILL $dtc
 wait $dtc 2>/dev/null
 tries=0
 while ranks && [ $tries -lt 50 ]; do
@@ -257,6 +261,10 @@ while ranks && [ $tries -lt 50 ]; do
     tries=$((tries + 1))
 done
 check 'ranks go on' test ! -s ranks
+while [ -n "$(ls "$work/tmp")" ] && [ $tries -lt 50 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
 check 'something lies in TMPDIR' test -z "$(ls "$work/tmp")"
 
 echo "$passed passed, $failed failed, 0 skipped"

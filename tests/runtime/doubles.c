@@ -43,6 +43,12 @@ DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, boo
     return DT_OK;
 }
 
+void dt_data_end(DtData *data, int64_t samples)
+{
+    (void)data;
+    (void)samples;
+}
+
 void dt_data_begin(DtData *data, int64_t origin)
 {
     (void)data;

@@ -149,7 +149,8 @@ static DtValue *clone_of(DtTiling *g, DtBuilder *b, const DtValue *value)
     return copy;
 }
 
-/* Region ops as a function of their own; arguments first, so two rounds: what is read, then the ops. */
+/* Copies the region's ops into a function of their own. Arguments must come first, so a first round
+ * adds the operands, and a second the ops. */
 static DtFunc *block_func(DtTiling *g)
 {
     DtFunc *block = dt_graph_func((DtModule *)(uintptr_t)g->e->module, "block", DT_FUNC_BODY);
@@ -420,9 +421,9 @@ static void note_tiles(DtTiling *g, const DtPlace *outputs, const uint32_t *flag
             dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], flags[i]);
 }
 
-/* Places of what blocks leave, by position of the op. */
+/* Places of the results that blocks compute, by position of the op. */
 typedef struct Left {
-    DtPlace *at, *wanted; /* where blocks put it; where it goes */
+    DtPlace *at, *wanted; /* where blocks write the result; its final place */
     bool *adds;           /* adds to the wanted memory */
     bool *accumulates;    /* over blocks */
     uint32_t *flags;      /* of notes */
@@ -542,8 +543,8 @@ static int64_t op_of_number(const DtTiling *g, uint32_t number)
 
 static void emit_one_before(DtTiling *g, uint32_t position, bool *done);
 
-/* What the op reads of others that come before is emitted, if it is not yet: where a kernel begins, the function need
- * not have come to all that the kernel's later ops read. */
+/* Emits the earlier ops that compute the operands of op, unless they are emitted already. A fused
+ * kernel is emitted at its first op, so operands of its later ops may still be missing. */
 static void emit_operands(DtTiling *g, const DtOp *op, bool *done)
 {
     for (uint32_t k = 0; k < op->n_in; k++)
@@ -552,7 +553,8 @@ static void emit_operands(DtTiling *g, const DtOp *op, bool *done)
                 emit_one_before(g, i, done);
 }
 
-/* What fuse.c put into one kernel comes before in one, if all of it does. done: by op position. */
+/* Emits ops that fuse.c put into one kernel as one kernel, if all of them belong to the part before
+ * the scores. done: by op position. */
 static void emit_fused_before(DtTiling *g, const DtOp *fused, bool *done)
 {
     DtEmit *e = g->e;

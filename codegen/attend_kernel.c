@@ -58,8 +58,9 @@ static const DtOp *before(const DtTiling *g, const DtValue *value, DtOpKind kind
     return value->op && value->op->kind == kind && dt_tile_part(g, value) == DT_TILE_BEFORE ? value->op : NULL;
 }
 
-/* A sum over elements of heads of a gradient times something: that is the result it is the gradient of, by the rule for
- * a softmax. Whether the kernel's gradient is of such a form the target finds out. */
+/* Whether the value is the sum over elements of heads of a gradient times something. By the
+ * derivative of a softmax that other factor is the result of the gradient. The target checks
+ * whether the kernel really computes this. */
 static bool is_dot(const DtTiling *g, const DtValue *value, const DtValue **ret_result)
 {
     const DtOp *sum = before(g, value, DT_OP_REDUCE);

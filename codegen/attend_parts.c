@@ -21,7 +21,8 @@ static bool is_region_op(const DtTiling *g, const DtOp *op)
     return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
 }
 
-/* A sum that has keys: over what, find_loops knows (is_of_loops). */
+/* Whether the op sums away queries or other axes of a region value and keeps the keys. find_loops
+ * checks the summed axes (is_of_loops). */
 static bool is_total(const DtTiling *g, const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && !dt_op_has_axis(op, g->t) &&
@@ -204,7 +205,7 @@ static bool find_loops(DtTiling *g)
            differs(g, NULL, "it stands in too many loops");
 }
 
-/* Scores are read by the region or by outputs only; what is left of the region has queries. */
+/* No score is a result, and results of the region have queries. */
 static bool is_closed(DtTiling *g)
 {
     for (uint32_t i = 0; i < g->func->results.n; i++) {

@@ -32,7 +32,8 @@ static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool acc
     }
 }
 
-/* Before a function is emitted: buckets that hold what they join get their place, and that its wish. */
+/* Called before a function is emitted: gives each bucket that holds its parts in place an address,
+ * and each part its address in the bucket as the place where it is wanted. */
 void dt_bucket_claim(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;

@@ -63,7 +63,7 @@ static void add_meta(DtEmit *e)
     DT_PUSH(e->plan->arena, e->plan->meta, meta);
 }
 
-/* ---- what the back end lacks ---- */
+/* ---- features that the back end does not have ---- */
 
 static bool lacks(const DtModule *module, DtSpan span, const char *what)
 {

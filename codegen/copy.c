@@ -5,8 +5,8 @@
 
 #include "base/bug.h"
 
-/* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. A value that lies in
- * a wider dtype than its own is rounded on the way. */
+/* Copies a value to a place, through a kernel; a dense value to a dense place of equal order is a
+ * plain copy. A value stored in a wider dtype than its own is rounded on the way. */
 void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
 {
     DtPlace *from = dt_place_find(e, value);

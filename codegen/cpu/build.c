@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Units of code: the texts of kernels behind the prelude, through the host compiler, into the plan. */
+/* Units of code: appends kernels to the prelude, compiles the text with the host compiler, and
+ * stores the machine code in the plan. */
 #include "codegen/cpu/cpu.h"
 #include "codegen/emit.h"
 

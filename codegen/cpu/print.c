@@ -28,14 +28,15 @@ const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
 
 /* ---- lanes of pieces ---- */
 
-/* at: of which point of a row, or of which column, "l"; lane: "piece % 16"; result: of the piece, "s3[l]". */
+/* Adds the result of a piece to its lane. at: index of the point of a row, or of the column, "l";
+ * lane: "piece % 16"; result: "s3[l]". */
 static void piece_end(DtPrint *c, uint32_t k, const char *at, const char *lane, const char *result)
 {
     const char *old = dt_arena_printf(c->arena, "t%u[%s][%s]", k, at, lane);
     line(c, "%s = %s;", old, dt_print_combine(c, &c->k->nodes.at[k], old, result));
 }
 
-/* Behind the last piece. */
+/* Printed after the last piece: combines the lanes of each node. */
 static void define_pieces(DtPrint *c, const char *at)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
@@ -85,7 +86,8 @@ static void late_begin(DtPrint *c)
     dt_print_close(c, c->k->n_axes - c->k->n_outer);
 }
 
-/* Behind a row: if it is the last one of its piece. */
+/* Printed after each row: if it is the last row of its piece, adds the piece's sums to their lane
+ * and clears them. */
 static void late_piece(DtPrint *c)
 {
     int64_t stride[DT_MAX_RANK] = {0}, rows = 1, n;
@@ -107,7 +109,8 @@ static void late_piece(DtPrint *c)
     dt_print_close(c, 1 + c->k->n_axes - c->k->n_outer);
 }
 
-/* Behind them. */
+/* Printed after all rows: combines the lanes, then computes and stores the values that depend on
+ * the sums. */
 static void late_end(DtPrint *c)
 {
     int64_t n;
@@ -299,7 +302,8 @@ static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32
     dt_print_c_draws_end(c, first_inner);
 }
 
-/* Marks what node k needs at all phases up to its own, noting in which phases a dear node is used. */
+/* Marks the nodes that node k depends on in all phases up to its own. Records the first and last
+ * phase in which a costly node is used. */
 static void uses(DtPrint *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t *last)
 {
     const DtKNode *node = &c->k->nodes.at[k];
@@ -504,9 +508,10 @@ static void print_column(DtPrint *c)
 
 /* ---- long axes ---- */
 
-/* A check of machine code (base/hostcc.c) runs it with dt_most = SHORT. A kernel with more than FULL points
- * takes from dt_trips how often its longest loops run, in steps of LANES along the axis that is vectorised,
- * which keeps what the compiler knows of the rest; so what is checked is the code that will run. */
+/* The check of machine code (base/hostcc.c) runs kernels with dt_most = SHORT. A kernel with more
+ * than FULL points reads the trip counts of its longest loops from dt_trips. Along the vectorised
+ * axis the count is in steps of LANES, so that the compiler still knows the remainder and the
+ * checked code is the code that will run. */
 enum { FULL = 1 << 16, LANES = DT_PRINT_LANES, SHORT = 2 };
 
 int64_t dt_print_c_vector_axis(const DtKernel *k)

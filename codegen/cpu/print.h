@@ -9,7 +9,8 @@ enum { DT_PRINT_LANES = 64 };
 
 struct DtPrintLoops {
     uint8_t *keep_phase;
-    uint8_t *draw_axis;    /* print_draw.c: of a draw, 1 + the axis along which the elements of a call lie, or 0 */
+    uint8_t *draw_axis;    /* print_draw.c: for a draw, 1 + the axis along which the four elements
+                            * of a call are neighbours, or 0 */
     bool *drawn;           /* its elements are there, at w<k> */
     bool trips[DT_MAX_RANK]; /* of a long axis: e<a> says how often its loops run */
     bool piece_trips;        /* `pieces` says how often that over pieces runs */
@@ -22,14 +23,15 @@ uint32_t dt_print_c_row_lanes(const DtKernel *k);  /* of a reduction along a row
 /* print_draw.c */
 void dt_print_c_draws_begin(DtPrint *c); /* at the head of a kernel, once it is known which nodes are live */
 bool dt_print_c_is_across(const DtPrint *c, uint32_t k);
-/* Behind the head of the loop of that axis: draws across it, needed ones only where that is said. width: of a column's
- * chunk of lanes, or NULL. */
+/* Printed after the head of the loop of that axis: computes the draws whose neighbours are along
+ * it; if needed is set, only needed nodes. width: of a column's chunk of lanes, or NULL. */
 void dt_print_c_draws_axis(DtPrint *c, uint32_t axis, const char *width, bool needed);
 bool dt_print_c_draws_along(const DtPrint *c); /* whether a needed one is along the lanes */
 /* Before a loop over n lanes, DT_PRINT_LANES at most or as many as rows have, whose first has that index along the
  * lanes' axis. */
 void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n);
-void dt_print_c_draws_end(DtPrint *c, uint32_t axis); /* behind the loops of that axis and later ones */
+void dt_print_c_draws_end(DtPrint *c, uint32_t axis); /* printed after the loops of that axis and of
+                                                       * later axes */
 void dt_print_c_draw(DtPrint *c, uint32_t k);
 
 #endif

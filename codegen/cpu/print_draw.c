@@ -43,7 +43,8 @@ static int64_t round_size(const DtKernel *k, const DtKNode *node, uint32_t axis)
     return n;
 }
 
-/* 1 + the axis along which the four elements of a call lie; 0: elements have calls of their own. */
+/* 1 + the axis along which the four elements of a call are neighbours; 0: each element has a call
+ * of its own. */
 static uint32_t axis_of(const DtKernel *k, const DtKNode *node)
 {
     const int64_t lanes = dt_print_c_vector_axis(k);
@@ -147,7 +148,7 @@ static const char *place(DtPrint *c, const DtKNode *node, uint32_t axis)
     return is_column(c->k) ? dt_arena_printf(c->arena, "%s + l", text) : text;
 }
 
-/* Four rounds of draw k, and what this round has of them. */
+/* Computes four rounds of draw k at once, and points w<k> at this round's quarter. */
 static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
 {
     const DtKNode *node = &c->k->nodes.at[k];

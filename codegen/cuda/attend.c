@@ -41,7 +41,8 @@ static bool is_held_by_column(const DtAttendPrint *a, uint32_t k)
     return false;
 }
 
-/* Marks what node k is made of as far as it is not held; held ones are marked, too. rows: and what they are made of. */
+/* Marks the nodes that node k depends on, up to values that the block already holds (which are
+ * marked too). rows: continues into the operands of held nodes. */
 static void mark(DtAttendPrint *a, uint32_t k, bool rows)
 {
     const DtKNode *node = &a->c->k->nodes.at[k];
@@ -371,7 +372,7 @@ void dt_attend_print_load(DtAttendPrint *a)
     print_scores(a);
 }
 
-/* Marks what columns of that phase are made of; false: nothing. */
+/* Marks the nodes that the columns of this phase need; false: there are none. */
 static bool mark_phase(DtAttendPrint *a, uint32_t phase)
 {
     DtPrint *c = a->c;
@@ -501,7 +502,8 @@ static void store_node(DtAttendPrint *a, uint32_t i)
 
 /* ---- a role ---- */
 
-/* Which tile the block has: of queries the last ones first, since those see most keys if they see what is before. */
+/* Prints the block's tile. Tiles of queries run in descending order: under a causal mask the last
+ * ones see most keys, and long blocks should start first. */
 static void print_place(DtAttendPrint *a)
 {
     DtPrint *c = a->c;
@@ -539,7 +541,7 @@ static void declare_tiles(DtAttendPrint *a, const DtATile *tiles, uint32_t n, ch
     }
 }
 
-/* Reductions that the role needs, and what it holds for its rows. */
+/* Prints the reductions of the role, and the values that it holds for its rows. */
 static void begin_role(DtAttendPrint *a)
 {
     DtPrint *c = a->c;
@@ -606,7 +608,8 @@ static void print_role(DtAttendPrint *a)
         store_node(a, i);
 }
 
-/* Whether all that is multiplied has 16 bits: what is rounded to them need not be exact to the last of 24. */
+/* Whether all operands of products have 16 bits. Then values that are rounded to 16 bits need not
+ * be exact to the last of 24 bits before. */
 static bool is_coarse(const DtKAttend *k)
 {
     bool is = k->scores.n > 0;

@@ -7,7 +7,8 @@
 
 enum { DT_ROLE_MOST = 8, DT_ROLE_TILES = 8 };
 
-/* A tile that lies in memory of the block: of an operand, or of a value with queries and keys that a product takes. */
+/* A tile in shared memory: of an operand, or of a value with queries and keys that is an operand of
+ * a product. */
 typedef struct DtATile {
     const DtKRows *rows;    /* NULL: it is node's */
     uint32_t node;
@@ -16,12 +17,13 @@ typedef struct DtATile {
     uint32_t at;            /* bytes */
 } DtATile;
 
-/* What some of the blocks do: each has a tile of rows, of queries or of keys, goes along the columns, tile by tile, and
- * makes the sums and stores of its rows. single: it has one tile of columns, and makes what has both. */
+/* The work of some of the blocks. Each has a tile of rows (of queries or of keys), loops over tiles
+ * of columns, and computes the sums and stores of its rows. single: the block has one tile of
+ * columns, and computes values with both axes. */
 typedef struct DtRole {
     uint32_t rows, cols;    /* axes of the space */
     bool single;
-    uint32_t away;          /* bits: shared axes that each block goes through */
+    uint32_t away;          /* bits: shared axes over which each block loops */
     uint32_t sums[DT_ROLE_MOST], n_sums, stores[DT_ROLE_MOST], n_stores; /* of the kernel's */
     bool scores[DT_ROLE_MOST]; /* which of the kernel's it needs */
     DtATile own[DT_ROLE_TILES], passing[DT_ROLE_TILES], made[DT_ROLE_TILES]; /* of rows, of columns, of both */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a mask of positions hides all of a tile: bounds of its integers over the tile, by interval arithmetic. a<k>
- * and b<k> are the least and the most that node k can be; of what has no bounds, all is possible. */
+/* Tests whether a mask of positions hides all of a tile, by interval arithmetic on its integers.
+ * a<k> and b<k> are the least and the greatest value of node k in the tile; a node without known
+ * bounds may have any value. */
 #include "codegen/cuda/attend_print.h"
 
 #define line dt_print_line

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of attention as a library has them: [batch, heads, rows, head] with one stride each. The axes that queries
- * and keys share are cut in two lists, and those of a list become one axis where all tensors lie so that they can.
- * Axes that keys lack are heads of queries that share a head of keys: the last ones of the heads. */
+/* Tensors of attention in a library's layout: [batch, heads, rows, head] with one stride each. The
+ * axes that queries and keys share are divided into two lists, batch and heads. The axes of a list
+ * are merged into one axis, if the strides of all tensors allow it. Axes that keys lack are query
+ * heads that share a head of keys; they are the last ones of the heads. */
 #include "codegen/cuda/cuda.h"
 
 typedef struct Lists {
@@ -36,7 +37,7 @@ static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *val
     return true;
 }
 
-/* One stride for the axes from .. to - 1, of elements that lie at none if there are no axes. */
+/* The single stride of axes from .. to - 1. none: the stride if there are no such axes. */
 static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uint32_t from, uint32_t to, int64_t none,
                  int64_t *ret_stride)
 {
@@ -53,7 +54,7 @@ static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uin
     return true;
 }
 
-enum { EACH = 8 }; /* elements of 16 bytes, of which libraries want addresses to be multiples */
+enum { EACH = 8 }; /* elements in 16 bytes: libraries require addresses to be multiples of that */
 
 static bool lay_part(const DtKernel *k, const DtCudaPart *part, const Lists *lists, uint32_t number, DtPlanSdpa *s)
 {

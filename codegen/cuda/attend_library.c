@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which attention a library has, too: softmax of scaled scores, with a mask by positions or none, and its derivative
- * (plan.h, SDPA). However the function is written, its nodes are compared with that over residues (ir/exact.h), for a
- * row of scores drawn at random. Nodes treat all keys alike, so that few are enough, each of which stands for as many
- * as is drawn; how many a row has is then no matter. Masks are decisions: those may hold at most two comparisons of
- * sums of positions, and are looked at for every query where they change. The scale is 1, a number of the kernel, or 1
- * through it. What the certificate (verify/plan_attend.c) could not prove is not taken for any. */
+/* Recognises attention that a library also supports: softmax of scaled scores, without a mask or
+ * with one by positions, and its derivative (plan.h, SDPA). The function may be written in any way:
+ * its nodes are compared with the library's definition over residues (ir/exact.h), for a row of
+ * random scores. Nodes treat all keys alike. So a few keys suffice, each of which stands for a
+ * random number of equal keys, and the length of a row does not matter. Masks decide, which
+ * residues cannot. So a mask may have at most two comparisons of sums of positions, and is checked
+ * for every query at the positions where it changes. The scale is 1, a number of the kernel, or its
+ * reciprocal. A kernel that the certificate (verify/plan_attend.c) could not prove is not
+ * recognised. */
 #include "codegen/cuda/cuda.h"
 
 #include "ir/exact.h"
@@ -13,7 +16,8 @@
 #include <string.h>
 
 enum { MOST_KEYS = 1 << 16, MOST_QUERIES = 1 << 16, MOST_LOADS = 8, MOST_HEAD = 256 };
-enum { DRAWS = 2, SEEN = 12, KEYS = 16 }; /* keys that are drawn; those behind SEEN are hidden, if a mask hides any */
+enum { DRAWS = 2, SEEN = 12, KEYS = 16 }; /* keys per row in a draw; keys from SEEN on are hidden,
+                                           * if there is a mask */
 
 typedef struct Attempt {
     const DtKernel *k;
@@ -46,8 +50,9 @@ static uint32_t uncast(const DtKernel *k, uint32_t at)
     return at;
 }
 
-/* Of max(x, c): x, which a record is of only if it is no less; DT_KNONE: it may be less. The maximum of a row, if c is
- * -1e30, its sum, if c is 1e-30: whether it is that, is looked at later. */
+/* For max(x, c) with c <= 1e-30 returns x, else DT_KNONE: the library's record is right only while
+ * x is not below c. c = -1e30 bounds the maximum of a row, c = 1e-30 its sum; callers check later
+ * that x is that. */
 static uint32_t unbounded(const DtKernel *k, const DtKNode *node, bool *ret_max)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -148,7 +153,7 @@ static void statistics(Attempt *t)
         t->l = dt_exact_map(DT_OP_ADD, t->l, times(t->weight[j], power(t, j)));
 }
 
-/* Whether a node is exp(scale z - m) / l of each key, and what a maximum bounds is m, or l. */
+/* Whether the node is exp(scale z - m) / l for each key, and bounded values are m, or l. */
 static bool is_softmax(const Attempt *t, uint32_t node)
 {
     bool is = true, max = false;
@@ -263,7 +268,8 @@ static double mask_of(const Attempt *t, uint32_t at, int64_t query, int64_t key)
                                           : NAN;
 }
 
-/* Every row, where what it sees begins and ends. */
+/* Compares the mask with t's causal mask or window for every row, at the positions around the first
+ * and the last visible key. */
 static bool masks_all(const Attempt *t, uint32_t mask)
 {
     const DtKAttend *a = t->k->attend;
@@ -281,8 +287,8 @@ static bool masks_all(const Attempt *t, uint32_t mask)
     return true;
 }
 
-/* What the last query but one sees, neither the last key nor, in a window, the first ones, says which mask it is; that
- * is the mask of every choice. */
+/* Finds the kind of mask from the last query but one: a causal mask hides the last key from it, a
+ * window also the first ones. Every `where` of the kernel must use this mask. */
 static bool find_mask(Attempt *t)
 {
     const DtKAttend *a = t->k->attend;
@@ -419,7 +425,8 @@ static bool lay_backward(const Attempt *t, const Backward *b, DtPlanSdpa *s)
         [DT_SDPA_DO] = part_of(&dp->query, false, false), [DT_SDPA_DQ] = part_of(&dq->to, false, false),
         [DT_SDPA_DK] = part_of(&dk->to, true, true),      [DT_SDPA_DV] = part_of(&dv->to, true, true)};
     const DtKRows *const twice[][2] = {{&dq->of, &z->key}, {&dk->of, &z->query}, {&dv->of, &dp->query}};
-    for (size_t i = 0; i < sizeof twice / sizeof twice[0]; i++) /* the products are of what the scores are of */
+    /* the products have the operands of the scores */
+    for (size_t i = 0; i < sizeof twice / sizeof twice[0]; i++)
         if (memcmp(twice[i][0], twice[i][1], sizeof(DtKRows)) != 0)
             return false;
     return sums_shared(k, dk, &z->key) && sums_shared(k, dv, &dp->key) && dt_cuda_lay(k, parts, s);

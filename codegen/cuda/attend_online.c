@@ -20,7 +20,8 @@ static bool is_map(const DtKernel *k, uint32_t node, DtOpKind map)
     return k->nodes.at[node].kind == DT_KNODE_MAP && k->nodes.at[node].map == map;
 }
 
-/* Whether a row has the node before it has seen a column: a constant, what is read or computed for the row. */
+/* Whether the value of the node is known for a row before any column: a constant, or a value that
+ * is read or computed per row. */
 static bool is_known(const DtAttendPrint *a, uint32_t node)
 {
     const DtKNode *n = &a->c->k->nodes.at[node];
@@ -72,7 +73,7 @@ static bool find_sums(const DtAttendPrint *a, DtOnline *o)
 static bool takes(const DtAttendPrint *a, DtOnline *o, uint32_t node)
 {
     const DtKernel *k = a->c->k;
-    while (is_map(k, node, DT_OP_CAST)) /* the product rounds what it takes */
+    while (is_map(k, node, DT_OP_CAST)) /* the product rounds its operand itself */
         node = k->nodes.at[node].args[0];
     const DtKNode *n = &k->nodes.at[node];
     if (is_map(k, node, DT_OP_DIV) && !(k->nodes.at[n->args[1]].axes >> a->role->cols & 1)) {

@@ -17,7 +17,8 @@ typedef struct DtOnline {
     uint32_t max; /* reduction */
     DtOnlineSum sums[DT_ONLINE_SUMS];
     uint32_t n_sums;
-    uint32_t node, divisor; /* what the product takes: the exp of `product`, or that over divisor, else DT_KNONE */
+    uint32_t node, divisor; /* operand of the product: the exp of `product`, or that divided by
+                             * divisor, else DT_KNONE */
     const DtOnlineSum *product;
 } DtOnline;
 
@@ -38,8 +39,8 @@ void dt_attend_print_hidden(DtAttendPrint *a, bool keep);
 bool dt_attend_is_online(DtAttendPrint *a, DtOnline *ret_online);
 void dt_attend_print_online(DtAttendPrint *a, const DtOnline *online);
 
-/* Marks what a node is made of; prints what is marked: of rows alone; tiles of columns and their scores, elements that
- * something of that phase takes, products. */
+/* dt_attend_mark marks a node's operands. The others print marked nodes: those of rows alone; tiles
+ * of columns and their scores; elements that a node of the phase uses; products. */
 void dt_attend_mark(DtAttendPrint *a, uint32_t node);
 void dt_attend_print_rows(DtAttendPrint *a);
 void dt_attend_print_load(DtAttendPrint *a);

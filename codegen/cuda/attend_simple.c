@@ -38,8 +38,8 @@ static bool is_position(const DtKernel *k, uint32_t at, uint32_t *n_keys)
     return is;
 }
 
-/* Comparisons are few, and of positions of queries and keys alone; the key's stands in one place, so that what holds
- * for two keys holds between them. */
+/* There are at most two comparisons, and only of positions of queries and keys. The key occurs in
+ * one place of each, so a comparison that holds for two keys holds between them. */
 bool dt_cuda_is_simple(const DtKernel *k)
 {
     uint32_t n = 0;

@@ -181,7 +181,8 @@ static bool find_tiles(const DtKernel *k, DtRole *role)
 
 /* ---- sizes ---- */
 
-/* Where tiles begin, 16 bytes between rows so that neighbours lie in other banks; up to which byte. */
+/* Assigns addresses to tiles. Rows are 16 bytes further apart than their length, so that
+ * neighbouring rows are in different banks of shared memory. Returns the end, in bytes. */
 static uint32_t place(DtATile *tiles, uint32_t n, uint32_t rows, uint32_t cols, uint32_t at)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -231,7 +232,8 @@ static uint32_t all_registers(const DtKernel *k, const DtAttendTile *tile, uint3
     return most;
 }
 
-/* Columns of a tile, at most: where sums alone fill what they may, the fewest, or registers are spilled. */
+/* The most columns of a tile. If the sums alone fill the registers, it is the least number; with
+ * more, registers would spill. */
 static uint32_t most_cols(const DtKernel *k, const DtAttendTile *tile)
 {
     for (uint32_t i = 0; i < tile->n_roles; i++)
@@ -240,7 +242,8 @@ static uint32_t most_cols(const DtKernel *k, const DtAttendTile *tile)
     return LARGEST;
 }
 
-/* The largest tiles of few bytes, of which a multiprocessor has several blocks; else the largest. */
+/* Chooses the largest tiles within FEW_BYTES, so that a multiprocessor runs several blocks; if
+ * there are none, the largest within MOST_BYTES. */
 static bool choose_sizes(const DtKernel *k, DtAttendTile *tile)
 {
     static const uint32_t limits[] = {FEW_BYTES, MOST_BYTES};

@@ -15,7 +15,8 @@
 
 /* ---- machines ---- */
 
-/* "sm_80,sm_90a": the next name of the list, and the rest of it, NULL behind the last one. */
+/* Returns the length of the first name of a list "sm_80,sm_90a". ret_rest: the rest of the list,
+ * NULL after the last name. */
 static size_t next_of(const char *list, const char **ret_rest)
 {
     const size_t len = strcspn(list, ",");

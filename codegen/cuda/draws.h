@@ -6,15 +6,17 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
 
-/* The axis along which elements of a call lie, if it is not the last one, of which threads have several; or n_axes. */
+/* The axis along which the four elements of a call are neighbours, if it is not the last one, of
+ * which a thread has several elements; else n_axes. */
 uint32_t dt_draws_axis(const DtKernel *kernel, const bool *live);
 
 /* Says how draws are printed from now on. */
 void dt_draws_begin(DtPrint *c, const DtTile *tile);
-bool dt_draws_has(const DtPrint *c, uint32_t k); /* whether node k is one that is made beforehand */
+bool dt_draws_has(const DtPrint *c, uint32_t k); /* whether calls compute node k in advance */
 
-/* Room for what calls give across rows that a thread goes through; what they give for its elements from j on of all of
- * these, at the first one; what calls give along the row. */
+/* Print, in this order: the arrays for results of calls across the rows that a thread loops over;
+ * at the first of these rows, the calls for all of them and the thread's elements from j on; calls
+ * along the row. */
 void dt_draws_declare(DtPrint *c, const DtTile *tile);
 void dt_draws_across(DtPrint *c, const DtTile *tile);
 void dt_draws_along(DtPrint *c, const DtTile *tile);

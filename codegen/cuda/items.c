@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all forms of kernels say of the item that a thread, or a group of threads, has. */
+/* Text that all forms of kernels share about the item of a thread or of a group of threads. */
 #include "codegen/cuda/items.h"
 
 #define line dt_print_line

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all forms of kernels say of the item that a thread, or a group of threads, has (items.c). */
+/* Text that all forms of kernels share about the item of a thread or of a group of threads
+ * (items.c). */
 #ifndef DT_CODEGEN_CUDA_ITEMS_H
 #define DT_CODEGEN_CUDA_ITEMS_H
 
@@ -8,7 +9,8 @@
 
 /* i0 .. of the free axes, from the number r of the item. */
 void dt_items_indices(DtPrint *c, const DtTile *tile);
-/* r, piece, from, to: item and piece of number u; here: "", or what ends none at once, "!here ? from : ". */
+/* Prints r, piece, from, to: item and piece of number u. here: "", or "!here ? from : ", which
+ * makes the piece of an absent group empty. */
 void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *here);
 /* Marks the nodes that stores need (of sums over rows, if these are in pieces); prints these stores
  * and their nodes. */

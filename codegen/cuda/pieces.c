@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions in pieces: where the results of pieces lie, and the second launch, which combines them. */
+/* Reductions in pieces: the workspace for results of pieces, and the second launch, which combines
+ * them. */
 #include "codegen/cuda/pieces.h"
 
 #include "codegen/cuda/items.h"

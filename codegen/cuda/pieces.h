@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions in pieces: where the results of pieces lie, and the second launch (pieces.c). */
+/* Reductions in pieces: the workspace for results of pieces, and the second launch (pieces.c). */
 #ifndef DT_CODEGEN_CUDA_PIECES_H
 #define DT_CODEGEN_CUDA_PIECES_H
 

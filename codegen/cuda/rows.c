@@ -38,7 +38,8 @@ static bool all_are_here(const DtPrint *c, const DtTile *tile)
                                               : tile->items * tile->pieces % groups == 0;
 }
 
-/* Values of the row, and stores of them: by one thread, when the others have read what may lie there. */
+/* Computes and stores the values of the row. One thread stores, after the others have read the
+ * memory that it overwrites. */
 static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     const uint32_t outer = (1u << c->k->n_outer) - 1;
@@ -63,7 +64,7 @@ static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
     dt_print_close(c, 1);
 }
 
-/* Marks what the points of a row need in that phase; false: nothing happens there. */
+/* Marks the nodes that the points of a row need in this phase; false: there are none. */
 static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
 {
     bool any = false;
@@ -118,8 +119,9 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     dt_print_close(c, 1 + last - c->k->n_outer);
 }
 
-/* From lanes of each thread to one value in each of them: within warps, then, if a row has several, by memory of the
- * block, of which every other exchange uses the same half. */
+/* Combines the lanes of each thread to one value in all threads: within warps by exchange, then, if
+ * a row has several warps, through shared memory. Successive exchanges use alternate halves of
+ * it. */
 static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     const bool blocks = tile->group > WARP;
@@ -305,7 +307,7 @@ static void declare_sums(DtPrint *c, const DtTile *tile)
     }
 }
 
-/* Rows with sums over them: a group goes through a piece of the rows, one after the other. */
+/* Rows with sums over them: a group loops over the rows of a piece. */
 void dt_rows_print_summed(DtPrint *c, const DtTile *tile)
 {
     const uint32_t at_once = tile->threads / tile->group;

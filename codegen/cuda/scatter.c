@@ -112,8 +112,8 @@ static void print_place(DtPrint *c)
     line(c, "if (place < low || place >= high) continue;");
 }
 
-/* Of a chunk: first each thread counts the points of the block's places, then it writes them down behind those of the
- * threads before it. */
+/* Lists the points of a chunk: each thread counts those of the block's places, then writes them
+ * after the points of the threads before it. */
 static void print_list(DtPrint *c, const DtTile *tile)
 {
     const uint32_t threads = tile->threads;

@@ -6,11 +6,12 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
 
-/* Completes a tile whose items are known; false: each thread goes through all points of its item. */
+/* Completes a tile whose items are known; false: the kernel has no tile of this kind, and each
+ * thread loops over all points of its item. */
 bool dt_scatter_tile(const DtKernel *kernel, DtTile *tile);
 /* Cuts the points of a sum into few places into pieces. */
 void dt_scatter_pieces(DtKernel *kernel);
-int64_t dt_scatter_results(const DtKernel *kernel); /* elements of what it adds to */
+int64_t dt_scatter_results(const DtKernel *kernel); /* number of elements of the result */
 void dt_scatter_finish(DtPrint *c, const DtTile *tile); /* the second kernel */
 void dt_scatter_print(DtPrint *c, const DtTile *tile);
 

@@ -26,7 +26,7 @@
 
 enum { THREADS = 256, WARP = 32, MOST_THREADS = 1024, SHARED = 160 << 10, /* bytes that every machine has */
        ACCESS = 16, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14,
-       FEW_LANES = 16 }; /* of which a row that has several inner axes has no fewer threads */
+       FEW_LANES = 16 }; /* a row with several inner axes has at least this many threads */
 
 static bool reduces(const DtKernel *k, const bool *live)
 {
@@ -123,7 +123,7 @@ int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
     return (elements * (int64_t)dt_dtype_size(k->nodes.at[load].dtype) + ACCESS - 1) / ACCESS * ACCESS;
 }
 
-/* Of what several phases load. */
+/* Bytes of the loads that several phases use. */
 static int64_t held_bytes(const DtKernel *k, const uint32_t *uses, uint32_t each)
 {
     int64_t bytes = 0;

@@ -10,8 +10,9 @@
 #else
 extern __shared__ __attribute__((aligned(16))) char dt_shared_bytes[];
 #define DT_SHARED dt_shared_bytes
-/* Blocks of a launch, which are n: each has one turn. In a loop over what fewer blocks would leave to it, what does not
- * depend on the turn, for each kind of block, would be computed beforehand and fill registers. */
+/* The blocks of a launch, n in number: each has one turn. There is no loop in which fewer blocks
+ * take several turns: the compiler would compute values that do not depend on the turn in advance,
+ * for each kind of block, and fill registers with them. */
 #define DT_EACH_BLOCK(block, n)                                                                                       \
     if (DT_BLOCKS != (n)) __trap();                                                                                   \
     for (int block = (int)DT_BLOCK, block##_turns = 1; block##_turns; block##_turns = 0)
@@ -47,7 +48,7 @@ DT_INLINE float dt_to_f32(float x) { return x; }
             }                                                                                                         \
         }                                                                                                             \
     }                                                                                                                 \
-    /* b's columns are `across` apart, what is summed `down` */                                                       \
+    /* b's columns are `across` elements apart, the summed elements `down` */                                         \
     DT_INLINE void dt_plain_##name(float (*sums)[4], int n, const type *a, int lda, const type *b, int across,        \
                                    int down, int depth)                                                               \
     {                                                                                                                 \
@@ -90,8 +91,9 @@ DT_TILES(f16, unsigned short)
 #define dt_coarse_max(x, y) dt_max(x, y)
 #define dt_coarse_min(x, y) dt_min(x, y)
 
-/* MADE: a tile of what is computed of scores; PUT: an element of it. at: bytes, of such tiles of 16 rows and ld
- * elements a row for each warp; pair: what the thread has of the column before, of each of its rows. */
+/* MADE: a tile of values computed from scores; PUT: an element of it. at: offset in bytes of such
+ * tiles, of 16 rows and ld elements a row for each warp; pair: the thread's value in the previous
+ * column, for each of its rows. */
 #define DT_MADE_16(m, at, ld, cols) unsigned short *const m = (unsigned short *)(DT_SHARED + at) + warp * 16 * ld
 #define DT_PUT_16(name, m, ld, pair, x)                                                                               \
     m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = dt_to_##name(x), (void)pair
@@ -155,7 +157,7 @@ DT_INLINE void dt_matrices_turned(uint32_t *to, uint32_t row)
         const int l = DT_THREAD % 32;                                                                                 \
         const uint32_t own = dt_shared_address(a + l % 16 * lda + l / 16 * 8);                                        \
         const uint32_t other = dt_shared_address(b + (l / 16 * 8 + l % 8) * ldb + l / 8 % 2 * 8);                     \
-        /* four at a time: what more of them load beforehand fills registers */                                       \
+        /* four at a time: loads in advance for more of them would fill registers */                                  \
         _Pragma("unroll 4") for (int k = 0; k < depth; k += 16) {                                                     \
             uint32_t x[4], y[4];                                                                                      \
             dt_matrices(x, own + 2 * k);                                                                              \
@@ -193,7 +195,7 @@ DT_TENSOR(bf16)
 DT_TENSOR(f16)
 #endif
 
-/* Of 32-bit elements such a tile lies in memory everywhere. */
+/* With 32-bit elements such a tile is in shared memory, on devices too. */
 #define DT_MADE_32(m, at, ld, cols) float *const m = (float *)(DT_SHARED + at) + warp * 16 * ld
 #define DT_PUT_32(name, m, ld, pair, x) m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = (x), (void)pair
 

@@ -12,8 +12,9 @@
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)
 #define DT_LANES
 
-/* A kernel of so many threads a block, n pointers and m integers, which are its one argument. That one block is enough
- * on a multiprocessor is said, since otherwise ptxas spills registers for the sake of more. */
+/* A kernel with so many threads per block. Its one argument is n pointers and m integers. The bound
+ * of one block per multiprocessor is given, since ptxas would otherwise spill registers to fit
+ * more. */
 #define DT_KERNEL(name, blocks, threads, n, m)                                                  \
     struct name##_arguments { char *p[n]; long q[m]; };                                         \
     extern "C" __global__ void __launch_bounds__(threads, 1) name(const name##_arguments arguments)
@@ -24,7 +25,8 @@
 #define DT_BLOCKS ((long)gridDim.x)
 #define DT_THREAD ((int)threadIdx.x)
 
-/* Instructions of the machine instead of the prelude's bits: the same values, but for the bits of a NaN. */
+/* Casts by instructions of the machine, in place of the prelude's: equal values, except for the
+ * bits of a NaN. */
 #define DT_OWN_CASTS
 static __device__ int dt_ipick(int c, int a, int b) { return c ? a : b; }
 static __device__ float dt_pick(int c, float a, float b) { return c ? a : b; }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Behind the prelude: four neighbouring elements of a draw, from one call of the generator, or two where the first one
- * is not the first of its call: ranks may be cut so. The same for all threads. */
+/* Follows the prelude: four neighbouring elements of a draw. They take one call of the generator,
+ * or two if the first element is not the first of its call, as a rank's part may begin inside a
+ * call. All threads take the same branch. */
 DT_INLINE void dt_draw_four(float *to, uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
 {
     const int behind = (int)(element & 3);

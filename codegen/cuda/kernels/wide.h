@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Behind the prelude: neighbouring elements in words of 32 bits, loaded and stored 16 bytes at a time (wide.c). How
- * many they are, and their indices, is known when this is compiled, so words are registers. dt_load and dt_store, of
- * 4, 8 or 16 aligned bytes, are the machine's. */
+/* Follows the prelude: neighbouring elements in words of 32 bits, loaded and stored 16 bytes at a
+ * time (wide.c). Their number and indices are compile-time constants, so words stay in registers.
+ * dt_load and dt_store, of 4, 8 or 16 aligned bytes, belong to the machine. */
 DT_INLINE void dt_take(uint32_t *v, const void *p, int bytes)
 {
     for (int i = 0; i < bytes; i += 16) dt_load(v + i / 4, (const char *)p + i, bytes - i);

@@ -209,12 +209,12 @@ typedef struct DtEmit {
     DtPlace *stores;                   /* by store index */
     int32_t *store_record;             /* by store index: number in the plan */
     bool *is_bucket;                   /* by store index: other stores are parts of it */
-    /* by store index: it is the copy of a parameter that an earlier stage holds, too */
+    /* by store index: the store is a copy of a parameter that an earlier stage holds too */
     bool *is_again;
     DT_VEC(DtEAxes) axes;              /* records of axes; equal types share one */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of the iotas made for blocks of attention */
-    /* a block of attention is being emitted: notes do not record the strides of what is read */
+    /* a block of attention is being emitted: notes omit the strides of arguments that are read */
     bool in_blocks;
     DT_VEC(DtKDraw) draws;             /* the draws made for these blocks */
     DT_VEC(uint64_t) kernel_hashes;    /* hashes of kernel texts: equal texts share one kernel */
@@ -231,7 +231,7 @@ typedef struct DtEmit {
     /* contractions for which a lint has reported that no library computes them */
     DT_VEC(DtSpan) no_products;
     const DtKAttention *attention;     /* set if the next launch is attention, else NULL */
-    /* the axis along which the next launch goes row by row; NULL: as its ops say */
+    /* the axis of the rows of the next launch; NULL: its ops decide */
     const char *rows;
     uint32_t *span_slots, n_span_slots; /* hash table of finish.c that finds equal spans */
     DT_VEC(DtStarted) started;         /* exchange.c */
@@ -532,7 +532,8 @@ void dt_inflight_finish(DtEmit *e, const DtOp *done);
 bool dt_ringbuf_emit(DtEmit *e, const DtOp *op);
 void dt_ringbuf_claim(DtEmit *e);
 DtPlace dt_ringbuf_memory(DtEmit *e, const DtValue *ringbuf);
-/* Whether a value of the scope's function is what a loop counts: it lies in a register. */
+/* Whether a value of the scope's function is the iteration number of a loop, which is in a
+ * register. */
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
@@ -545,7 +546,7 @@ uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan *
 /* Copies operands so that it is true, if that pays: of a product that says `copies`. */
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out);
 
-/* epilogue.c: a product and what its library does besides, as one instruction. */
+/* epilogue.c: a product with the epilogue that its library computes, as one instruction. */
 typedef struct DtJoin {
     const DtOp *op;
     DtScope *inner;        /* of the op's function */
@@ -571,19 +572,22 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);
 
-/* note.c: notes of plan/notes.h, in the order of items. numbers: of the function's values. A read or written
- * argument is value, in the present function; place: where all of it goes; over: in place of old. */
+/* note.c: notes of plan/notes.h, in the order of items. numbers: of the function's values. A read
+ * or written argument is value, in the present function. place: the place of the whole value. over:
+ * the result overwrites old. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
-void dt_note_ahead(DtEmit *e, const DtAheadOf *of);          /* what follows, up to RETURN, gathers for that */
-/* What follows, up to RETURN, is of the iteration so many before the present one; or, of a loop that has ended, of
- * number `number` of those that ran. */
+/* the instructions up to RETURN gather for that later iteration */
+void dt_note_ahead(DtEmit *e, const DtAheadOf *of);
+/* The instructions up to RETURN belong to the iteration `number` before the present one; or, after
+ * the loop has ended, to that iteration of it. */
 void dt_note_behind(DtEmit *e, const DtOp *loop, int64_t number);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
-void dt_note_part(DtEmit *e, const DtValue *value); /* of what micro-batches added to a result where that lies */
+void dt_note_part(DtEmit *e, const DtValue *value); /* the terms that micro-batches have added to a
+                                                     * result, in its memory */
 void dt_note_forms(DtEmit *e, size_t first,
                    size_t second); /* notes of two forms, which begin there */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
@@ -594,7 +598,7 @@ enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
 void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old);
 void dt_note_integer(DtEmit *e, const DtKInt *value);
-/* mask: NULL, or what blocks may leave out keys by. */
+/* mask: NULL, or the mask by which blocks may omit keys. */
 void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys,
                    const DtValue *mask);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);

@@ -357,7 +357,7 @@ static const DtValue *read_of(const DtFunc *func, const DtStore *store)
     return NULL;
 }
 
-/* Where each result of the entry goes. */
+/* The memory in which each result of the entry is wanted. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted)
 {
     const DtFunc *func = entry->func;
@@ -381,7 +381,8 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
                 continue;
             }
             const DtValue *value = func->results.at[i];
-            bool predicts = entry->kind == DT_ENTRY_PREDICT; /* tensors, which lie among the activations */
+            /* results that are tensors are among the activations */
+            bool predicts = entry->kind == DT_ENTRY_PREDICT;
             uint32_t buffer = predicts && type->rank ? dt_place_framed(e, value, result->name, 0, bytes)
                                      : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
@@ -472,7 +473,8 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
         e->micro_loop = e->items.n;
     }
     const DtTrainConfig *train = e->program->train;
-    dt_entry_reads(e, train && train->objectives.n > 1 ? entry->func : NULL, eval); /* what this loss needs */
+    /* inputs that this loss needs */
+    dt_entry_reads(e, train && train->objectives.n > 1 ? entry->func : NULL, eval);
     dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1) {
         DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_END, .loop = {.kind = DT_SCHED_END}}));
@@ -482,7 +484,7 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
     dt_entry_complete(e, entry, wanted);
 }
 
-/* "step" and "eval": what the data alone decide, then all micro-batches. */
+/* The batch of "step" and "eval": sums that depend on the data alone, then all micro-batches. */
 static void emit_batch(DtEmit *e, const DtEntryPoint *entry, bool eval)
 {
     const char *name = dt_entry_run(entry);

@@ -28,7 +28,7 @@ static DtPlanBlocks plan_blocks(const DtBlocks *from, uint32_t group)
     return blocks;
 }
 
-/* Whether the blocks of a gather or scatter lie one after the other in the order of the members. */
+/* Whether the blocks of a gather or scatter are contiguous, in the order of the members. */
 static bool is_plain(const DtEmit *e, const DtPlanBlocks *blocks, int64_t count)
 {
     const DtPlanGroup *group = &e->plan->groups.at[blocks->group];
@@ -83,15 +83,14 @@ static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtP
     set_inst(e, count, op->out[0]->type->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
 }
 
-/* ---- what is started ----
- *
- * The instruction of a collective that is started names an event, and `done` becomes the WAIT for it. Between the two
- * what it reads and where it writes lives on, and neither is written: buffers are touched by the WAIT, too, and emit.c
- * does not give away memory that is still read (DtRead.held).
- *
- * What a body leaves to its loop is in inflight.c, what numbers of events are in ring.c. */
+/* ---- started collectives ----
+ * The instruction of a started collective names an event, and `done` becomes the WAIT for it. In
+ * between its operand and its result stay alive, and no instruction writes them: the WAIT counts as
+ * a use of both buffers, and emit.c does not reuse memory that is still read (DtRead.held).
+ * inflight.c handles starts that end after their iteration, ring.c the numbers of events. */
 
-/* How many ops of its kind come before it: an iteration takes out in the order in which what it reads was put in. */
+/* Number of ops of its kind before it. An iteration reads slots of the ring in the order in which
+ * they were written. */
 static uint32_t place_among(const DtFunc *func, const DtOp *op)
 {
     uint32_t n = 0;
@@ -139,10 +138,11 @@ void dt_exchange_message(DtEmit *e, uint32_t *event)
     dt_event_set(e, *event - 1, 0);
 }
 
-/* ---- sums of what micro-batches add up ---- */
+/* ---- sums of gradients that micro-batches accumulate ---- */
 
-/* One at a time is on its way: the one before it in its place has ended when the next one is started. loop: whose body
- * the function is, which others may have, too; NULL: it is none. */
+/* The event of a late sum. At most one per result is in flight: an iteration waits for the previous
+ * one before it starts its own. loop: the loop whose body func is, or NULL; several loops may share
+ * a body. */
 static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, const DtOp *op)
 {
     uint32_t n = 0;
@@ -162,7 +162,8 @@ static void cut_in_place(DtEmit *e, const DtOp *op, const DtPlace *from)
     add_blocks(e, op, DT_INST_REDUCE_SCATTER, &to, from, &found, dt_type_local_elements(y, &e->module->mesh));
 }
 
-/* Its term is added where the result lies, in each micro-batch; in the last one that is summed over ranks. */
+/* Adds this micro-batch's term to the result in place; in the last micro-batch also sums it over
+ * ranks. */
 static void emit_late(DtEmit *e, const DtOp *op)
 {
     const DtValue *value = event_result(e, op);

@@ -187,8 +187,8 @@ static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint
     return plan->bodies.n - 1;
 }
 
-/* The bodies that are second forms of products among the instructions from item `at` on: each
- * product gets its body's number. They lie in front of the body that has the products. */
+/* Finds the bodies that are second forms of products among the instructions from item `at` on, and
+ * stores their numbers in the products. They precede the body with the products. */
 static void push_forms(DtEmit *e, const char *name, uint32_t at)
 {
     for (; at < e->items.n && e->items.at[at].kind == DT_ITEM_INST; at++) {
@@ -213,7 +213,8 @@ static double turns_of(const DtEmit *e, const char *name)
     return 1;
 }
 
-/* Of the entry whose record is the last one. What stands in no layer's instance has the name of its function. */
+/* Writes the PEAK of the entry whose record is the last one. A tensor outside of any layer's
+ * instance gets the name of its function. */
 static void push_peak(DtEmit *e)
 {
     DtPlanPeak peak;
@@ -295,8 +296,8 @@ static uint32_t keep_args(DtPlanBuilder *plan, uint32_t inst, uint32_t *slots, u
     return *n_kept - n;
 }
 
-/* Instructions with equal arguments share them: stages of a pipeline differ in few. Arguments lie in the order of
- * instructions, so that those that are kept move down. */
+/* Lets instructions with equal arguments share them, since stages of a pipeline differ in few.
+ * Arguments are in the order of instructions, so kept ones move to lower indices. */
 static void share_args(DtEmit *e)
 {
     DtPlanBuilder *plan = e->plan;

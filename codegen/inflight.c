@@ -31,7 +31,8 @@ uint32_t dt_inflight_event(DtEmit *e, const DtFunc *body, uint32_t result)
     return dt_event_of(e, body, result, dt_event_slots(ring_of(body, result)));
 }
 
-/* Adds what lies in the front slot of the ring, which has this memory, to the place; in the scope of an iteration. */
+/* Adds the sum in the front slot of the ring (at memory) to a place, in the scope of an
+ * iteration. */
 static void add_slot(DtEmit *e, uint32_t result, const DtPlace *memory, const DtPlace *to)
 {
     const DtFunc *body = e->scope->func;
@@ -81,7 +82,8 @@ void dt_inflight_turn(DtEmit *e, const DtOp *turn)
     }
 }
 
-/* The parts of the last iterations, of a loop that has ended: the first of them is in the slot behind the front. */
+/* After the loop, adds the sums of its last iterations to the result: the first of them is in the
+ * slot after the front one. */
 static void add_last(DtEmit *e, const DtOp *done, const DtPlace *memory, const DtPlace *whole)
 {
     const DtOp *loop = done->in[0]->op;

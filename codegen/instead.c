@@ -31,8 +31,8 @@ static const DtPlace *place_of(const DtJoin *j, const DtValue *value)
     return value && !output_of(j, value) ? &j->inner->places[value->id] : NULL;
 }
 
-/* Where the product alone goes: to its own place, if it is a result itself; to C; or to memory that
- * lies as C does. */
+/* The place for the result of the product alone: its own place, if it is a result itself; C; or
+ * memory with the layout of C. */
 static DtPlace product_place(DtEmit *e, const DtJoin *j, const DtPlace *c)
 {
     const DtPlace *vector = place_of(j, j->parts.vector), *matrix = place_of(j, j->parts.matrix);

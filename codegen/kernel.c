@@ -188,7 +188,8 @@ static void space_of(DtKBuild *b)
     }
 }
 
-/* One axis op: its loops run along the memory that it writes, whatever order its type has. */
+/* For one axis op, orders the loops along the memory that it writes, which may differ from the
+ * order of its type. */
 static void order_space(DtKBuild *b)
 {
     DtKernel *k = b->k;
@@ -223,8 +224,9 @@ static bool in_group(const DtKBuild *b, const DtOp *op)
     return false;
 }
 
-/* A map or a number: the node that there is, if one makes the same. What is computed again for a kernel that evaluates
- * it anyway (passes/grad/remat_made.c) comes as ops of its own. */
+/* The number of a map or constant node: that of an existing equal node, if there is one. Values
+ * that remat recomputes for a kernel which evaluates them anyway (passes/grad/remat_made.c) are
+ * separate ops, and meet here. */
 static uint32_t node_once(DtKBuild *b, DtKNode node)
 {
     for (uint32_t i = 0; i < b->k->nodes.n; i++) {
@@ -613,9 +615,10 @@ static uint32_t inner_mask(const DtKernel *k)
     return ((1u << k->n_axes) - 1) & ~((1u << k->n_outer) - 1);
 }
 
-/* COLUMN if the reductions need one phase, nothing is stored along inner axes, and memory runs along the
- * last outer axis rather than along the last inner one: more loads are of neighbours, or as many and fewer of what lies
- * apart (the rest are alike for all lanes). */
+/* COLUMN if the reductions need one phase, nothing is stored along inner axes, and memory runs
+ * along the last outer axis rather than along the last inner one. That is so if more loads are of
+ * neighbours along columns, or equally many and fewer of distant elements. Loads that are equal for
+ * all lanes do not count. */
 static DtKForm form_of(const DtKernel *k)
 {
     uint32_t inner = inner_mask(k);
@@ -633,7 +636,8 @@ static DtKForm form_of(const DtKernel *k)
                 return DT_KFORM_ROW;
     }
     const uint32_t along_row = k->n_axes - 1, along_column = k->n_outer - 1;
-    int row = 0, column = 0, apart_row = 0, apart_column = 0; /* loads of neighbours, and of what lies apart */
+    /* loads of neighbouring and of distant elements */
+    int row = 0, column = 0, apart_row = 0, apart_column = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++) {
         const DtKNode *node = &k->nodes.at[i];
         if (node->kind != DT_KNODE_LOAD || !(node->axes & inner))

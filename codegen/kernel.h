@@ -81,7 +81,8 @@ typedef struct DtKNode {
     uint32_t n_index;
     DtKIndex *index;
     DtReduce reduce;
-    bool after_rows;                       /* a sum over outer axes, or made of such a sum */
+    bool after_rows;                       /* a sum over outer axes, or a value that depends on such
+                                            * a sum */
     uint32_t axes;                   /* bit set of the space axes on which this node depends */
     uint32_t phase;                  /* how many reductions are on the way to it */
     const DtOp *op;                  /* for comments and diagnostics */
@@ -151,8 +152,8 @@ typedef struct DtKAttend {
     DT_VEC(DtKSum) sums;
 } DtKAttend;
 
-/* What is computed in pieces: a reduction over an inner axis (AXIS), sums over rows (ROWS),
- * a SCATTER over the points of the axes that its result lacks (POINTS). */
+/* What the kernel computes in pieces: a reduction over an inner axis (AXIS), sums over rows (ROWS),
+ * or a SCATTER over the points of the axes that its result lacks (POINTS). */
 typedef enum DtKPieces { DT_KPIECES_NONE, DT_KPIECES_AXIS, DT_KPIECES_ROWS, DT_KPIECES_POINTS } DtKPieces;
 
 typedef struct DtKernel {

@@ -30,7 +30,7 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
 /* The integer argument with the first local index of type's axis on this rank; DT_KNONE if it is not split. */
 uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
 
-/* Which argument is the address of value; what of an output is stored, and where. */
+/* The argument with the address of value; the stored value of an output, and its address. */
 uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written);
 DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node);
 /* Sum of a node that has these axes of the space: over the others. */

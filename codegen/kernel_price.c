@@ -136,7 +136,8 @@ static double instructions(const DtKernel *k, const DtKNode *node)
 
 /* ---- phases ---- */
 
-/* Node n is needed in that phase, with all that it is made of there; what a reduction gives is known. */
+/* Marks node n and its operands as needed in that phase. Reductions of earlier phases are already
+ * computed. */
 static void need(const DtKernel *k, uint32_t n, uint32_t phase, uint32_t *phases)
 {
     const DtKNode *node = &k->nodes.at[n];

@@ -69,8 +69,10 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
             const DtPlace *place = dt_place_find(e, from->value);
             if (dt_place_apart(place, to))
                 continue;
-            for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this one wrote */
-                if (!k->nodes.at[store->node].after_rows && /* a sum over rows has the phase of what it adds up */
+            for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this phase
+                                                        * has overwritten */
+                /* a sum over rows is stored in the phase of its terms */
+                if (!k->nodes.at[store->node].after_rows &&
                     k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
                     return false;
             bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
@@ -116,9 +118,9 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
     return arg;
 }
 
-/* As what multiple of the stage the number of the loop's first iteration is written: in a class its step, 0 for a loop
- * that is not cut; else its count, so that stages that hold equally many iterations one after the other share the
- * instruction. */
+/* The factor of the stage in the number of the loop's first iteration. In a class it is the loop's
+ * step, 0 for a loop that no stage cuts. Otherwise it is the number of iterations, so that
+ * consecutive stages with equally many iterations share the instruction. */
 static int64_t first_step(const DtEmit *e, const DtLoop *loop)
 {
     if (!e->module->pipeline || loop->axis[0] == '@') /* the compiler's own: not cut into stages */
@@ -173,8 +175,8 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
 
 enum { MOST_ALIGNED = 16 }; /* bytes: the widest access of any target */
 
-/* Of what power of two all addresses are multiples that the argument may have: buffers begin at multiples of
- * DT_PLAN_ALIGN, and registers and coordinates are whole numbers. */
+/* The largest power of two that divides all addresses which the argument may have: buffers begin at
+ * multiples of DT_PLAN_ALIGN, and registers and coordinates are integers. */
 static uint32_t align_of(const DtEArg *arg)
 {
     uint64_t bits = MOST_ALIGNED | (uint64_t)arg->base;
@@ -185,7 +187,7 @@ static uint32_t align_of(const DtEArg *arg)
     return (uint32_t)(bits & (~bits + 1));
 }
 
-/* Of what a text does: names of values and axes are comments. */
+/* Hash of a kernel's text without its comments, which are names of values and axes. */
 static uint64_t hash_code(const char *text, uint64_t seed)
 {
     for (const char *from = text; from;) {
@@ -329,8 +331,8 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
     return k ? e->target->attends(k) : "it is not made of rows of queries and keys";
 }
 
-/* The library call that may replace the kernel. Values that only the library reads are operands
- * only if there is one. */
+/* Finds the library call that may replace the kernel. Without one, the values that only the library
+ * reads are not arguments. */
 static void find_library(DtEmit *e, DtKernel *k)
 {
     if (!k->attend || !e->target->library)
@@ -361,7 +363,8 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
             if (outputs[o].value == pointer->value)
                 place = &outputs[o].place;
         args[i] = dt_place_arg(e, place, pointer->written);
-        k->pointers.at[i].align = e->repeats ? 0 : align_of(&args[i]); /* others of a text may lie elsewhere */
+        /* other kernels with this text may have other addresses */
+        k->pointers.at[i].align = e->repeats ? 0 : align_of(&args[i]);
     }
     for (uint32_t i = 0; i < k->ints.n; i++)
         args[k->pointers.n + i] = dt_launch_integer(e, &k->ints.at[i]);

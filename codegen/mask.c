@@ -45,7 +45,7 @@ static Hidden of_op(const Follow *f, const DtOp *op)
     case DT_OP_EXP: return x == LOWEST ? ZERO : ANYTHING;
     case DT_OP_MUL: return x == ZERO || y == ZERO ? ZERO : ANYTHING;
     case DT_OP_SUB:
-        if (x == LOWEST) /* less what no key makes infinite: it has none */
+        if (x == LOWEST) /* a value below everything, unless a key can make it infinite */
             return has(op->in[1], f->keys) ? ANYTHING : LOWEST;
         return x == ZERO && y == ZERO ? ZERO : ANYTHING;
     case DT_OP_ADD: return x == ZERO && y == ZERO ? ZERO : ANYTHING;
@@ -53,7 +53,8 @@ static Hidden of_op(const Follow *f, const DtOp *op)
     }
 }
 
-/* Whether what is done over keys, or sums queries into keys, is the same without hidden scores. */
+/* Whether the op gives the same result without hidden scores. It works along keys, or sums queries
+ * into keys. */
 static bool leaves_out(const Follow *f, const DtOp *op)
 {
     bool over = false;
@@ -73,7 +74,7 @@ static bool leaves_out(const Follow *f, const DtOp *op)
                                         (op->reduce == DT_REDUCE_SUM && x == ZERO));
 }
 
-/* outputs: by op position, what blocks leave. */
+/* outputs: by op position, the results of blocks. */
 static bool hides_from_all(Follow *f, const bool *outputs)
 {
     for (uint32_t i = 0; i < f->func->ops.n; i++) {

@@ -36,8 +36,8 @@ typedef struct Emitted {
 
 typedef DT_VEC(const DtStore *) Stores;
 
-/* All results of the stage's pieces in a run, each place once, as if one function made them: what begins at zero, and
- * is completed at the end. */
+/* All results of the stage's pieces in a run, each place once, as if one function computed them:
+ * those that begin at zero, and those that are completed at the end. */
 typedef struct Results {
     DtFunc func;
     DtEntryPoint entry;
@@ -101,7 +101,7 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
 
 /* ---- channels ---- */
 
-/* A message is what one store holds: a channel of the run becomes one of the plan per store. */
+/* A message transfers one store: a channel of the run becomes one channel of the plan per store. */
 static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
 {
     uint32_t *first = DT_NEW_ARRAY(e->arena, uint32_t, run->channels.n + 1);
@@ -160,8 +160,8 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
 
 /* ---- schedules ---- */
 
-/* What the registers of micro-batch and slots hold: micro-batch first + step x register of what repeats, in a
- * period plus that register. */
+/* Contents of the registers for micro-batch and slots: micro-batch first + step x the counter of
+ * the repetition; inside a period plus the counter of the period. */
 typedef struct Flow {
     bool in_period, known;
     int64_t first, step;
@@ -244,7 +244,7 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run, const DtStageActio
     emit_list(e, run, actions->epilogue.at, actions->epilogue.n, false);
 }
 
-/* ---- what a stage does ---- */
+/* ---- the actions of a stage ---- */
 
 /* All ring buffers of the stage, one at a time, at the beginning of its memory: where all stages of a class have it. */
 static void place_ringbufs(DtEmit *e)
@@ -263,7 +263,8 @@ static void place_ringbufs(DtEmit *e)
     }
 }
 
-/* In "predict" the inputs hold one micro-batch only: it alone goes through the pieces. */
+/* The actions of a run. In "predict" the inputs hold a single micro-batch, which alone goes through
+ * the pieces. */
 static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
 {
     const DtStageActions *all = &run->stages[e->stage];
@@ -344,8 +345,8 @@ static void add_sources(DtEmit *e, const DtFunc *func, DtText *key)
     }
 }
 
-/* What was emitted for a stage in front that has the same entry and all that it reads and leaves in the same places; or
- * a new record. */
+/* The record of an earlier stage whose entry is equal, with all operands and results in the same
+ * places; or a new record. */
 static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const char *of, bool *ret_found)
 {
     const DtWanted *wanted = wanted_of(e, entry, of);
@@ -461,7 +462,7 @@ static Results *list_results(DtEmit *e, const DtPipelineRun *run)
     return results;
 }
 
-/* A scalar of the run is one on the stage that computes it, 0 on the others. */
+/* Each scalar of the run is set to 0 on stages that do not compute it. */
 static void zero_results(DtEmit *e, const char *name, const Results *results)
 {
     for (uint32_t i = 0; i < results->wanted.n; i++)
@@ -510,7 +511,8 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
                   run->kind == DT_ENTRY_EVAL);
 }
 
-/* Behind all actions: what pieces left on its way, in whichever of their forms. */
+/* After all actions: waits for reductions that pieces left in flight, in all of the pieces'
+ * versions. */
 static void finish_pieces(DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;

@@ -34,8 +34,8 @@ void dt_place_touch(DtEmit *e, uint32_t number)
     buffer->last = e->items.n;
 }
 
-/* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it
- * again. */
+/* Extends the lives of buffers that a loop uses and that existed before it to the end of the loop,
+ * since the next iteration reads them again. */
 void dt_place_extend(DtEmit *e, uint32_t begin)
 {
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {

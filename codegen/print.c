@@ -223,8 +223,8 @@ static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
     }
 }
 
-/* Made of the lane's number as an int where there is one: with indices of 64 bits, a vector of positions takes
- * compilers two vectors of these, and seven instructions instead of one. */
+/* Prints positions as the lane's number plus a base, as an int if possible. With 64-bit indices
+ * compilers need two vectors for a vector of positions, and seven instructions instead of one. */
 static void iota_line(DtPrint *c, uint32_t k, const DtKNode *node)
 {
     const int64_t along = c->lane ? node->coef[c->lane_axis] : 0;

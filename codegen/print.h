@@ -24,7 +24,7 @@ typedef struct DtPrint {
     bool *needed, *defined, *live; /* by node */
     uint8_t *kept;         /* by node: DT_PRINT_ANEW .. */
     const char *kept_at;   /* text of the index into a kept row: "i1" */
-    uint8_t *held;         /* by node, DtHeld; NULL: none is */
+    uint8_t *held;         /* by node, DtHeld; NULL if no node is held */
     bool held_in_block;    /* held in memory of the block, not in registers */
     uint32_t *store_axes;  /* space axes that a store runs over */
     uint32_t *store_phase;

@@ -2,14 +2,15 @@
 /* The text of scalar maps; print.c prints the statements around them. */
 #include "codegen/print.h"
 
-/* The choice of one of two values without a branch, so that no load can be moved behind one: gcc 12 reads the wrong
- * elements where it makes masked loads of some of the neighbours that an unrolled loop reads. */
+/* Selects one of two values without a branch, since gcc 12 moves loads past branches. It reads
+ * wrong elements when it then makes masked loads of only some neighbours that an unrolled loop
+ * reads. */
 const char *dt_print_pick(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick"; }
 
 /* How a map is written that is a call, or a sign between its operands. */
 typedef struct MapText {
     const char *call, *sign;
-    bool whole; /* integers have the call, too: dt_i<name of the op> */
+    bool whole; /* integers have the call too: dt_i<name of the op> */
     const char *coarse; /* the call where it need not be exact to the last bit (DtPrint.coarse) */
 } MapText;
 

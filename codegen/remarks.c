@@ -190,7 +190,7 @@ static int in_order(const void *a, const void *b)
     const Touch *x = a, *y = b;
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
-    return (x->bytes < 0) - (y->bytes < 0); /* what begins does so before others end */
+    return (x->bytes < 0) - (y->bytes < 0); /* at equal places buffers begin before others end */
 }
 
 static void add_largest(const DtBuffer *buffer, DtPlanPeak *peak)
@@ -237,7 +237,7 @@ uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak)
     DtPlanPeak *peak = ret_peak;
     *peak = (DtPlanPeak){.entry = 0};
     const uint32_t at = find_peak(e, &peak->live);
-    uint32_t item = at; /* the instruction there, or the first behind a loop's begin */
+    uint32_t item = at; /* the instruction there, or the first one after the beginning of a loop */
     while (item + 1 < e->items.n && e->items.at[item].kind != DT_ITEM_INST)
         item++;
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {

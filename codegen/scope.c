@@ -52,7 +52,7 @@ void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
             scope->wanted[late->in[0]->id] = &wanted[i];
     }
     for (uint32_t i = 0; i < n;
-         i++) { /* what is added to holds more than the value that another result is, too */
+         i++) { /* the memory holds more than the value that the other result is */
         const DtWanted **slot = &scope->wanted[results[i]->id];
         if (*slot && *slot != &wanted[i] && (*slot)->accumulate)
             *slot = NULL;

@@ -37,7 +37,7 @@ static void add_entry(const DtEmit *e, Stores *stores, int32_t number)
         add_store(e, stores, entry->results.at[i].store);
 }
 
-/* Whatever the stage keeps for micro-batches in flight in a run. */
+/* Lists the stores that the stage keeps for micro-batches in flight in a run. */
 static Stores list_stores(const DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;

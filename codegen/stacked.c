@@ -3,8 +3,9 @@
  * backward loop recomputes instead (`remat`), in one iteration of one micro-batch on one rank. */
 #include "codegen/emit.h"
 
-/* Whether a stacked result leaves for a backward loop: one here, one beyond the loop around this one, or one
- * of another piece of a pipeline. What the program itself keeps (states) is stored from an entry. */
+/* Whether a stacked result is saved for a backward loop: of this function, of the function that
+ * contains this loop, or of another piece of a pipeline. States, which the program itself keeps,
+ * are results of an entry instead. */
 static bool is_saved(const DtModule *module, const DtFunc *func, const DtValue *out)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -76,8 +77,8 @@ static void add_loops(DtEmit *e, Loops *loops, const DtFunc *func)
     }
 }
 
-/* Pieces of a pipeline that run equally many iterations of a loop count once: the forward entry
- * tells what is saved, the backward entry what is recomputed. */
+/* Pieces of a pipeline with equally many iterations of a loop count once. The forward entry gives
+ * the saved bytes, the backward entry the recomputed ones. */
 static void settle(DtEmit *e, const DtPlanSaved *loop)
 {
     for (uint32_t i = 0; i < e->plan->saved.n; i++) {

@@ -37,7 +37,7 @@ typedef struct DtTargetRow {
     /* if the argument `lines` is set, comments in the text name the source lines */
     bool says_lines;
     /* Compiles the texts of all kernels to machine code in section CODE of the plan; its status
-     * says what failed. */
+     * names the failure. */
     DtStatus (*build)(struct DtEmit *e);
 
     /* attention in one kernel: NULL, or why there is none of this form; the pointer itself is

@@ -47,7 +47,7 @@ static Range of(int64_t lo, int64_t hi)
     return fits ? (Range){true, lo, hi} : any;
 }
 
-/* ---- what a value may be ---- */
+/* ---- the values that an integer may have ---- */
 
 static Range range_of(DtVisible *r, const Inside *in, const DtValue *value, Area block);
 
@@ -106,7 +106,8 @@ static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
     return of(number * length + first, number * length + last);
 }
 
-/* The axis of those named that is longer than 1 on a rank, "" if none is, NULL if several are. */
+/* Of the named axes the one that is longer than 1 on a rank; "" if there is none, NULL if there are
+ * several. */
 static const char *long_one(const DtVisible *r, const DtType *type, const char *const *names, uint32_t n)
 {
     const char *found = "";
@@ -250,8 +251,8 @@ static Range mask_of(DtVisible *r, Area block)
 
 /* ---- blocks of queries ---- */
 
-/* What the mask may be in the block, as far as two pieces along each axis tell: halves of zigzag order have
- * positions of their own. */
+/* The values that the mask may have in the block. Each axis is tested in two pieces, since halves
+ * of zigzag order have separate positions. */
 static Range seen_in(DtVisible *r, Area block)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
@@ -421,7 +422,7 @@ bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, cons
         return false;
     const Area all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
     int64_t n = 1;
-    mask_of(r, all); /* what it depends on */
+    mask_of(r, all); /* marks the registers and coordinates that it depends on */
     list_numbers(r);
     for (uint32_t m = 0; m < e->module->mesh.n; m++)
         n *= r->uses >> m & 1 ? e->module->mesh.axes[m].size : 1;

@@ -19,22 +19,26 @@ typedef struct DtTile {
     DtHold hold;        /* what is done with what a row's threads have loaded, and add up over rows */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t rows, rows_axis; /* so many neighbours of that axis are a thread's, in turn: 4 for draws, or 1 */
-    uint32_t free;      /* bits: axes of the space that items differ in; each item goes through the others */
+    uint32_t free;      /* bits: axes of the space that number the items; each item loops over the
+                         * other axes */
     int64_t items;      /* rows, columns, or points */
-    int64_t pieces;     /* each in so many pieces, of which each is a thread's, or a group's; else 1 */
+    int64_t pieces;     /* number of pieces of each item, each computed by a thread or a group of
+                         * threads; else 1 */
     uint32_t slots;     /* of warps: reductions of a phase, at most */
     uint32_t sums_at, held_at; /* bytes of a block's memory before its sums over rows, and before rows that it keeps */
-    uint32_t shared;    /* bytes of it, those of lists of points, too */
+    uint32_t shared;    /* bytes of shared memory, including lists of points */
     int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all of its item */
-    double each;        /* elements that a thread goes through for its item */
+    double each;        /* number of elements that a thread processes for its item */
     int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
 } DtTile;
 
 void dt_tile_order(DtKernel *kernel); /* DtTargetRow.order */
-/* What a row of a load takes in a block that holds it: each thread has so many neighbours. */
+/* Bytes of shared memory for a row of a load, if the block holds it. each: neighbouring elements of
+ * a thread. */
 int64_t dt_tile_held_bytes(const DtKernel *kernel, uint32_t load, uint32_t each);
 /* uses: dt_rows_uses, or NULL. */
 DtTile dt_tile_of(const DtKernel *kernel, const bool *live, const uint32_t *uses);
-int64_t dt_tile_blocks(int64_t items, uint32_t at_once); /* for so many items, of which a block has that many at once */
+int64_t dt_tile_blocks(int64_t items, uint32_t at_once); /* blocks for so many items, if a block
+                                                          * processes at_once of them at a time */
 
 #endif

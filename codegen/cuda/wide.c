@@ -20,7 +20,8 @@ static int64_t unit_of(DtDtype dtype, uint32_t n)
     return (bytes < ACCESS ? bytes : ACCESS) / size;
 }
 
-/* Neighbours along the last axis lie together, and n of them are aligned at all other indices. */
+/* Whether neighbours along the last axis are contiguous, and groups of n of them are aligned at all
+ * other indices. */
 static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const int64_t *stride, uint32_t n)
 {
     const DtKPointer *p = &k->pointers.at[pointer];

@@ -97,7 +97,8 @@ DT_INLINE float dt_mod(float a, float b)
 }
 DT_INLINE float dt_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 
-/* Relative error below 1.2e-7. 0 below -87.3, infinity above 88.7: there what is computed is not used. */
+/* Relative error below 1.2e-7. 0 below -87.3 and infinity above 88.7: there the polynomial's value
+ * is discarded. */
 DT_INLINE float dt_exp(float x)
 {
     /* rounded to a whole number n, which is then also in the lowest bits of the sum */
@@ -117,7 +118,7 @@ DT_INLINE float dt_exp(float x)
     return x <= 88.72283f ? r : x + __builtin_inff();
 }
 
-/* e^x - 1 for x in -87 .. 88: relative error below 2.5e-7, close to 0, too. */
+/* e^x - 1 for x in -87 .. 88: relative error below 2.5e-7, also near 0. */
 DT_INLINE float dt_expm1(float x)
 {
     float shifted = dt_fma(x, 1.44269504f, 12582912.0f), n = shifted - 12582912.0f;
@@ -172,7 +173,7 @@ DT_INLINE float dt_tanh(float x)
     return dt_signed(t / (t + 2.0f), x);
 }
 
-/* 1 - e^-(a g(a)), where g(a) = -log(1 - erf(a)) / a, of which erf forgets errors as it approaches 1.
+/* 1 - e^-(a g(a)), where g(a) = -log(1 - erf(a)) / a. Errors of g matter less as erf approaches 1.
  * Absolute error below 1e-7, relative below 2.5e-7; never beyond 1. */
 DT_INLINE float dt_erf(float x)
 {
@@ -221,7 +222,8 @@ DT_INLINE float dt_pow(float x, float y)
 {
     union { double d; uint64_t i; } u;
     u.d = (double)x;
-    /* the exponent of what is 2^-1/2 to 2^1/2 times a power of 2, and 2048, so that nothing is below 0 */
+    /* the exponent for which the rest is in 2^-1/2 .. 2^1/2, plus 2048 so that it is not
+     * negative */
     const uint64_t shifted = u.i - 0x3fe6a09e667f3bcdul + (2048ul << 52);
     u.i = (shifted >> 52) | 0x4330000000000000ul;
     const double e = u.d - (4503599627370496.0 + 2048.0);
@@ -261,7 +263,7 @@ DT_INLINE float dt_pow(float x, float y)
     return x < 0.0f || x != x || y != y ? __builtin_nanf("") : r;
 }
 
-/* The number of the step, which is an argument itself, or lies there. */
+/* The number of the step: an argument, or, on GPUs, in memory at the argument's address. */
 #ifndef DT_STEP_LIES_THERE
 DT_INLINE uint32_t dt_step(long argument) { return (uint32_t)argument; }
 #endif
@@ -285,7 +287,7 @@ DT_INLINE dt_words dt_philox(uint64_t key, uint64_t call, uint32_t step, uint32_
 /* A word as a multiple of 2^-24 in [0, 1). */
 DT_INLINE float dt_unit(uint32_t word) { return (float)(int)(word >> 8) * 0x1p-24f; }
 
-/* An element of a draw of which a call gives one, or four. */
+/* An element of a draw, if a call gives one element, or four. */
 DT_INLINE float dt_draw_1(uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
 {
     return dt_unit(dt_philox(key, element, step, iteration).a);
@@ -329,7 +331,8 @@ DT_INLINE int dt_before(float a, int64_t i, float b, int64_t j)
         DT_HALVE(16, combine);                                                                 \
         return name##_16(t);                                                                   \
     }
-/* Any number of lanes to one, in place: neighbours first; what has none is handed on. */
+/* Combines any number of lanes to one, in place, in pairs of neighbours; a lane without a partner
+ * is passed on. */
 #define DT_PAIRS(type, name, combine)                                                          \
     DT_INLINE type name##_pairs(type *s, int n)                                                \
     {                                                                                          \

@@ -14,7 +14,7 @@ typedef struct Proved {
     const char *text; /* of both functions */
     size_t len;
     DtBoxRounding rounding;
-    bool rounded; /* but for where they round */
+    bool rounded; /* they are equal except for roundings */
 } Proved;
 
 struct DtBoxes {
@@ -42,7 +42,7 @@ void dt_box_end(DtBoxes *boxes)
 
 DtBoxCounts dt_box_counts(const DtBoxes *boxes) { return boxes->counts; }
 
-/* ---- what was proved before ---- */
+/* ---- pairs of functions that were proved before ---- */
 
 typedef struct Writer {
     DtText text;
@@ -90,7 +90,7 @@ static void write_type(Writer *w, const CertType *type)
     write_text(w, type->partial ? type->pending : "");
 }
 
-/* The number of a function that is to be written, too. */
+/* The number of a function, which is written too. */
 static void write_func_number(Writer *w, const CertFunc *func)
 {
     uint32_t i = 0;
@@ -294,7 +294,8 @@ static bool all_seen(Box *b, const Seen *seen, uint32_t n_results)
     return true;
 }
 
-/* Where constants occur among operands, what is undefined on both sides may be so (a quotient by 0). */
+/* Compares both functions in as many draws as needed. In draws with ties, where constants occur
+ * among operands, both sides may be undefined (a quotient by 0). */
 static bool compare_draws(Box *b, const Side *sides)
 {
     Seen seen = {0};
@@ -389,9 +390,12 @@ static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText 
     return differ;
 }
 
-/* What is refused since it rounds elsewhere may be right if the first function rounds, too. What is refused at few
- * positions may be right at all of them, if those are not too many: a sum over an identity matrix that is made of
- * positions. Not if it decides by floats: of many, one decides so seldom that the difference would not be met. */
+/* Proves a box by evaluation. Two refusals may be wrong, so they are tried again. A function that
+ * rounds at other places may be right if the first function rounds too: then roundings are ignored.
+ * A function that differs at few positions may be right at all of them, as a sum over an identity
+ * matrix that it makes of positions: then all positions are evaluated, if there are not too many.
+ * There is no second try if the function decides by floats: each of many elements would decide so
+ * seldom that draws would miss a difference. */
 static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded, DtText *problem)
 {
     bool equal = false, large = false;

@@ -17,7 +17,7 @@
 struct CertProgram;
 struct CertFunc;
 
-/* State of one proof: remembers what was proved before. */
+/* State of one proof, with a cache of the pairs that were proved. */
 typedef struct DtBoxes DtBoxes;
 DtBoxes *dt_box_begin(DtArena *arena);
 void dt_box_end(DtBoxes *boxes); /* frees memory outside the arena */
@@ -35,23 +35,23 @@ bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct Cert
 typedef struct DtBoxCounts {
     uint32_t boxes, proved; /* boxes met; boxes proved, equal ones once */
     uint32_t rounded;       /* of the boxes met: equal except for where they round */
-    /* the function whose ring call does not compute what it should, as `placed` names it; or
-     * NULL */
+    /* the name, in `placed`, of the function whose ring call computes another result; or NULL */
     const char *ring;
-    const char *why;        /* with ring: what differs */
+    const char *why;        /* with ring: the difference */
 } DtBoxCounts;
 DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 
 /* LARGE: not decided, since it would take too long. */
 typedef enum DtBoxVerdict { DT_BOX_SAME, DT_BOX_OTHER, DT_BOX_LARGE } DtBoxVerdict;
 
-/* Whether two functions of a program, given as text, compute the same apart from rounding
- * (REALS). It checks what a program states about itself. If not SAME, ret_problem says why. */
+/* Whether two functions of a program, given as text, compute the same apart from rounding (REALS).
+ * Used for claims of a program about itself, such as custom gradients. If not SAME, ret_problem
+ * gives the reason. */
 DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem);
 
-/* Whether two programs, given as texts, mean the same. They must be equal but for names, unused
- * values, and boxes: an op of `placed`, with the positions and constants that make its operands,
- * is matched with a call in `final`. */
+/* Whether two programs, given as texts, compute the same. They must be equal except for names,
+ * unused values, and boxes: an op of `placed`, with the positions and constants that its operands
+ * are computed from, is matched with a call in `final`. */
 bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts, DtText *ret_problem);
 
 #endif

@@ -7,15 +7,15 @@
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* The axis, of which every rank has every position; NULL: there is none such. */
+/* The axis, if every rank has all of its positions; else NULL. */
 static const BoxAxis *whole_axis(const BoxShape *shape, const char *name)
 {
     const BoxAxis *axis = dt_boxsmall_axis(shape, name);
     return axis && axis->local == axis->extent && axis->lens->unit == 1 && axis->lens->k == 1 ? axis : NULL;
 }
 
-/* Elements of a tensor, one after the other, and where each would be in another one: offset is of the axes that
- * both have, but for those that are named. */
+/* Iterates over the elements of a tensor, with the offset of the same element in another tensor:
+ * over the axes that both have, except for the named axes. */
 typedef struct Steps {
     uint32_t rank;
     int64_t at[CERT_RANK], extent[CERT_RANK], stride[CERT_RANK], offset;
@@ -57,7 +57,7 @@ static bool next(Steps *s)
 
 static int place_of(const BoxShape *shape, const BoxAxis *axis) { return (int)(axis - shape->axes); }
 
-/* Numbers that are no larger than what memory could hold: their products are of 64 bits. */
+/* Whether a number is small enough that products of two do not overflow 64 bits. */
 static bool is_small(int64_t x) { return x >= -INT32_MAX && x <= INT32_MAX; }
 
 static bool small_range(const CertRange *r)
@@ -298,7 +298,8 @@ static bool scan(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
     return true;
 }
 
-/* The best of n at x that are left; what is undefined decides nothing, and then all is. */
+/* Of the n elements at x that are not taken yet, the index of the largest. Undefined elements
+ * compare with nothing; if there is one, all results are undefined. */
 static int64_t best_of(const Box *b, const BoxShape *shape, const DtResidue *x, const int64_t *at, int64_t n,
                        const bool *taken)
 {

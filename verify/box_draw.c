@@ -168,7 +168,7 @@ static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument
         return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
     if (b->ties)
         return draw_tie(b, shape, argument, hash, linear);
-    /* equal numbers, too */
+    /* so that some numbers are equal */
     hash = b->number % 2 && hash % 2 ? dt_residue_mix(seed, hash >> 8 & 3) : hash;
     return draw_number(b, shape, hash);
 }
@@ -217,10 +217,11 @@ static uint64_t draws_of_decisions(Box *b)
     return b->decided.n ? (DECISIONS + fewest - 1) / fewest : 0;
 }
 
-/* One for each order of constants and other numbers, or more, where few ranks have rows of their own, or few elements
- * decide; as many as arguments that are integers need to be each of them, twice, to meet others, and numbers that
- * become integers; and as many as masks need, whose elements tell one bit in two draws. With ties, so many that each
- * element is each constant, or that one of many is. */
+/* The number of draws. It is at least one for each order of constants and other numbers; more if
+ * few ranks have rows of their own, or few elements decide. Integer arguments, and floats that
+ * become integers, must take each integer twice, and in combination. Elements of masks give one bit
+ * in two draws. ret_ties: further draws, enough that each element equals each constant, or one of
+ * many elements does. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
     const bool compares = b->r->n_known > 1; /* 0 always is */

@@ -38,8 +38,8 @@ typedef struct Var {
     double most;          /* largest absolute value; ANYTHING: 0, unknown */
 } Var;
 
-/* What all elements of a tensor are: integers, one of some forms; a float that is a constant, or scale times one of
- * some forms, and shift; a float of which nothing is known, n = 0. */
+/* The possible values of all elements of a tensor. Integers: one of some forms. Floats: a constant;
+ * or scale times one of some forms, plus shift; or, with n = 0, unknown. */
 typedef struct Value {
     uint32_t n;
     Form form[FORMS];
@@ -122,7 +122,7 @@ static uint64_t axes_of(const Edges *e, const Form *f)
     return axes;
 }
 
-/* Anything that may depend on what n values depend on. */
+/* An unknown integer that may depend on the same axes as n values. */
 static Value anything(Edges *e, uint32_t n, const Value *const *of)
 {
     Var var = {.made = ANYTHING};
@@ -215,7 +215,7 @@ static int64_t unit_of(const Edges *e, const Form *f)
     return n == 1 ? unit : 0;
 }
 
-/* Whether what counts by m begins anew once a block at most. */
+/* Whether a count modulo m wraps around at most once per block. */
 static bool is_of_blocks(const Edges *e, const Form *f, int64_t m)
 {
     const int64_t unit = unit_of(e, f);
@@ -229,7 +229,8 @@ static bool counts_blocks(const Edges *e, const Form *f, uint32_t i)
     return var->made == QUOTIENT && is_of_blocks(e, &var->of, var->by) && f->term[i].by % unit_of(e, &var->of) == 0;
 }
 
-/* Whether another term of f goes along an axis with term i: then f may be zero where neither is. */
+/* Whether another term of f varies along an axis of term i. Then f may be zero although neither
+ * term is zero. */
 static bool mixes(const Edges *e, const Form *f, uint32_t i)
 {
     const uint64_t axes = counts_blocks(e, f, i) ? 0 : e->vars.at[f->term[i].var]->axes;
@@ -239,7 +240,8 @@ static bool mixes(const Edges *e, const Form *f, uint32_t i)
     return mixes;
 }
 
-/* Term i of f is a quotient or a rest: where it is what makes f zero, and where it is 0 or 1. */
+/* Term i of f is a quotient or a remainder. Adds edges where this term makes f zero, and where it
+ * is 0 or 1. */
 static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
 {
     const Var *var = e->vars.at[f->term[i].var];
@@ -448,8 +450,8 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
     return all;
 }
 
-/* A float that is made of positions is compared with a constant, which may lie between two integers, or with another
- * one. */
+/* Adds edges for the comparison of a float computed from positions with a constant, which may be
+ * between two integers, or with another such float. */
 static void decide_float(Edges *e, const Value *x, const Value *y)
 {
     const double zero = x->n ? ((y->n ? y->shift : y->number) - x->shift) / x->scale : 0;
@@ -507,7 +509,7 @@ static Value source_of(Edges *e, const CertOp *op)
                                        : anything(e, 0, NULL);
 }
 
-/* An integer that may have lost what it was, since the dtype is too small for it, may be anything. */
+/* The value after storing an integer in a dtype: unknown if the dtype may be too small for it. */
 static Value held(Edges *e, const CertType *type, const Value *x)
 {
     const bool whole = is(type->dtype, "i32"),
@@ -518,7 +520,7 @@ static Value held(Edges *e, const CertType *type, const Value *x)
     return *x;
 }
 
-/* A float becomes some integer of which nothing follows; a boolean says whether it is 0. */
+/* The value after a cast. A float becomes an unknown integer; a boolean tells whether it is 0. */
 static Value cast_of(Edges *e, const CertType *from, const CertType *to, const Value *x)
 {
     const Value zero = {.n = 1};
@@ -578,7 +580,8 @@ static bool stays(const CertOp *op)
     return false;
 }
 
-/* Whether f goes faster than positions do: what follows the first position of a block does not follow it there. */
+/* Whether f grows faster than positions do. Then the element after the first position of a block is
+ * not the next one. */
 static bool skips(const Edges *e, const Form *f)
 {
     bool skips = false;
@@ -601,7 +604,8 @@ static bool strays(const Edges *e, const Form *f)
     return strays || !steps;
 }
 
-/* What a lookup finds is anything, and where it looks is decided by whether that is outside, or of another block. */
+/* The result of a lookup is unknown. Adds edges where the index leaves the axis or enters another
+ * block. */
 static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
 {
     for (uint32_t i = 1; i < op->n_in; i++)
@@ -631,7 +635,7 @@ static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y
         made.shift = -x->shift;
         return made;
     }
-    if (op->n_in == 2 && !x->n && x->is_number && y->n && !divides) { /* the constant behind */
+    if (op->n_in == 2 && !x->n && x->is_number && y->n && !divides) { /* put the constant second */
         made = float_of(e, op, y, x);
         made.scale *= adds ? sign : 1;
         made.shift *= adds ? sign : 1;

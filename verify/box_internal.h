@@ -82,8 +82,8 @@ typedef struct Box {
     bool whole; /* no position is left out */
     /* a cast to fewer digits counts as an unknown function; casts are counted */
     bool rounds, counts;
-    /* the second function computes in parts what the first one computes at once; some value has
-     * few digits */
+    /* parts: the second function computes in parts, where the first computes at once; few: some
+     * value has few digits */
     bool parts, few;
     /* by function: it has a cast to fewer digits, or a product or sum in few digits */
     bool narrows[2];
@@ -100,8 +100,8 @@ typedef struct Box {
     /* positions at which the functions may change their form (box_edge.c) */
     DT_VEC(int64_t) places;
     int64_t period;            /* between these they repeat with this period */
-    /* they may change elsewhere, too: all positions are also evaluated, if there are not too
-     * many */
+    /* the functions may change elsewhere too: all positions are also evaluated, if there are not
+     * too many */
     bool doubtful;
     bool compares, becomes_whole; /* some float is compared; some float becomes an integer */
     DT_VEC(const CertType *) types;
@@ -121,7 +121,7 @@ typedef struct Box {
     bool second; /* the second function is being evaluated */
     bool follows;      /* compares how often an argument was rounded on its way to the results */
     uint32_t followed; /* number of that argument */
-    BoxCast **casts; /* what floats became in casts */
+    BoxCast **casts; /* results of casts of floats */
     uint32_t n_casts;
 } Box;
 
@@ -142,7 +142,7 @@ bool dt_box_large(Box *b, const CertOp *op, const char *format, ...) __attribute
 
 bool dt_boxsmall_same_type(const CertType *a, const CertType *c);
 
-/* Notes a function's axes and what its ops do with them; then dt_boxsmall_decide chooses the
+/* Records a function's axes and how its ops use them; then dt_boxsmall_decide chooses the
  * positions. */
 bool dt_boxsmall_collect(Box *b, const CertProgram *program, const CertFunc *func);
 /* programs, funcs: of both sides. */
@@ -215,8 +215,8 @@ BoxReduce dt_boxnumber_reduction(const char *name); /* NULL: a sum */
 DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
 /* n times x; factor: n as a float. */
 DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
-/* Whether a float of the one dtype may have no equal in the other. What it becomes is
- * dt_boxnumber_rounded. */
+/* Whether a float of the one dtype may have no equal in the other. dt_boxnumber_rounded gives the
+ * rounded value. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
 /* The number of the float dtype that is nearest to x. */
 double dt_boxnumber_nearest(const char *dtype, double x);
@@ -225,8 +225,8 @@ DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x);
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x);
 bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast);
 bool dt_boxnumber_is_sum(const CertOp *op);
-/* Counts what op rounds to make this; false after a reason. as_often: whether the second
- * function rounds at most as much. */
+/* Counts the roundings of op, whose result is made; false after a reason. as_often: whether the
+ * second function rounds at most as much. */
 bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *made);
 bool dt_boxnumber_as_often(Box *b);
 /* For the results of an op, or an argument: numbers in few digits that were not of the dtype

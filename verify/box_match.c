@@ -120,7 +120,7 @@ static bool same_results(const CertOp *a, const CertOp *b)
 
 static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-/* All that is written of them is the same, but for the function. */
+/* Whether two ops are equal in all attributes, apart from the called function. */
 static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 {
     bool same = is(placed->kind, final->kind) && placed->attributes == final->attributes &&
@@ -143,7 +143,7 @@ typedef struct Cone {
     const Frame *f;
     CertFunc *func;
     Numbers *numbers;
-    uint32_t steps; /* towards what a value is made of */
+    uint32_t steps; /* steps so far towards the operands of a value */
 } Cone;
 
 static bool has_number(const Cone *c, uint32_t value) { return c->numbers->of[value].turn == c->numbers->turn; }
@@ -231,7 +231,8 @@ static void add_arg(Cone *c, uint32_t value)
     DT_PUSH(c->f->m->scratch, c->func->args, type);
 }
 
-/* A function of what the call is given; and of what op alone is given, which must make no difference then. */
+/* Begins a function with the call's operands as arguments. Operands of op alone become arguments
+ * too; the results must then not depend on them. */
 static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const CertOp *call, const bool *positional)
 {
     DtArena *arena = f->m->scratch;
@@ -267,7 +268,7 @@ static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
     return true;
 }
 
-/* Whether the call does what op does; false with no problem: it is no box of these. */
+/* Whether the call computes the same as op. False without a problem: the two are no box. */
 static bool is_box(Frame *f, const CertOp *op, const CertOp *call, const bool *positional)
 {
     Match *m = f->m;

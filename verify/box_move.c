@@ -31,7 +31,8 @@ static bool next_place(Places *p)
 }
 
 typedef struct Tables {
-    int64_t *of[CERT_RANK]; /* by axis of the result, by coordinate: what it adds to the offset */
+    int64_t *of[CERT_RANK]; /* by axis of the result and coordinate: its contribution to the
+                             * operand's offset */
 } Tables;
 
 static int64_t look_up(const Tables *tables, const Places *p)
@@ -58,7 +59,8 @@ static int axis_number(const BoxShape *shape, const char *name)
 
 /* ---- relabel ---- */
 
-/* from axes as one, row after row, taken apart into to axes; one of both is one. used: bits of axes that are named. */
+/* One entry of a relabel: merges the `from` axes row-major and splits the result into the `to`
+ * axes; one of both lists has one axis. used: bits of axes that entries name. */
 static bool relabel_entry(const CertRelabel *r, const BoxShape *from, const BoxShape *to, Tables *tables,
                           uint32_t *from_used, uint32_t *to_used)
 {
@@ -481,8 +483,9 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
 
 /* ---- between ranks ---- */
 
-/* What the result's coordinates on `rank` say of the operand: offsets, and by how much the number of the rank that has
- * the element differs from that of the same rank at 0 on the mesh axes that split the operand. */
+/* Finds the source of each element of a result on `rank`, by coordinates of the result: the offset
+ * in the operand, and the rank that holds the element, as a difference from the number of the rank
+ * with the same coordinates and 0 on the mesh axes that split the operand. */
 typedef struct Sources {
     Tables offset, holder;
     uint16_t split; /* those mesh axes */
@@ -583,7 +586,8 @@ static bool exchange(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
     return op->n_in == 1 && !op->stages && move_to(b, in[0], out, is(op->kind, "shard") ? 0 : op->mesh, reduces);
 }
 
-/* What the rank before it in the group has, in the order of the mesh; reverse: the one behind it; around the ends. */
+/* The previous rank of the group in the order of the mesh; reverse: the next one; the first and
+ * last are neighbours. */
 static uint32_t neighbour(const Box *b, uint32_t rank, uint16_t mesh, int64_t step)
 {
     for (uint32_t m = b->n_mesh; m-- > 0 && step;) {

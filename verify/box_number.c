@@ -41,7 +41,7 @@ DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, i
 {
     if (n == 1)
         return x;
-    if (shape->is_float && !dt_residue_is_symbol(x)) /* an infinity, so often, is one */
+    if (shape->is_float && !dt_residue_is_symbol(x)) /* an infinity added n times is itself */
         return dt_residue_mul(b->r, x, factor);
     if (shape->is_float || dt_box_is_odd(x))
         return x;
@@ -83,8 +83,8 @@ DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x)
     return x;
 }
 
-/* Of a rounding nothing is known but what becomes of constants that something is compared with, and that numbers of the
- * dtype stay: 0, 1, what was rounded, operands. */
+/* x rounded to a dtype: an unknown function, except that constants in comparisons become the
+ * nearest number, and that numbers of the dtype stay: 0, 1, rounded values, operands. */
 DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x)
 {
     if (dt_residue_is_symbol(x) || x.p == 0 || x.p == dt_residue_of_whole(b->r, 1).p ||
@@ -162,7 +162,8 @@ bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const Bo
     return true;
 }
 
-/* Where the first side's products round, the second may cast, but for those that it has as such products. */
+/* The second function may cast as many numbers as products of the first one round, minus those that
+ * it computes by such products itself. */
 bool dt_boxnumber_as_often(Box *b)
 {
     for (uint32_t i = 0; i < b->rounded.n; i++) {

@@ -50,7 +50,7 @@ MAP(float_mul, dt_residue_mul(b->r, X(line), Y(line)))
 MAP(float_max, dt_residue_max(b->r, X(line), Y(line)))
 MAP(float_min, dt_residue_min(b->r, X(line), Y(line)))
 
-/* By operand 1, of which run_map has made the inverse. */
+/* Operand 1 is the inverse, which run_map has computed. */
 MAP(float_div, dt_residue_mul(b->r, X(line), Y(line)))
 
 MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
@@ -369,7 +369,8 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
     return true;
 }
 
-/* Whether the type is that of a value with the loop's axis in front, one place of which each iteration has. */
+/* Whether `whole` is the type `one` with the loop's axis in front: each iteration has one place of
+ * it. */
 static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, const CertType *one)
 {
     const BoxShape *all = dt_boxsmall_shape(b, whole), *part = dt_boxsmall_shape(b, one);
@@ -394,7 +395,7 @@ static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64
                from->at + rank * from->shape->n + (out ? place * n : 0), (size_t)n * sizeof to->at[0]);
 }
 
-/* Whether operands and results of the loop are what its body takes and makes. */
+/* Whether operands and results of the loop match its body's. */
 static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor *const *in)
 {
     const CertLoop *loop = op->loop;

@@ -89,14 +89,14 @@ static void note(Box *b, const char *name, What what)
     lens->two |= what == TWO;
 }
 
-/* ---- what ops do with axes ---- */
+/* ---- how ops use axes ---- */
 
 static void note_relabel(Box *b, const CertRelabel *r)
 {
     if (!r->n_from || !r->n_to)
         return;
     join(b, r->from[r->n_from - 1], r->to[r->n_to - 1]);
-    if (r->n_from + r->n_to == 2) { /* one place would not tell axes of one length apart */
+    if (r->n_from + r->n_to == 2) { /* with one position axes of equal length would be confused */
         note(b, r->to[0], TWO);
         return;
     }
@@ -173,7 +173,7 @@ static void note_decision(Box *b, const Collect *c, const CertOp *op)
         DT_PUSH(b->arena, b->decided, larger);
 }
 
-/* Whether each element of the result is one of the operand, but for its sign or dtype. */
+/* Whether the result consists of elements of the operand, apart from sign and dtype. */
 static bool is_copy(const CertOp *op)
 {
     static const char *const kinds[] = {"expand", "stop", "bind", "relabel", "cast", "neg"};
@@ -183,7 +183,7 @@ static bool is_copy(const CertOp *op)
     return false;
 }
 
-/* Notes the constant that the value is, if it is one: floats may be compared with it. */
+/* If the value is a constant, records it, since floats may be compared with it. */
 static bool know(Box *b, const Collect *c, uint32_t value)
 {
     const CertOp *op = c->ops[value];
@@ -196,7 +196,7 @@ static bool know(Box *b, const Collect *c, uint32_t value)
     return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
 }
 
-/* Constants: of integers, all; of floats, what is compared with, or handed to a function. */
+/* Records constants: all integers; floats in comparisons and in arguments of functions. */
 static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
@@ -224,7 +224,8 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
     return true;
 }
 
-/* A cast to the dtype of what was summed, along axes of which each rank has one element: that makes it wider alone. */
+/* Whether a cast only undoes the widening by a sum: it casts back to the dtype of the summed
+ * values, and each rank has one element of the summed axes. */
 static bool is_taken_back(const CertProgram *program, const Collect *c, const CertOp *op)
 {
     const CertOp *sum = is(op->kind, "cast") && op->n_in == 1 ? c->ops[op->in[0]] : NULL;

@@ -32,7 +32,7 @@ static int by_key(const void *a, const void *b)
     return x->value.first < y->value.first ? -1 : x->value.first > y->value.first;
 }
 
-/* Where what has this entry and key begins. */
+/* The index of the first result with this entry and key. */
 static uint32_t find_left(const CertProof *p, const CertLeft *like)
 {
     CertLeft want = *like;
@@ -122,7 +122,8 @@ int dt_cert_by_key(const void *a, const void *b)
     return x == y ? 0 : (uintptr_t)x < (uintptr_t)y ? -1 : 1;
 }
 
-/* What the first step finds in stores, and later ones what was left there: the same ones, beginning with the same. */
+/* Whether the stores have the initial values of the serial program. Later steps find in them what
+ * earlier steps left. */
 static bool begins_alike(CertProof *final, const CertProof *serial)
 {
     for (uint32_t i = 0; i < final->program.stores.n; i++) {
@@ -137,7 +138,7 @@ static bool begins_alike(CertProof *final, const CertProof *serial)
     return true;
 }
 
-/* How often an update stores what has this key. */
+/* Number of times that an update stores the value of this key. */
 static int64_t times_left(const CertProof *final, const char *update, const char *key)
 {
     const CertLeft like = {.entry = update, .key = key};
@@ -149,7 +150,8 @@ static int64_t times_left(const CertProof *final, const char *update, const char
     return n;
 }
 
-/* Stages have copies of a store: an update stores all or none. What it stores is the serial program's. */
+/* Stages have copies of a store: an update must store all of them or none, and the value must be
+ * the serial program's. */
 static bool keeps_copies(CertProof *final)
 {
     const CertProgram *program = &final->program;
@@ -254,8 +256,9 @@ static bool note_gradients(CertProof *serial)
     return good;
 }
 
-/* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
- * tied one's. What pieces and prologues leave to others is none of the program's results. */
+/* Compares the results of both programs. Gradients, and sums for states of the next step, are
+ * compared where the update uses them, since stages hold parts of the gradient of a tied parameter.
+ * Values that pieces and prologues pass to others are no results of the program. */
 static bool prove_meant(CertMeant *meant, const char *serial, const char *final, bool is_serial,
                         DtCertCounts *ret_counts, DtText *ret_problem)
 {

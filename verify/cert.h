@@ -56,13 +56,14 @@ typedef struct DtCertCounts {
     const char *ring, *why; /* see DtBoxCounts */
 } DtCertCounts;
 
-/* True if final is proved equal to serial. Otherwise ret_problem says what is not and where (function, line
- * of the final text, source span as written there). Both texts are NUL-terminated. */
+/* True if final is proved equal to serial. Otherwise ret_problem names the value and its place
+ * (function, line of the final text, source span as written there). Both texts are
+ * NUL-terminated. */
 bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
                    DtText *ret_problem);
 
-/* Whether other is the same serial program: op by op, but for names, spans, order and what is written twice. Otherwise
- * ret_problem says where other begins to differ. */
+/* Whether other is the same serial program: op by op, except for names, spans, order and repeated
+ * ops. Otherwise ret_problem gives the first difference. */
 bool dt_cert_same(DtArena *arena, const char *serial, const char *other, DtText *ret_problem);
 
 #endif

@@ -8,8 +8,9 @@
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* Whether a result may go where it does: micro-batches add it up exactly if it is pending over time, it is of the
- * entry's stage, holds the iterations of its store, lies as that, and has zeros as padding where others read it. */
+/* Whether a result may be stored in its place. Micro-batches must accumulate it if and only if it
+ * is pending over time. It must belong to the entry's stage, have the iterations and the layout of
+ * its store, and have zero padding where others read that. */
 static bool settle(CertProof *p, const CertEntry *entry, const CertResult *result,
                    const CertValue *value)
 {
@@ -52,7 +53,7 @@ static void leave_one(CertProof *p, const CertStore *store, const CertResult *re
             ((CertLeft){p->base, store ? store->key : result->name, value}));
 }
 
-/* Notes what an entry leaves; of a bucket each member. */
+/* Records a result of an entry; of a bucket each member. */
 static bool leave(CertProof *p, const CertResult *result, CertValue value)
 {
     const CertStore *store = dt_certproof_store_at(p, result->store);
@@ -75,7 +76,8 @@ static bool leave(CertProof *p, const CertResult *result, CertValue value)
            dt_cert_fail(&p->state, NULL, "what goes to the bucket `%s` holds more than its members", store->path);
 }
 
-/* Whether the entry reads only what is known, or may deliver a term of a sum over stages before that. */
+/* Whether the entry can be evaluated: everything that it reads is known, or it may contribute a
+ * term to a sum over stages before that. */
 static bool is_worth(CertProof *p, const CertFunc *func)
 {
     bool waits = false;

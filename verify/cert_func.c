@@ -25,7 +25,7 @@ struct CertMemo {
     CertCalled names;
     CertValue *in, *out;
     uint32_t values;
-    const char *problem; /* why it is none; NULL: it is one */
+    const char *problem; /* why the evaluation failed, or NULL */
     uint64_t hash;
     Memo *next;
 };
@@ -68,7 +68,7 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
 
 static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
 
-/* Notes the first op that makes what the serial program before this one does not. */
+/* Records the first op whose value does not occur in the serial program before this one. */
 static void note_news(CertState *state, const CertOp *op, const CertValue *out)
 {
     CertMeant *meant = state->meant;
@@ -153,8 +153,9 @@ static Memo **memo_slot(CertState *state, uint64_t hash)
     return &state->memo[(hash ^ hash >> 32) % state->most_memos];
 }
 
-/* What func makes of these operands, all of which are known; NULL after a problem. A serial function has numbers of its
- * own, another one with the same text is the same. */
+/* The results of func for known operands, from the cache if possible; NULL after a problem.
+ * Functions of the final program with equal text share cached results; serial ones do not, since
+ * each has numbers of its own. */
 static const Memo *evaluate(CertState *state, const CertFunc *func, const char *context, const CertCalled *names,
                             const CertValue *in)
 {
@@ -200,8 +201,8 @@ static bool same_types(CertState *state, const CertOp *op, const CertType *have,
 
 /* ---- calls ---- */
 
-/* A call is what its function makes of the operands: ops in it are called by the call's names and their own, as they
- * are where it was written out. */
+/* The results of a call are those of its function. Ops inside have the call's names before their
+ * own, as if the call were inlined. */
 static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
 {
     const CertFunc *func = dt_certtext_func(state->program, op->func);
@@ -233,8 +234,9 @@ typedef struct Stack {
     const char *context, *symbols;
 } Stack;
 
-/* A carried value of a loop of the final program: its number in the serial loop; whether it
- * begins with another value than the serial one: then only what is added is compared. */
+/* Carried values of a loop of the final program. carried: their numbers in the serial loop. lacks:
+ * the value begins with another value than the serial one; then only the added terms are
+ * compared. */
 typedef struct Goes {
     const CertCarried *loop;
     uint32_t *carried;
@@ -262,7 +264,8 @@ static CertNode *stack_of(void *data, CertNode *node)
     return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
 }
 
-/* A value of some iterations of another loop's axis goes into or out of a loop as what it is: those of its node. */
+/* A value of some iterations of another loop's axis enters or leaves a loop as those iterations of
+ * its node. */
 static CertNode *fixed(CertState *state, CertValue value, const char *loop)
 {
     if (!value.loop || value.loop == loop || (!dt_certpack_is(value.node) && dt_certstep_is_zero(value.node)))

@@ -195,8 +195,9 @@ CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *
     return shape == zero->shape ? zero : dt_certnode_of(nodes, dt_intern("expand"), dt_intern(""), shape, zero);
 }
 
-/* Whether a number stays what it is in dtype, but for the rounding of floats: it may not become 0 or infinite, lose a
- * fraction, or wrap. The bounds are such that one does for all dtypes but f16, whose least is larger, and bool. */
+/* Whether a number is unchanged by a cast to dtype, apart from the rounding of floats: it must not
+ * become 0 or infinite, lose a fraction, or wrap. One pair of bounds serves all dtypes except f16,
+ * whose least number is larger, and bool. */
 static bool stays_in(const char *dtype, double n)
 {
     const double least = dt_cert_is(dtype, "f16") ? 0x1p-14 : 0x1p-126;

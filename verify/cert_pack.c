@@ -20,7 +20,7 @@ static bool is_iterations(const CertType *bucket, const char *axis)
     return strcmp(axis, "@bucket") != 0 && strcmp(axis, "@split") != 0 && dt_certtext_axis(bucket, axis);
 }
 
-/* How a member of this type lies in an iteration's bucket, as text, which is noted in the type. */
+/* The layout of a member of this type in an iteration's bucket, as text; cached in the type. */
 static const char *lies(const CertType *type, const CertType *bucket)
 {
     CertType *notes = (CertType *)type;
@@ -150,8 +150,8 @@ static bool fits(const CertState *state, const CertOp *op, const CertType *bucke
            (!bucket->partial || bucket->pending == member->pending) && bucket->dtype == member->dtype;
 }
 
-/* in, zeros among them as what the others are stacked over; what is stacked over nothing has all iterations of what
- * it is. */
+/* The operands, with zeros among them stacked over the same loop as the others; a value without a
+ * stack contains all iterations. */
 static const CertValue *covered(CertState *state, const CertOp *op, const char *stack, const CertValue *in)
 {
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
@@ -197,11 +197,11 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     out->node = packs ? bucket_of(state, 2 * op->n_in, nodes)
                       : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
-    out->fill[CERT_REST] = out->fill[CERT_SURE] = CERT_ZERO; /* what is put behind the members */
+    out->fill[CERT_REST] = out->fill[CERT_SURE] = CERT_ZERO; /* the padding after the members */
     return out->node || dt_cert_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
-/* The bucket of what change makes of the members. */
+/* The bucket with `change` applied to each member. */
 CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)(void *data, CertNode *member),
                            void *data)
 {

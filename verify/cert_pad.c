@@ -84,7 +84,7 @@ static CertFill lookup(const CertOp *op, const CertValue *x, uint32_t k)
 
 static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
 {
-    bool zero = op->number == 0; /* what else comes in: of `pad` and `window` */
+    bool zero = op->number == 0; /* value outside the operand: of `pad` and `window` */
     double n;
     switch (op->rule->pads) {
     case F_ANY: break;

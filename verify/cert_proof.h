@@ -12,7 +12,7 @@ typedef struct CertLeft { /* a result that an entry leaves */
     CertValue value;
 } CertLeft;
 
-typedef struct CertPart { /* what one entry adds to a gradient */
+typedef struct CertPart { /* the contribution of one entry to a gradient */
     const CertResult *result;
     const char *base;
     CertValue value;

@@ -50,7 +50,7 @@ int64_t dt_certrange_count(const CertState *state, const char *axis)
 
 const CertShape *dt_certrange_all(CertState *state, const CertType *type, const char *loop)
 {
-    CertType *notes = (CertType *)type; /* what follows from it is noted in it */
+    CertType *notes = (CertType *)type; /* caches what is derived from the type */
     const int64_t count = loop && dt_certtext_axis(type, loop) ? dt_certrange_count(state, loop) : -1;
     const CertShape *shape = dt_certnode_shape(state->nodes, type);
     if (count < 0)

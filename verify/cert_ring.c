@@ -24,8 +24,8 @@ static const CertAxis *ring_axis(const CertOp *op, const CertType *type)
     return dt_certtext_axis(type, op->axes[0]);
 }
 
-/* Whether the ring's mesh axes, all of them and no others, split the axis: then each of the ring's ranks has a block of
- * its own, in whatever order these count. */
+/* Whether exactly the ring's mesh axes split the axis. Then each of the ring's ranks has a block of
+ * its own, in any order of these mesh axes. */
 static bool is_block(const CertOp *op, const CertAxis *axis)
 {
     const uint16_t bits = dt_cert_bits(axis);

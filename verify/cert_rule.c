@@ -76,7 +76,7 @@ static bool kept(const Rule *r, uint32_t i, const char *const *but, uint32_t n_b
     return true;
 }
 
-/* Every split axis of the result is one of an operand's or in `made`. */
+/* Whether every split axis of the result is split in an operand, or in `made`. */
 static bool grounded(const Rule *r, const char *const *made, uint32_t n_made)
 {
     const CertType *y = result(r);
@@ -90,7 +90,8 @@ static bool grounded(const Rule *r, const char *const *made, uint32_t n_made)
     return true;
 }
 
-/* Named axes are whole, or, if the op may leave their extent as it is, lie in the result as in the operand. */
+/* Whether the named axes are whole. If the op may keep their extent, they may instead have the same
+ * layout in result and operand. */
 static bool whole(const Rule *r, const char *const *names, uint32_t n, bool strict)
 {
     for (uint32_t i = 0; i < r->op->n_in; i++)
@@ -212,8 +213,9 @@ static uint32_t n_zigzag(const CertType *type, const char *const *names, uint32_
     return found;
 }
 
-/* The mesh axes of consecutive axes as one list, major to minor: legal if what stands before a split axis is one
- * element per rank, so that every rank's part is one block of the row-major numbers. */
+/* Concatenates the mesh axes of consecutive axes, major to minor. This is legal if the axes before
+ * a split axis have one element per rank, so that every rank's part is one block in row-major
+ * order. */
 static bool blocks(const Rule *r, const CertType *type, const char *const *names, uint32_t n,
                    uint8_t *ret_list, uint32_t *ret_n)
 {
@@ -307,7 +309,8 @@ static bool own_concat(const Rule *r)
     return rest == 0 || no(r, "its result is not as long as its operands");
 }
 
-/* Parts of a split axis have windows of their own only if each element is one. */
+/* A rank can compute the windows of its part of a split axis alone only if each window is one
+ * element. */
 static bool own_window(const Rule *r) /* and fold */
 {
     const CertType *windows = dt_cert_is(r->op->kind, "window") ? result(r) : operand(r, 0);
@@ -393,8 +396,9 @@ static bool own_alike(const Rule *r)
 
 /* ---- communication ---- */
 
-/* Mesh axes `gone` leave the minor ends of the operand's splits, and `came` are new there in the result; no axis has
- * both, and what is pending stays so but over `done`. */
+/* Whether the splits of the result are those of the operand without the mesh axes `gone` at their
+ * minor ends, and with `came` added. No axis may have both, and reductions stay pending except over
+ * `done`. */
 static bool moves(const Rule *r, uint16_t gone, uint16_t came, uint16_t done)
 {
     const CertType *x = operand(r, 0), *y = result(r);

@@ -91,7 +91,8 @@ bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value)
     for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next) {
         const CertValue *part = &p->parts.at[i].value, before = *ret_value;
         *ret_value = *part;
-        for (uint32_t k = 0; nodes.n && k < CERT_FILLS; k++) /* zeros of all pieces, behind the same members */
+        /* the padding of all pieces, after the same members */
+        for (uint32_t k = 0; nodes.n && k < CERT_FILLS; k++)
             if (before.fill[k] != CERT_ZERO || before.rest != part->rest)
                 ret_value->fill[k] = CERT_ANYTHING;
         DT_PUSH(p->state.arena, nodes, ret_value->node);
@@ -168,8 +169,8 @@ static CertNode *store_node(CertState *state, const CertStore *store)
     return dt_certnode_leaf(state->nodes, store_kind, store->key, shape, 0);
 }
 
-/* What a stage finds in a store that pieces hand on: what the entry has left there, or the stage that a channel is
- * from; NULL after a problem. */
+/* The value that a stage finds in a store between pieces: the one that an entry of this stage, or
+ * of the stage at the other end of a channel, has left there; NULL after a problem. */
 const CertValue *dt_certsource_passed(CertProof *p, const CertOp *op, int64_t number, int64_t stage)
 {
     const CertStore *store = dt_certproof_store_at(p, number);
@@ -252,10 +253,10 @@ bool dt_certsource_of(CertState *state, const CertOp *op, CertValue *ret_value)
         return param_source(p, op, ret_value);
     if (type->partial || type->padded)
         return dt_cert_fail(state, op, "an input with a pending reduction or padding");
-    if (op->text[0] == '@' && strchr(op->text, '.')) { /* what a prologue has left */
+    if (op->text[0] == '@' && strchr(op->text, '.')) { /* a result of a prologue */
         for (uint32_t i = 0; i < p->left.n; i++)
             if (p->left.at[i].key == op->text && is_prologue(p->left.at[i].entry, p->base)) {
-                ret_value->node = p->left.at[i].value.node; /* complete, behind the prologue */
+                ret_value->node = p->left.at[i].value.node; /* complete after the prologue */
                 return dt_certrule_same(p->left.at[i].value.type, 0, 0, type) ||
                        dt_cert_fail(state, op, "what a prologue has left is read as another type");
             }
@@ -301,7 +302,8 @@ bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertV
         return dt_cert_fail(state, op, "what is reduced over stages is a sum, over them alone");
     if (x.node && (!dt_certpad_is_zero(state, &x) || (dt_certpack_is(x.node) && x.fill[CERT_SURE] != CERT_ZERO)))
         return dt_cert_fail(state, op, "stages add up padding that may be other than 0");
-    if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0])) /* what is pending stays so */
+    /* reductions must stay pending */
+    if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0]))
         return dt_cert_fail(state, op, "a sum over stages changes the layout");
     CertAcross *sum = sum_of(p, op->stages);
     *ret_value = x;
@@ -309,7 +311,7 @@ bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertV
     if (x.node)
         x.node = dt_certpack_moved(state, op, x.node, x.total);
     if (x.node) {
-        const bool zero = dt_certstep_is_zero(x.node); /* of whatever iterations */
+        const bool zero = dt_certstep_is_zero(x.node); /* the iterations do not matter */
         if (!sum->like.node || (!zero && dt_certstep_is_zero(sum->like.node)))
             sum->like = x;
         if (sum->like.type != x.type ||

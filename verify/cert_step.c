@@ -40,7 +40,8 @@ void dt_certstep_number(CertState *state, uint32_t number, CertNode *node)
     *at = meaning;
 }
 
-/* Sums and products of zeros are zeros, and so is what a linear op makes of one. Noted in the node. */
+/* Whether the value is zero: sums and products of zeros, and linear ops of zero, are. Cached in the
+ * node. */
 bool dt_certstep_is_zero(const CertNode *node)
 {
     CertNode *note = (CertNode *)(uintptr_t)node;
@@ -75,7 +76,7 @@ bool dt_certstep_is_linear(const CertNode *x, uint32_t i)
     return is(x, "reduce") && !strstr(x->attributes, "reduce=");
 }
 
-/* ---- from parts to what they mean ---- */
+/* ---- from the parts of an op to the equal serial value ---- */
 
 /* The one name that a relabel gives in place of another, as "from -> to" would be; false: it does more. */
 static bool is_rename(const CertNode *x, const char **ret_from, const char **ret_to)
@@ -104,7 +105,7 @@ static bool is_rename(const CertNode *x, const char **ret_from, const char **ret
     return n == 1 && *ret_to;
 }
 
-/* A view is what it is of: an order of axes is none, and a name that is given and taken back. */
+/* A view is equal to its operand if it only reorders axes, or undoes a renaming. */
 static CertNode *view(CertState *state, CertNode parts)
 {
     const char *from, *to, *first, *last;
@@ -123,7 +124,7 @@ static bool is_view(const CertNode *parts)
     return dt_cert_is(parts->kind, "relabel") || dt_cert_is(parts->kind, "expand");
 }
 
-/* What node is known to be. */
+/* The serial node that a node is known to equal. */
 static CertNode *known_as(CertNode *node) { return node->to ? node->to : node; }
 
 /* The node of the serial program with these parts; NULL: there is none. */
@@ -140,7 +141,8 @@ static bool alike(const CertNode *a, const CertNode *b)
            a->n_in == b->n_in && a->index == b->index && a->lo == b->lo && a->hi == b->hi && a->over == b->over;
 }
 
-/* Whether parts are those of s, but for operand ret_but, which is not that of s: n_in, if all are. */
+/* The number of operands of parts if they are those of s, and one operand may differ: then ret_but
+ * is its index, else n_in. */
 static bool fits(CertState *state, const CertNode *parts, const CertNode *s, uint32_t *ret_but)
 {
     uint32_t but = parts->n_in;
@@ -176,7 +178,8 @@ static CertNode *before_widening(const CertNode *parts)
                : NULL;
 }
 
-/* A sum that is said to be s: it, or it but for what a loop began with, or (a part of a longer one) the sum. */
+/* Whether a sum is s, as its hint says: the same terms; the same without the initial value of a
+ * loop; or a part of a longer sum. */
 static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
 {
     CertNode *one = one_of(&parts), *other[2] = {parts.in[1], parts.in[0]};
@@ -225,11 +228,13 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 
 /* ---- gradients that cross ranks in another dtype than their own ---- */
 
-/* `crossing` of the text: they are cast to it, summed over ranks, and cast back. No step of the serial program is like
- * that, so such a cast is none but of a gradient: what the serial program leaves as one, what it adds up to one, and
- * terms of these. That an exchange is marked so is not enough. */
+/* Sums that cross ranks in another dtype (`crossing` of the text): they are cast to it, summed over
+ * ranks, and cast back. The serial program has no such step. So the casts are ignored, but only for
+ * gradients: values that the serial program stores as one or adds to one, and terms of these. A
+ * mark in the text alone is not enough. */
 
-/* Whether an operand of a gradient is one: sums, what iterations leave, other names. */
+/* Whether an operand of a gradient is itself part of a gradient: for sums, results of iterations,
+ * and renamings. */
 static bool hands_on(const CertNode *x)
 {
     return x->kind == dt_certkind_stack || x->kind == dt_certkind_at || x->kind == dt_certkind_total ||
@@ -297,7 +302,7 @@ CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int
     return crosses ? dt_certnode_of(state->nodes, crossed_kind, "", x->shape, x) : x;
 }
 
-/* Such a sum over ranks, or stages, as it was before; or NULL. */
+/* The sum over ranks or stages that was cast back, in its earlier dtype; or NULL. */
 static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x)
 {
     if (x->kind == crossed_kind && x->in[0]->in[0]->shape == shape)
@@ -311,7 +316,7 @@ static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x
     return dt_certpack_sum(state, shape, x->n_in, terms);
 }
 
-/* ---- what ops make ---- */
+/* ---- the results of ops ---- */
 
 /* x in another dtype. number: the serial cast that it must equal. */
 static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
@@ -344,8 +349,9 @@ static bool has_number(const CertState *state, const CertNode *node, uint32_t nu
     return m != NULL;
 }
 
-/* What an op makes whose parts these are; number: what it is said to be. Of several serial values that it is (the root
- * of a sum of zeros is that of 0, which another function takes, too), the one that it is said to be. */
+/* The serial value that equals the result of an op with these parts. number: the hint. A result may
+ * equal several serial values (the root of a sum of zeros is also that of 0, which another function
+ * uses); then the hint decides. */
 static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint32_t number)
 {
     if (is_view(&parts))
@@ -397,8 +403,8 @@ static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNod
     return x->shape == shape ? x : dt_certnode_of(state->nodes, dt_intern("cast"), dt_intern(""), shape, x);
 }
 
-/* What an op is made of, where more than its operands and attributes matters: random draws have the place of their
- * loops, reductions over iterations say which. */
+/* The parts that determine the result of an op: its operands and attributes; for random draws also
+ * their place in loops, for reductions over iterations the iterations. */
 static CertNode parts_of(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                          const CertShape *shape, CertNode *const *nodes, uint32_t index)
 {

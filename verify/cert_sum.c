@@ -12,12 +12,12 @@ typedef DT_VEC(CertNode *) Nodes;
 
 typedef struct Match {
     CertState *state;
-    Nodes terms, ranges; /* of what there is; ranges: over some iterations */
+    Nodes terms, ranges; /* terms: of the present value; ranges: terms over some iterations */
     int64_t left;        /* terms that are not met yet */
-    uint32_t lacks;      /* of them lack what a loop began with, */
+    uint32_t lacks;      /* how many of them lack the initial value of their loop */
     CertNode *of;        /* of this value that it carries */
     uint32_t steps;
-    bool all; /* sums of the serial program among the terms are taken apart, too */
+    bool all; /* sums of the serial program among the terms are split too */
     bool any; /* there are such */
 } Match;
 
@@ -25,7 +25,7 @@ enum { STEPS = 1 << 20 };
 
 static const char any_kind[] = "any";
 
-/* ---- what a loop carries ---- */
+/* ---- carried values of loops ---- */
 
 static int64_t start_of(const CertCarried *loop) { return loop->reverse ? loop->first + loop->count : loop->first; }
 static int64_t end_of(const CertCarried *loop) { return loop->reverse ? loop->first : loop->first + loop->count; }
@@ -97,7 +97,7 @@ static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, Ce
     return node && dt_certstep_is_known(state, node) ? node : NULL;
 }
 
-/* The same, but of what adds up terms in the dtype that they have. */
+/* The same for a sum of terms in their own dtype. */
 static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     return x->shape->dtype == s->shape->dtype ? serial_with(state, s, i, x) : NULL;
@@ -263,7 +263,8 @@ static bool same_but_range(const CertNode *x, const CertNode *y)
            x->n_in == y->n_in && memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
 }
 
-/* The iterations lo .. hi of what `like` is, out of those of the ranges that begin with the first one. */
+/* Whether the ranges, beginning with the first one, contain iterations lo .. hi of a value equal to
+ * `like`. */
 static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
 {
     if (lo >= hi)
@@ -280,7 +281,8 @@ static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
     return false;
 }
 
-/* Whether x is want but for its iterations: of a term, what it is a term of. */
+/* Whether x is want for some of its iterations; for a term, compares the value that it is a term
+ * of. */
 static bool is_some_of(const CertNode *x, const CertNode *want)
 {
     if (same_but_range(x, want))
@@ -298,7 +300,7 @@ static bool is_some_of(const CertNode *x, const CertNode *want)
            x->shape == want->shape && is_some_of(x->in[0], want->in[0]);
 }
 
-/* How many iterations there are of what x is over some. */
+/* The total number of iterations of the value of which x has some. */
 static int64_t all_of(const CertNode *x)
 {
     const char *over = x->over;
@@ -318,9 +320,10 @@ static bool meet_all(Match *m, const CertNode *want)
     return false;
 }
 
-/* want, a term of an op that makes it wider, as this op of it alone, which the serial program may have, too; both are
- * the same number, but not one node (`serial_term`). Only what is wanted is read so: what adds up such ops does it as
- * wide as they are, what adds up terms may have done it as narrow as those were. */
+/* want is a term of an op that widens. Returns this op applied to the term alone, which the serial
+ * program may contain too; both are the same number, but different nodes (`serial_term`). Only the
+ * wanted side is read so: a sum of such ops adds in the wide dtype, whereas a sum of terms may have
+ * added in the narrow one. */
 static CertNode *widened(CertState *state, CertNode *want)
 {
     const bool term = want->kind == dt_certkind_term;

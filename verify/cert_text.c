@@ -13,7 +13,8 @@
 
 typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, PASSED, MESH, STAGES, LOOP, RELABEL, RANGES, MEANS } How;
 
-/* key=value or key(...): into which member, or none (PASSED). meaning: its text is part of what an op means. */
+/* An attribute key=value or key(...): the member that stores it, or none (PASSED). meaning: its
+ * text matters to the result of the op. */
 typedef struct Field {
     const char *key;
     How how;
@@ -179,7 +180,7 @@ static const Field op_fields[] = {
     {"gradients", PASSED, 0, true},
     {0}};
 
-/* The order of what is summed over is free. */
+/* Sorts summed axes, whose order does not matter. */
 static void sort_names(const char **at, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++) {

@@ -66,7 +66,7 @@ bool dt_certword_is_part(char c)
            c == '@' || c == '#' || c == '$' || c == '.';
 }
 
-/* Behind a quoted text that begins at c, or NULL. */
+/* The position after a quoted text that begins at c, or NULL. */
 static const char *behind_quote(const char *c)
 {
     for (c++; *c && *c != '"' && *c != '\n'; c++)
@@ -154,7 +154,8 @@ void dt_certword_pass_over(CertReader *r)
     }
 }
 
-/* Where what was made of this text, of a type, a kind or a function, is kept; the text must live as long as r. */
+/* The cache entry for this text of a type, a kind or a function; the text must live as long as
+ * r. */
 const void **dt_certword_known(CertReader *r, const char *text, size_t len)
 {
     uint64_t hash = dt_hash_bytes(text, len, 0);
@@ -168,8 +169,8 @@ const void **dt_certword_known(CertReader *r, const char *text, size_t len)
     return &k->made;
 }
 
-/* What follows, as a pattern says it: %n a name, %i an integer, %t a type; other characters are themselves, and may
- * have blanks before them. */
+/* Reads the input by a pattern: %n a name, %i an integer, %t a type; other characters stand for
+ * themselves, with optional blanks before them. */
 bool dt_certword_scan(CertReader *r, const char *pattern, ...)
 {
     va_list to;
@@ -209,7 +210,7 @@ uint16_t dt_certword_mesh_set(CertReader *r)
     return bits;
 }
 
-/* A mesh axis splits at most once, divides what it splits, and is not pending as well. */
+/* Checks a mesh axis of a split: it occurs once, divides the axis, and is not pending as well. */
 static void axis_of(CertReader *r, CertType *type)
 {
     CertAxis *axis = &type->axes[type->rank++];

@@ -39,7 +39,7 @@ const char *dt_certword_name_of(CertReader *r); /* bare or quoted; interned */
 int64_t dt_certword_integer(CertReader *r);
 uint32_t dt_certword_number_of(CertReader *r, uint32_t most); /* one of 0 .. most */
 uint32_t dt_certword_value_of(CertReader *r);                 /* %name.7: 7 */
-/* skips a value of which only the text matters */
+/* skips a value whose text alone matters */
 void dt_certword_pass_over(CertReader *r);
 uint8_t dt_certword_mesh_axis(CertReader *r);
 uint16_t dt_certword_mesh_set(CertReader *r); /* up to the closing bracket */

@@ -57,10 +57,10 @@ typedef struct CertType {
     CertAxis axes[CERT_RANK];
     /* mesh axes over which a reduction is pending; mesh axes that split an axis */
     uint16_t partial, split;
-    const char *pending;           /* "sum", "max", "min"; NULL if none is pending */
+    const char *pending;           /* "sum", "max", "min"; NULL without a pending reduction */
     uint16_t padded;               /* bit set of its padded axes */
     const CertShape *shape, *all; /* dt_certnode_shape, dt_certrange_all */
-    /* all_of: the loop for which `all` was made; lies: cache of cert_pack.c */
+    /* all_of: the loop of `all`; lies: cache of cert_pack.c */
     const char *all_of, *lies;
     const struct CertType *lies_in;
 } CertType;

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times are larger than what else is logged; instructions that are followed in all. */
+/* FIRST_CLOCK: times of writes are larger than all other logged numbers. MOST_INSTS: instructions
+ * that are executed in a plan, at most. */
 enum { MOST_RINGS = 64 };
 static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 1000;
 
@@ -74,7 +75,7 @@ static bool hold_inputs(PlanWalk *walk)
     return true;
 }
 
-/* Stores that are no results hold what they held, and so do scalars. */
+/* Stores that are no results, and scalars, must keep their contents. */
 static bool keeps_stores(PlanWalk *walk)
 {
     for (const PlanRegion *region = walk->found; region; region = region->next)

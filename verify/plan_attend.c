@@ -98,8 +98,8 @@ static uint32_t shared_axes(const Attends *a, const CertType *scores, const char
     return n;
 }
 
-/* Index 1 of an axis, of whose later ones there are `behind` elements, is so far on: in heads, or in whole batches.
- */
+/* Whether a step of an axis moves by `step` heads, or by whole batches. behind: the number of
+ * elements of the later axes. */
 static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind, int64_t step)
 {
     const bool shares = of_keys(part);
@@ -144,7 +144,7 @@ static bool all_lie(const Attends *a, const CertType *scores)
     return true;
 }
 
-/* ---- what a query sees ---- */
+/* ---- the keys that a query sees ---- */
 
 static void seen(const DtPlanSdpa *s, int64_t query, int64_t *ret_first, int64_t *ret_last)
 {
@@ -167,7 +167,8 @@ static bool is_mask(Attends *a, uint32_t value)
     return true;
 }
 
-/* Every choice among the ops is by the record's mask; and there is one, if something is hidden. */
+/* Every `where` among the ops uses the record's mask; and there is one, if the record hides
+ * keys. */
 static bool are_masks(Attends *a)
 {
     uint32_t known = UINT32_MAX;
@@ -366,7 +367,7 @@ static void number(Attends *a, uint32_t at)
 static DtResidue plus(const Attends *a, DtResidue x, DtResidue y) { return dt_residue_add(a->r, x, y); }
 static DtResidue times(const Attends *a, DtResidue x, DtResidue y) { return dt_residue_mul(a->r, x, y); }
 
-/* exp(scale z - the row's maximum), or 0 for what the row does not see. */
+/* exp(scale z - the row's maximum), or 0 for a hidden key. */
 static DtResidue power(const Attends *a, uint32_t j)
 {
     const DtResidue less = dt_residue_neg(a->r, a->row[DT_SDPA_MAX]);
@@ -435,7 +436,7 @@ static bool is_over(const Attends *a, const CertOp *op, const char *axis)
     return has_axis && n == n_shared;
 }
 
-/* The result is the product of what has these numbers and that operand. */
+/* Whether a result is the product of the value with these numbers and that operand. */
 static bool is_result(const Attends *a, uint32_t part, const DtResidue *want, uint32_t operand, const char *axis)
 {
     const CertOp *op = a->walk->frame->maker[a->p->value[part]];

@@ -161,11 +161,10 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
                             : moves_all(walk, op, inst, to, from);
 }
 
-/* ---- what is on its way ----
- *
- * A collective that was only started may run at any time up to the WAIT for its event. So until then nothing is written
- * where it reads or writes, and its result is no value that could be read: however queues run, ranks compute what they
- * do in the order of the instructions. */
+/* ---- collectives in flight ----
+ * A started collective may run at any time up to the WAIT for its event. So until then no
+ * instruction may write its operand or its result, or read its result. Then ranks compute the same
+ * as in the order of instructions, however queues run. */
 
 static uint64_t event_of(const PlanWalk *walk, const DtPlanInst *inst)
 {

@@ -84,7 +84,7 @@ static DtResidue meaning(const Joined *j)
     }
 }
 
-/* ---- what ops compute ---- */
+/* ---- the values that ops compute ---- */
 
 static DtResidue number_of(const Joined *j, uint32_t value);
 
@@ -108,7 +108,7 @@ static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidu
                                         : dt_residue_whole(strcmp(op->kind, "lt") == 0 ? more > 0 : more >= 0);
 }
 
-/* Of a float; of what was decided, 1 or 0. */
+/* The cast of a float; of a decision, 1 or 0. */
 static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
 {
     const char *from = dt_certplan_type(j->walk->frame, op->in[0])->dtype, *to = op->types[0]->dtype;
@@ -178,7 +178,7 @@ static void draw(Joined *j, uint64_t seed)
             j->number[i] = compute(j, j->ops[i]);
 }
 
-/* Whether the ops make `result` and, if it is one of their results, `kept`. */
+/* Whether the ops compute `result` and, if it is one of their results, `kept`. */
 static bool computes(Joined *j, uint32_t result, int64_t kept)
 {
     for (uint32_t d = 0; d < 3 * DRAWS; d++) {

@@ -145,7 +145,7 @@ static const void *record_of(Facts *f)
     return NULL;
 }
 
-/* Behind a value: blanks end it, but not between quotes. */
+/* The position after a value, which ends at a blank outside of quotes. */
 static const char *behind_value(const char *at)
 {
     bool quoted = *at == '"';

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { FEW = 16, MOST_NESTED = 4096 }; /* places of a value; what a value may be of in turn */
+enum { FEW = 16, MOST_NESTED = 4096 }; /* places of a value; depth of views of views */
 
 /* ---- views ---- */
 
@@ -157,7 +157,8 @@ static bool stop(const PlanWalk *walk, const CertOp *op, const CertType *x, Plan
 
 /* ---- where values are ---- */
 
-/* How the result of an op lies in the memory of its operand, of type x; false: it does not. */
+/* Turns the place of an operand of type x into that of the op's result, a view of it; false: the
+ * result is no view. */
 typedef bool View(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place);
 
 /* ret_moves: it may begin elsewhere than its operand. */
@@ -183,7 +184,7 @@ bool dt_certplan_is_view(const CertOp *op)
     return view_of(op, &moves) != NULL;
 }
 
-/* Behind its parts a bucket is zero: zeroed here, or a store's, which are zero where nothing is packed. */
+/* Whether a bucket is zero after its parts: zeroed here, or in a store, whose padding is zero. */
 static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
 {
     PlanPlace rest = *bucket;
@@ -244,7 +245,8 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     }
 }
 
-/* Whether part k of a concat lies there; known: one of its places, which is not looked for again. */
+/* Whether part k of a concat is at its place in the result. known: a place of the part that was
+ * found before. */
 static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t k, const PlanFound *known,
                      const PlanPlace *want)
 {
@@ -348,7 +350,8 @@ static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
 
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found);
 
-/* Only what lies there from number `from` on that has the loop's axis: its slice of an iteration. */
+/* Keeps, of the places found from index `from` on, those with the loop's axis, and narrows them to
+ * the slice of iteration `number`. */
 static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFinds *found)
 {
     uint32_t n = from;
@@ -387,8 +390,8 @@ static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
         slice_of(loop, frame->number, from, found);
 }
 
-/* What a call or a loop makes is what its function, or the last iteration, does; what it stacks is put together at its
- * end. */
+/* The result of a call or loop is that of its function, or of the last iteration. Stacked results
+ * are not found here: they are assembled when the loop ends. */
 static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t number, const PlanPlace *at,
                       PlanFinds *found)
 {
@@ -401,8 +404,9 @@ static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
         find_all(walk, inner, inner->func->results.at[number], at, found);
 }
 
-/* What micro-batches added up is what ranks will be given of it: in its place in all of it, once that is summed. A
- * result that has memory for that is there (dt_certplan_place_result), nothing else is. */
+/* The result of a reduce_scatter of accumulated terms: once the terms are summed over ranks, it is
+ * at its part of their memory. Only a result with memory for all terms has such a place
+ * (dt_certplan_place_result). */
 static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     uint32_t n = found->n, from = n;
@@ -413,8 +417,8 @@ static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
     found->n = n;
 }
 
-/* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
- * memory of what it is a view of. */
+/* Places of a value that no instruction wrote as itself: in a store, in the outer function, or in
+ * the memory of the value that it is a view of. */
 static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     const CertOp *op = frame->maker[value];
@@ -449,8 +453,8 @@ static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace
             (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed, region->stamp, region->arg};
 }
 
-/* A copy of a value leaves it where it was, too: each place counts until something else is written there. Where there
- * are many, memory says which of them begin at an address. */
+/* All places of a value. A copy adds a place and keeps the old one, until something else is written
+ * there. If there are many, they are found by their address in memory. */
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     frame = dt_certplan_home(walk, frame, value);

@@ -6,7 +6,7 @@
  * else that others do (plan/check_instead.c). */
 #include "verify/plan_internal.h"
 
-/* The note of the first form: what it would write. Nothing is done. */
+/* Reads the note of the first form into the list of its writes, without executing it. */
 static bool read_first(PlanWalk *walk, const DtPlanInst *inst, PlanWrites *ret)
 {
     if (dt_certplan_note(walk) != DT_NOTE_DO)
@@ -38,8 +38,8 @@ static bool is_same(const PlanPlace *a, const PlanPlace *b)
            memcmp(a->coord, b->coord, sizeof a->coord) == 0;
 }
 
-/* The body's writes to an argument of the product: of what is added to there is one, else the last
- * one counts. */
+/* Whether the body leaves the wanted value in an argument of the product. A sum must be written
+ * once; otherwise the last write counts. */
 static bool leaves(const PlanWalk *walk, const PlanWrite *wanted)
 {
     const uint32_t sums = DT_NOTE_ADDS | DT_NOTE_ZEROED;

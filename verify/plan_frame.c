@@ -277,9 +277,9 @@ bool dt_certplan_ahead(PlanWalk *walk)
     return true;
 }
 
-/* ---- what earlier iterations left ---- */
+/* ---- results of earlier iterations ---- */
 
-/* The iteration that a note means, of those that ran: only what it made can be named. */
+/* Enters the earlier iteration that a note names, which must have run. */
 bool dt_certplan_behind(PlanWalk *walk)
 {
     PlanFrame *now = walk->frame, *then;
@@ -306,7 +306,7 @@ bool dt_certplan_behind(PlanWalk *walk)
     return true;
 }
 
-/* ---- what a piece finds gathered ---- */
+/* ---- gathers that a piece expects ---- */
 
 bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place)
 {

@@ -182,7 +182,8 @@ static const CertOp *op_of(const Doing *doing, const CertOp *op)
     return NULL;
 }
 
-/* In a block of attention: whether the value was made in it, and so lies as a block already. */
+/* In a block of attention: whether the value was computed in it, and so has a block's layout
+ * already. */
 static bool is_block(const PlanWalk *walk, uint32_t value)
 {
     return walk->tiles.open && walk->tiles.mark[value] == walk->tiles.block;
@@ -245,7 +246,7 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
             return false;
         bool again = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
                                       : walk->frame->done[op->first_out];
-        if (again && !dt_certplan_is_ahead(op)) /* what is gathered again is the same */
+        if (again && !dt_certplan_is_ahead(op)) /* a repeated gather gives the same value */
             doing->again[doing->n_again++] = op;
         if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) &&
             !dt_certplan_is_of_block(walk, op))
@@ -329,7 +330,7 @@ static void know_part(const Doing *doing, uint32_t a, uint32_t value, const Plan
         }
 }
 
-/* Whether only such a library reads it. */
+/* Whether only the attention library reads this argument. */
 static bool is_spare(const Doing *doing, uint32_t a)
 {
     return doing->attend && doing->attend->of->backward && doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
@@ -349,7 +350,8 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     const DtPlanInst *inst = doing->inst;
     if (inst->n_args > MOST)
         return dt_certplan_fail(walk, "too many arguments");
-    const bool kernel = inst->kind == DT_INST_KERNEL; /* other instructions say themselves how operands lie */
+    /* other instructions contain the layout of their operands */
+    const bool kernel = inst->kind == DT_INST_KERNEL;
     uint32_t n_written = 0;
     find_library(walk, doing);
     const uint32_t n_args = (uint32_t)inst->n_args - inst->guards;
@@ -399,7 +401,7 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     return true;
 }
 
-/* A collective in place reads what it overwrites. */
+/* Reads the operand of a collective in place, which it overwrites. */
 static bool read_in_place(PlanWalk *walk, Doing *doing)
 {
     if (doing->inst->kind != DT_INST_ALL_REDUCE || doing->inst->n_args != 1 || doing->n_ops != 1)
@@ -435,7 +437,7 @@ static bool has_operands(PlanWalk *walk, const Doing *doing)
     return true;
 }
 
-/* A kernel may compute element by element again what another one did, for itself. */
+/* An op may run again only in a kernel, element by element, and only for the kernel's own use. */
 static bool is_done_once(PlanWalk *walk, const Doing *doing)
 {
     for (uint32_t i = 0; i < doing->n_again; i++) {
@@ -690,7 +692,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
     return dt_certplan_may_write(walk, &place);
 }
 
-/* Copies of what an earlier iteration made; they are no ops of it. */
+/* Whether the instruction copies a result of an earlier iteration, which is no op of that
+ * iteration. */
 static bool copies(const PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
     return walk->behind && kind == DT_NOTE_DO && (inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_COPY);

@@ -79,8 +79,8 @@ typedef struct PlanHole {
     struct PlanHole *next;
 } PlanHole;
 
-/* What a region of memory holds: a value; a sum to which a value is added; zeros; a store or an
- * input as the entry found it. */
+/* Contents of a region of memory: a value; a sum in progress; zeros; or a store or input with the
+ * contents that the entry found. */
 enum { PLAN_SUMMING = -1 };
 typedef struct PlanRegion {
     PlanRegionKind kind;
@@ -134,7 +134,7 @@ typedef struct PlanFrame {
     uint8_t *made_anew;
     PlanRegion **regions;   /* by value: the regions that hold it */
     bool *done;             /* by value: its op was executed */
-    PlanPlace *slots;       /* ENTRY, by result: the place that the note gives, if there is one */
+    PlanPlace *slots;       /* ENTRY, by result: its place according to the note, if that has one */
     /* ENTRY, by result: how many micro-batches were added to it; shared by the frames of all
      * micro-batches */
     int64_t *terms;
@@ -236,7 +236,7 @@ typedef struct PlanStarted {
     PlanPlace to, from;
     const DtPlanArg *to_arg, *from_arg;
     uint64_t event, stamp;
-    uint32_t sum; /* not 0: it sums what micro-batches added there, over these device axes */
+    uint32_t sum; /* not 0: it sums the terms of micro-batches there, over these device axes */
 } PlanStarted;
 
 /* A stacked result of a loop, whose slices may be in flight when the loop has ended. */
@@ -276,10 +276,10 @@ struct PlanWalk {
     PlanCells *cells[DT_ARENA_KINDS + DT_PLAN_N_SLOTS]; /* NULL: the arena has few regions */
     PlanList near;               /* result of the last search */
     uint64_t meeting;            /* number of that search */
-    /* back: the frame to return to after a prefetched gather, or after a copy of what another
-     * iteration made */
+    /* back: the frame to return to after a prefetched gather, or after a copy of a result of
+     * another iteration */
     PlanFrame *frame, *back;
-    bool behind;                 /* back: it is such a copy */
+    bool behind;                 /* back was set for such a copy */
     PlanFrame **frames;          /* all frames of this entry of the plan, by hash */
     uint32_t n_frames, most_frames;
     /* ENTRY frames of this entry of the plan, the last one first used as the current */
@@ -289,11 +289,11 @@ struct PlanWalk {
     bool skips;                  /* a guard is false: notes are read without effect */
     uint32_t guard;              /* 1 + the register of the innermost open WHEN; 0: none */
     bool second;                 /* products with two forms execute the second one */
-    PlanWrites *form;            /* what the present second form has written; NULL: none is open */
+    PlanWrites *form;            /* writes of the present second form; NULL: none is open */
     /* inside the part of a piece that runs in its last micro-batch only */
     bool last;
     uint32_t depth;              /* open loops over blocks of attention */
-    /* open loops over actions of a pipeline, of which plan_pipe.c knows every iteration */
+    /* open loops over actions of a pipeline; plan_pipe.c knows their iterations */
     uint32_t actions;
     /* of registers whose value is left open: how many values they may have; 0: it has a value */
     int64_t count[DT_PLAN_REGS];
@@ -367,7 +367,8 @@ DtNoteKind dt_certplan_note(PlanWalk *walk);
 bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
 
 /* plan_frame.c */
-/* The frame of these, made if there is none; create false: NULL then. what: op or entry. */
+/* Finds the frame of this iteration or call, or creates it; with create false returns NULL instead.
+ * what: op or entry. */
 PlanFrame *dt_certplan_frame(PlanWalk *walk, PlanFrameKind kind, PlanFrame *outer, const CertFunc *func,
                              const void *what, int64_t number);
 PlanFrame *dt_certplan_has_frame(const PlanWalk *walk, const PlanFrame *outer, const void *what, int64_t number);
@@ -379,7 +380,7 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value); /* made of c
 /* The frame that records where the value is: gathers of stored parameters are the same in all
  * micro-batches, and are recorded once. */
 PlanFrame *dt_certplan_home(PlanWalk *walk, const PlanFrame *frame, uint32_t value);
-/* appends what is in memory at a place */
+/* appends a description of the contents of memory at a place */
 void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text);
 bool dt_certplan_is_ahead(const CertOp *op);
 /* whether func fits op, as a call or the body of a loop */
@@ -391,7 +392,7 @@ bool dt_certplan_behind(PlanWalk *walk); /* note BEHIND */
 bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place);
 
 /* plan_repeat.c */
-/* an instruction has read what was written at that time */
+/* records that an instruction has read memory that was written at that time */
 void dt_certplan_log(PlanWalk *walk, uint64_t stamp);
 void dt_certplan_watch(PlanWalk *walk, PlanRepeat *again, uint32_t at, uint32_t end);
 void dt_certplan_turn(PlanWalk *walk, PlanRepeat *again);            /* an iteration begins */
@@ -415,9 +416,9 @@ void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg,
                      PlanPlace *ret_place); /* address and length */
 /* with all registers */
 void dt_certplan_raw(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place);
-/* Adds the step from one part to the next of an axis that mesh axis m splits, to a register or a
- * coordinate. On a mesh axis of one rank there is one part and the coordinate is 0, whatever its
- * factor in an instruction. */
+/* Adds the distance between the parts of neighbouring ranks, for an axis that mesh axis m splits,
+ * to a register or a coordinate. A mesh axis of one rank has one part and coordinate 0, so its
+ * factor in an instruction does not matter. */
 void dt_certplan_dealt(const PlanWalk *walk, uint32_t m, int64_t step, int64_t *reg, int64_t *coord);
 bool dt_certplan_spans(PlanPlace *place);   /* sets bytes; false: elements overlap */
 bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
@@ -433,8 +434,8 @@ bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
 
-/* plan_epilogue.c: the contraction among the ops, if the ops are exactly what a GEMM record with
- * an epilogue does; else NULL. */
+/* plan_epilogue.c: the contraction among the ops, if the ops are exactly those of a GEMM record
+ * with an epilogue; else NULL. */
 const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops, uint32_t n_ops,
                                  const PlanProduct *p);
 
@@ -484,8 +485,9 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
 void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added,
                            const DtPlanArg *arg);
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
-                       bool ahead); /* what may lie there is gone */
-void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t before); /* what was there before that */
+                       bool ahead); /* forgets the contents of the place */
+/* forgets contents older than that time */
+void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t before);
 /* Whether it is zero, written outside of loops deeper than `depth`; fresh: zero in every
  * iteration of the other loops. */
 bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
@@ -502,7 +504,7 @@ bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, 
 /* Reads the rest of the note of a written argument: where the whole value is. */
 bool dt_certplan_where(PlanWalk *walk, PlanWrite *write);
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
-                        PlanPlace *place); /* what a note says */
+                        PlanPlace *place); /* from a note */
 /* kind: of its note, whose words are read after that; an instruction without a note does
  * nothing. */
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind);
@@ -527,7 +529,7 @@ bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first
 /* plan_facts.c */
 /* NULL: no entry reads it */
 const CertType *dt_certplan_input(const PlanWalk *walk, const char *name);
-/* its initial value is what the program says */
+/* its initial value is that of the program */
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record);
 /* whether there is no input or result but the program's, each with its axes */
 bool dt_certplan_records(PlanWalk *walk);
@@ -574,10 +576,11 @@ bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name,
                        const PlanPlace *place); /* ... reads that of its prologue */
-/* What a piece starts, and leaves on its way; a WAIT for that, in the schedule of its stage. */
+/* A piece starts a collective. leaves: it is still in flight at the end of the piece. wait: a WAIT
+ * for it in the schedule of its stage. */
 void dt_certplan_began(PlanWalk *walk, uint64_t event, bool leaves);
 void dt_certplan_ended(PlanWalk *walk, uint64_t event);
-/* A piece sums over ranks, in its last micro-batch, what it added there; false: it adds nothing. */
+/* A piece sums its terms over ranks in its last micro-batch; false: it has added nothing there. */
 bool dt_certplan_parts(PlanWalk *walk, const PlanPlace *place);
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
                       const CertType *type, bool adds); /* to a result; false: sets it */
@@ -586,14 +589,15 @@ bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
 PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place); /* that was made over ranks there; or NULL */
 bool dt_certplan_has_called(const PlanWalk *walk);
 bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
-                       uint32_t *ret_sum, const CertType **ret_type); /* SUM of what pieces added */
+                       /* SUM of the terms of pieces */
+                       uint32_t *ret_sum, const CertType **ret_type);
 bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item);  /* CALL of a schedule */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before,
-                        const CertEntry *of); /* what does the same */
+                        const CertEntry *of); /* an entry with the same function */
 void dt_certplan_wrote(PlanWalk *walk, const PlanPlace *place); /* an instruction of a piece */
-/* A piece finds there what another one has gathered; it has written there nothing yet. */
+/* A piece reads a gather of another piece there, before it has written to that memory. */
 bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place);
 bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of); /* another entry of the stage is that piece */
 bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
@@ -604,11 +608,12 @@ static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
     return walk->first_device ? (uint32_t)walk->program->size[0] : 1;
 }
 
-/* plan_comm.c, on what is started */
-/* The collective, of which event and time are not yet known; then the WAIT for it. */
+/* plan_comm.c, on started collectives */
+/* Records a started collective, whose event and time are not known yet; then the WAIT for it. */
 bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted started);
 bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst);
-/* plan_pipe.c: whether it is a message, or waits for one; whether the event is one's; a WAIT that plan_run.c runs. */
+/* plan_pipe.c: whether the instruction is a message, or waits for one; whether the event is a
+ * message's; a WAIT that plan_run.c executes. */
 bool dt_certplan_is_message(const PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_has_message(const PlanWalk *walk, uint64_t event);
 bool dt_certplan_came(PlanWalk *walk);

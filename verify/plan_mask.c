@@ -100,7 +100,8 @@ static Span of_iota(PlanWalk *walk, const CertOp *op, const Part *part)
     return span(block * length + at.lo, block * length + at.hi);
 }
 
-/* The only one of these axes of which a rank has several elements; "": none; NULL: there are more. */
+/* The only one of these axes of which a rank has several elements; "" if there is none; NULL if
+ * there are several. */
 static const char *only(const PlanWalk *walk, const CertType *type, const char *const *axes, uint32_t n)
 {
     const char *found = "";
@@ -134,7 +135,7 @@ static Span of_relabel(PlanWalk *walk, const Where *where, const CertOp *op, con
         for (uint32_t k = 0; k < 2; k++) {
             const bool stays = !names(part->axis[k], relabel->from, relabel->n_from) &&
                                !names(part->axis[k], relabel->to, relabel->n_to);
-            if (!stays) /* what the operand has of this name is another axis */
+            if (!stays) /* the operand's axis of this name is another axis */
                 before.axis[k] = to[0] && part->axis[k] == to ? from : NULL;
         }
     }
@@ -269,7 +270,8 @@ static bool hides(PlanWalk *walk, Part part)
     return known(seen) && seen.hi == 0;
 }
 
-/* A half of the queries and one of the keys, but the first key: what most blocks of a ring need to know. */
+/* Whether half of the queries see none of half of the keys, apart from the first key. Most blocks
+ * of a ring need only these. */
 static bool hides_quarter(PlanWalk *walk, uint32_t q, uint32_t k)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -295,7 +297,7 @@ static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
     return (all && part->at[1].lo > 0) || hides(walk, *part);
 }
 
-/* ---- what becomes of hidden scores ---- */
+/* ---- the effect of hidden scores ---- */
 
 typedef enum Hidden { ANYTHING, ZERO, LOWEST } Hidden;
 
@@ -322,7 +324,7 @@ static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const Cert
         return op->number == 0 ? ZERO : ANYTHING;
     if (is(op, "neg"))
         return x == ZERO ? ZERO : ANYTHING;
-    if (is(op, "sub") && x == LOWEST) /* less what no key makes infinite: it has none */
+    if (is(op, "sub") && x == LOWEST) /* a value below everything, unless a key can make it infinite */
         return dt_certtext_axis(type_of(func, op->in[1]), tiles->keys) ? ANYTHING : LOWEST;
     if (is(op, "exp"))
         return x == LOWEST ? ZERO : ANYTHING;
@@ -340,7 +342,8 @@ static bool has_keys(const PlanTiles *tiles, const CertType *type)
     return dt_certtext_axis(type, tiles->keys) != NULL;
 }
 
-/* Whether what is done over keys, or sums queries into keys, is the same without hidden scores. */
+/* Whether the op gives the same result without hidden scores. It works along keys, or sums queries
+ * into keys. */
 static bool leaves_out(const PlanTiles *tiles, const CertFunc *func, const CertOp *op, const Hidden *hidden)
 {
     bool over = names(tiles->keys, op->axes2, op->n_axes2), of_keys = op->n_out && has_keys(tiles, op->types[0]);
@@ -381,7 +384,7 @@ static bool set_point(PlanWalk *walk, int64_t number)
     return number == 0;
 }
 
-/* Whether all of the function is the same without what the mask hides. */
+/* Whether the whole function gives the same results without hidden keys. */
 static bool hides_from_all(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -441,7 +444,7 @@ bool dt_certplan_mask(PlanWalk *walk)
         return dt_certplan_fail(walk, "blocks may leave out keys, but no mask hides any from all of the function");
     mask->where = chain(walk, walk->frame);
     const Part all = {{tiles->queries, tiles->keys}, {{0, tiles->n_queries - 1}, {0, tiles->n_keys - 1}}};
-    mask_of(walk, all); /* what it depends on */
+    mask_of(walk, all); /* marks the registers and coordinates that it depends on */
     mask->n = 1;
     for (uint32_t m = 0; m < walk->program->n_mesh; m++)
         mask->n *= mask->axes >> m & 1 ? walk->program->size[m] : 1;

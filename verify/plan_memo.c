@@ -57,8 +57,8 @@ void dt_certmemo_begin(PlanWalk *walk, const uint8_t *note)
 
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b, bool known);
 
-/* Reads of blocks of one value in one place are recorded as one read: where the value is in such
- * a place again, all of them are valid. */
+/* Records one read for all blocks of a value at a place: if the value is at such a place again,
+ * reads of all blocks are valid. */
 void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, int64_t base)
 {
     struct PlanTileMemo *memo = walk->memo;
@@ -121,7 +121,8 @@ static bool is_of_blocks(const PlanWalk *walk, uint32_t reg)
     return false;
 }
 
-/* On registers that have a value; on those that have none (slots), but for the loops over blocks. */
+/* Whether two arguments depend on registers alike, except for those of loops over blocks. known: on
+ * registers with a value; else on those without one (slots). */
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b, bool known)
 {
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
@@ -240,7 +241,7 @@ static bool writes_same(PlanWalk *walk, const struct PlanTileMemo *memo)
     return true;
 }
 
-/* Registers of the loops over blocks, of which the first is item `at`. */
+/* Sets the registers of the loops over blocks; the first loop is item `at`. */
 static void open_loops(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     PlanTiles *tiles = &walk->tiles;

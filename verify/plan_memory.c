@@ -9,7 +9,7 @@
 
 enum { FEW = 64, CELLS = 1 << 13, COVERED = 16 };
 
-/* The bytes in which the place is, whatever its coordinates and the registers of loops that are open are. */
+/* The bytes of the place over all coordinates and all values of the registers of open loops. */
 void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi)
 {
     int64_t lo = place->base, hi = place->base + place->bytes;
@@ -33,7 +33,8 @@ static bool is_moving(const PlanPlace *place)
     return moves;
 }
 
-/* The cells from *ret_first to *ret_last are those of the bytes; what is outside of the arena goes to the outermost. */
+/* The cells *ret_first to *ret_last contain the bytes. Bytes outside of the arena count to the
+ * outermost cells. */
 static void cells_of(const PlanCells *cells, int64_t lo, int64_t hi, int64_t *ret_first, int64_t *ret_last)
 {
     const int64_t most = CELLS - 1;

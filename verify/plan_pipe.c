@@ -156,7 +156,7 @@ bool dt_certplan_across(PlanWalk *walk, const CertOp *op)
            dt_certplan_fail(walk, "stages add up in another order than the program");
 }
 
-/* Slots are written only where a result goes. */
+/* Slots may only be written as results. */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place)
 {
     if (place->arena < DT_ARENA_KINDS)
@@ -191,7 +191,7 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
             return false;
     for (uint32_t i = 0; i < piece->adds.n; i++)
         if (!piece->adds.at[i]
-                 .adds) { /* what it sets may be summed, as zeros that were added to may */
+                 .adds) { /* a value that the piece sets may be summed, like zeros to which it adds */
             dt_certplan_spoil(walk, &piece->adds.at[i].place, false);
             dt_certplan_hold(walk, PLAN_ZERO, &piece->adds.at[i].place);
         } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth, false))
@@ -266,7 +266,7 @@ static bool is_named_scalar(const PlanWalk *walk, const DtPlanMetric *metric)
     return !metric->n_axes && is(dt_plan_str(walk->plan, metric->entry), dt_plan_str(walk->plan, walk->at_entry->name));
 }
 
-/* The sum over stages of a named scalar: what its stage computed, zeros elsewhere. */
+/* The sum over stages of a named scalar: its stage computed it, the others have zeros. */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -370,7 +370,7 @@ static bool apart(const PlanPlace *a, const PlanPlace *b)
     }
     int64_t hull_a = a->bytes, hull_b = b->bytes;
     for (uint32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS;
-         g++) { /* single slots lie before those that move */
+         g++) { /* single slots come before slots that a register selects */
         hull_a = a->reg[g] ? INT64_MAX / 4 : hull_a;
         hull_b = b->reg[g] ? INT64_MAX / 4 : hull_b;
     }
@@ -416,8 +416,8 @@ static bool reads_ring(const DtPlan *plan, const DtPlanBody *body)
     return false;
 }
 
-/* Whether the piece says with which slot it begins before anything depends on that: whatever another piece left it
- * with, it does the same. Loops run at least once, and their first iteration is what comes first. */
+/* Whether the piece sets its first slot of the ring before anything depends on it. Then it does the
+ * same after any other piece. Loops run at least once, so the first iteration comes first. */
 static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
 {
     const DtPlan *plan = walk->plan;
@@ -547,7 +547,8 @@ static bool adds_results(PlanWalk *walk)
     return true;
 }
 
-/* No piece writes what pieces read of the stage's prologue: they run many times, in any order. */
+/* No piece may write results of the stage's prologue that pieces read, since pieces run many times,
+ * in any order. */
 static bool keeps_named(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -574,8 +575,8 @@ static bool adds_to(const Piece *piece, const PlanPlace *place)
     return false;
 }
 
-/* No other piece adds to what a piece sums in its last micro-batch; other entries that are this
- * piece do the same. */
+/* No other piece may add to a result that a piece sums in its last micro-batch. Other entries of
+ * the same piece must sum it too. */
 static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -647,7 +648,7 @@ static bool ends_left(PlanWalk *walk)
     return true;
 }
 
-/* The schedule itself does not touch what pieces gather for others. */
+/* The schedule itself must not write what pieces gather for others. */
 static bool keeps_gathered(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;

@@ -13,7 +13,7 @@ typedef struct Adds {
     int store;
     const CertType *type;
     bool adds;  /* false: the piece overwrites it */
-    bool parts; /* its last micro-batch sums over ranks what all micro-batches added */
+    bool parts; /* its last micro-batch sums over ranks the terms of all micro-batches */
 } Adds;
 
 /* A slot that a piece reads or writes, or (with name) a result of the stage's prologue that it
@@ -40,8 +40,9 @@ typedef struct Gathered {
     PlanPlace place;
 } Gathered;
 
-/* One execution of a piece that begins with a certain slot of the ring: gathers that it expects
- * and that it leaves (numbers of Gathered), what it writes, and the slot with which it ends. */
+/* One execution of a piece that begins with a certain slot of the ring: the gathers that it expects
+ * and that it leaves (numbers of Gathered), the memory that it writes, and the slot with which it
+ * ends. */
 typedef struct Turn {
     DT_VEC(uint32_t) finds, leaves;
     DT_VEC(PlanRange) written;
@@ -85,7 +86,8 @@ struct PlanPipe {
     /* by event from 1 on: 1 + the end of a channel (2 x number, + 1: the sender) that alone uses
      * it; 0: no message does; PLAN_MANY: several do */
     uint32_t *message;
-    /* of stores with slots, by stage: the register of the slot, 0: there is one slot */
+    /* for stores with slots, by stage: the register that selects the slot, 0 if there is one
+     * slot */
     int32_t *places;
     Piece **by_entry; /* by plan entry */
     struct PlanRun *run; /* plan_run.c */

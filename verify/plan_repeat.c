@@ -36,7 +36,7 @@ typedef struct Access {
     /* bytes in the current iteration, over all values of inner registers, with these at 0 */
     int64_t lo, hi, step;
     int64_t below, above; /* and how much more these may reach */
-    bool written, far;    /* far: what no memory has, and 64 bits might not hold */
+    bool written, far;    /* far: no memory is so large, and 64 bits may overflow */
 } Access;
 typedef DT_VEC(Access) Accesses;
 
@@ -55,7 +55,7 @@ static bool spans_of(const PlanWalk *walk, const PlanRepeat *again, Spans *ret_s
         const DtPlanSchedule *item = &walk->plan->schedule[i];
         const bool loops = item->kind == DT_SCHED_LOOP, sets = item->kind == DT_SCHED_SET;
         if (again->reg != 0 && item->kind != DT_SCHED_RUN && !loops && item->kind != DT_SCHED_END)
-            return false; /* what is gathered ahead is of iterations by their numbers */
+            return false; /* gathers ahead name iterations by number */
         if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RINGBUF))
             return false;
         if (!sets)
@@ -67,7 +67,7 @@ static bool spans_of(const PlanWalk *walk, const PlanRepeat *again, Spans *ret_s
     return true;
 }
 
-/* The register of a loop has its values inside of it, and is zero behind it: other loops may have it, too. */
+/* Inside a loop its register has the loop's values; after it 0, so that other loops may use it. */
 static void enter(Spans *spans, const DtPlanSchedule *loop)
 {
     const int64_t last = loop->first + (int64_t)loop->step * (loop->count - 1);
@@ -203,7 +203,8 @@ static bool moves_evenly(const PlanWalk *walk, const Accesses *all, int64_t coun
     return true;
 }
 
-/* Whether no access depends on registers that loops around set: then what was found of the loop stays. */
+/* Whether no access depends on registers of outer loops. Then the result of the analysis holds in
+ * all of their iterations. */
 static bool is_fixed(const PlanWalk *walk, const PlanRepeat *again, const Accesses *all)
 {
     for (uint32_t i = 0; i < all->n; i++)
@@ -255,7 +256,8 @@ void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *again)
         walk->log.n = 0;
 }
 
-/* Whether iteration t found what iteration t - period found. The first that each logs is the ring's slot. */
+/* Whether iteration t read the same values as iteration t - period, relative to the iteration. The
+ * first log entry of each is the ring's slot. */
 static bool is_same(const PlanWalk *walk, const PlanRepeat *again, uint32_t t, uint32_t period)
 {
     const uint32_t a = again->marks.at[t - period], b = again->marks.at[t],
@@ -300,7 +302,7 @@ static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, 
 {
     const int64_t next = access->step, last = access->step * (to - t);
     PlanPlace hull;
-    dt_certplan_arg(walk, access->arg, &hull); /* on what it depends */
+    dt_certplan_arg(walk, access->arg, &hull); /* the arena, registers and coordinates */
     hull.base = access->lo + (next < last ? next : last);
     hull.bytes = access->hi + (next < last ? last : next) - hull.base;
     return hull;
@@ -311,7 +313,8 @@ static bool moves_with(const PlanRepeat *again, const DtPlanArg *arg)
     return again->reg < DT_PLAN_ARG_REGS && arg->reg[again->reg] != 0;
 }
 
-/* Whether nothing that is on its way moves with the iterations, or lies where those that would be left out write. */
+/* Whether nothing in flight moves with the iterations, or overlaps with the writes of the skipped
+ * ones. */
 static bool passes_by(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to)
 {
     Accesses all = {0};
@@ -329,8 +332,8 @@ static bool passes_by(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_
     return passes;
 }
 
-/* What iterations t + 1 .. to may have written over is gone, but for what those from `first` on wrote. What does not
- * move has done so already. */
+/* Forgets the contents of memory that iterations t + 1 .. to may have overwritten, except for
+ * writes since time `first`. Writes at fixed addresses have already happened. */
 static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to, uint64_t first)
 {
     Accesses all = {0};
@@ -338,7 +341,8 @@ static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64
         dt_certplan_fail(walk, "a loop reaches what no memory has");
     for (uint32_t i = 0; i < all.n; i++) {
         const Access *access = &all.at[i];
-        const bool adds = walk->added[access->arg - walk->plan->args] >= first; /* so what is there is no other's */
+        /* so the place holds a sum of these iterations */
+        const bool adds = walk->added[access->arg - walk->plan->args] >= first;
         if (!access->written || access->step == 0 || adds)
             continue;
         const PlanPlace hull = hull_of(walk, access, t, to);
@@ -347,7 +351,7 @@ static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64
     }
 }
 
-/* Whether memory written from `first` on is where it is that many iterations later. */
+/* Moves regions that were written since `first` to their addresses `away` iterations later. */
 static void move(PlanWalk *walk, const PlanRepeat *again, int64_t away, uint64_t first)
 {
     for (uint32_t a = 0; again->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {

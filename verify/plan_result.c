@@ -27,7 +27,8 @@ DtPlanName dt_certplan_at(const PlanWalk *walk)
     return dt_plan_name(dt_plan_str(walk->plan, walk->at_entry->name));
 }
 
-/* "step" of "grad.f3", "step@critic" of "grad@critic.prologue": what plans call the run that it is of. */
+/* "step" for "grad.f3", "step@critic" for "grad@critic.prologue": the name in plans of the run that
+ * an entry belongs to. */
 const char *dt_certplan_run_of(const CertEntry *entry)
 {
     const DtPlanName *is = &entry->is;
@@ -97,7 +98,8 @@ uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int stor
     return sum >> walk->first_device;
 }
 
-/* Part of a run over all stages: what it leaves is complete when the run is. */
+/* Whether the entry is a part of a run over all stages. Its results are complete when the run
+ * is. */
 bool dt_certplan_is_piece(const CertEntry *entry)
 {
     return entry->is.part != DT_PLAN_PROLOGUE && entry->is.run != DT_PLAN_UPDATE;
@@ -281,7 +283,8 @@ bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
 
 /* ---- sums over ranks ---- */
 
-/* The result that has this store, or lies at this place. ret_adds: the sum over its micro-batches, with all of them. */
+/* Finds the result with this store, or at this place. ret_adds: it is a sum over micro-batches,
+ * with all of their terms. */
 static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
                         uint32_t *ret_sum, const CertType **ret_type, bool *ret_adds)
 {
@@ -325,7 +328,7 @@ static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return there;
 }
 
-/* Memory between results is summed, too. */
+/* Sums over a range of results also overwrite the memory between them. */
 static void spoil_gap(PlanWalk *walk, const PlanPlace *all, int64_t from, int64_t to)
 {
     PlanPlace gap = *all;
@@ -392,8 +395,8 @@ static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 
 void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum) { set_summed(walk, place, sum); }
 
-/* Whether it is the last micro-batch that adds to the results there, and the others have. cut: each of them has memory
- * for terms, of which ranks share the sum. */
+/* Whether this is the last micro-batch that adds to the results at the place, and all others have
+ * run. cut: each result has memory for all terms, of which ranks shard the sum. */
 static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cut)
 {
     PlanFrame *frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
@@ -416,8 +419,8 @@ static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cu
     return any;
 }
 
-/* Whether the instruction sums over ranks what lies at the place, of the value's type: all of it, or for the op that
- * cuts it (NULL: none does) each rank's run where that is in it. */
+/* Whether the instruction sums the values at the place over ranks: all of them, or, for an op `cut`
+ * that shards the sum (NULL: none), each rank's run at its part of them. */
 static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut, const CertType *type,
                       const PlanPlace *all, uint32_t sum)
 {
@@ -434,9 +437,9 @@ static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut,
            dt_certplan_same(&run, &to) && dt_certplan_comm(walk, cut, inst, &run, all);
 }
 
-/* A value that was added to a result, with those of all micro-batches before, or the one that is cut of such: that it
- * is the result's part in which it lies is seen when the last one is finished, where all of the result has to be
- * summed, and nothing else added. */
+/* A sum over ranks, in the last micro-batch, of a part of a result to which all micro-batches have
+ * added, or a sum that ranks shard. The end of the last micro-batch checks that these parts are the
+ * result's: all of it must be summed, and nothing else added. */
 bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
 {
     const uint32_t part = dt_certplan_number(walk);

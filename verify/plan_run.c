@@ -28,7 +28,7 @@ enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MEETS = 128 + 
 typedef struct Queue {
     uint32_t *micro, n, first;
     uint32_t begun[2]; /* with queues: how many messages its receiving, its sending end has begun */
-    Action open[2];    /* what each end has started and not waited for; kind 0: nothing */
+    Action open[2];    /* the message that each end has started and not waited for; kind 0: none */
 } Queue;
 
 /* A slot. */
@@ -66,7 +66,7 @@ struct PlanRun {
     Queue *queues;   /* by channel */
     Held *held;      /* by store, on each stage */
     StepList *steps; /* by stage: its actions between stages, for ranks with queues */
-    uint8_t **left; /* by stage: which of what was gathered for other pieces is there; NULL: none yet */
+    uint8_t **left; /* by stage: which gathers for other pieces exist; NULL: none yet */
 };
 
 static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t value)
@@ -90,7 +90,7 @@ static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index, u
            dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
 }
 
-/* The next iteration of the innermost loop, if there is one. */
+/* Begins the next iteration of the innermost loop, if there is one. */
 static bool end_iteration(PlanWalk *walk, Course *course)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[course->open[course->n_open - 1].item];
@@ -119,7 +119,7 @@ static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
            (inst->kind == DT_INST_ALL_REDUCE && plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
 }
 
-/* Goes on up to the next action; false: there is none, or a failure. */
+/* Runs up to the next action; false: there is none, or after a failure. */
 static bool go_on(PlanWalk *walk, Course *course)
 {
     const DtPlan *plan = walk->plan;
@@ -210,7 +210,7 @@ static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
     return true;
 }
 
-/* Whether all other micro-batches have run, if the last one sums over ranks what they added. */
+/* Whether all other micro-batches have run, if the last one sums their terms over ranks. */
 static bool is_last(const PlanWalk *walk, const Piece *piece, uint32_t micro)
 {
     bool sums = false, last = true;
@@ -471,7 +471,8 @@ static bool join(Drain *d, uint32_t stage, uint32_t group)
     return true;
 }
 
-/* Whether the stage can go on behind a message; who waits for one that was started finds it done. */
+/* Whether the stage can continue after a message. A wait for a started message succeeds when the
+ * message is done. */
 static bool pass(Drain *d, uint32_t stage, Step step)
 {
     if (step.ends)

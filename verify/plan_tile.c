@@ -61,7 +61,8 @@ static bool names(const PlanTiles *tiles, const char *axis)
     return found;
 }
 
-/* Done of blocks, op makes the block of what it makes of all: it works along no axis that is cut. */
+/* Whether the op of blocks gives the block of its result. It does if it works along no axis that is
+ * cut. */
 bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -184,7 +185,7 @@ bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value)
     return walk->tiles.open && output_of(&walk->tiles, value) < walk->tiles.n_outputs;
 }
 
-/* Where the output is, of which the first block is there. */
+/* The place of the whole output, from that of its first block. */
 bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -238,8 +239,8 @@ void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written)
         DT_PUSH(walk->arena, tiles->others, *written);
 }
 
-/* Blocks make their parts of outputs one after the other, in each iteration of the loops around them: nothing that any
- * of these writes may lie over any part. */
+/* Blocks compute their parts of outputs in turn, in each iteration of the loops around them. So
+ * none of their writes may overlap with any part of output i. */
 static bool lies_alone(PlanWalk *walk, uint32_t i)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -252,7 +253,8 @@ static bool lies_alone(PlanWalk *walk, uint32_t i)
     return true;
 }
 
-/* The same of all outputs, with the registers of the loops over blocks open, of which the inner ones have ended. */
+/* The same for all outputs. The registers of the loops over blocks are unknown here, and the inner
+ * loops have ended. */
 static bool lie_alone(PlanWalk *walk)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -270,7 +272,8 @@ static bool lie_alone(PlanWalk *walk)
 bool dt_certplan_untile(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
-    for (uint32_t v = 0; v < walk->frame->func->n_values; v++) /* what the blocks made is gone */
+    /* values of the blocks do not exist any more */
+    for (uint32_t v = 0; v < walk->frame->func->n_values; v++)
         for (PlanRegion *region = tiles->mark[v] ? walk->frame->regions[v] : NULL; region;
              region = region->next)
             region->alive = false;

@@ -56,7 +56,8 @@ static void call(PlanWalk *walk)
         walk->frame = dt_certplan_frame(walk, PLAN_CALL, walk->frame, func, op, 0);
 }
 
-/* The next instruction makes the first value of a carried one: a copy, which says for itself where it goes. */
+/* The next instruction copies the initial value of a carried one. The note of the copy gives its
+ * place. */
 static void carry(PlanWalk *walk)
 {
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
@@ -149,7 +150,8 @@ static void each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *eac
 
 static void spoil(PlanWalk *walk, const PlanPlace *written) { dt_certplan_spoil(walk, written, true); }
 
-/* Forgets what was written inside the loop over blocks that ends: of which block it is, nobody knows. */
+/* Forgets everything that was written inside a loop over blocks when it ends: nothing tells which
+ * block it belongs to. */
 static void forget(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
@@ -250,7 +252,7 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
     return true;
 }
 
-/* ---- what a loop leaves ---- */
+/* ---- the results of loops ---- */
 
 /* Slices at even steps are one value, whose first axis is the loop's. */
 static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, const PlanFound *slice, int64_t step)
@@ -365,8 +367,8 @@ static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
     return false;
 }
 
-/* What loops stacked, of which nothing is on its way any more, is there. moved: the loop of which an iteration's slice
- * was copied; NULL: none. */
+/* Assembles stacked results of loops that are complete and not in flight. moved: the loop, one
+ * slice of which was copied; NULL: none. */
 static void land(PlanWalk *walk, const CertOp *moved)
 {
     uint32_t n = 0;
@@ -493,7 +495,8 @@ static bool set(PlanWalk *walk, const DtPlanSchedule *item)
     return true;
 }
 
-/* Before an item without a note: attention that no loop is around ends with a note behind its instructions. */
+/* Before an item without a note: ends attention outside of loops, whose last note follows its
+ * instructions. */
 static void end_tiles(PlanWalk *walk)
 {
     if (!walk->back && walk->tiles.open && walk->tiles.n_loops == 0 && walk->note < walk->end &&
@@ -524,7 +527,7 @@ static void skip_inst(PlanWalk *walk, const DtPlanInst *inst)
     dt_certplan_skip(walk, inst, dt_certplan_note(walk));
 }
 
-/* Behind the notes of what a guard holds back: gathers ahead alone. */
+/* Skips the notes of instructions that a guard does not run. They must be gathers ahead. */
 static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
 {
     const DtPlan *plan = walk->plan;
@@ -543,7 +546,8 @@ static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
     }
 }
 
-/* Before an item without a note: what comes next is what the notes in front of its instructions say. */
+/* Before an item without a note: reads the notes before the next instructions, which begin
+ * something. */
 static void settle(PlanWalk *walk)
 {
     while (!walk->back && !walk->tiles.open && walk->note < walk->end && !walk->problem->len &&
@@ -558,8 +562,9 @@ static void settle(PlanWalk *walk)
     }
 }
 
-/* A piece, which is walked once for any micro-batch, does that in the last one alone: it only sums over ranks what all
- * have added (PART), and is walked as if it were that one. */
+/* Whether a guard selects the last micro-batch. A piece is walked once, for any micro-batch. Under
+ * this guard it only sums over ranks the terms of all micro-batches (PART), so the guarded items
+ * are walked as if in the last one. */
 static bool is_last_guard(const PlanWalk *walk, const DtPlanSchedule *item)
 {
     return walk->plan->meta->pipeline && item->reg == 0 && walk->count[0] && !walk->guard && item->count == 1 &&

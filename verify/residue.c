@@ -73,7 +73,7 @@ bool dt_residue_begin(DtResidues *r)
 {
     uint64_t seed[4];
     memset(r, 0, sizeof *r);
-    if (getentropy(seed, sizeof seed) != 0) /* what could be foreseen could be fitted */
+    if (getentropy(seed, sizeof seed) != 0) /* a foreseeable seed would let texts be fitted to it */
         return false;
     /* 5 modulo 6: neither q nor 2q + 1 has 2 or 3 as a factor */
     uint64_t q = (UINT64_C(1) << 60 | seed[0] >> 4) / 6 * 6 + 5;

@@ -576,8 +576,8 @@ bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name,
                        const PlanPlace *place); /* ... reads that of its prologue */
-/* A piece starts a collective. leaves: it is still in flight at the end of the piece. wait: a WAIT
- * for it in the schedule of its stage. */
+/* A piece starts a collective. leaves: it is still in flight at the end of the piece.
+ * dt_certplan_ended: a WAIT for it in the schedule of its stage. */
 void dt_certplan_began(PlanWalk *walk, uint64_t event, bool leaves);
 void dt_certplan_ended(PlanWalk *walk, uint64_t event);
 /* A piece sums its terms over ranks in its last micro-batch; false: it has added nothing there. */

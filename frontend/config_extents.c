@@ -155,6 +155,14 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
                 100.0 * (double)(padded - axis->extent) / (double)axis->extent);
 }
 
+static void fix_micro(Extents *e, DtDiag *d, const DtAxis *axis, int64_t n, int64_t each)
+{
+    dt_diag_fix(d, e->parallel->micro_span,
+                dt_arena_printf(e->host->arena, "micro %s = %lld", axis->name, (long long)n),
+                "%lld micro-batch%s of %lld sample%s on a rank", (long long)n, n == 1 ? "" : "es",
+                (long long)each, each == 1 ? "" : "s");
+}
+
 static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
 {
     if (was_reported(e, axis->name))
@@ -171,6 +179,17 @@ static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
                   axis->name, (long long)axis->extent, (long long)e->parallel->micro,
                   (long long)ranks);
     label_dim(e, d, axis);
+    const int64_t most = axis->extent / ranks; /* so many micro-batches have one sample each */
+    for (int64_t n = e->parallel->micro; n > 0 && axis->extent % ranks == 0; n--)
+        if (most % n == 0) {
+            fix_micro(e, d, axis, n, most / n);
+            break;
+        }
+    for (int64_t n = e->parallel->micro; n <= most && axis->extent % ranks == 0; n++)
+        if (most % n == 0) {
+            fix_micro(e, d, axis, n, most / n);
+            break;
+        }
 }
 
 /* Is the line general, or limited to this place (the name of a function, or a parameter's path)? */

@@ -85,8 +85,30 @@ static bool is_minimised(const DtConfigHost *host, const DtItem *item, const cha
     return !strcmp(name, "loss") && (others || !any);
 }
 
-static void unknown_setting(const DtConfigHost *host, DtName name)
+/* `epochs = 3`: it is left out where `steps` says how long training is. */
+static void help_epochs(DtDiag *d, const DtItem *item, const DtEntry *entry)
 {
+    const char *name = entry->targets.at[0].name.text;
+    const DtExpr *value = dt_configargs_bare(entry->value);
+    if (strcmp(name, "epochs") != 0 && strcmp(name, "num_epochs") != 0)
+        return;
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        const DtEntry *other = item->entries.at[i];
+        if (!is_plain(other) || strcmp(other->targets.at[0].name.text, "steps") != 0)
+            continue;
+        dt_diag_fix(d, entry->span, "", "leave it out: `steps` is set");
+        return;
+    }
+    if (value && value->kind == DT_EXPR_INT)
+        dt_diag_help(d,
+                     "`dtrun` begins with the number of steps in an epoch: if that is 100, "
+                     "write `steps = %lld * 100`",
+                     (long long)value->integer);
+}
+
+static void unknown_setting(const DtConfigHost *host, const DtItem *item, const DtEntry *entry)
+{
+    const DtName name = entry->targets.at[0].name;
     const char *names[DT_KEY_COUNT];
     size_t n = 0;
     for (int k = 0; k < DT_KEY_COUNT; k++)
@@ -95,8 +117,10 @@ static void unknown_setting(const DtConfigHost *host, DtName name)
     const char *nearest = dt_text_nearest(name.text, names, n);
     DtDiag *d = dt_diag_report(host->diags, E0450, name.span,
                                "`%s` is not a setting of `train`, and nothing uses it", name.text);
-    if (dt_foreign_help(d, DT_FOREIGN_SETTING, name.span, name.text))
+    if (dt_foreign_help(d, DT_FOREIGN_SETTING, name.span, name.text)) {
+        help_epochs(d, item, entry);
         return;
+    }
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
@@ -126,7 +150,7 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
                              value->kind == DT_EXPR_BOOL || value->kind == DT_EXPR_STRING);
     if (literal || is_setting_call(host, value))
-        unknown_setting(host, name);
+        unknown_setting(host, item, entry);
     else if (!dt_config_is_source(entry)) {
         DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
                                    name.text);

@@ -231,11 +231,28 @@ static void report_dropped_value(DtDiags *diags, const DtTokens *tokens, uint32_
 {
     const DtToken *start = &tokens->at[item_start(tokens, at)];
     DtDiag *d = dt_diag_report(diags, E0112, start->span, "this value is computed and dropped");
-    if (dt_foreign_help(d, DT_FOREIGN_STATEMENT, (DtSpan){0}, start->text))
+    if (dt_foreign_help(d, DT_FOREIGN_STATEMENT, (DtSpan){0}, start->text)) {
+        const DtToken *last = &tokens->at[at];
+        while (last->kind != DT_TOK_END && last[1].kind != DT_TOK_END &&
+               !(last[1].kind == DT_TOK_SEMI && last[1].nesting == 0) &&
+               !(last[1].kind == DT_TOK_RBRACE && last[1].depth == start->depth))
+            last++;
+        if (last->kind == DT_TOK_RPAREN)
+            dt_diag_fix(d, (DtSpan){start->span.file, start->span.lo, last->span.hi}, "",
+                        "leave it out");
         return;
+    }
     dt_diag_note(d, "a statement binds a name, `y = ...`, or ends the body, `return ...`");
     dt_diag_fix(d, (DtSpan){start->span.file, start->span.lo, start->span.lo}, "return ",
                 "did you mean to return it?");
+}
+
+static void help_comment(DtDiag *d, const DtToken *found)
+{
+    if (found->kind == DT_TOK_FLOORDIV)
+        dt_diag_fix(d, found->span, "#", "a comment begins with `#`");
+    else
+        dt_diag_help(d, "a comment begins with `#`");
 }
 
 /* `for h in range(n) {` for `repeat h in n {`. */
@@ -310,7 +327,7 @@ static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool 
     else if (found->kind == DT_TOK_INT && before->kind == DT_TOK_LBRACKET)
         dt_diag_help(d, "an index names its axis: `x[axis = %lld]`", (long long)found->integer);
     else if ((found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH) && at == first)
-        dt_diag_help(d, "a comment begins with `#`");
+        help_comment(d, found);
     else if (found->kind == DT_TOK_COLON && (HAS(LBRACE) || HAS(ARROW)))
         dt_diag_fix(d, found->span, " {", "a block stands in braces");
     else if (found->config && HAS(COMMA) && before->kind != DT_TOK_COMMA &&
@@ -345,7 +362,7 @@ static void report_item(DtDiags *diags, const DtTokens *tokens, uint32_t at)
     if (near)
         dt_diag_fix(d, found->span, near, "did you mean `%s`?", near);
     else if (found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH)
-        dt_diag_help(d, "a comment begins with `#`");
+        help_comment(d, found);
     else if (found->kind == DT_TOK_ID && found[1].kind == DT_TOK_ASSIGN)
         dt_diag_help(
             d, "an extent is declared with `dim %s = ...`; values belong into a fn, layer or model",

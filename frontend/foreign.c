@@ -40,8 +40,11 @@ bool dt_foreign_help(DtDiag *diag, DtForeignPlace place, DtSpan at, const char *
     const Row *row = find(place, name);
     if (!row)
         return false;
-    dt_diag_help(diag, "%s: `%s`", row->says, row->line);
-    if (*row->ours && at.file)
+    if (*row->line)
+        dt_diag_help(diag, "%s: `%s`", row->says, row->line);
+    else
+        dt_diag_help(diag, "%s", row->says);
+    if (*row->ours && at.file && !strchr(row->ours, '['))
         dt_diag_fix(diag, at, row->ours, "did you mean `%s`?", row->ours);
     return true;
 }

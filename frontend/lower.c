@@ -234,6 +234,21 @@ static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective 
     return wanted;
 }
 
+/* The mean over all axes of what stands there. */
+static void help_mean(DtLower *l, DtDiag *d, const DtType *type, const DtExpr *made)
+{
+    const char *axes = dt_report_axes(l, type, false);
+    size_t len;
+    const char *text = made ? dt_diag_source(l->diags, made->span.file, &len) : NULL;
+    if (text && made->span.lo <= made->span.hi && made->span.hi <= len)
+        dt_diag_fix(d, made->span,
+                    dt_arena_printf(l->arena, "mean%s(%.*s)", axes,
+                                    (int)(made->span.hi - made->span.lo), text + made->span.lo),
+                    "write `mean%s(...)`, the mean", axes);
+    else
+        dt_diag_help(d, "take the mean: `mean%s(...)`", axes);
+}
+
 /* The value of the loss as an f32 scalar, or NULL after a report. */
 static DtValue *loss_value(DtLower *l, const DtItem *train, const DtObjective *objective)
 {
@@ -263,7 +278,7 @@ static DtValue *loss_value(DtLower *l, const DtItem *train, const DtObjective *o
                             "`%s` must be one float that depends on the model, and this is %s",
                             name, dt_report_type(l, &loss->val));
         if (tensor && type->rank)
-            dt_diag_help(d, "take the mean: `mean%s(...)`", dt_report_axes(l, type, false));
+            help_mean(l, d, type, loss->made);
         return NULL;
     }
     l->now->frame->b.span = loss->made ? loss->made->span : loss->span;
@@ -295,7 +310,7 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
         DtDiag *d = dt_report_error(l, E0408, train->metric_spans[i], "a metric is one number, and this is %s",
                                     dt_report_type(l, &binding->val));
         dt_diag_label(d, binding->span, "assigned here");
-        dt_diag_help(d, "take the mean: `mean%s(...)`", dt_report_axes(l, type, false));
+        help_mean(l, d, type, binding->made);
         return NULL;
     }
     l->now->frame->b.span = binding->made ? binding->made->span : binding->span;

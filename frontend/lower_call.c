@@ -89,6 +89,8 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
               !dt_foreign_help(d, DT_FOREIGN_SCHEDULE, expr->name.span, expr->name.text)) &&
              !dt_foreign_help(d, DT_FOREIGN_VALUE, expr->name.span, expr->name.text))
         dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
+    else
+        l->unknown = (DtUnknownCall){.diag = d, .word = expr->name.text};
     return dt_val_error();
 }
 
@@ -381,8 +383,23 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
         names[k] = def->formals.at[k].name.text;
     if (!dt_foreign_help(d, DT_FOREIGN_ARGUMENT, arg->name.span, arg->name.text))
         dt_report_nearest(l, d, arg->name.span, arg->name.text, names, def->formals.n);
-    else if (dt_foreign_is(DT_FOREIGN_ARGUMENT, arg->name.text, &ours) && !*ours)
+    else if (!dt_report_foreign_causal(l, d, call, i) &&
+             dt_foreign_is(DT_FOREIGN_ARGUMENT, arg->name.text, &ours) && !*ours)
         dt_call_fix_without(l, d, call, i, "without it");
+    return false;
+}
+
+/* A value of the argument's name is probably meant. */
+static bool missing_argument(DtLower *l, const DtDef *def, const DtExpr *call, const char *name)
+{
+    DtDiag *d;
+    argument_error(
+        l, def, call->span, &d,
+        dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing", name, def->name.text));
+    const DtSpan at = {call->span.file, call->span.hi - 1, call->span.hi - 1};
+    if (call->kind == DT_EXPR_CALL && dt_expr_find(l, name) && !dt_scope_in_library(l, call->span))
+        dt_diag_fix(d, at, call->args.n ? dt_arena_printf(l->arena, ", %s = %s", name, name) : name,
+                    "give it `%s`", name);
     return false;
 }
 
@@ -405,6 +422,9 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
             continue;
         }
         DtVal val = dt_expr_eval(l, arg->value);
+        if (dt_val_is_error(&val) && l->unknown.call &&
+            l->unknown.call == dt_report_bare(arg->value))
+            dt_report_foreign_mask(l, &l->unknown, call, i);
         while (scalars && at < def->formals.n && dt_scalars_fill(&def->formals.at[at]))
             at++;
         if (arg->name.text)
@@ -421,12 +441,9 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
     for (uint32_t i = 0; scalars && i < def->formals.n; i++)
         if (!bound[i].given && dt_scalars_fill(&def->formals.at[i]))
             bound[i] = (DtBound){.val = dt_scalars_given(l, &def->formals.at[i]), .given = true};
-    for (uint32_t i = 0; ok && i < def->formals.n; i++) {
+    for (uint32_t i = 0; ok && i < def->formals.n; i++)
         if (!bound[i].given && !def->formals.at[i].init)
-            ok = argument_error(l, def, call->span, NULL,
-                                dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing",
-                                                def->formals.at[i].name.text, def->name.text));
-    }
+            ok = missing_argument(l, def, call, def->formals.at[i].name.text);
     for (uint32_t i = 0; i < def->formals.n; i++)
         ok &= !bound[i].given || !dt_val_is_error(&bound[i].val);
     if (ok && key)
@@ -594,6 +611,22 @@ static bool has_call(const DtExpr *expr)
     return expr->kind == DT_EXPR_CALL;
 }
 
+/* Of a call that has no function: errors in its arguments, and fixes if l->unknown says that it is
+ * a function of another framework. */
+static void look_at_unknown(DtLower *l, const DtExpr *expr)
+{
+    DtUnknownCall unknown = l->unknown;
+    const uint32_t n = expr->kind == DT_EXPR_CALL ? expr->args.n : 0;
+    DtVal *values = DT_NEW_ARRAY(l->arena, DtVal, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        values[i] = dt_expr_eval(l, expr->args.at[i].value);
+    const bool inner = unknown.call; /* `Embedding(vocab, embed)(ids)`: what is called is a call */
+    if (!inner)
+        unknown.call = expr;
+    dt_report_foreign(l, &unknown, inner ? expr : NULL, inner ? NULL : values);
+    l->unknown = unknown;
+}
+
 DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr)
 {
     if (!dt_lower_enter(l, expr->span))
@@ -601,6 +634,7 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
     DtVal result = dt_val_error(), callee;
     expr = dt_report_bare(expr);
     const DtExpr *name = expr->kind == DT_EXPR_CALL ? dt_report_bare(expr->a) : expr;
+    l->unknown = (DtUnknownCall){0};
     if (first && expr->kind == DT_EXPR_SUBS && (has_call(expr) || !dt_call_denotes(l, expr))) {
         DtVal inner = dt_call_eval(l, expr->a, first, first_expr);
         result = dt_val_is_error(&inner) ? inner : dt_index_eval(l, expr, inner);
@@ -608,13 +642,13 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
                !name->a->label.text && !dt_expr_find(l, name->a->name.text) &&
                !dt_scope_meant(l, name->a) && !dt_builtin_find(name->a->name.text, -1)) {
         result = unknown_function(l, name->a);
-        look_at_arguments(l, NULL, expr, first, NULL);
+        look_at_unknown(l, expr);
     } else if (!dt_call_denotes(l, name)) {
         result = not_callable(l, name);
-        look_at_arguments(l, NULL, expr, first, NULL);
+        look_at_unknown(l, expr);
     } else if (callee = dt_call_callee(l, name), dt_val_is_error(&callee)) {
-        look_at_arguments(l, NULL, expr, first, NULL);
         result = callee;
+        look_at_unknown(l, expr);
     } else if (callee.kind == DT_VAL_FUNCTION && callee.function->is_cast) {
         result = eval_cast(l, callee.function, expr, first, first_expr);
     } else if (callee.kind == DT_VAL_FUNCTION && callee.function->builtin) {

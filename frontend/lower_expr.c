@@ -193,6 +193,10 @@ static bool wants_constant(DtLower *l, const DtVal *v, const DtExpr *expr, const
                         "known when the program is compiled");
     if (v->kind == DT_VAL_FLOAT)
         dt_diag_note(d, "`/` gives a float; `//` divides integers");
+    const DtExpr *bare = dt_report_bare(expr);
+    if (v->kind == DT_VAL_FLOAT && bare->kind == DT_EXPR_BINARY &&
+        bare->op_span.hi == bare->op_span.lo + 1)
+        dt_diag_fix(d, bare->op_span, "//", "divide integers");
     return false;
 }
 
@@ -471,11 +475,16 @@ static DtVal foreign_field(DtLower *l, const DtExpr *expr, const DtExpr *module)
         dt_diag_fix(d, (DtSpan){expr->span.file, expr->span.lo, expr->name.span.lo}, "",
                     "it is written `%s`", last);
         dt_foreign_help(d, DT_FOREIGN_VALUE, (DtSpan){0}, "self");
+        const DtBinding *meant = dt_expr_find(l, last);
+        if (meant) /* goes on: what follows may have mistakes of its own */
+            return meant->val;
     } else if (!dt_foreign_help(d, DT_FOREIGN_VALUE, expr->span, last)) {
         dt_diag_help(d, "there are no modules: functions of the library and of the language are "
                         "called by their name");
         if (dt_builtin_find(last, -1) || dt_scope_value(l, last))
             dt_diag_fix(d, expr->span, last, "it is written `%s`", last);
+    } else {
+        l->unknown = (DtUnknownCall){.diag = d, .word = last};
     }
     return dt_val_error();
 }

@@ -268,6 +268,13 @@ typedef struct DtMemo {
     bool is_tuple;
 } DtMemo;
 
+/* The last call of a function of another framework: its error, and how it is written. */
+typedef struct DtUnknownCall {
+    DtDiag *diag;
+    const char *word;
+    const DtExpr *call; /* NULL: not known yet */
+} DtUnknownCall;
+
 struct DtLower {
     DtArena *arena;
     DtDiags *diags;
@@ -310,6 +317,7 @@ struct DtLower {
     uint32_t n_rules;           /* of the optimizer: one per parameter */
     bool gave_up;               /* a limit was reported */
     bool lacks_include;         /* that of std.dsl was reported */
+    DtUnknownCall unknown;
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
     const DtDef *stop_at_model; /* for "predict": set to the model when its call is complete */
     bool wants_model, has_model;
@@ -357,6 +365,15 @@ void dt_report_origin(DtLower *l, DtDiag *diag, const DtExpr *expr);
 void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
                        const char *const *names, size_t n);
 const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
+/* Adds fixes to the error of a call of another framework's function. around: the call whose callee
+ * it is, or NULL; values: of its arguments. */
+void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *around,
+                       const DtVal *values);
+/* Where such a call is argument i of this call, for `mask`. */
+void dt_report_foreign_mask(DtLower *l, const DtUnknownCall *unknown, const DtExpr *call,
+                            uint32_t i);
+/* For argument i, `is_causal = true`; false: it is another one. */
+bool dt_report_foreign_causal(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i);
 
 /* ---- lower_frame.c ---- */
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Diagnostics of the lowering: where an error is shown when it lies inside a called definition,
  * and how types and expressions read in messages. */
+#include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 const DtExpr *dt_report_bare(const DtExpr *expr)
 {
@@ -185,4 +187,211 @@ void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
         dt_diag_fix(diag, span, near, "did you mean `%s`?", near);
     else
         dt_diag_help(diag, "did you mean `%s`?", near);
+}
+
+/* ---- calls of another framework ---- */
+
+/* Fixes for calls of another framework's functions (foreign.def), made of what was written:
+ *
+ *   nn.Linear(embed, ffn)(x)          linear[embed, ffn](x)             axes stand in square brackets
+ *   cross_entropy(z, labels)          xent[vocab](z, labels)            the axis that labels lack
+ *   embedding[vocab, embed](ids)      wte[vocab = ids]                  the parameter with these axes
+ *   attend[s, t, d](.., mask = tril(s, s))   mask = iota[t] <= iota[s]  axes of the call around
+ *
+ * Like every fix each is compiled before it is shown, so one that does not fit is dropped. */
+
+static const char *text_at(DtLower *l, DtSpan span)
+{
+    size_t len;
+    const char *text = dt_diag_source(l->diags, span.file, &len);
+    return text && span.lo <= span.hi && span.hi <= len
+               ? dt_arena_strndup(l->arena, text + span.lo, span.hi - span.lo)
+               : "";
+}
+
+/* The text of the call's arguments, "z, labels"; NULL if one is not written. */
+static const char *arguments_of(DtLower *l, const DtExpr *call)
+{
+    const char *list = "";
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const DtArg *arg = &call->args.at[i];
+        if (!arg->value)
+            return NULL;
+        const uint32_t lo = arg->name.text ? arg->name.span.lo : arg->value->span.lo;
+        list = dt_arena_printf(l->arena, "%s%s%s", list, i ? ", " : "",
+                               text_at(l, (DtSpan){call->span.file, lo, arg->value->span.hi}));
+    }
+    return list;
+}
+
+/* The name of the axis that an argument is; NULL if it is another value. */
+static const char *axis_of(DtLower *l, const DtArg *arg)
+{
+    const DtExpr *bare = arg->name.text ? NULL : dt_report_bare(arg->value);
+    const bool is_axis =
+        bare && bare->kind == DT_EXPR_NAME && bare->name.text && dt_scope_axis(l, bare->name.text);
+    return is_axis ? bare->name.text : NULL;
+}
+
+/* `Linear(embed, ffn)`: all arguments are axes. ours: "linear[]". */
+static bool fix_axes(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours)
+{
+    for (uint32_t i = 0; i < call->args.n; i++)
+        if (!axis_of(l, &call->args.at[i]) &&
+            dt_report_bare(call->args.at[i].value)->kind != DT_EXPR_TUPLE)
+            return false;
+    const char *label = dt_report_bare(call->a)->label.text;
+    if (!call->args.n)
+        return false;
+    dt_diag_fix(d, call->span,
+                dt_arena_printf(l->arena, "%s%s%.*s[%s]", label ? label : "", label ? ":" : "",
+                                (int)strlen(ours) - 2, ours, arguments_of(l, call)),
+                "axes stand in square brackets");
+    return true;
+}
+
+/* `cross_entropy(z, labels)`: the axis of the classes is the one that z has and labels lack. The
+ * mean is taken in another fix: one of them compiles. */
+static void fix_loss(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours,
+                     const DtVal *values)
+{
+    if (call->args.n != 2 || values[0].kind != DT_VAL_TENSOR || values[1].kind != DT_VAL_TENSOR)
+        return;
+    const DtType *z = values[0].tensor.value->type, *labels = values[1].tensor.value->type;
+    const char *classes = NULL, *others = "";
+    for (uint32_t i = 0; i < z->rank; i++) {
+        const char *name = z->axes[i].name;
+        if (dt_type_find(labels, name) >= 0)
+            others = dt_arena_printf(l->arena, "%s%s%s", others, *others ? ", " : "", name);
+        else if (classes)
+            return;
+        else
+            classes = name;
+    }
+    if (!classes)
+        return;
+    const char *loss = dt_arena_printf(l->arena, "%.*s[%s](%s)", (int)strlen(ours) - 2, ours,
+                                       classes, arguments_of(l, call));
+    dt_diag_fix(d, call->span, loss, "the classes are along `%s`", classes);
+    dt_diag_fix(d, call->span, dt_arena_printf(l->arena, "mean[%s](%s)", others, loss),
+                "the classes are along `%s`, and the loss is a mean", classes);
+}
+
+/* Whether the names in the brackets, or the arguments in the parentheses, are the axes of type. */
+static bool are_axes(DtLower *l, const DtExpr *call, const DtExpr *brackets, const DtType *type)
+{
+    const uint32_t n = brackets ? brackets->subs.n : call->args.n;
+    bool same = n == type->rank;
+    for (uint32_t i = 0; same && i < n; i++) {
+        const DtSub *sub = brackets ? &brackets->subs.at[i] : NULL;
+        const char *axis = NULL;
+        if (sub && sub->kind == DT_SUB_GROUP && sub->from.names.n == 1)
+            axis = sub->from.names.at[0].text;
+        else if (!sub)
+            axis = axis_of(l, &call->args.at[i]);
+        same = axis == type->axes[i].name;
+    }
+    return same;
+}
+
+/* The only parameter of the layer with these axes; NULL if there are none or several. */
+static const char *table_of(DtLower *l, const DtExpr *call, const DtExpr *brackets,
+                            const DtType **ret_type)
+{
+    const char *found = NULL;
+    const DtFrame *frame = l->now ? l->now->frame : NULL;
+    for (uint32_t i = 0; frame && i < frame->params.n; i++) {
+        const DtFrameParam *param = &frame->params.at[i];
+        if (param->owner || !param->value || !are_axes(l, call, brackets, param->value->type))
+            continue;
+        if (found)
+            return NULL;
+        found = param->formal.path;
+        *ret_type = param->value->type;
+    }
+    return found;
+}
+
+/* `embedding[vocab, embed](ids)`, or `Embedding(vocab, embed)(ids)` with the call around. */
+static void fix_lookup(DtLower *l, DtDiag *d, const DtExpr *call, const DtExpr *around)
+{
+    const DtExpr *callee = dt_report_bare(call->a);
+    const DtExpr *brackets = callee->kind == DT_EXPR_SUBS ? callee : NULL;
+    const DtExpr *whole = brackets ? call : around;
+    const DtType *type;
+    const char *table = whole && whole->args.n == 1 ? table_of(l, call, brackets, &type) : NULL;
+    if (table)
+        dt_diag_fix(d, whole->span,
+                    dt_arena_printf(l->arena, "%s[%s = %s]", table, type->axes[0].name,
+                                    arguments_of(l, whole)),
+                    "`%s` is a table with these axes", table);
+}
+
+static bool is_one_of(const char *word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcasecmp(words[i], word))
+            return true;
+    return false;
+}
+
+void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *around,
+                       const DtVal *values)
+{
+    static const char *const lookups[] = {"Embedding", "Embed"};
+    const DtExpr *call = unknown->call;
+    const char *ours;
+    if (!unknown->diag || !call || call->kind != DT_EXPR_CALL ||
+        dt_scope_in_library(l, call->span) || !arguments_of(l, call))
+        return;
+    if (is_one_of(unknown->word, lookups, DT_COUNT(lookups)))
+        fix_lookup(l, unknown->diag, call, around);
+    else if (around || !dt_foreign_is(DT_FOREIGN_VALUE, unknown->word, &ours) || !strchr(ours, '['))
+        return;
+    else if (!fix_axes(l, unknown->diag, call, ours))
+        fix_loss(l, unknown->diag, call, ours, values);
+}
+
+/* `iota[t] <= iota[s]` of a call with the axes s and t; NULL if it has others. */
+static const char *causal_of(DtLower *l, const DtExpr *call)
+{
+    const DtExpr *callee = dt_report_bare(call->a);
+    const char *axes[2];
+    if (callee->kind != DT_EXPR_SUBS || callee->subs.n < 2 || dt_scope_in_library(l, call->span))
+        return NULL;
+    for (uint32_t k = 0; k < 2; k++) {
+        const DtSub *sub = &callee->subs.at[k];
+        if (sub->kind != DT_SUB_GROUP || sub->from.names.n != 1)
+            return NULL;
+        axes[k] = sub->from.names.at[0].text;
+    }
+    return dt_arena_printf(l->arena, "iota[%s] <= iota[%s]", axes[1], axes[0]);
+}
+
+void dt_report_foreign_mask(DtLower *l, const DtUnknownCall *unknown, const DtExpr *call,
+                            uint32_t i)
+{
+    static const char *const masks[] = {"tril", "causal_mask"};
+    const DtArg *arg = &call->args.at[i];
+    if (!unknown->diag || !is_one_of(unknown->word, masks, DT_COUNT(masks)) || !arg->name.text ||
+        strcmp(arg->name.text, "mask") != 0)
+        return;
+    const char *causal = causal_of(l, call);
+    if (causal)
+        dt_diag_fix(unknown->diag, arg->value->span, causal,
+                    "queries see keys up to their own position");
+}
+
+bool dt_report_foreign_causal(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i)
+{
+    static const char *const words[] = {"is_causal", "causal"};
+    const DtArg *arg = &call->args.at[i];
+    if (!is_one_of(arg->name.text, words, DT_COUNT(words)))
+        return false;
+    const char *causal = causal_of(l, call);
+    if (causal)
+        dt_diag_fix(d, (DtSpan){call->span.file, arg->name.span.lo, arg->value->span.hi},
+                    dt_arena_printf(l->arena, "mask = %s", causal),
+                    "queries see keys up to their own position");
+    return true;
 }

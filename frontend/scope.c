@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/intern.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -97,6 +98,13 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
         dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
     dt_diag_note(d, "%s", status.message);
     dt_diag_note(d, "it is looked for beside this file, then in the library of the compiler");
+    const char *const files[] = {"std.dsl", "training.dsl"};
+    const char *near = dt_text_nearest(name, files, DT_COUNT(files));
+    if (!near && !strncmp(name, "std", 3))
+        near = files[0];
+    if (near)
+        dt_diag_fix(d, item->span, dt_arena_printf(l->arena, "include \"%s\"", near),
+                    "did you mean the library, `%s`?", near);
     return NULL;
 }
 

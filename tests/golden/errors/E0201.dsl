@@ -140,3 +140,25 @@ train {
   second = sgd(lr = 0.1, params = "v", loss = fare)
   steps = 10
 }
+# ---- layer_of_another_framework
+include "std.dsl"
+dim batch = 4, classes = 8, embed = 8
+model m(x[batch, embed]) -> [batch, classes] { return out:Dense(embed, classes)(x) }
+# ---- lookup_of_another_framework
+include "std.dsl"
+dim batch = 4, vocab = 8, embed = 8
+model m(i32 ids[batch]) -> [batch, embed] {
+  param table[vocab, embed] = normal(0.02)
+  return table[vocab = 0] + nn.Embedding(vocab, embed)(ids)
+}
+# ---- loss_of_another_framework
+include "std.dsl"
+dim batch = 4, classes = 8, embed = 8
+model m(x[batch, embed]) -> [batch, classes] { return x |> out:linear[embed, classes] }
+train {
+  x[batch, embed] = synthetic(0, 1)
+  i32 label[batch] = synthetic(0, classes)
+  loss = F.cross_entropy(m(x), label)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}

@@ -32,3 +32,10 @@ dim batch = 4, seq = 8, embed = 16
 model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   return x |> dropout(x, p = 0.1)
 }
+# ---- is_causal
+include "std.dsl"
+dim batch = 4, seq = 8, kseq = seq, embed = 8
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  k = x[seq -> kseq]
+  return attend[seq, kseq, embed](x, k, k, scale = 1.0, is_causal = true)
+}

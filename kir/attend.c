@@ -19,7 +19,7 @@ static float dot(DtKirKernel *k, const KirRows *query, const KirRows *key, int64
     const int64_t of = dt_kir_affine(k, key->offset, key->stride);
     k->i[keys] = here;
     float sum = 0;
-    for (uint32_t d = 0; d < query->depth; d++)
+    for (uint32_t d = 0; d < query->depth && !k->strayed; d++)
         sum += dt_kir_get(k, query->pointer, dt_kir_plus(q, dt_kir_times(d, query->along))).f *
                dt_kir_get(k, key->pointer, dt_kir_plus(of, dt_kir_times(d, key->along))).f;
     return sum;
@@ -55,7 +55,7 @@ static void add_row(DtKirKernel *k, const KirSum *sum, float x)
     float *to = sum->sums + (sum->over_keys ? 0 : place(k, left_by(k, sum)) * sum->to.depth);
     const int64_t of = dt_kir_affine(k, sum->of.offset, sum->of.stride);
     x = dt_kir_round(sum->dtype, x);
-    for (uint32_t d = 0; d < sum->of.depth; d++)
+    for (uint32_t d = 0; d < sum->of.depth && !k->strayed; d++)
         to[d] += x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
 }
 
@@ -99,7 +99,7 @@ static void row_points(DtKirKernel *k, uint32_t phase)
 static void put_row(DtKirKernel *k, const KirSum *sum, const float *from)
 {
     const int64_t to = dt_kir_affine(k, sum->to.offset, sum->to.stride);
-    for (uint32_t d = 0; d < sum->to.depth; d++)
+    for (uint32_t d = 0; d < sum->to.depth && !k->strayed; d++)
         dt_kir_put(k, sum->to.pointer, dt_kir_plus(to, dt_kir_times(d, sum->to.along)), (KirCell){.f = from[d]}, true,
                    sum->accumulate);
 }

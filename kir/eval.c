@@ -292,7 +292,8 @@ static void constant(DtKirKernel *k, KirNode *node, uint32_t w)
 
 void dt_kir_eval(DtKirKernel *k, const KirList *list, uint32_t w)
 {
-    for (uint32_t i = 0; i < list->n; i++) {
+    dt_kir_spend(k, w);
+    for (uint32_t i = 0; i < list->n && !k->strayed; i++) {
         KirNode *node = &k->nodes[list->at[i]];
         switch (node->kind) {
         case KIR_CONST:

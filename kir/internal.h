@@ -149,7 +149,8 @@ struct DtKirKernel {
     const DtKirCall *call;
     int64_t i[KIR_AXES];
     uint32_t along; /* axis along which neighbouring points lie */
-    bool strayed;
+    bool strayed;   /* outside of a range, or beyond the most points: every loop ends */
+    int64_t spent;  /* points and elements so far */
 };
 
 /* prepare.c; false: it needs more memory than it may have. */
@@ -163,6 +164,13 @@ dt_kir_kept(const DtKirKernel *k); /* axes that the result of a sum by index has
 /* Positions that a hostile text computes wrap around; every access is checked against its range. */
 static inline int64_t dt_kir_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 static inline int64_t dt_kir_plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+
+/* A loop has n more points or elements. A hostile text has more of them than anybody waits for. */
+static inline void dt_kir_spend(DtKirKernel *k, int64_t n)
+{
+    k->spent += k->call->most ? n : 0;
+    k->strayed = k->strayed || k->spent > k->call->most;
+}
 
 /* eval.c: of w points from k->i on. */
 void dt_kir_eval(DtKirKernel *k, const KirList *list, uint32_t w);

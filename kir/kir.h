@@ -42,9 +42,11 @@ typedef struct DtKirCall {
     const int64_t *integers;
     const DtKirRange *ranges; /* by pointer; NULL: whatever it says */
     bool step_lies_there;     /* the number of the step lies at the address that is that integer */
+    int64_t most; /* points and elements that it may go through; 0: all that there are */
 } DtKirCall;
 
-/* False: an access lies outside of the ranges. It did not happen, and the kernel ended there. */
+/* False: an access lies outside of the ranges. It did not happen, and the kernel ended there; or it
+ * has gone through `most` points. */
 bool dt_kir_run(DtKirKernel *kernel, const DtKirCall *call);
 
 #endif

@@ -61,9 +61,11 @@ static void row_loops(DtKirKernel *k, uint32_t phase, int64_t from, int64_t to)
                    cut = k->pieces_of == KIR_OF_AXIS ? k->piece_axis : KIR_AXES;
     const int64_t first = cut == last ? from : 0, end = cut == last ? to : k->extent[last];
     do {
-        if (cut < last && (k->i[cut] < from || k->i[cut] >= to))
+        if (cut < last && (k->i[cut] < from || k->i[cut] >= to)) {
+            dt_kir_spend(k, 1);
             continue;
-        for (int64_t j = first; j < end;) {
+        }
+        for (int64_t j = first; j < end && !k->strayed;) {
             const uint32_t lane = (uint32_t)((j - first) % k->n_lanes);
             const int64_t w = least(least(KIR_WIDTH, k->n_lanes - lane), end - j);
             k->i[last] = j;
@@ -108,6 +110,7 @@ static void row_in_pieces(DtKirKernel *k)
     begin_pieces(k, 1);
     for (int64_t piece = 0; piece < k->pieces && !k->strayed; piece++) {
         const int64_t from = piece * k->piece;
+        dt_kir_spend(k, k->n_lanes);
         begin_lanes(k, 0, k->n_lanes);
         row_loops(k, 0, from, least(from + k->piece, k->extent[k->piece_axis]));
         for (uint32_t i = 0; i < k->n_nodes; i++)
@@ -162,6 +165,7 @@ static bool is_sum_over_rows(const KirNode *node)
 /* Behind the last row of a piece: to the piece's lane. */
 static void end_piece(DtKirKernel *k, int64_t piece)
 {
+    dt_kir_spend(k, k->n_row_sums);
     for (uint32_t i = 0; i < k->n_nodes; i++) {
         KirNode *node = &k->nodes[i];
         if (!is_sum_over_rows(node))
@@ -177,7 +181,7 @@ static void finish_rows(DtKirKernel *k)
 {
     const uint32_t last = k->n_axes - 1;
     do {
-        for (k->i[last] = 0; k->i[last] < k->extent[last]; k->i[last] += KIR_WIDTH) {
+        for (k->i[last] = 0; k->i[last] < k->extent[last] && !k->strayed; k->i[last] += KIR_WIDTH) {
             const uint32_t w = (uint32_t)least(KIR_WIDTH, k->extent[last] - k->i[last]);
             const int64_t at = place(k, k->n_outer, k->n_axes);
             for (uint32_t i = 0; i < k->n_nodes; i++)
@@ -222,8 +226,10 @@ static void column_loops(DtKirKernel *k, int64_t from, int64_t to, uint32_t w)
     begin_lanes(k, 0, KIR_WIDTH);
     do {
         if (k->pieces_of == KIR_OF_AXIS &&
-            (k->i[k->piece_axis] < from || k->i[k->piece_axis] >= to))
+            (k->i[k->piece_axis] < from || k->i[k->piece_axis] >= to)) {
+            dt_kir_spend(k, 1);
             continue;
+        }
         dt_kir_eval(k, &k->points[0], w);
         for (uint32_t i = 0; i < k->n_nodes; i++)
             for (uint32_t l = 0; l < w && dt_kir_reduces_at(k, i, 0); l++)
@@ -301,7 +307,7 @@ static int64_t choose(DtKirKernel *k, const KirNode *node, KirCell last, int64_t
     const uint32_t a = k->n_outer;
     int64_t best_at = -1;
     ret_best->i = 0;
-    for (k->i[a] = 0; k->i[a] < k->extent[a]; k->i[a] += KIR_WIDTH) {
+    for (k->i[a] = 0; k->i[a] < k->extent[a] && !k->strayed; k->i[a] += KIR_WIDTH) {
         const uint32_t w = (uint32_t)least(KIR_WIDTH, k->extent[a] - k->i[a]);
         dt_kir_eval(k, &k->points[0], w);
         for (uint32_t l = 0; l < w; l++) {
@@ -355,7 +361,7 @@ static bool find_target(const DtKirKernel *k, uint32_t l, int64_t *ret_at, int64
         if (at < 0 || at >= target->extent)
             return false;
         *ret_at = dt_kir_plus(*ret_at, dt_kir_times(at, target->stride));
-        *ret_place = *ret_place * target->extent + at;
+        *ret_place = dt_kir_plus(dt_kir_times(*ret_place, target->extent), at);
     }
     return true;
 }
@@ -390,7 +396,7 @@ static void add_piece(DtKirKernel *k, uint32_t kept, int64_t from, int64_t to, i
     const KirNode sum = {.reduce = KIR_SUM, .dtype = node->dtype};
     int64_t at, number;
     for (int64_t g = from; g < to && !k->strayed; g++)
-        for (int64_t r = 0; r < items; r++) {
+        for (int64_t r = 0; r < items && !k->strayed; r++) {
             set_point(k, ~kept, g);
             set_point(k, kept, r);
             dt_kir_eval(k, &k->points[0], 1);
@@ -415,6 +421,7 @@ static void scatter_pieces(DtKirKernel *k)
     dt_kir_begin(&sum, lanes, n * KIR_LANES);
     for (int64_t piece = 0; piece < k->pieces && !k->strayed; piece++) {
         const int64_t from = piece * k->piece;
+        dt_kir_spend(k, n);
         dt_kir_begin(&sum, k->by_index, n);
         add_piece(k, kept, from, piece + 1 == k->pieces ? points : least(points, from + k->piece),
                   items);
@@ -436,6 +443,7 @@ bool dt_kir_run(DtKirKernel *k, const DtKirCall *call)
     k->call = call;
     k->along = k->n_axes ? k->n_axes - 1 : 0;
     k->strayed = false;
+    k->spent = 0;
     memset(k->i, 0, sizeof k->i);
     switch (k->form) {
     case KIR_ROW: rows(k); break;

@@ -13,6 +13,7 @@
  * rank 0 chose for all (resume.c). */
 #include "runtime/checkpoint.h"
 
+#include "runtime/forms.h"
 #include "runtime/rank.h"
 
 #include "base/hash.h"
@@ -306,6 +307,8 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .draws = rank->meta.draws,
                            .scale = rank->scale,
                            .products = rank->chosen,
+                           .epilogues = dt_forms_kept(rank),
+                           .attention = rank->attention,
                            .n_updates = plan->n_objectives,
                            .data = rank->facts,
                            .n_data = rank->n_facts,

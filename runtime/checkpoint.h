@@ -36,6 +36,11 @@ typedef struct DtManifest {
     DtManifestUpdates updates[DT_PLAN_MAX_OBJECTIVES];
     uint32_t n_updates;
     DtAlgorithms products; /* algorithms of the run */
+    /* the form of all products that have two, on a device that does not choose one for each; TIMED:
+     * the manifest does not say it */
+    DtEpilogueWish epilogues;
+    const char
+        *attention; /* what computed attention (DtRank); NULL: the manifest does not say it */
     const DtDataFact *data; /* of each source; n_data 0: older versions did not say */
     uint32_t n_data;
     const char *model, *compiler;

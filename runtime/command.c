@@ -2,6 +2,8 @@
 /* Writes the command line that continues a run, for messages that tell the user what to type next. */
 #include "runtime/command.h"
 
+#include "runtime/forms.h"
+
 /* Adds `before`, then the word quoted so that a shell reads it as one word. */
 static void add_word(DtText *text, const char *before, const char *word)
 {
@@ -37,11 +39,24 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
         add_word(text, " --set ", options->settings[i]);
     if (steps >= 0)
         dt_text_printf(text, " --steps %lld", (long long)steps);
+    if (options->device)
+        add_word(text, " --device ", options->device);
+    if (options->share_gpu)
+        dt_text_add(text, " --share-gpu");
+    if (options->comm)
+        add_word(text, " --comm ", options->comm);
+    if (options->windows)
+        dt_text_add(text, " --windows");
     if (options->gemm != DT_GEMM_DEFAULT)
         dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
-    if (options->epilogues != DT_EPILOGUES_TIMED) /* checkpoints of processors do not say it */
-        dt_text_printf(text, " --epilogues %s",
-                       options->epilogues == DT_EPILOGUES_FUSED ? "all" : "none");
+    /* The checkpoint knows what these chose, but not for a product that another plan has. */
+    if (options->algorithms_first)
+        dt_text_add(text, " --algorithms first");
+    if (options->attention != DT_ATTENTION_DEFAULT)
+        dt_text_printf(text, " --attention %s",
+                       options->attention == DT_ATTENTION_CUDNN ? "cudnn" : "generated");
+    if (options->epilogues != DT_EPILOGUES_TIMED)
+        dt_text_printf(text, " --epilogues %s", dt_forms_names[options->epilogues]);
     if (options->nodes > 1)
         dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes, (long long)options->node,
                        options->meet);

@@ -538,6 +538,34 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT
     return false;
 }
 
+static void generate_attention(DtDeviceState *state)
+{
+    dt_cuda_attends_close(state->attends);
+    state->attends = NULL;
+    state->rank->attention = "generated";
+}
+
+/* A run that goes on without --attention keeps the plan's own kernels where its checkpoint has them.
+ * Where the library is another one than the checkpoint's, or is not here, a note says it. */
+static void keep_attention(DtDeviceState *state)
+{
+    DtRank *rank = state->rank;
+    const char *saved = rank->saved_attention;
+    if (!saved || !rank->attention || strcmp(saved, rank->attention) == 0)
+        return;
+    const bool library = strcmp(rank->attention, "generated") != 0;
+    if (strcmp(saved, "generated") == 0 && rank->options->attention == DT_ATTENTION_DEFAULT &&
+        library)
+        generate_attention(state);
+    else if (rank->rank == 0)
+        dt_text_say(stderr, dt_arena_printf(
+                                rank->memory,
+                                "dtrun: note: attention is computed by %s (%s), and was by %s "
+                                "when the checkpoint was saved: it rounds otherwise than before",
+                                library ? "the library" : "the plan's own kernels", rank->attention,
+                                saved));
+}
+
 /* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same, or none has it, unless it
  * was asked for. False: the run ends. */
 static bool agree_on_attention(DtDeviceState *state)
@@ -559,9 +587,7 @@ static bool agree_on_attention(DtDeviceState *state)
         dt_text_say(stderr, dt_arena_printf(rank->memory,
                                             "dtrun: note: attention by the plan's own kernels on all ranks: what rank "
                                             "%u would use is not what rank 0 would, %s", other, rank->attention));
-    dt_cuda_attends_close(state->attends);
-    state->attends = NULL;
-    rank->attention = "generated";
+    generate_attention(state);
     return true;
 }
 
@@ -596,6 +622,7 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
     d->device_name(name, sizeof name, state->device);
     d->device_attribute(&units, DT_CUDA_MULTIPROCESSORS, state->device);
     snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor, units);
+    keep_attention(state);
     return agree_on_attention(state) &&
            dt_cuda_products_choose(state->rank, state->products, gpu, ret_said) && make_room(state);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/forms.h"
 
+#include <string.h>
+
 const DtPlanInst *dt_forms_of(const DtPlan *plan, uint32_t gemm)
 {
     for (uint32_t i = 0; i < plan->n_insts; i++)
@@ -52,11 +54,51 @@ int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlan
     return -1; /* the plan's checker has seen that it is one */
 }
 
+/* All products that have a second form get it, or none does. */
+static void set_all(DtRank *rank, bool second)
+{
+    for (uint32_t i = 0; i < rank->plan->n_insts; i++)
+        if (rank->plan->insts[i].instead)
+            rank->second[rank->plan->insts[i].ref] = second;
+}
+
 void dt_forms_open(DtRank *rank)
 {
     rank->second = DT_NEW_ARRAY(rank->memory, bool, rank->plan->n_gemms + 1);
-    for (uint32_t i = 0; i < rank->plan->n_insts && rank->options->epilogues == DT_EPILOGUES_APART;
-         i++)
+    set_all(rank, rank->options->epilogues == DT_EPILOGUES_APART);
+}
+
+/* ---- checkpoints ---- */
+
+const char *const dt_forms_names[] = {
+    [DT_EPILOGUES_TIMED] = "timed", [DT_EPILOGUES_FUSED] = "all", [DT_EPILOGUES_APART] = "none"};
+
+DtEpilogueWish dt_forms_wish(const char *name)
+{
+    DtEpilogueWish wish = DT_EPILOGUES_APART;
+    while (wish > DT_EPILOGUES_TIMED && strcmp(dt_forms_names[wish], name) != 0)
+        wish--;
+    return wish;
+}
+
+DtEpilogueWish dt_forms_kept(const DtRank *rank)
+{
+    for (uint32_t i = 0; i < rank->plan->n_insts && !rank->device_ops->choose; i++)
         if (rank->plan->insts[i].instead)
-            rank->second[rank->plan->insts[i].ref] = true;
+            return rank->second[rank->plan->insts[i].ref] ? DT_EPILOGUES_APART : DT_EPILOGUES_FUSED;
+    return DT_EPILOGUES_TIMED;
+}
+
+bool dt_forms_resume(DtRank *rank, DtEpilogueWish saved)
+{
+    if (saved == DT_EPILOGUES_TIMED || dt_forms_kept(rank) == DT_EPILOGUES_TIMED)
+        return false;
+    const DtEpilogueWish wish = rank->options->epilogues;
+    if (rank->rank == 0 && wish != DT_EPILOGUES_TIMED && wish != saved)
+        fprintf(stderr,
+                "dtrun: note: the run goes on with --epilogues %s, which its checkpoint was "
+                "trained with, and not %s\n",
+                dt_forms_names[saved], dt_forms_names[wish]);
+    set_all(rank, saved == DT_EPILOGUES_APART);
+    return saved == DT_EPILOGUES_APART;
 }

@@ -15,6 +15,15 @@ int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlan
 /* Before the first entry: no product has its second form yet, or with --epilogues=none all that
  * have one. */
 void dt_forms_open(DtRank *rank);
+/* The words of --epilogues. */
+extern const char *const dt_forms_names[DT_EPILOGUES_APART + 1];
+DtEpilogueWish dt_forms_wish(const char *name); /* DT_EPILOGUES_TIMED for an unknown name, too */
+/* For checkpoints of devices that do not choose a form for each product: the form of all that have
+ * two. TIMED: none has two, or the device chooses. */
+DtEpilogueWish dt_forms_kept(const DtRank *rank);
+/* A run on such a device goes on with the form of its checkpoint, whatever its options say. Returns
+ * whether that is the second one, which needs arena INSTEAD (dt_load_instead). */
+bool dt_forms_resume(DtRank *rank, DtEpilogueWish saved);
 /* Whether the instruction is to be left out, and its second form done. */
 static inline bool dt_forms_is_second(const DtRank *rank, const DtPlanInst *inst)
 {

@@ -125,6 +125,29 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     return DT_OK;
 }
 
+bool dt_load_instead(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    for (uint32_t a = 0; a < plan->n_arenas; a++) {
+        const uint64_t bytes = (uint64_t)dt_plan_arena_bytes(plan, a, rank->stage);
+        DtStatus status = DT_OK;
+        if (plan->arenas[a].kind != DT_ARENA_INSTEAD || bytes == 0 ||
+            dt_rank_arena(rank->options, plan, a, rank->stage) > 0)
+            continue;
+        if (rank->device_ops->arena)
+            status = rank->device_ops->arena(rank->device, bytes, &rank->arenas[a]);
+        else
+            rank->arenas[a] = dt_device_at(map_arena(rank, bytes, -1, 0));
+        if (!dt_status_ok(&status) || rank->arenas[a].at == 0)
+            return dt_rank_fail(rank, DT_EXIT_DOES_NOT_FIT,
+                                "kernels that do epilogues of products need %llu bytes",
+                                (unsigned long long)bytes);
+        rank->memory_bytes += bytes;
+        atomic_store(&rank->slot->memory, rank->memory_bytes);
+    }
+    return true;
+}
+
 /* ---- the rank ---- */
 
 static void place_in_mesh(DtRank *rank)

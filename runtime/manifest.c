@@ -6,6 +6,7 @@
 #include "runtime/checkpoint.h"
 
 #include "base/hash.h"
+#include "runtime/forms.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -139,6 +140,10 @@ static json_t *manifest_json(const DtManifest *m)
     json_t *forms = forms_json(&m->products);
     if (root && forms)
         json_object_set_new(root, "forms", forms);
+    if (root && m->epilogues != DT_EPILOGUES_TIMED)
+        json_object_set_new(root, "epilogues", json_string(dt_forms_names[m->epilogues]));
+    if (root && m->attention)
+        json_object_set_new(root, "attention", json_string(m->attention));
     if (root && m->n_data)
         json_object_set_new(root, "data", data_json(m));
     if (root && m->scale.is_dynamic)
@@ -317,6 +322,18 @@ static bool read_forms(json_t *root, DtAlgorithms *products)
     return true;
 }
 
+/* "epilogues" is there if a device without a choice of its own ran products that have two forms,
+ * "attention" if a device had one. */
+static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
+{
+    const json_t *epilogues = json_object_get(root, "epilogues");
+    const char *name = json_string_value(epilogues);
+    m->epilogues = !name || strcmp(name, "timed") == 0 ? DT_EPILOGUES_TIMED : dt_forms_wish(name);
+    return (!epilogues || m->epilogues != DT_EPILOGUES_TIMED) &&
+           (!json_object_get(root, "attention") ||
+            read_text(arena, root, "attention", &m->attention));
+}
+
 /* "data" is there since runs know what they have read. */
 static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
 {
@@ -352,9 +369,9 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
     bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
                 read_updates(arena, root, m) && read_scale(root, &m->scale) &&
-                read_hex(json_object_get(root, "seed"), &m->seed) &&
-                read_draws(root, &m->draws) && read_products(arena, root, &m->products) &&
-                read_forms(root, &m->products) && read_data(arena, root, m) &&
+                read_hex(json_object_get(root, "seed"), &m->seed) && read_draws(root, &m->draws) &&
+                read_products(arena, root, &m->products) && read_forms(root, &m->products) &&
+                read_choices(arena, root, m) && read_data(arena, root, m) &&
                 read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);

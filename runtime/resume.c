@@ -8,6 +8,8 @@
  * be told, is named and passed over. */
 #include "runtime/checkpoint.h"
 
+#include "runtime/forms.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -248,6 +250,10 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
             continue;
         dt_scale_resume(&rank->scale, &manifest.scale);
         rank->recorded = dt_algorithms_copy(rank->memory, &manifest.products);
+        rank->saved_attention =
+            manifest.attention ? dt_arena_printf(rank->memory, "%s", manifest.attention) : NULL;
+        if (dt_forms_resume(rank, manifest.epilogues) && !dt_load_instead(rank))
+            return false;
         if (!chooser->from->weights_only && !take_updates(rank, &manifest))
             return false;
         if (!chooser->from->weights_only && !take_position(rank, &manifest))

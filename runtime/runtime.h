@@ -492,6 +492,7 @@ struct DtRank {
     uint32_t n_plain_gemms;
     /* "cudnn 9.19.0", "generated"; NULL: the device has only one way to compute attention */
     const char *attention;
+    const char *saved_attention; /* the same in the resumed checkpoint; NULL: it does not say it */
     void **codes;       /* by code unit: dlopen handles; NULL: its kernels are interpreted */
     struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
     DtData **readers;   /* per record of plan->readers; opened when first needed */
@@ -548,6 +549,8 @@ static inline bool dt_rank_aborted(const DtRank *rank)
 DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd,
                       DtRank *ret_rank);
 void dt_load_close(DtRank *rank);
+/* Allocates arena INSTEAD, unless it is there, after all other arenas. False after dt_rank_fail. */
+bool dt_load_instead(DtRank *rank);
 /* The tables named by options->device and comm; by default the device for which the plan has
  * code. */
 DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,

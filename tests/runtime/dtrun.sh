@@ -319,8 +319,9 @@ tensors "$(ls -d stopped/step-* | tail -1)" >a.txt; tensors "$(ls -d straight/st
 holds test -s a.txt; holds cmp a.txt b.txt
 # the command that goes on does so with the same numbers
 what='dtrun interrupted, and what it says'
-"$dtrun" d2.plan --gemm plain --max-ranks 9 --steps 1000 --set eval.every=0 --data numbers.txt=other.txt \
-    --save "it's here" --log said.jsonl >out 2>err </dev/null &
+chosen='--gemm plain --epilogues all'
+"$dtrun" d2.plan --device cpu --comm shm $chosen --max-ranks 9 --steps 1000 --set eval.every=0 \
+    --data numbers.txt=other.txt --save "it's here" --log said.jsonl >out 2>err </dev/null &
 pid=$!
 wait_for_steps said.jsonl
 kill -INT $pid
@@ -329,6 +330,7 @@ code=$?
 exits 130
 on=$(sed -n 's/^stopped after step [0-9]*; go on with: dtrun \(.*\)/\1/p' err)
 holds test -n "$on"
+says "--steps 1000 --device cpu --comm shm $chosen --max-ranks 9"
 last=$(losses said.jsonl | wc -l)
 on=$(echo "$on" | sed "s/--steps 1000/--steps $((last + 3))/")
 what="dtrun $on"

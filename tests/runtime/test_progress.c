@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of progress in a file: by number of steps, and by time where steps are slow. */
-#include "runtime/runtime.h"
+/* Lines of progress in a file: by number of steps, and by time where steps are slow; and the command
+ * that goes on. */
+#include "runtime/command.h"
 
 #include <criterion/criterion.h>
 
@@ -48,4 +49,32 @@ Test(progress, half_a_minute)
     cr_assert(progress.period_ns == 30000000000u);
     dt_progress_close(&progress);
     fclose(out);
+}
+
+/* ---- the command that goes on ---- */
+
+Test(command, has_what_decides_the_numbers)
+{
+    DtRunOptions options = {.plan_path = "my plan", .steps = -1};
+    DtText text = {0};
+    dt_command_resume(&options, "out", options.steps, &text);
+    cr_assert_str_eq(text.at, "dtrun 'my plan' --resume out");
+    dt_text_free(&text);
+    options = (DtRunOptions){.plan_path = "p",
+                             .device = "cuda",
+                             .share_gpu = true,
+                             .comm = "shm",
+                             .windows = true,
+                             .algorithms_first = true,
+                             .attention = DT_ATTENTION_GENERATED,
+                             .epilogues = DT_EPILOGUES_APART};
+    dt_command_resume(&options, "out", 8, &text);
+    cr_assert_str_eq(text.at, "dtrun p --steps 8 --device cuda --share-gpu --comm shm --windows "
+                              "--algorithms first --attention generated --epilogues none "
+                              "--resume out");
+    dt_text_free(&text);
+    options = (DtRunOptions){.plan_path = "p", .attention = DT_ATTENTION_CUDNN};
+    dt_command_resume(&options, "out", -1, &text);
+    cr_assert_str_eq(text.at, "dtrun p --attention cudnn --resume out");
+    dt_text_free(&text);
 }

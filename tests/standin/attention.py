@@ -210,6 +210,39 @@ def missing(dtrun, plan):
     print("ok   what is said without the library")
 
 
+def attention_of(folder, steps):
+    with open("%s/step-%08d/manifest.json" % (folder, steps)) as file:
+        return json.load(file)["attention"]
+
+
+def kept(dtrun, plan):
+    """A run that goes on has the attention of its checkpoint: the plan's own kernels without a
+    word of it on the command line; where it has another one, a note says it."""
+    def steps(n, *arguments, standin=""):
+        os.environ["DT_STANDIN"] = standin
+        done = subprocess.run([dtrun, plan, "--quiet", "--steps", str(n), *arguments],
+                              capture_output=True, text=True, check=True)
+        del os.environ["DT_STANDIN"]
+        return done.stderr
+
+    wanted = {}
+    for which in ("generated", "cudnn"):
+        wanted[which] = train(dtrun, plan, "--attention", which)[1]
+        steps(1, "--save", which, "--attention", which)
+        said = steps(2, "--resume", which)
+        assert tensors(which + "/step-00000002") == wanted[which] and "note" not in said, said
+        for n in (1, 2):
+            assert attention_of(which, n).split()[0] == which
+    assert wanted["generated"] != wanted["cudnn"]
+    note = "note: attention is computed by the plan's own kernels (generated), and was by cudnn 9."
+    for arguments, standin in ((["--attention", "generated"], ""), ([], "cudnn=90100")):
+        said = steps(3, "--resume", "cudnn/step-00000002", *arguments, standin=standin)
+        assert note in said, said
+    said = steps(3, "--resume", "generated/step-00000002", "--attention", "cudnn")
+    assert "note: attention is computed by the library (cudnn 9." in said, said
+    print("ok   a run that goes on keeps its attention")
+
+
 def rounds(dtc):
     """Maxima, sums and the product of one round over the keys, also where a row has a score of its own, and others are saved."""
     text = run(dtc, os.path.join(ROOT, SINKS), "--parallel", "none", "--target=sm_90a", "--emit=cuda", "--no-kernels")
@@ -240,9 +273,10 @@ def main():
                 failed += not good
         wrong, plan = planted(tools)
         missing(tools[1], plan)
+        kept(tools[1], plan)
         rounds(tools[0])
     failed += wrong
-    print("%d passed, %d failed" % (len(work) + 3 - failed, failed))
+    print("%d passed, %d failed" % (len(work) + 4 - failed, failed))
     return 1 if failed else 0
 
 

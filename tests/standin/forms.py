@@ -118,8 +118,17 @@ def check_processor(dtc, dtrun):
         os.mkdir("cpu." + which)
         run(dtrun, "cpu.plan", "--quiet", "--epilogues", which, "--log", "cpu.%s/log" % which,
             "--save", "cpu.%s/saved" % which)
+        assert manifest("cpu." + which)["epilogues"] == ("none" if which == "none" else "all")
     assert tensors("cpu.all") == tensors("cpu.timed") != tensors("cpu.none")
     assert near("cpu.all", "cpu.none")
+    for first, then in (("none", "timed"), ("none", "all"), ("all", "none")):
+        folder = "cpu.%s.%s" % (first, then)
+        run(dtrun, "cpu.plan", "--quiet", "--epilogues", first, "--steps", "1", "--save",
+            folder + "/saved")
+        said = run(dtrun, "cpu.plan", "--quiet", "--epilogues", then, "--resume", folder + "/saved")
+        assert tensors(folder) == tensors("cpu." + first), folder
+        note = "goes on with --epilogues %s, which its checkpoint was trained with, and not %s"
+        assert (note % (first, then) in said) == (then != "timed"), said
     said = run(dtrun, "cpu.plan", "--epilogues", "some", wants=2)
     assert "--epilogues wants all, none or timed, not `some`" in said, said
 

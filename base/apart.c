@@ -22,7 +22,7 @@
 
 typedef struct Child {
     pid_t pid;   /* 0: not started, or ended */
-    int from;    /* what it sends */
+    int from;    /* pipe from the child */
     DtText sent;
 } Child;
 
@@ -126,7 +126,7 @@ static DtStatus end(Run *run, Child *of)
     return status;
 }
 
-/* Takes what there is; 0: nothing more will come. */
+/* Reads the bytes that are available; 0: the child will send no more. */
 static ssize_t take(Child *of)
 {
     static char piece[1 << 16];

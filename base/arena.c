@@ -17,7 +17,7 @@ typedef struct Block {
 
 struct DtArena {
     Block *first, *current;
-    Block *spare; /* of children that were freed; what they used of a block is zeroed when it is taken again */
+    Block *spare; /* blocks of freed child arenas; a block's used part is zeroed when it is reused */
     DtArena *parent;
     size_t used, peak;
 };
@@ -30,8 +30,8 @@ void dt_arena_exhausted(size_t bytes)
     exit(1);
 }
 
-/* From SMALL on a block is whole large pages, if the system has them (it is a hint, and may fail): single pages cost
- * more than what is done with them. */
+/* Blocks from SMALL on consist of whole large pages, if the system has them (a hint, which may
+ * fail): the page faults of small pages would cost more time than the work in the memory. */
 static bool is_mapped(size_t size) { return sizeof(Block) + size >= SMALL; }
 
 static size_t mapped_bytes(size_t size) { return (sizeof(Block) + size + LARGE - 1) / LARGE * LARGE; }
@@ -186,7 +186,7 @@ char *dt_arena_strndup(DtArena *arena, const char *text, size_t len)
 
 char *dt_arena_vprintf(DtArena *arena, const char *format, va_list args)
 {
-    char most[200]; /* what fits is formatted once */
+    char most[200]; /* a short text needs to be formatted only once */
     va_list again;
     va_copy(again, args);
     int len = vsnprintf(most, sizeof most, format, args);

@@ -57,28 +57,28 @@ void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format
 /* Fixes of all kept diagnostics, numbered from 0 in the order of reporting. */
 typedef struct DtDiagFix {
     DtDiagCode code;
-    DtSpan at; /* what is replaced; empty: the text is put in before it */
+    DtSpan at; /* the replaced range; if empty, the text is inserted before it */
     const char *insert, *says;
-    uint32_t diag; /* of whom it is one */
+    uint32_t diag; /* the diagnostic that it belongs to */
 } DtDiagFix;
 bool dt_diag_fix_at(const DtDiags *diags, uint32_t number,
                     DtDiagFix *ret_fix); /* false: there are not so many */
 /* The fix is not shown; or its text is, without the changed line. */
 void dt_diag_fix_drop(DtDiags *diags, uint32_t number);
 void dt_diag_fix_demote(DtDiags *diags, uint32_t number);
-/* The source text with the fix; NULL: it lies in no file. */
+/* The source text with the fix; NULL if the place is in no file. */
 char *dt_diag_fix_text(const DtDiags *diags, DtArena *arena, const DtDiagFix *fix, size_t *ret_len);
-/* What becomes of a fix. It makes another error if there is a new one on the lines that it changes
- * or, where it mends the only error and that is none of syntax, anywhere. */
+/* The effect of a fix. It makes another error if there is a new error on the lines that it changes.
+ * If it mends the only error, and that is no syntax error, new errors anywhere count. */
 typedef enum DtDiagMends { DT_FIX_LEAVES, DT_FIX_MAKES_ANOTHER, DT_FIX_MENDS } DtDiagMends;
-/* after: what the text with the fix draws. */
+/* after: the diagnostics of the text with the fix. */
 DtDiagMends dt_diag_fix_mends(const DtDiags *before, const DtDiagFix *fix, const DtDiags *after);
 
 /* Errors so far; lints so far. After 100 errors further ones are counted, not kept. */
 uint32_t dt_diag_errors(const DtDiags *diags);
 uint32_t dt_diag_lints(const DtDiags *diags);
 
-/* For a trial: a new set with the same files and no diagnostics, none of which is shown. */
+/* For a trial: a new set with the same files and no diagnostics, which prints nothing. */
 DtDiags *dt_diag_aside(const DtDiags *diags);
 /* The errors of a at places where b has an error with the same code. */
 DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b);
@@ -98,8 +98,8 @@ typedef struct DtDiagFirst {
 } DtDiagFirst;
 DtDiagFirst dt_diag_first(const DtDiags *diags);
 
-/* Reports (L0204) comments of the first file that allow something that is no lint; complete: the
- * whole program was checked, so comments that silenced nothing are reported, too. */
+/* Reports (L0204) comments of the first file that allow something that is no lint. complete: the
+ * whole program was checked, so comments that silenced nothing are reported too. */
 void dt_diag_check_allowed(DtDiags *diags, bool complete);
 
 /* All kept diagnostics in order of file and position (equal ones once), then a line of counts. */
@@ -109,7 +109,7 @@ void dt_diag_print_json(const DtDiags *diags, FILE *out);
 
 const char *dt_diag_name(DtDiagCode code);  /* "E0301" */
 const char *dt_diag_title(DtDiagCode code);
-const char *dt_diag_text(DtDiagCode code);  /* what `dtc explain` prints */
+const char *dt_diag_text(DtDiagCode code);  /* the text of `dtc explain` */
 bool dt_diag_find(const char *name, DtDiagCode *ret_code);
 
 #endif

@@ -125,7 +125,8 @@ static void mark_line(const Paint *paint, const Cut *cut, uint32_t indent, uint3
     fprintf(paint->out, "%s\n", on(paint, OFF));
 }
 
-/* The source line of span, unless it is what previous shows already, and marks under it. Returns its cut. */
+/* Prints the source line of span, unless previous has just shown it, and the marks under it.
+ * Returns its cut. */
 static Cut marked_source(const Paint *paint, const DtDiagFile *file, DtSpan span,
                          const Cut *previous, const char *color, char mark, const char *text)
 {
@@ -191,8 +192,8 @@ static void arrow(const Paint *paint, const DtDiags *diags, DtSpan span)
     fprintf(paint->out, ":%u:%u\n", line, column);
 }
 
-/* The primary span and the labels of one file, in source order. Of equal positions the primary comes last, so
- * that its text stands nearest to what follows. */
+/* The primary span and the labels of one file, in source order. At equal positions the primary
+ * comes last, next to the text after it. */
 static void places_in(const Paint *paint, const DtDiag *diag, uint32_t number)
 {
     const DtDiagFile *file = dt_diag_file(diag->diags, number);

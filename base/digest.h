@@ -14,7 +14,7 @@ typedef struct DtDigest {
 } DtDigest;
 
 void dt_digest_begin(DtDigest *ret_digest);
-/* Parts are told apart: "ab", "c" and "a", "bc" have different digests. */
+/* Adds a part. Boundaries matter: "ab", "c" and "a", "bc" have different digests. */
 void dt_digest_add(DtDigest *digest, const void *bytes, size_t len);
 void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES]);
 

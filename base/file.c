@@ -263,7 +263,7 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return failed("open", path);
-    int tries = 40; /* what was killed lets go a moment later */
+    int tries = 40; /* a killed process releases the lock a moment later */
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK && tries-- > 0) {
             usleep(50000);

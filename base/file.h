@@ -46,8 +46,8 @@ void dt_file_writer_abandon(DtFileWriter *writer);
  * nothing is locked, for devices and pipes and where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
 
-/* Whether a file (or a folder) of that name could be written, with the folders above it, as far
- * as names and rights tell; nothing is made. */
+/* Whether a file (or a folder) of that name could be written, with its parent folders, judging by
+ * names and permissions; nothing is created. */
 DtStatus dt_file_may_make(const char *path, bool folder);
 
 /* A folder that only we can write: made (0700) if it does not exist, refused if it is a link,
@@ -58,7 +58,7 @@ DtStatus dt_file_own_folder(const char *path, int *ret_folder);
 DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text, size_t *ret_len);
 DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size_t len);
 
-/* mkdir -p; syncs the folders above what is new. */
+/* mkdir -p; syncs the parents of new folders. */
 DtStatus dt_file_make_folder(const char *path);
 /* The same for the folder of the file. */
 DtStatus dt_file_make_folder_of(const char *path);

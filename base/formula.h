@@ -14,11 +14,11 @@
 
 enum { DT_FORMULA_LENGTH = 8192 }; /* bytes of a text at most */
 
-/* What a name (`len` bytes) stands for; false: nothing. */
+/* Looks up the value of a name of `len` bytes; false if there is none. */
 typedef bool DtFormulaLookup(const void *context, const char *name, size_t len, double *ret_value);
 
 typedef struct DtFormulaProblem {
-    char text[200]; /* what `refuse` says, or what is wrong with the formula itself */
+    char text[200]; /* the text of `refuse`, or the error in the formula itself */
     bool is_refused;
 } DtFormulaProblem;
 

@@ -9,8 +9,8 @@
 enum { DT_GPUCODE_TARGETS = 6 };
 extern const char *const dt_gpucode_targets[DT_GPUCODE_TARGETS];
 
-/* Whether it is "sm_90" or "compute_80" with any letter behind, and perhaps "-interpreted" (kernel IR
- * instead of code): its compute capability, 90, and the letter. */
+/* Whether the name is "sm_90" or "compute_80", with an optional letter, and optionally
+ * "-interpreted" (kernel IR instead of code); then its compute capability, 90, and the letter. */
 bool dt_gpucode_read(const char *name, int *ret_capability, char *ret_letter, bool *ret_is_text);
 
 /* How well code of that name runs on a GPU of capability major.minor: 3 is its own; 2 that of an

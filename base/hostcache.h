@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ret_folder is -1 if there is no cache; ret_why then says why, or is NULL if none is wanted. */
+/* ret_folder is -1 if there is no cache. ret_why is then the reason, or NULL if the user wants
+ * none. */
 void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why);
 void dt_hostcache_close(int folder);
 

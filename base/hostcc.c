@@ -29,13 +29,13 @@ extern char **environ;
 
 enum { LEAST_ROOM = 8 << 20 }; /* bytes of temporary files that a compiler surely finds enough */
 
-/* Behind those of the target and of the flavour. */
+/* These follow the flags of the target and of the flavour. */
 static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared", "-fPIC", "-fno-math-errno",
                                     "-fno-trapping-math", "-ffp-contract=off", "-fno-asynchronous-unwind-tables",
                                     "-fno-ident", "-fvisibility=default", "-nostdlib", "-fuse-ld=bfd",
                                     "-Wl,--build-id=none", "-Wl,-s"};
 
-/* As it will run; to compare with; what takes the place of a wrong one. */
+/* The code that will run; the code to compare it with; the replacement for wrong code. */
 typedef enum Flavour { FAST, PLAIN, SAFE } Flavour;
 static const char *const flavour_flags[][4] = {
     [FAST] = {"-O3"},
@@ -475,7 +475,8 @@ static DtStatus compare_missing(Work *work, const uint32_t *units, uint32_t n)
     return dt_status_ok(&status) ? mend(work, units, n) : status;
 }
 
-/* ---- what the cache keeps: this, the other compiler, symbols of wrong kernels, the object ---- */
+/* ---- contents of the cache: this struct, the other compiler, symbols of wrong kernels, the object
+ * ---- */
 
 typedef struct Kept {
     uint32_t compared, n_not_compared, n_wrong, names; /* names: bytes */

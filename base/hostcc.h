@@ -20,7 +20,7 @@ uint32_t dt_hostcc_targets(const char **ret_names);
 bool dt_hostcc_known(const char *target);
 bool dt_hostcc_runs(const char *target); /* whether code for it runs on this processor */
 
-/* What to compile: n C texts of kernels, and how these are called. */
+/* A compilation: n C texts of kernels, and the arguments of their calls. */
 typedef struct DtHostTask {
     const char *target;
     uint32_t n;

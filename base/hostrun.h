@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes at one pointer. Overlapping ranges of one arena share memory here, too. */
+/* The bytes at one pointer. Overlapping ranges of one arena share memory in the check too. */
 typedef struct DtHostRange {
     uint32_t arena;
     bool written;
@@ -33,7 +33,7 @@ typedef enum DtHostVerdict {
     DT_HOST_DIFFERS, /* other bits, or the fast build crashed */
     DT_HOST_NO_ROOM, /* its ranges do not fit into this process's address space, or the plain build
                       * took longer than DT_HOST_SECONDS: nothing was compared */
-    DT_HOST_FAULT    /* the plain build crashed, too: it touches memory outside of its ranges */
+    DT_HOST_FAULT    /* the plain build crashed too: it accesses memory outside of its ranges */
 } DtHostVerdict;
 
 typedef struct DtHostBytes {

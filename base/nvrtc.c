@@ -157,7 +157,7 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
     return compile_by(arena, text, machine, 0, ret_result);
 }
 
-/* ---- the cache: what the assembler said of kernels, a line each, a zero, and the code ---- */
+/* ---- the cache: the assembler's messages on kernels, one per line, a zero, and the code ---- */
 
 /* The compiler's output for a text is always the same, so it is cached next to that of the host
  * compiler. */
@@ -199,7 +199,7 @@ static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
     return true;
 }
 
-/* Of what write_result has written; false: of something else. */
+/* Reads the bytes of write_result; false: they are of something else. */
 static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcResult *ret)
 {
     const char *end = memchr(bytes, 0, len);
@@ -212,7 +212,7 @@ static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcRe
     return true;
 }
 
-/* The version, by which the cache is searched, too. */
+/* The version, which is a part of the cache's key. */
 static DtStatus begin_build(DtArena *arena, int newest, const char **ret_version, int *ret_folder)
 {
     const char *why;
@@ -269,7 +269,7 @@ static DtStatus compile_job(DtArena *arena, const void *task, DtText *ret_bytes)
     return status;
 }
 
-/* Behind others that are longer; of equal ones the first is first. */
+/* Order: longer texts first, equally long ones by number. */
 static int by_length(const void *a, const void *b)
 {
     const DtNvrtcJob *x = *(const DtNvrtcJob *const *)a, *y = *(const DtNvrtcJob *const *)b;

@@ -24,11 +24,11 @@ typedef struct DtNvrtcResult {
     uint32_t n_kernels;
 } DtNvrtcResult;
 
-/* "NVRTC 13.0"; NULL if there is none, with what was looked for and where in ret_status. */
+/* "NVRTC 13.0"; NULL if it is not installed, with the folders that were searched in ret_status. */
 const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);
 
-/* Compiles a text for one machine ("sm_90a"), or to PTX ("compute_80"), which is the cubin then.
- * All of the result lies in the arena. */
+/* Compiles a text for one machine ("sm_90a"), or to PTX ("compute_80"), which then replaces the
+ * cubin. All of the result is in the arena. */
 DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
 
 /* The same with the cache (hostcache.h), for texts that were compiled before with the same

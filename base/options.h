@@ -38,7 +38,7 @@ typedef struct DtOptions {
     bool only_words;     /* after `--` */
     const char *letters; /* rest of a cluster of letters */
     const char *value;   /* of the option or word just read; NULL: none */
-    char message[400];   /* after WRONG: what is wrong, with a hint */
+    char message[400];   /* after WRONG: the error, with a hint */
 } DtOptions;
 
 void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, char *const *argv,

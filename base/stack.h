@@ -10,8 +10,8 @@
  * if there is no thread to be had. */
 bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread);
 
-/* Runs work(data) in such a thread, or in this one if there is none to be had, and waits for its
- * end. */
+/* Runs work(data) in such a thread, or in the present one if the system gives none, and waits for
+ * its end. */
 void dt_stack_run(void (*work)(void *data), void *data);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct Range {
     uint32_t first, last;
 } Range;
 
-/* Takes the next range off *at; false: there is none, or what stands there is no range. */
+/* Reads the next range at *at and moves past it; false: there is none, or the text is no range. */
 static bool next_range(const char **at, Range *ret_range)
 {
     char *end;

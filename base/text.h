@@ -30,7 +30,7 @@ void dt_text_double(DtText *text, double value);
  * question marks. */
 void dt_text_add_visible(DtText *text, const char *from, size_t len);
 
-/* The same with every byte kept: what would not show as itself is written \\xNN. lines: newlines stay. */
+/* The same with every byte kept: unprintable bytes become \\xNN. lines: newlines stay. */
 void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines);
 
 /* A message and a newline in one write, so escaped; it may hold names out of files of strangers. */

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 
-/* What this thread reads now. */
+/* The read that this thread is in. */
 typedef struct Trial {
     sigjmp_buf back;
     const uint8_t *from, *to; /* addresses that may be missing */
@@ -13,7 +13,7 @@ typedef struct Trial {
 } Trial;
 
 static _Thread_local Trial *volatile trial;
-static struct sigaction before; /* what SIGBUS did in this process */
+static struct sigaction before; /* the earlier handler of SIGBUS */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* SIGBUS comes from the access itself, in its thread, so leaving by a jump interrupts nothing but

@@ -21,15 +21,16 @@ typedef struct DtCalibration {
     double product_off, kernel_off; /* root mean square of the logarithms of predicted to measured, by weight */
 } DtCalibration;
 
-/* Sets peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false, l2_bytes as it is)
- * such that relative errors are least; what there are too few timings for (8 of a kind) stays. beside: seconds of a
- * step in which none runs. False: of neither kind there are enough. */
+/* Fits peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false,
+ * l2_bytes unchanged), with the least relative errors. A constant with too few timings (8 of a
+ * kind) stays. beside: seconds of a step outside of products and kernels. False: neither kind has
+ * enough timings. */
 bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside,
                   DtCalibration *ret_calibration);
 
 /* ---- a GPU ---- */
 
-/* How long a GPU took for an operation, the mean over steps, by events before and behind it. */
+/* Time of a GPU for an operation, the mean over steps, by events before and after it. */
 typedef struct DtGpuTiming {
     DtCostOp op;
     double seconds;
@@ -46,16 +47,16 @@ typedef struct DtGpuCalibration {
     double start;            /* seconds of an operation that does nothing, as events see it */
 } DtGpuCalibration;
 
-/* Sets constants of kernels, products and attention such that relative errors are least, `launch` and `step` by two
- * steps of which the second has more operations. units and memory_rate must be set; a peak that is 0 becomes what is
- * reached, and memory_rate grows to that. What no timing depends on stays. False: there are too few kernels, or
- * products. */
+/* Fits constants of kernels, products and attention with the least relative errors; `launch` and
+ * `step` from two steps, the second with more operations. units and memory_rate must be set. A peak
+ * of 0 becomes the highest measured rate, and memory_rate grows to the measured one. Constants on
+ * which no timing depends stay. False: there are too few kernels, or products. */
 bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n, const DtGpuStep steps[2],
                       DtGpuCalibration *ret_calibration);
 
 /* ---- as text ---- */
 
-/* `device "NAME" { .. }`: what reads back as the same device. */
+/* `device "NAME" { .. }`: text that reads back as the same device. */
 void dt_device_print(const DtDevice *device, DtText *ret_text);
 
 #endif

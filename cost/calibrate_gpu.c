@@ -183,7 +183,7 @@ static bool has_lengths(const Sample *sample)
     return most > least;
 }
 
-/* How rates grow with the length is one constant for both directions. */
+/* One constant describes how rates grow with the length, for both directions. */
 static void fit_attention(DtDevice *device, const Sample *forward, const Sample *backward)
 {
     Unknown unknowns[] = {constant(device, DT_COST_attention_forward, 1e-4, 1),
@@ -225,7 +225,8 @@ bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n, co
         return false;
     find_peak(&device->flops[DT_COST_F32], &single);
     find_peak(&device->flops[DT_COST_F16], &half);
-    if (device->flops[DT_COST_F32] <= 0) /* no product of f32 was measured; what kernels reach of it is, below */
+    if (device->flops[DT_COST_F32] <= 0) /* no product of f32 was measured; below, the rate of
+                                          * kernels is used */
         device->flops[DT_COST_F32] = device->flops[DT_COST_F16];
     fit_kernels(device, &of[DT_COST_OP_KERNEL]);
     fit_products(device, &half, &single, knows_single);

@@ -93,8 +93,8 @@ typedef struct DtStackRow {
 } DtStackRow;
 extern const DtStackRow dt_stack_rows[DT_STACK_FLAGS];
 
-/* A software stack. The flags of `ours` are all false, since our plans already contain what they
- * stand for. */
+/* A software stack. The flags of `ours` are all false: our plans contain the effects that flags
+ * describe. */
 typedef struct DtStack {
     const char *name, *description;
     bool has[DT_STACK_FLAGS];
@@ -113,7 +113,7 @@ typedef struct DtCostModel {
     const DtDevice *device; /* the device whose times are asked for */
     const DtStack *stack; /* NULL: ours */
     int64_t nodes, ranks_per_node;
-    DtCostLink link, nic; /* what the cluster itself says; bytes_per_second 0: the device's */
+    DtCostLink link, nic; /* links of the cluster itself; bytes_per_second 0: the device's */
     /* nodes of several kinds, in the order of ranks, `device` being that of the first kind;
      * n_kinds 0: all nodes have `device` */
     DtCostNodes kinds[DT_COST_NODE_KINDS]; uint32_t n_kinds;

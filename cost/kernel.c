@@ -30,7 +30,8 @@ double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
     return (model->device->is_gpu ? fmax(bytes, work / rate) : bytes + work / rate) + launch;
 }
 
-/* Passes over the scores beside those of the two products: masked softmax and dropout, forward and backward. */
+/* Passes over the scores, in addition to the two products: masked softmax and dropout, forward and
+ * backward. */
 static double scores_kernels(const DtCostModel *model, const DtCostAttention *op)
 {
     const double scores = (double)(op->batch * op->heads) * (double)op->queries * (double)op->keys;
@@ -54,8 +55,8 @@ static double written_out(const DtCostModel *model, const DtCostAttention *op)
     return seconds + scores_kernels(model, op);
 }
 
-/* Rates grow with what a row sees and with the head: half at each of the two constants, scaled to be 1 for long rows
- * of heads of 128. Larger heads gain little more. */
+/* Rates grow with the visible keys of a row and with the head: half at each of the two constants,
+ * scaled to be 1 for long rows of heads of 128. Larger heads gain little more. */
 static double saturation(const DtCostModel *model, const DtCostAttention *op)
 {
     const bool fa2 = dt_cost_has(model, DT_STACK_fa2);

@@ -23,7 +23,8 @@ static double bus_of(const DtCostModel *model, const DtCostCollective *op)
     return per_node > 1 && inside > 0 ? fmin(rails, inside) : rails;
 }
 
-/* Of the whole tensor's bytes, what a rank sends in a ring of n; and its steps. */
+/* The share of the whole tensor's bytes that a rank sends in a ring of n; and the number of
+ * steps. */
 static double ring_share(DtCostCollectiveKind kind, double n, double *ret_steps)
 {
     *ret_steps = kind == DT_COST_ALL_REDUCE ? 2 * (n - 1) : n - 1;

@@ -42,7 +42,7 @@ static int64_t place(const DtKirKernel *k, uint32_t axes)
     return at;
 }
 
-/* Axes of what a sum over queries leaves. */
+/* The axes of the result of a sum over queries. */
 static uint32_t left_by(const DtKirKernel *k, const KirSum *sum)
 {
     const uint32_t all = (1u << k->n_axes) - 1, queries = 1u << (keys_of(k) - 1);
@@ -59,7 +59,7 @@ static void add_row(DtKirKernel *k, const KirSum *sum, float x)
         to[d] += x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
 }
 
-/* What the point in lane l adds to. */
+/* Adds the point of lane l to its sums. */
 static void add_point(DtKirKernel *k, uint32_t phase, uint32_t l)
 {
     for (uint32_t n = 0; n < k->n_nodes; n++) {

@@ -29,7 +29,7 @@ int64_t dt_kir_affine(const DtKirKernel *k, int64_t base, const int64_t *coef)
 
 /* ---- memory ---- */
 
-/* The element's address; NULL: it is outside of what the kernel may touch. */
+/* The element's address; NULL if the kernel may not access it. */
 static char *element(DtKirKernel *k, uint32_t pointer, int64_t at)
 {
     const int64_t size = sizes[k->pointer[pointer]], byte = dt_kir_times(at, size);
@@ -99,7 +99,7 @@ void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w)
 
 /* ---- loads ---- */
 
-/* Of a constant; of a load: what is read outside. */
+/* The number of a constant; for a load, the fill value outside. */
 static KirCell number_of(const KirNode *node)
 {
     return dt_kir_is_float(node->dtype) ? (KirCell){.f = node->number}
@@ -246,7 +246,7 @@ static void map(DtKirKernel *k, KirNode *node, uint32_t w)
     else if (node->map == KIR_where)
         for (uint32_t l = 0; l < w; l++)
             node->value[l].i =
-                dt_ipick(x[0][l].i, x[1][l].i, x[2][l].i); /* the bits of floats, too */
+                dt_ipick(x[0][l].i, x[1][l].i, x[2][l].i); /* this copies the bits of floats too */
     else
         (floats ? map_floats : map_wholes)(node, x, w);
 }

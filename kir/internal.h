@@ -13,7 +13,7 @@ enum {
     KIR_MOST_LANES = 8192,
     KIR_MOST_NODES = 4096,
     KIR_MOST_POINTERS = 256,
-    KIR_MOST_SUMS = 1 << 24 /* elements of all sums of a kernel that are kept beside its loops */
+    KIR_MOST_SUMS = 1 << 24 /* elements of all sums of a kernel that live across its loops */
 };
 #define KIR_NONE UINT32_MAX
 
@@ -82,7 +82,7 @@ typedef struct KirNode {
     KirIndex *index;
     bool after_rows, live;
     uint32_t axes, phase;
-    KirCell *value;  /* KIR_WIDTH of them: what it is at the points that are evaluated */
+    KirCell *value;  /* KIR_WIDTH cells: its value at the points in evaluation */
     KirCell *sum;    /* of a reduction: its lanes; of a sum over rows its elements */
     KirCell *pieces; /* of each lane, or element, the KIR_LANES that pieces go to */
 } KirNode;
@@ -142,13 +142,13 @@ struct DtKirKernel {
     uint32_t first_inner;
     KirList *scalars,
         *points; /* by phase: nodes that depend on outer axes alone; others that its points need */
-    KirList final;      /* what is evaluated where all reductions are known */
+    KirList final;      /* nodes that are evaluated when all reductions are known */
     int64_t n_row_sums; /* elements of a sum over rows */
     KirCell *by_index;  /* SCATTER in pieces: [places x items], then KIR_LANES of each */
     /* of a run */
     const DtKirCall *call;
     int64_t i[KIR_AXES];
-    uint32_t along; /* axis along which neighbouring points lie */
+    uint32_t along; /* axis along which neighbouring points are evaluated together */
     bool strayed;   /* outside of a range, or beyond the most points: every loop ends */
     int64_t spent;  /* points and elements so far */
 };
@@ -184,7 +184,8 @@ KirCell dt_kir_get(DtKirKernel *k, uint32_t pointer, int64_t at);
 void dt_kir_put(DtKirKernel *k, uint32_t pointer, int64_t at, KirCell x, bool is_float,
                 bool accumulate);
 
-/* What cells begin with; to = to combined with x; n lanes to one; the lanes of pieces to one. */
+/* In order: sets cells to the identity; combines x into to; combines n lanes to one; combines the
+ * lanes of pieces. */
 void dt_kir_begin(const KirNode *node, KirCell *cells, int64_t n);
 void dt_kir_combine(const KirNode *node, KirCell *to, KirCell x);
 KirCell dt_kir_tree(const DtKirKernel *k, const KirNode *node, KirCell *lanes);

@@ -21,8 +21,8 @@
 typedef struct DtKirImage DtKirImage;
 typedef struct DtKirKernel DtKirKernel;
 
-/* All kernels of a text of len bytes. NULL: there is no such text, and ret_why, of size bytes,
- * says what is wrong where. */
+/* Reads all kernels of a text of len bytes. NULL if it is not such a text; ret_why, of size bytes,
+ * then has the error and its line. */
 DtKirImage *dt_kir_read(const char *text, size_t len, char *ret_why, size_t size);
 void dt_kir_free(DtKirImage *image);
 
@@ -32,7 +32,7 @@ uint32_t dt_kir_pointers(const DtKirKernel *kernel);
 uint32_t dt_kir_integers(const DtKirKernel *kernel);
 bool dt_kir_is_in_pieces(const DtKirKernel *kernel); /* two launches on a GPU */
 
-/* What a kernel may touch around an address, as offsets from there. */
+/* The memory that a kernel may access around an address, as offsets from there. */
 typedef struct DtKirRange {
     int64_t from, to;
 } DtKirRange;
@@ -40,13 +40,13 @@ typedef struct DtKirRange {
 typedef struct DtKirCall {
     char *const *pointers;
     const int64_t *integers;
-    const DtKirRange *ranges; /* by pointer; NULL: whatever it says */
-    bool step_lies_there;     /* the number of the step lies at the address that is that integer */
-    int64_t most; /* points and elements that it may go through; 0: all that there are */
+    const DtKirRange *ranges; /* by pointer; NULL: no limits */
+    bool step_lies_there;     /* the integer for the step's number is the address of that number */
+    int64_t most; /* points and elements that the kernel may process; 0: all of them */
 } DtKirCall;
 
-/* False: an access lies outside of the ranges. It did not happen, and the kernel ended there; or it
- * has gone through `most` points. */
+/* False: an access was outside of the ranges, and was not done; or the kernel has processed `most`
+ * points. It ended there. */
 bool dt_kir_run(DtKirKernel *kernel, const DtKirCall *call);
 
 #endif

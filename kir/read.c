@@ -420,7 +420,7 @@ static void read_kernel(Reader *r)
     const uint32_t n = count(r, KIR_MOST_NODES);
     k->nodes = list(r, n, sizeof k->nodes[0]);
     for (uint32_t i = 0; i < n && !r->why; i++) {
-        k->n_nodes = i + 1; /* what it has is freed, however it ends */
+        k->n_nodes = i + 1; /* so that its memory is freed after an error too */
         read_node(r, i);
     }
     if (!r->why)

@@ -162,7 +162,7 @@ static bool is_sum_over_rows(const KirNode *node)
     return node->kind == KIR_REDUCE && node->after_rows && node->live;
 }
 
-/* Behind the last row of a piece: to the piece's lane. */
+/* After the last row of a piece: adds its sums to the piece's lane. */
 static void end_piece(DtKirKernel *k, int64_t piece)
 {
     dt_kir_spend(k, k->n_row_sums);
@@ -176,7 +176,7 @@ static void end_piece(DtKirKernel *k, int64_t piece)
     }
 }
 
-/* Behind all rows: what is made of the sums. */
+/* After all rows: computes the values that depend on the sums. */
 static void finish_rows(DtKirKernel *k)
 {
     const uint32_t last = k->n_axes - 1;
@@ -300,7 +300,7 @@ static float float_of(const KirNode *node, KirCell x)
     return dt_kir_is_float(node->dtype) ? x.f : (float)x.i;
 }
 
-/* The largest element behind the last one that was chosen; -1: there is none. */
+/* The largest element after the last chosen one; -1: there is none. */
 static int64_t choose(DtKirKernel *k, const KirNode *node, KirCell last, int64_t last_at,
                       KirCell *ret_best)
 {

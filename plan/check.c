@@ -42,7 +42,7 @@ bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *w
                          (unsigned long long)n);
 }
 
-/* ---- what needs no meaning ---- */
+/* ---- checks of bytes and text ---- */
 
 /* Length of the UTF-8 character at text (1..4), or 0. Overlong forms and surrogates are refused. */
 static int utf8_length(const uint8_t *text, size_t left)

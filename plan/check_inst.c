@@ -277,7 +277,7 @@ static DtWide blocks_reach(const DtPlan *plan, const DtPlanBlocks *blocks, const
     return last > DT_PLAN_MAX_BYTES ? -1 : (last + 1) * unit;
 }
 
-/* Gathers, scatters and all-to-alls: what the blocks need of the two buffers. */
+/* Gathers, scatters and all-to-alls: the memory of their blocks must be inside the two buffers. */
 static bool check_exchange(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -355,7 +355,8 @@ static bool check_guards(const CheckInst *at)
     return true;
 }
 
-/* Its event is one of the plan's in each slot; a start is in a queue of its own, that of a message in its channel's. */
+/* Its event exists in each slot of the ring. A started collective has a queue of its own; a started
+ * message has that of its channel. */
 static bool check_event(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;

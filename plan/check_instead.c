@@ -11,7 +11,7 @@ static bool is_instead(const DtPlan *plan, const DtPlanArg *arg)
     return plan->arenas[arg->arena].kind == DT_ARENA_INSTEAD;
 }
 
-/* Whether both are the same bytes, whatever registers and coordinates are. */
+/* Whether both are the same bytes for all registers and coordinates. */
 static bool is_same(const DtPlanArg *a, const DtPlanArg *b)
 {
     return a->kind == b->kind && a->arena == b->arena && a->base == b->base &&

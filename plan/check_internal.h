@@ -31,7 +31,7 @@ typedef struct Check {
 bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* [first, first + count) lies within n. */
+/* Checks that [first, first + count) is within n. */
 bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
                     uint64_t count, uint64_t n);
 

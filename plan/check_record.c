@@ -516,7 +516,7 @@ static bool check_epilogue(Check *check, uint32_t i)
     return true;
 }
 
-/* Sizes and strides of a GEMM; whether they lie within the buffers is the instruction's matter. */
+/* Sizes and strides of a GEMM. check_inst.c checks that they are inside the buffers. */
 static bool check_gemms(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -555,7 +555,8 @@ static bool check_gemms(Check *check)
     return true;
 }
 
-/* Intervals in rising order; they and what random numbers are drawn from are of integers, and i32 alone has them. */
+/* Intervals are in rising order. They, and the bounds of random numbers, are integers, and only i32
+ * inputs have them. */
 static bool check_values(Check *check, uint32_t index, const DtPlanInput *input)
 {
     bool good = input->n_ranges <= DT_PLAN_RANGES && input->draw_lo <= input->draw_hi && input->extent >= 0 &&
@@ -624,7 +625,7 @@ static bool has_entry(const DtPlan *plan, DtPlanStr name)
     return false;
 }
 
-/* A formula that refuses its settings is one, too: a run may set others. */
+/* A formula that refuses its settings is accepted too: a run may change them. */
 static bool check_formula(Check *check, uint32_t i, const DtFormulaStep *step)
 {
     const DtPlanScalar *scalar = &check->plan->scalars[i];

@@ -90,8 +90,9 @@ static void leave(Nest *nest, uint32_t looped, int64_t slots)
         nest->reg[DT_PLAN_REG_RINGBUF] = hull_of(nest->reg[DT_PLAN_REG_RINGBUF], (CheckRange){0, slots - 1});
 }
 
-/* Registers that items from the LOOP at index up to its END set, but for the ring. That one's range, and those of other
- * loops in it, become those of all iterations. Ends that are missing are found later. */
+/* The registers that items from the LOOP at index up to its END set, except for the ring's. The
+ * ranges of the ring and of inner loops become those of all iterations. Missing ENDs are found
+ * later. */
 static uint32_t set_within(const DtPlan *plan, uint32_t index, Nest *nest, const Stage *stage)
 {
     uint32_t bits = 0, end = nest->end;
@@ -264,7 +265,8 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
     nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
     if (nest->reg[item->reg].lo > nest->reg[item->reg].hi) {
         nest->reg[item->reg] = all;
-        return (plan->meta->pipeline && item->reg == 0) || /* a piece runs for other micro-batches, too */
+        /* a piece runs for other micro-batches as well */
+        return (plan->meta->pipeline && item->reg == 0) ||
                dt_check_fail(check, "SCHD", index, "what it guards never runs");
     }
     nest->n_when++;

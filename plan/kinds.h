@@ -67,7 +67,8 @@ typedef enum DtPlanSample {
     DT_PLAN_SAMPLES
 } DtPlanSample;
 
-/* What a product does with its result (epilogues.def), and with its fourth and fifth operand. */
+/* The epilogue of a product (epilogues.def): the function of its result, and of its fourth and
+ * fifth operand. */
 typedef enum DtPlanEpilogue {
 #define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) DT_PLAN_EPILOGUE_##NAME,
 #include "plan/epilogues.def"

@@ -162,8 +162,8 @@ typedef struct DtPlanStore {
      * paths and contents */
     int32_t stage;
     uint32_t pack;        /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
-    /* how many stages after `stage` have such a store at the same offset; its axes say which
-     * iterations each holds */
+    /* number of stages after `stage` with such a store at the same offset; its axes give the
+     * iterations of each */
     uint32_t more;
 } DtPlanStore;
 
@@ -194,7 +194,7 @@ typedef struct DtPlanKernel {
 #define DT_PLAN_PIECES "_pieces"
 #define DT_PLAN_FINISH "_finish"
 #define DT_PLAN_WORKSPACE_MOST (1 << 26) /* bytes */
-#define DT_PLAN_ARGUMENT_MOST 4096       /* bytes of a kernel's argument: what every driver takes */
+#define DT_PLAN_ARGUMENT_MOST 4096       /* bytes of a kernel's argument that every driver accepts */
 typedef struct DtPlanLaunch {
     uint32_t blocks, threads;  /* threads of a block: at most 1,024 */
     /* shared memory of a block in bytes: at most 232,448; blocks of the second kernel, or 0 */

@@ -58,7 +58,8 @@ const char *dt_compare_warning(const DtSummary summaries[2])
     return "";
 }
 
-/* Tokens, or samples if one of the two has none, and with --tokens what a run takes. */
+/* Tokens per second, or samples if one of the plans has no tokens; with --tokens the time of a
+ * run. */
 static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
 {
     const DtSummary *both[2] = {a, b};

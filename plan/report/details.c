@@ -94,7 +94,7 @@ static void print_memory(const DtPlan *plan, DtText *text)
     }
 }
 
-/* Whether an entry goes backward through a loop of so many iterations, which is in no other. */
+/* Whether the entry has an outermost backward loop of so many iterations. */
 static bool has_loop(const DtPlan *plan, const DtPlanEntry *entry, int64_t iterations)
 {
     uint32_t open = 0;
@@ -418,7 +418,7 @@ static json_t *json_entry(const DtPlan *plan, uint32_t number)
                      kinds);
 }
 
-/* What the text list shows of the place, as fields. */
+/* Writes a source place as JSON fields, as the text report shows it. */
 static void set_place(json_t *json, const DtPlan *plan, uint32_t span)
 {
     if (span >= plan->n_spans || !plan->spans[span].line)

@@ -142,7 +142,7 @@ static void add_work(const Graph *g, const Work *work, DtText *text)
         dt_text_printf(text, "\\nlines %u to %u", work->first_line, work->last_line);
 }
 
-/* Dashed lines to the hexagons of what it sends over the mesh. */
+/* Dashed lines to the hexagons of its collectives. */
 static void add_collectives(const Graph *g, const char *node, const Work *work)
 {
     char words[32];
@@ -208,7 +208,7 @@ static void add_hexagons(Graph *g, const double *received)
 
 /* ---- a step without a pipeline ---- */
 
-/* Behind the END of the loop at `at`. */
+/* The item after the END of the loop at `at`. */
 static uint32_t behind_loop(const DtPlan *plan, uint32_t at)
 {
     uint32_t depth = 0;

@@ -44,7 +44,7 @@ static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, 
     return false;
 }
 
-/* "grad.x.3@12" goes to piece 12. */
+/* The piece that receives from a channel: 12 for "grad.x.3@12". */
 static bool receiver_of(const DtPlan *plan, const DtPlanChannel *channel, uint32_t *ret_piece)
 {
     const char *at = strrchr(dt_plan_str(plan, channel->name), '@');

@@ -11,7 +11,7 @@ enum { AROUND = 2, MOST_TEXT = 160, MOST_LINES = 2000, MOST_COSTS = 4000 };
 
 typedef struct Lines {
     const DtSummary *s;
-    double *seconds; /* by span, then by what the time goes to */
+    double *seconds; /* by span, then by purpose */
 } Lines;
 
 static void add_seconds(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
@@ -49,7 +49,8 @@ static json_t *json_text(const char *line)
     return json;
 }
 
-/* Whether a line of the file is shown: all of the program's, of a library those around what costs something. */
+/* Whether the page shows a line of the file: all lines of the program; of a library those around
+ * lines with a cost. */
 static bool is_shown(const Lines *lines, DtPlanStr file, uint32_t line)
 {
     const DtPlan *plan = lines->s->plan;

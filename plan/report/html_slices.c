@@ -36,7 +36,7 @@ static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stag
         dt_arena_exhausted((s->sim.n_slices + 1) * sizeof *slices);
     for (uint32_t i = 0; i < s->sim.n_slices; i++) {
         const DtSlice *slice = &s->sim.slices[i];
-        /* depends on what a plan records of its device */
+        /* times depend on the plan's record of its device */
         const bool is_time = isfinite(slice->begin) && isfinite(slice->end);
         if (slice->kind == kind && (stage == UINT32_MAX || slice->stage == stage) && is_time)
             slices[n++] = slice;
@@ -82,7 +82,7 @@ typedef struct Insts {
     bool *done;   /* by stage */
 } Insts;
 
-/* [name, number of what its time goes to, line] */
+/* [name, number of its purpose, line] */
 static json_t *json_what(const DtSummary *s, uint32_t number)
 {
     const DtPlanInst *inst = &s->plan->insts[number];

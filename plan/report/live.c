@@ -25,7 +25,7 @@ typedef struct Live {
 
 /* ---- when ---- */
 
-/* Spreads what has no time yet from `begin` to `end`, by price. */
+/* Gives uses without a time one between `begin` and `end`, by price. */
 static void place(Live *l, double begin, double end)
 {
     const DtPrice *prices = l->s->prices[l->walk.stage];
@@ -39,7 +39,7 @@ static void place(Live *l, double begin, double end)
     l->now = end;
 }
 
-/* A called entry, or a micro-batch: the next piece, if it is that. */
+/* A called entry or a micro-batch begins: the next piece, if it is one. */
 static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 {
     Live *l = w->context;

@@ -21,7 +21,7 @@ typedef DT_VEC(double) Times;
 typedef struct Step {
     json_int_t process, number;
     double begin, end, seconds; /* seconds: of its entries */
-    bool kept;                  /* its instructions are in the trace, too */
+    bool kept;                  /* the trace has its instructions as well */
 } Step;
 
 /* When instructions of a process begin, as far as they are in the trace. */
@@ -234,8 +234,8 @@ static void print_row(DtText *text, const char *name, double measured, double pr
     dt_text_add(text, "\n");
 }
 
-/* What instructions do not take: host work between them, waiting that belongs to none. Where they run beside each other
- * they may take more than the step; then there is no rest. */
+/* Prints the time outside of instructions: host work between them, and other waiting. Instructions
+ * that overlap may take more than the step; then there is no rest. */
 static void print_rest(DtText *text, double measured, double predicted, double by_time[DT_TIMES][2])
 {
     double rest[2] = {measured, predicted};

@@ -22,7 +22,8 @@ typedef struct DtMeasured {
 /* Of a trace of this plan; fails with DT_EXIT_IO if there is none, or it is of another plan. */
 DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan, DtMeasured *ret_measured);
 
-/* Seconds of a step by what they go to, measured and predicted, and the instructions that are farthest off. */
+/* Seconds of a step by purpose, measured and predicted, and the instructions with the largest
+ * errors. */
 void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasured *measured, DtText *ret_text);
 
 #endif

@@ -33,7 +33,8 @@ typedef struct DtMemory {
     int64_t allocated;                /* arenas of a training run: all but those of "predict" */
     int64_t predict;                  /* additional bytes for "predict" */
     int64_t overheads[DT_OVERHEADS];  /* on a GPU */
-    /* allocated bytes, in pages of the device, plus overheads: what a GPU shows as used */
+    /* allocated bytes, in pages of the device, plus overheads: the memory that a GPU's tools show
+     * as used */
     int64_t reserved;
 } DtMemory;
 

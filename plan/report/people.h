@@ -11,7 +11,8 @@ const char *dt_people_count(char buf[32], double count);     /* 1.30 M */
 const char *dt_people_seconds(char buf[32], double seconds); /* 3.42 s, 12.3 ms, 2.50 min, 3.10 h, 9.00 days */
 const char *dt_people_share(char buf[32], double part, double whole); /* 41.2 % */
 
-/* "300B", "1.5e12", "20M": a count with a letter of k, M, B, T behind it; false: it is none. */
+/* Reads "300B", "1.5e12", "20M": a count with an optional letter k, M, B or T; false: it is
+ * none. */
 bool dt_people_read(const char *text, double *ret_count);
 
 #endif

@@ -163,7 +163,7 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
     }
 }
 
-/* A product that adds up what micro-batches give; a stack may do that in a kernel behind it. */
+/* A product that accumulates over micro-batches. A stack may add in a separate kernel after it. */
 static double product_seconds(const DtCostModel *model, DtCostOp op)
 {
     const DtCostProduct *p = &op.product;
@@ -255,7 +255,7 @@ typedef struct Pricer {
     uint32_t all;          /* of all stages */
 } Pricer;
 
-/* The kinds of nodes that take part in what a stage does. */
+/* The kinds of nodes that take part in an instruction of a stage. */
 static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage)
 {
     const DtPlanChannel *channel = inst->kind == DT_INST_SEND ? &p->plan->channels[inst->ref] : NULL;

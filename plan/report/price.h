@@ -7,7 +7,7 @@
 #include "cost/cost.h"
 #include "plan/plan.h"
 
-/* What a rank spends time on. */
+/* The purposes on which a rank spends time. */
 typedef enum DtTime {
 #define DT_TIME(id, name, meaning) DT_TIME_##id,
 #include "plan/report/times.def"

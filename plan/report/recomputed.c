@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Marks what the entry runs by itself: in loops that go from the last iteration to the first, or all of it. */
+/* Marks the entry's own instructions: those of loops that count down as backward, all others as
+ * forward. */
 static void mark(const DtPlan *plan, const DtPlanEntry *entry, bool *forward, bool *backward)
 {
     const bool all = dt_plan_name(dt_plan_str(plan, entry->name)).part == DT_PLAN_B;
-    uint32_t depth = 0, since = UINT32_MAX; /* the loop that goes back */
+    uint32_t depth = 0, since = UINT32_MAX; /* the loop that counts down */
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
         if (s->kind == DT_SCHED_LOOP) {
@@ -40,7 +41,7 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst 
     return NULL;
 }
 
-/* The same for what computes the same; 0: neither a product nor attention. */
+/* A key that instructions with the same computation share; 0: neither a product nor attention. */
 static uint64_t key_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     int64_t key[9 + DT_PLAN_MAX_BATCH] = {inst->kind, inst->span};

@@ -11,7 +11,7 @@
 /* Multiples i of step with i * step <= n, from i = 0 on. */
 static int64_t multiples(int64_t n, int64_t step) { return n < 0 ? 0 : n / step + 1; }
 
-/* In how many iterations of the loop WHEN lets what it guards run. */
+/* Number of iterations of the loop in which WHEN runs its items. */
 static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop)
 {
     int64_t step = loop->step < 0 ? -(int64_t)loop->step : loop->step, span = step * (loop->count - 1);
@@ -22,7 +22,8 @@ static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop
     return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
 }
 
-/* Register 0, the micro-batch of a piece: the sum of two numbers, each of which a loop counts. known: it is. */
+/* Register 0, the micro-batch of a piece: the sum of the counters of two loops. known: it is such a
+ * sum. */
 typedef struct Micro {
     bool known;
     DtPlanSchedule by, plus;
@@ -69,7 +70,7 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bo
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
-    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that no WHEN guards */
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item after those of the WHEN */
     int64_t guarded[2];
     for (uint32_t i = e->first; i < e->first + e->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];

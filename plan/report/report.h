@@ -23,7 +23,8 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
 /* How often each instruction of the plan runs in one entry; ret_runs has plan->n_insts numbers. */
 void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs);
 
-/* Adds how often each RUN of the schedule runs in the entry and in what it calls; runs has plan->n_schedule numbers. */
+/* Adds, for each RUN of the schedule, how often it runs in the entry and in the entries that this
+ * calls; runs has plan->n_schedule numbers. */
 void dt_report_add_items(const DtPlan *plan, uint32_t entry, int64_t *runs);
 
 /* Whether other entries call it: a piece of a pipeline, which is counted there. */
@@ -47,7 +48,7 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
 /* Whether the first input of training holds token ids: several integers per sample, from a sampler of tokens or used
  * as an index. Integers that are only computed with, such as the pixels of an image, are no tokens. */
 bool dt_report_has_tokens(const DtPlan *plan);
-/* What a step goes through, tokens if it has them, else samples, and what they are called. */
+/* Items of a step and their name: tokens if it has them, else samples. */
 double dt_report_items(const DtPlan *plan);
 const char *dt_report_item(const DtPlan *plan);
 
@@ -75,7 +76,7 @@ const DtPlanRegisters *dt_report_registers(const DtPlan *plan, uint32_t kernel, 
 
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
 
-/* The schedule: what runs in which order, how often, from which line. */
+/* The schedule: its items in order, with counts and source lines. */
 void dt_report_schedule(const DtPlan *plan, DtText *ret_text);
 
 /* Memory, entries, traffic, products and kernels, the 12 heaviest of each: many screens. */

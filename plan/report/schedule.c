@@ -75,7 +75,7 @@ static void print_set(const DtPlanSchedule *s, DtText *text)
 
 static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *text)
 {
-    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that no WHEN guards */
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item after those of the WHEN */
     dt_text_printf(text, "%s", dt_plan_str(plan, entry->name));
     if (dt_plan_stages(plan) > 1 && entry->stage >= 0)
         dt_text_printf(text, ", stage %d", entry->stage);

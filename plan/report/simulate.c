@@ -15,7 +15,7 @@
 
 /* ---- one stage ---- */
 
-/* Runs what follows; false: it waits for another stage. */
+/* Runs the next items of the stage; false: it waits for another stage. */
 static bool advance(Sim *sim, SimStage *stage)
 {
     const DtPlan *plan = sim->plan;

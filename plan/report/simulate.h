@@ -5,7 +5,7 @@
 
 #include "plan/report/price.h"
 
-/* What a queue of a stage did in a span of time. */
+/* Kinds of work of a queue of a stage. */
 typedef enum DtSliceKind {
     DT_SLICE_PIECE, /* an entry that the step calls: forward, backward or gradients of a piece for a micro-batch */
     DT_SLICE_INST   /* an instruction, where they are kept */
@@ -26,7 +26,7 @@ typedef struct DtFlow {
     int32_t micro;
 } DtFlow;
 
-/* The time of one stage by what it is spent on; adds up to the step's time. */
+/* The time of one stage by purpose; adds up to the step's time. */
 typedef struct DtStageTime {
     double time[DT_TIMES];
     double *exposed; /* by group of the plan: time in which queue 0 waited for its collectives */
@@ -58,8 +58,8 @@ typedef struct DtSimulateOptions {
     uint32_t most;           /* most slices to keep, 0: 100,000 */
 } DtSimulateOptions;
 
-/* prices: of every instruction on every stage. The plan must have passed dt_check_plan. All results lie in the
- * arena. */
+/* prices: of every instruction on every stage. The plan must have passed dt_check_plan. All results
+ * are in the arena. */
 void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, DtPrices prices,
                  const DtSimulateOptions *options, DtSimulation *ret_simulation);
 

@@ -111,7 +111,8 @@ static bool meet(Sim *sim, SimStage *stage, SimMeet *m, double *ret_latest)
     return true;
 }
 
-/* Whether nothing runs beside it: ranks add up gradients, and the stack does that when there is nothing else to do. */
+/* Whether the collective overlaps with nothing: it sums gradients, and the stack sums them only
+ * when nothing else is left. */
 static bool is_late(const Sim *sim, const DtPlanInst *inst)
 {
     if (!dt_cost_has(sim->model, DT_STACK_late_gradients))
@@ -184,7 +185,7 @@ static bool receive(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
     return true;
 }
 
-/* Of what was started under its event. */
+/* Waits for the collective or message that was started with its event. */
 static bool wait_event(Sim *sim, SimStage *stage, const DtPlanInst *inst, bool may_wait)
 {
     const uint32_t event = event_of(sim, stage, inst);

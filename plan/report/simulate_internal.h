@@ -88,7 +88,7 @@ static inline uint32_t dt_sim_most(const Sim *sim) { return sim->options->most ?
 bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t inst, bool may_wait);
 bool dt_sim_waits(const Sim *sim, const DtPlanInst *inst);
 
-/* simulate_walk.c. Items from .. to - 1, none of which waits for another stage. */
+/* simulate_walk.c. Items from .. to - 1; none of them waits for another stage. */
 void dt_sim_prepare(Sim *sim);
 void dt_sim_items(Sim *sim, SimStage *stage, uint32_t from, uint32_t to);
 void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item);

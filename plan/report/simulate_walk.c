@@ -13,7 +13,7 @@
 enum { HISTORY = 12, MOST_WHENS = 32, MOST_MEMOS = 64, SIM_STEADY = 1, SIM_SAME = 2 };
 static const double SAME = 1e-10; /* seconds that are no difference */
 
-/* ---- what there is ---- */
+/* ---- properties of the schedule ---- */
 
 /* Registers that items set by themselves, as loops or otherwise. */
 static uint32_t sets(const DtPlan *plan, uint32_t from, uint32_t to)
@@ -30,7 +30,8 @@ static uint32_t sets(const DtPlan *plan, uint32_t from, uint32_t to)
     return bits;
 }
 
-/* Whether what runs there depends on one of these registers by more than a WHEN. derived: registers made of them. */
+/* Whether items depend on one of the registers `on` other than by a WHEN. derived: registers
+ * computed from them. */
 static bool depends(const DtPlan *plan, uint32_t from, uint32_t to, uint32_t on, uint32_t derived)
 {
     for (uint32_t i = from; i < to; i++) {
@@ -181,7 +182,7 @@ static void remember(const Sim *sim, const SimStage *stage, int64_t turn, Past *
     past->n_slices = sim->slices.n;
 }
 
-/* Leaves out n times what came between the two. */
+/* Advances the stage by n times the difference of two past states. */
 static void leave_out(const Sim *sim, SimStage *stage, const Past *from, const Past *to, double n)
 {
     stage->now += n * (to->now - from->now);
@@ -254,7 +255,7 @@ static const Past *find_past(const Sim *sim, const Pasts *pasts)
     return NULL;
 }
 
-/* Behind iteration turn - 1: how many of the following ones are left out. */
+/* After iteration turn - 1: the number of following iterations that are skipped. */
 static int64_t skip(Sim *sim, SimStage *stage, Pasts *pasts, int64_t turn, int64_t until)
 {
     remember(sim, stage, turn, &pasts->at[pasts->n++ % HISTORY]);

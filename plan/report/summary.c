@@ -38,7 +38,7 @@ static void add_flops(void *context, const DtPlanInst *inst, int64_t runs, doubl
     s->again_flops += s->again && s->again[inst - s->plan->insts] ? flops : 0;
 }
 
-/* ---- what would help ---- */
+/* ---- changes that would help most ---- */
 
 typedef struct Trials {
     DtArena *arena;
@@ -127,10 +127,10 @@ static void try_overlap(Trials *t)
         add_change(t, without(t, is_message, 0), true, "if messages between stages took no time");
 }
 
-/* A schedule fills and empties its pipeline in so many micro-batches, whatever their number (1f1b in stages - 1,
- * others in fewer): with twice as many, each half as large, that takes half as long. The busiest stage waits for
- * nothing else that would shrink, so it saves half of its waiting at most, and nothing if smaller products are
- * slower. */
+/* A schedule fills and empties its pipeline in a fixed number of micro-batches (1f1b in stages - 1,
+ * others in fewer). With twice as many micro-batches of half the size, that takes half as long.
+ * Nothing else that the busiest stage waits for shrinks, so it saves at most half of its waiting,
+ * and nothing if smaller products are slower. */
 static void try_micro(Trials *t)
 {
     const DtSummary *s = t->s;

@@ -26,7 +26,7 @@ static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
     dt_arena_free(arena);
 }
 
-/* ---- what it is ---- */
+/* ---- the layout ---- */
 
 /* Nodes that the ranks are on; the cluster may have more. */
 static int64_t nodes_used(const DtSummary *s)
@@ -90,7 +90,7 @@ static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
     return n;
 }
 
-/* Whether the software does what the times have not: the band does not know of it, either. */
+/* Whether the stack has effects that the times, and so the band, do not include. */
 static bool leaves_out(const DtSummary *s)
 {
     DtText out = {0};

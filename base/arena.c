@@ -17,7 +17,7 @@ typedef struct Block {
 
 struct DtArena {
     Block *first, *current;
-    Block *spare; /* blocks of freed child arenas; a block's used part is zeroed when it is reused */
+    Block *spare; /* blocks of freed arenas; zeroed when reused */
     DtArena *parent;
     size_t used, peak;
 };

@@ -8,7 +8,7 @@
 /* The blocks of every BLOK record as this rank sees them. */
 DtRankBlocks *dt_blocks_resolve(const DtRank *rank);
 
-/* The strides that a block of these extents has if it lies densely. */
+/* The strides of a contiguous block with these extents. */
 void dt_blocks_set_dense(const DtRankBlocks *blocks, int64_t *ret_strides);
 
 /* Copies the block at `from` to `to`, each with its own strides; element: bytes of one. */
@@ -26,8 +26,8 @@ typedef struct DtBlockWalk {
 DtBlockWalk dt_blocks_rows(const DtRankBlocks *blocks);
 bool dt_blocks_next(DtBlockWalk *walk); /* false: that was all */
 
-/* The reduction of the blocks at from[0], from[1], ... (n of them) in that order, to `to`, where one of them may lie.
- * scratch: room for n. */
+/* Reduces n blocks at from[0], from[1], ... in this order into `to`, which may be one of them.
+ * scratch: memory for n blocks. */
 void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
                       const void *const *from, uint32_t n, const void **scratch);
 

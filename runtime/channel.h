@@ -7,8 +7,8 @@
 
 typedef struct DtChannels DtChannels;
 
-/* Bytes that all channels of the plan want in the mapping, a multiple of 64; saturates far above what any
- * machine has. */
+/* Bytes of all channels of the plan in the mapping, a multiple of 64; saturates far above the
+ * memory of any machine. */
 uint64_t dt_channel_bytes(const DtPlan *plan);
 
 /* The channels as this rank uses them; area: dt_channel_bytes of them, zeroed at start, aligned to 64. In the

@@ -39,7 +39,7 @@ typedef struct Wanted {
     Home *homes;
     uint32_t n;
     int64_t most;       /* saving: bytes of a piece */
-    char *piece, *part; /* saving: a piece that is gathered, and what one rank holds of it */
+    char *piece, *part; /* saving: a gathered piece, and one rank's part of it */
     char *logical;      /* loading: the largest tensor that has another dtype in the file */
 } Wanted;
 
@@ -192,8 +192,8 @@ static bool is_spoilt(uint32_t dtype, const void *at, int64_t n)
     return any != 0;
 }
 
-/* Parameters, moments and states that are spoilt do not take the place of good ones. What begins as
- * infinite (a running minimum) may stay so. */
+/* Refuses to save parameters, moments and states that are not finite. A value whose initial value
+ * is infinite (a running minimum) may stay so. */
 static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes,
                              int64_t n)
 {
@@ -234,8 +234,8 @@ static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
     return bytes;
 }
 
-/* Memory for a piece of the largest tensor that is not whole on this rank, and for what one rank
- * holds of it: together at most DT_SAVE_BYTES. */
+/* Allocates memory for a piece of the largest tensor that this rank does not hold whole, and for
+ * one rank's part of it: together at most DT_SAVE_BYTES. */
 static void prepare(Wanted *wanted, DtArena *memory)
 {
     int64_t bytes = 0;
@@ -537,7 +537,7 @@ static void take_as(const Wanted *wanted, const DtPlanStore *store, int64_t iter
                  store->dtype != tensor->dtype ? wanted->logical : (const char *)tensor->at);
 }
 
-/* A saved value goes to its store and, if it is a master copy, rounded to the parameter. */
+/* Copies a saved value to its store; a master copy is also rounded to the parameter. */
 static void take(const Wanted *wanted, const Home *home, const DtTensor *tensor)
 {
     take_as(wanted, home->store, home->iteration, tensor);

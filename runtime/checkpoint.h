@@ -67,8 +67,9 @@ typedef struct DtCheckpointEntry {
     DtStatus why; /* if not good */
 } DtCheckpointEntry;
 
-/* A folder with a manifest is one checkpoint; other folders hold checkpoints step-N, also those without a manifest.
- * In no order. What a run beside removes meanwhile is not in the list. */
+/* A folder with a manifest is one checkpoint. Other folders contain checkpoints step-N, including
+ * those without a manifest. The list has no order, and lacks checkpoints that a concurrent run
+ * removes meanwhile. */
 typedef struct DtCheckpointList {
     DtCheckpointEntry *at;
     uint32_t n;
@@ -82,7 +83,7 @@ DtCheckpointEntry *dt_checkpointlist_newest(const DtCheckpointList *list);
 DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096],
                                  char ret_temporary[4096]);
 
-/* Removes what interrupted saves left. */
+/* Removes the remains of interrupted saves. */
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);
 /* Removes all, good or not. */
 DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder);

@@ -23,7 +23,7 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
     return DT_OK;
 }
 
-/* Sizes of the files against the manifest: cheap, and finds what was cut short. */
+/* Compares the sizes of the files with the manifest: cheap, and finds truncated files. */
 static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *manifest)
 {
     for (int f = 0; f < DT_SAVED_FILES; f++) {

@@ -40,7 +40,7 @@ struct DtClusterLinks {
     bool is_head;
     int *fds;          /* of rank 0, by node; of other heads [0] alone */
     char *published;   /* the header's part as all had it last */
-    char *copy;        /* of such a part, and of all slots */
+    char *copy;        /* buffers for a node's part and all of its slots */
     uint32_t decided;  /* steps */
 };
 
@@ -69,7 +69,8 @@ static DtSocketWait wait_new(const DtClusterLinks *l)
                           .until_ns = timeout > 0 && timeout < 1e9 ? dt_now_ns() + (uint64_t)((timeout + 2) * 1e9) : 0};
 }
 
-/* Where a rank fails its connections end before it is told: there is time to hear whose failure it is. */
+/* If a rank of another node fails, its connections end before the message about it arrives. Waits
+ * for that message for a while. */
 static bool is_others_failure(const DtClusterLinks *l)
 {
     const uint64_t until = dt_now_ns() + 3000000000u;
@@ -199,7 +200,7 @@ void dt_cluster_leave(DtClusterLinks *l)
 
 static bool meet_here(DtClusterLinks *l) { return l->local->barrier(l->comm, &l->rank->local); }
 
-/* Bytes that are not what all had: one node has changed them. */
+/* Takes the bytes that differ from the last common state: the other node has changed them. */
 static void merge(DtClusterLinks *l, const char *theirs)
 {
     char *mine = part_of(l);
@@ -319,7 +320,7 @@ bool dt_cluster_sum(DtClusterLinks *l, int64_t *numbers, int64_t n)
     return sum_here(l, numbers, n);
 }
 
-/* ---- what others hold ---- */
+/* ---- reading memory of other nodes ---- */
 
 bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
 {
@@ -330,7 +331,8 @@ bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t of
     return give(l, node, &ask, sizeof ask) && take(l, node, ret_bytes, (size_t)bytes);
 }
 
-/* Rank 0 asks for what the plan's reader has bounded; the same is true of every node's plan. */
+/* Rank 0 asks for ranges that the plan's reader has bounded. Checks that this node's plan bounds
+ * them too. */
 static bool is_bounded(const DtClusterLinks *l, const Ask *ask)
 {
     const DtPlan *plan = l->rank->plan;

@@ -327,7 +327,7 @@ static DtClusterNote note_of(const Message *m)
     return note;
 }
 
-/* A failure of a node that did not tell it itself, as if it had. */
+/* Reports a failure of a node that could not report it itself. */
 static DtClusterNote fail_node(DtCluster *n, uint32_t node, int code, const char *what)
 {
     Message m = message(n, DT_CLUSTER_FAILED);
@@ -367,7 +367,7 @@ DtClusterNote dt_cluster_hear(DtCluster *n)
             return gone(n, i);
         if (m.kind == ENDED)
             note_end(n, i, &m);
-        if (m.kind == ENDED && is_failure(m.code)) /* which it told before, if it could */
+        if (m.kind == ENDED && is_failure(m.code)) /* normally it has reported that before */
             return fail_node(n, i, m.code, "its ranks have failed, as it says itself");
         if (m.kind != DT_CLUSTER_FAILED && m.kind != DT_CLUSTER_STOP)
             continue;

@@ -4,7 +4,8 @@
 
 #include "runtime/runtime.h"
 
-/* The plan's machine code of the processor, or what is compiled of its text for this one: rank->codes. */
+/* Loads the plan's machine code for this processor, or compiles the plan's text for it:
+ * rank->codes. */
 DtStatus dt_code_load(DtRank *rank);
 void dt_code_close(DtRank *rank);
 

@@ -16,8 +16,8 @@
 
 struct DtComm {
     DtRank *rank;
-    DtComm *shm; /* what goes through the mapping */
-    DtClusterLinks *nodes; /* several machines: what goes between them; else NULL */
+    DtComm *shm; /* for transfers through the mapping */
+    DtClusterLinks *nodes; /* for transfers between machines; NULL with one machine */
     DtNcclLinks *links;
     const DtNccl *nccl;
 };
@@ -55,7 +55,7 @@ static uint64_t memory(const DtRank *rank)
     return bytes;
 }
 
-/* Whether n blocks of count elements with such strides, that begin at `at`, lie side by side. */
+/* Whether n blocks of count elements with these strides, beginning at `at`, are contiguous. */
 static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const int64_t *at, uint32_t n, int64_t count)
 {
     int64_t dense[DT_PLAN_BLOCK_DIMS] = {0};
@@ -90,8 +90,9 @@ static bool copy_block(DtComm *comm, const DtNcclLink *link, const DtRankBlocks 
     return dt_device_cuda_good(comm->rank, error, "copy rows");
 }
 
-/* An exchange of blocks of `count` elements of e bytes: `sends` of them lie in `from`, `gets` go to `to`. blocks NULL:
- * side by side; else packed_to and packed_from are where they do. */
+/* An exchange of blocks of `count` elements of e bytes: sends `sends` blocks of `from`, receives
+ * `gets` blocks into `to`. blocks NULL: they are contiguous; else packed_to and packed_from are
+ * contiguous copies. */
 typedef struct Exchange {
     DtPlaceAt to, from;
     const DtRankBlocks *blocks;
@@ -141,7 +142,7 @@ static bool unpack(DtComm *comm, const DtNcclLink *link, const Exchange *x)
 
 /* ---- open and close ---- */
 
-/* All ranks, of which those of this node have a mapping. */
+/* A meeting of all ranks; only those of this node share a mapping. */
 static bool meet(void *context)
 {
     DtComm *comm = context;
@@ -313,7 +314,8 @@ static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *c
         if (!dt_nccl_links_begin(comm->links, link) ||
             !dt_nccl_links_end(comm->links, link, call(comm, link, &x, type, op)))
             return false;
-    } else if (x.packed_to != x.packed_from) /* in the queue of instructions, as what lays blocks side by side */
+    /* in the queue of instructions, like the copies that pack blocks */
+    } else if (x.packed_to != x.packed_from)
         comm->rank->device_ops->copy(comm->rank->device, (DtDeviceAt){x.packed_to}, (DtDeviceAt){x.packed_from},
                                      x.count * x.e);
     return unpack(comm, link, &x);
@@ -455,7 +457,8 @@ static void release(DtComm *comm)
         dt_comm_shm.release(comm->shm);
 }
 
-/* Rank 0 may be far behind: meanwhile this rank polls the operations that it has begun. */
+/* Rank 0 may be many instructions behind. So this rank polls its started operations while it
+ * waits. */
 static bool decide(DtComm *comm)
 {
     return !comm->nodes ||

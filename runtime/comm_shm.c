@@ -217,7 +217,7 @@ static bool wait_for_all(DtComm *comm, Group *group)
 
 /* ---- buffers ---- */
 
-/* One piece of a collective: what this rank announced, and the bytes of an element. */
+/* One piece of a collective: the notice of this rank, and the bytes of an element. */
 typedef struct Piece {
     Notice notice;
     int64_t element;
@@ -342,7 +342,8 @@ static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, i
     }
 }
 
-/* This member's chunk of count elements; boundaries lie on cache lines of the buffer's start. */
+/* This member's chunk of count elements. Chunks end at cache lines, counted from the buffer's
+ * start. */
 static void own_chunk(const Group *group, int64_t count, int64_t element, int64_t *ret_first,
                       int64_t *ret_last)
 {
@@ -393,8 +394,8 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
 
 /* ---- exchanges ---- */
 
-/* What an exchange moves: blocks as the plan describes them, or, piece by piece through the bounce buffers,
- * adjacent ones. */
+/* The data of an exchange: blocks as in the plan, or contiguous blocks that go through the bounce
+ * buffers piece by piece. */
 typedef struct Exchange {
     Piece piece;
     DtPlaceAt to, from;
@@ -454,7 +455,8 @@ static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
     return part(comm, group);
 }
 
-/* One piece of n elements of every block, through the bounce buffers, in which blocks lie side by side. */
+/* Exchanges n elements of every block through the bounce buffers, in which blocks are
+ * contiguous. */
 static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done, int64_t n)
 {
     int64_t e = x->piece.element;
@@ -494,7 +496,7 @@ static bool exchange_pieces(DtComm *comm, Group *group, Exchange *x)
     return true;
 }
 
-/* As exchange_pieces, of strided blocks: copies in which they lie side by side are exchanged. */
+/* As exchange_pieces, for strided blocks: exchanges contiguous copies. */
 static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
 {
     const DtRankBlocks *blocks = x->blocks;
@@ -596,7 +598,7 @@ static uint64_t channel_received(const DtComm *comm, uint32_t channel)
     return dt_channel_received(comm->channels, channel);
 }
 
-/* ---- what a rank reads in others ---- */
+/* ---- reading memory of other ranks ---- */
 
 static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
 {

@@ -24,7 +24,8 @@ typedef struct DtSyncWait {
  * for the case that it cannot. */
 DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context);
 
-/* Waits while word's value is old. What others wrote before they raised it is visible afterwards. */
+/* Waits while word's value is old. Writes that others did before they raised it are visible
+ * afterwards. */
 DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
 
 /* Turns the result of a wait into a failure of the rank; true: it ended well. what: appended to
@@ -34,8 +35,8 @@ bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait, c
 /* Adds one to the word (publishing all earlier writes) and wakes its sleepers. */
 void dt_sync_raise(DtSyncWord *word);
 
-/* Bytes of an area of the mapping, computed so wide that sizes out of a plan cannot overflow; saturates far above
- * what any machine has. */
+/* Bytes of an area of the mapping, in 128 bits so that sizes from a plan cannot overflow; saturates
+ * far above the memory of any machine. */
 __extension__ typedef unsigned __int128 DtSyncWide;
 uint64_t dt_sync_area(DtSyncWide bytes);
 

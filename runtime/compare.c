@@ -27,8 +27,9 @@
 
 #define ENTRY UINT32_MAX
 enum { MOST_SAID = 20 };
-/* By DT_GEMM_A ..: the operands of a product, before it. Behind them: what was written, C of the plain loops, and its
- * sums before an epilogue, f32 in rows without gaps. */
+/* Indices of buffers: the operands of a product before it runs (DT_GEMM_A ..), then its written
+ * result, C of the plain loops, and the sums of these before the epilogue, as contiguous f32
+ * rows. */
 enum { WRITTEN = DT_GEMM_OPERANDS, PLAIN, SUMS, BUFFERS };
 
 typedef struct Head {
@@ -49,7 +50,7 @@ struct DtCompare {
     char *buffers[BUFFERS]; /* grown as needed */
     uint64_t room[BUFFERS];
     uint64_t n, n_products, n_attentions, n_different, n_said;
-    double worst, worst_attention; /* error over what rounding explains */
+    double worst, worst_attention; /* largest errors, relative to the bound of rounding */
     DtText said;
 };
 
@@ -233,7 +234,7 @@ static double norm_of(const DtCompare *compare, const DtPlanGemm *g, int which)
     return norm(&view);
 }
 
-/* How far what was written is from the plain loops' result, over `bound` and that both are rounded to their type. */
+/* The norm of the error, relative to `bound` plus the rounding of both results to their type. */
 static double ratio_of(View wanted, const char *written, double bound)
 {
     View off = wanted;
@@ -242,8 +243,8 @@ static double ratio_of(View wanted, const char *written, double bound)
     return error == 0 ? 0 : error / (unit_of(wanted.dtype) * norm(&wanted) + bound);
 }
 
-/* What rounding explains of an epilogue's operand, without that of the sums of products: the sums, and those with a
- * matrix added, may be rounded to C's type before the rest is done to them; a vector is added in f32. */
+/* Bound of the roundings before an epilogue, apart from those of the sums of products: the sums,
+ * and those with a matrix added, may be rounded to C's type first; a vector is added in f32. */
 static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
 {
     const bool adds = g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
@@ -257,8 +258,8 @@ static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
     return bound;
 }
 
-/* What rounding makes of a sum of k products, over |A| |B|: in f32, in any order; and if operands are cut to 10 bits of
- * mantissa, whether to the nearest or not. */
+/* Bound of the rounding error of a sum of k products, relative to |A| |B|: in f32, in any order;
+ * with tf32 also for operands of 10 bits of mantissa, rounded or truncated. */
 static double error_of_sum(const DtCompare *compare, const DtPlanGemm *g)
 {
     return (double)g->k * 0x1p-23 + (dt_kinds_tf32(compare->rank->plan, g) ? 2 * 0x1p-10 + 0x1p-20 : 0);
@@ -285,7 +286,8 @@ static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
     return worst;
 }
 
-/* Of what the epilogue writes: sums of A or B, those of its products with ones; or what GELU is taken of. */
+/* The relative error of the epilogue's second result: sums of A or B, as products with ones; or the
+ * input of GELU. */
 static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, int which)
 {
     const double k = (double)g->k;
@@ -361,7 +363,7 @@ static bool run_plain(DtCompare *compare, const DtPlanGemm *g, int64_t bytes)
     return true;
 }
 
-/* ---- what was written ---- */
+/* ---- written bytes ---- */
 
 static void say(DtCompare *compare, uint32_t index, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void say(DtCompare *compare, uint32_t index, const char *format, ...)

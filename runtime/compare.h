@@ -18,8 +18,8 @@ bool dt_compare_after(DtCompare *compare, uint32_t inst, uint32_t n, const DtPla
 bool dt_compare_end(DtCompare *compare, FILE *out);
 void dt_compare_close(DtCompare *compare);
 
-/* compare_attention.c: how far two machines differ in what a 16-bit attention kernel writes at
- * its address number `pointer`, divided by what rounding explains; more than 1: one of them is
+/* compare_attention.c: the difference between two machines in the result of a 16-bit attention
+ * kernel at its address number `pointer`, divided by the bound of rounding; above 1 one of them is
  * wrong. An infinity equals only itself. */
 double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted, const void *got,
                             int64_t bytes);

@@ -23,10 +23,11 @@ static double element(const uint8_t *bytes, int64_t i, uint32_t dtype)
     return dtype == DT_PLAN_F16 ? dt_half_from_f16(half) : dt_half_from_bf16(half);
 }
 
-/* Part of a result's norm that rounding explains. On the way to a result probabilities and then gradients of scores
- * are rounded to 16 bits, in the end the result: where sums in f32 differ in their last bits each may fall to the
- * neighbour, which is one unit of it. What attention leaves in f32 forward is the maximum and the sum of each row,
- * which are made of sums of products and of exponentials alone. */
+/* The share of a result's norm that rounding may change. On the way to a result, probabilities,
+ * then gradients of scores and in the end the result are rounded to 16 bits. If f32 sums differ in
+ * their last bits, each rounding may give the neighbouring number, which is one unit. Forward, the
+ * f32 results of attention are the maximum and the sum of each row, which only depend on sums of
+ * products and exponentials. */
 static double part_of(const DtPlanAttention *attention, bool wide)
 {
     if (wide && !attention->backward)

@@ -12,8 +12,8 @@
 typedef struct DtCudaAttends DtCudaAttends;
 
 /* Prepares cuDNN for the SDPA records of a plan on a device of that generation; its work goes to
- * the stream. wish: --attention. By default, records that cuDNN cannot do stay with the plan's
- * own kernels (NULL: all of them), and ret_why says why; if cudnn was asked for, that is an
+ * the stream. wish: --attention. By default, records that cuDNN cannot do stay with the plan's own
+ * kernels (NULL: all of them), and ret_why gives the reason; with --attention cudnn that is an
  * error. */
 DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver, DtCudaStream *stream,
                               int generation, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why);

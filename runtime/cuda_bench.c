@@ -61,7 +61,7 @@ void dt_cuda_bench_close(DtCudaBench *b)
         d->free(b->memory);
 }
 
-/* ---- what is timed ---- */
+/* ---- the timed operations ---- */
 
 typedef bool Run(DtCudaBench *b, const DtAlgorithm *algorithm);
 
@@ -70,8 +70,8 @@ static bool run_product(DtCudaBench *b, const DtAlgorithm *algorithm)
     return dt_cuda_products_begin(b->products, b->gemm, algorithm, b->at, true);
 }
 
-/* Where an argument of the second form lies: with the operand of the product that it is, or in
- * memory that only such forms have. */
+/* Address of an argument of the second form: that of the product's operand with the same memory, or
+ * in the memory that only such forms use. */
 static uint64_t address_of(const DtCudaBench *b, const DtPlanInst *product, const DtPlanArg *arg)
 {
     const DtEpilogueInfo *epilogue =

@@ -17,7 +17,7 @@
 /* Where an algorithm comes from. */
 typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED, FAILED } Source;
 
-/* ---- what a product is ---- */
+/* ---- the description of a product, for the cache ---- */
 
 static bool adds(const DtPlanGemm *g)
 {
@@ -144,7 +144,8 @@ static Source time_product(DtChoosing *c, uint32_t gemm, Times *ret_times)
     return source;
 }
 
-/* Kept by an earlier run, perhaps: the folder is the user's own, and what is in it may be old. */
+/* Looks for the choice of an earlier run. The folder is the user's own, but its contents may be
+ * outdated. */
 static bool find_kept(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
     const char *bytes;
@@ -211,7 +212,7 @@ static void note(const DtChoosing *c, uint32_t n, const char *noun, const char *
     dt_text_free(&line);
 }
 
-/* For all ranks that have such a GPU. */
+/* Decides for all ranks with such a GPU. */
 static bool decide(DtChoosing *c)
 {
     const char *why;

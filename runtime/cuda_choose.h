@@ -22,8 +22,8 @@ typedef struct DtCudaBench {
 /* False: there is no room; to be closed in any case. */
 bool dt_cuda_bench_open(DtCudaBench *bench);
 void dt_cuda_bench_close(DtCudaBench *bench);
-/* Seconds that the GPU takes for the product by the algorithm; for its second form, whose product
- * goes by the given algorithm. Negative: the library or the GPU does not do it. */
+/* Seconds of the GPU for the product by the algorithm; for its second form, whose product uses the
+ * given algorithm. Negative: the library or the GPU does not support it. */
 double dt_cuda_bench_product(DtCudaBench *bench, const DtAlgorithm *algorithm);
 double dt_cuda_bench_second(DtCudaBench *bench, const DtAlgorithm *algorithm);
 

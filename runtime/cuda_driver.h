@@ -100,7 +100,8 @@ enum { /* attributes of devices and functions */
     DT_CUDA_FUNCTION_SHARED = 8,
     DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default one */
     DT_CUDA_EVENT_NO_TIME = 2,
-    DT_CUDA_CAPTURE_OWN = 1, /* this thread may not do meanwhile what cannot be captured; those of NCCL may */
+    DT_CUDA_CAPTURE_OWN = 1, /* during the capture this thread may not call functions that cannot be
+                              * captured; NCCL's threads may */
     DT_CUDA_ON_DEVICE = 2,
     DT_CUDA_STUB = 34,      /* an error: the library is the toolkit's, for linking alone */
     DT_CUDA_NOT_READY = 600 /* of a query: something begun is not done */
@@ -111,7 +112,7 @@ DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver);
 /* Which versions of CUDA's libraries the driver runs, by their sonames, the best one first: one of
  * CUDA 12 runs none of 13. */
 const char *const *dt_cuda_driver_libraries(const DtCudaDriver *driver);
-/* What an error of the driver is called. */
+/* The driver's name of an error. */
 const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error);
 
 #endif

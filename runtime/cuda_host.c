@@ -14,7 +14,8 @@ enum {
 };
 static const int64_t lend_most = (int64_t)1 << 30;
 
-/* Pieces lie in the order in which they were taken, from the oldest on, and around the end of the ring. */
+/* Pieces are in the order in which they were taken, from the oldest on, and wrap around at the end
+ * of the ring. */
 typedef struct Piece {
     uint64_t begin, end;
     /* sent: `done` is recorded after its copy. Neither: a caller is writing to it */
@@ -167,7 +168,8 @@ DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStrea
     *host = (DtCudaHost){.rank = rank, .driver = driver, .stream = stream};
     *ret_host = host;
     DtStatus status = ring_open(host, &host->puts, PUT_ROOM);
-    /* What is copied, and the next of it. Without it data go through `puts`, and the GPU may wait for them. */
+    /* Room for the data that are being copied and for the next ones. Without it data go through
+     * `puts`, and the GPU may wait for them. */
     const DtStatus lending = ring_open(host, &host->lends, lends < lend_most / 2 ? 2 * lends : lend_most);
     if (!dt_status_ok(&lending) && rank->rank == 0)
         dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: note: data are not read ahead: %s", lending.message));

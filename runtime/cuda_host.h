@@ -12,13 +12,15 @@
 
 typedef struct DtCudaHost DtCudaHost;
 
-/* stream: of all copies. lends: bytes that are lent at one time. *ret_host is to be closed if it fails, too. */
+/* stream: of all copies. lends: bytes that are lent at one time. The caller closes *ret_host after
+ * a failure too. */
 DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream, int64_t lends,
                            DtCudaHost **ret_host);
 /* When nothing runs on the stream any more. */
 void dt_cuda_host_close(DtCudaHost *host);
 
-/* The bytes are taken when it returns, and are there for what is begun later. False: the rank has failed. */
+/* Copies the bytes before it returns; later work on the device sees them. False: the rank has
+ * failed. */
 bool dt_cuda_host_put(DtCudaHost *host, DtDeviceAt to, const void *from, int64_t bytes);
 
 /* Room for bytes that are written there and then sent, or dropped. NULL: there is none now. */

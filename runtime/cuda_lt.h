@@ -67,7 +67,7 @@ typedef struct DtLtRow {
     DtCudaProduct of;
     uint32_t compute, epilogue; /* cublasComputeType_t, cublasLtEpilogue_t */
     DtLtDesc *desc;
-    /* added: layout of what the epilogue adds, with row strides of its own; else out */
+    /* added: layout of the matrix that the epilogue adds, with row strides of its own; else out */
     DtLtLayout *left, *right, *out, *added;
     /* alignment of these addresses in bytes, wherever the product is used */
     uint32_t aligned[DT_GEMM_OPERANDS];

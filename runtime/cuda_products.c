@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-enum { ALIGNED = 256 }; /* bytes of which arenas begin at multiples, and operands at most */
+enum { ALIGNED = 256 }; /* arenas begin at multiples of so many bytes, so operands are aligned to at
+                         * most that */
 
 /* ---- the library ---- */
 
@@ -69,7 +70,7 @@ static DtStatus open_library(DtArena *arena, const DtCudaDriver *driver, DtLtLib
     return dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_library);
 }
 
-/* ---- what a record is to it ---- */
+/* ---- a record in the library's terms ---- */
 
 /* The matrix with elements (i, j) at i * row + j * column. */
 static bool lay(int64_t rows, int64_t columns, int64_t row, int64_t column, DtCudaMatrix *ret)
@@ -235,7 +236,7 @@ static bool prefer(const DtLtLibrary *l, DtLtPreference *preference, const DtPla
     return good;
 }
 
-/* Addresses are told as far as they are known: how they are aligned. */
+/* Tells the library the known alignment of addresses. */
 int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n, DtLtProposal *ret_proposals)
 {
     const DtLtLibrary *l = &products->library;

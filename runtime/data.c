@@ -145,8 +145,9 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     return dt_status_ok(&status) ? dt_data_cut(data) : status;
 }
 
-/* Range of an input in place of files: what the program can use as an index. Where nothing says: bytes for ids, two
- * kinds of segments and ten classes where those samplers put them, floats in -1 .. 1. */
+/* Range of random numbers that replace files: those that the program can use as an index. For an
+ * input without an index: bytes for ids, two kinds of segments, ten classes of images, floats in -1
+ * .. 1. */
 static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number, const DtPlanInput *input)
 {
     if (input->dtype >= DT_PLAN_F16)
@@ -158,7 +159,7 @@ static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number, cons
     return (DtSynthetic){.lo = 0, .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
 }
 
-/* Of a stream that fills all inputs: what each of those that say something can use. */
+/* Range of a stream that fills all inputs: numbers that every input with an index can use. */
 static DtSynthetic stream_range(const DtData *data)
 {
     DtSynthetic range = usual_range(data->reader, 0, &data->inputs[0]);

@@ -16,7 +16,7 @@
 
 /* ---- which files (data_paths.c) ---- */
 
-/* What a reader reads after --data: a pattern of files, or random numbers. */
+/* The source of a reader after --data: a pattern of files, or random numbers. */
 typedef struct DtDataPlace {
     const char *pattern; /* for glob(3), counted from the working folder or absolute */
     const char *literal; /* the same as a plain name: folders are not quoted */
@@ -40,7 +40,7 @@ DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFile
 
 /* ---- streams of numbers (data_text.c, data_bin.c) ---- */
 
-/* How numbers lie in files, and what becomes of them: integers become i32, floats f32. */
+/* The format of numbers in files, and of the input: integers become i32, floats f32. */
 typedef struct DtTokenFormat {
     uint32_t dtype;    /* DtPlanDtype in the file: U8 U16 U32 I32 I64 F32 F16 BF16 */
     int width;         /* bytes of a number */
@@ -82,8 +82,8 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
 /* Numbers at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n: i32, of floats f32. Fails if
  * an integer is no i32, or a u32 is not below 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
-/* Fails, with the name, if a file that was read since the last call is shorter than it was when it
- * was opened: what its last page held after the new end reads as zeros. */
+/* Fails, with the name, if a file that was read since the last call has become shorter: the mapped
+ * rest of its last page reads as zeros. */
 DtStatus dt_datatext_cut(const DtTokens *tokens);
 
 /* Finds the numbers in a mapped file: all of it, or what follows the header of llm.c or of an idx

@@ -16,7 +16,7 @@ enum { PIECES = 256, PIECE = 4096 };
 typedef struct Piece {
     const uint8_t *at;
     size_t len;
-    uint64_t digest; /* of what came before, then of this too */
+    uint64_t digest; /* of all earlier sources, then including this one */
 } Piece;
 
 static void add_piece(void *context)

@@ -60,7 +60,7 @@ static bool read_header(const DtFileView *view, Header *ret_header)
     return true;
 }
 
-/* The elements are exactly what follows the header. */
+/* Whether the elements fill the rest of the file exactly. */
 static bool fills_file(const Header *header, const DtFileView *view)
 {
     uint64_t bytes;
@@ -86,7 +86,8 @@ static void add_extents(DtText *text, const DtTokenFormat *format)
         dt_text_add(text, "1");
 }
 
-/* Axes of one element tell nothing, and an input of one axis takes the elements in their order. */
+/* Whether the header's axes match the input's. Axes of one element do not count, and an input of
+ * one axis takes the elements in their order. */
 static bool same_shape(const Header *header, const DtTokenFormat *format)
 {
     uint64_t there[MOST_AXES], product = 1;

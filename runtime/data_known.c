@@ -16,7 +16,7 @@ typedef struct Known {
         TEXT_ONLY,
         BIN_ONLY
     } where;         /* TEXT_ONLY: numbers may begin so; BIN_ONLY: text may */
-    Also *also;      /* what else must hold, or NULL */
+    Also *also;      /* a further condition, or NULL */
     const char *name, *instead;
 } Known;
 
@@ -50,7 +50,7 @@ static bool is_npz(const DtFileView *view)
     return len >= 4 && has_at(view, 30 + (size_t)len - 4, ".npy");
 }
 
-/* Behind two letters. */
+/* Whether the length after two letters (of a BMP file) is that of the file. */
 static bool has_its_length(const DtFileView *view)
 {
     uint32_t len = 0;

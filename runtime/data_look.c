@@ -62,7 +62,7 @@ static size_t after_blanks(const DtFileView *view, size_t at)
     return at;
 }
 
-/* { or [, and then what JSON may have there. */
+/* Whether the text begins with { or [, followed by a token that JSON allows there. */
 static bool begins_as_json(const DtFileView *view)
 {
     const size_t at = after_blanks(view, 0), next = after_blanks(view, at + 1);
@@ -138,8 +138,8 @@ static void note_files(const DtData *data, DtText *ret_notes)
 
 /* ---- values ---- */
 
-/* Values of one input that lie outside of what it indexes but are allowed: labels to be ignored,
- * say. */
+/* Values of one input that are outside of the axis that it indexes but allowed, such as ignored
+ * labels. */
 typedef struct Aside {
     int64_t n, first; /* first: number in the part */
     int32_t value;

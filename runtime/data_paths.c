@@ -44,8 +44,8 @@ static const char *plan_folder(DtArena *memory, const DtRunOptions *options)
 
 static bool has_files(const DtPlanReader *reader) { return reader->source != DT_PLAN_SYNTHETIC; }
 
-/* What follows `from` in name: "" if equal, a rest after the slash if it is a folder above; NULL
- * otherwise. */
+/* The part of name after `from`: "" if they are equal, the rest after the slash if `from` is a
+ * parent folder; NULL otherwise. */
 static const char *rest_behind(const char *name, const char *from)
 {
     size_t len = strlen(from);

@@ -38,7 +38,7 @@ DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTok
         }
         t->total += file->n;
     }
-    /* The same rounding for both ends: what ends at 0.9 meets what begins at 0.9. */
+    /* both ends round alike, so a part that ends at 0.9 meets one that begins at 0.9 */
     t->first = (int64_t)(from * (double)t->total);
     int64_t end = to < 1 ? (int64_t)(to * (double)t->total) : t->total;
     t->n = end - t->first;
@@ -143,7 +143,7 @@ static DtStatus refuse(const DtTokens *tokens, const DtTokenFile *file, int64_t 
         (long long)at, (long long)byte, file->path, (long long)value);
 }
 
-/* The file lacks what it had from byte `end` on. */
+/* The error for a file that was cut short: bytes from `end` on are missing. */
 static DtStatus refuse_cut(const DtTokens *tokens, const DtTokenFile *file, int64_t end)
 {
     int64_t at = end - (int64_t)file->skip;

@@ -124,7 +124,7 @@ static DtLent lend_copy(const DtRank *rank, DtPlaceAt place)
         lending->n++;
         return lent;
     }
-    lent.own = dt_arena_new(); /* for what is loaded, saved, or generated */
+    lent.own = dt_arena_new(); /* for loading, saving and generating */
     lent.at = dt_arena_alloc(lent.own, (size_t)place.bytes + 1);
     return lent;
 }

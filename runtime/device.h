@@ -23,19 +23,20 @@ void dt_device_copy(const DtRank *rank, DtPlaceAt to, DtPlaceAt from, int64_t by
 /* Where host code may read and write a place itself; NULL: nowhere. */
 char *dt_device_seen(const DtRank *rank, DtPlaceAt place);
 
-/* A place for host code: the memory itself where that can be, else a copy, which goes back if it was written. */
+/* Access of host code to a place: to the memory itself if possible, else to a copy, which is
+ * written back if it was changed. */
 typedef struct DtLent {
     char *at;
     DtPlaceAt place;
     bool is_copy, is_staged; /* staged: in memory from which the device copies by itself */
-    DtArena *own; /* holds a copy that is larger than what the rank has for instructions; else NULL */
+    DtArena *own; /* holds a copy that is larger than the rank's buffer for instructions; else NULL */
 } DtLent;
 DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place);
-/* For one who writes all of it: what is there is not looked at. */
+/* For a caller who overwrites all of it: the present contents are not copied. */
 DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place);
 void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
-/* The same before the place is known: bytes that the device copies by itself, whose place is set before they go back.
- * False: there is no such memory, or none is free. */
+/* The same before the place is known: bytes that the device copies asynchronously; the caller sets
+ * the place before they are sent. False: there is no such memory, or none is free. */
 bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent);
 
 /* Bytes that any one instruction of the plan reads from files, at most; none for a device that is the host. */

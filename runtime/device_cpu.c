@@ -67,7 +67,7 @@ static char *real(DtDeviceAt at)
     return (char *)(uintptr_t)at.at; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* It touches what the plan gives it, and nothing else. */
+/* Interprets a kernel, which can only access its arguments' memory. */
 static void interpret(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
                       char *const *at, const int64_t *integers)
 {

@@ -41,7 +41,8 @@ struct DtDeviceState {
     int error;               /* the first of the driver; 0: none */
 };
 
-/* Every call may say that something that was begun before has failed: then the stream says so, too. */
+/* Checks a call of the driver. The error may be that of earlier asynchronous work; then the stream
+ * reports one too. */
 static bool good(DtDeviceState *state, int error, const char *what)
 {
     if (error == 0)
@@ -373,7 +374,7 @@ static DtStatus new_workspace(DtDeviceState *state)
     return dt_status_ok(&status) ? new_arena(state, sizeof state->step, &state->step_at) : status; /* zeroed: step 0 */
 }
 
-/* There is room for all ranks that share the GPU, some of which may have taken theirs already, and for this one. */
+/* Whether all ranks that share the GPU fit, some of which may have allocated already. */
 static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
 {
     const DtRank *rank = state->rank;
@@ -393,7 +394,7 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
         sharing == 1 ? "" : "s");
 }
 
-/* Attention: by the library or the plan's kernels. What both need is added to the rank's memory. */
+/* Chooses the library or the plan's kernels for attention. Their memory is added to the rank's. */
 static DtStatus choose_attention(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
@@ -456,8 +457,8 @@ static bool is_idle(void *context)
     return state->driver.stream_query(state->stream) != DT_CUDA_NOT_READY;
 }
 
-/* What ranks exchange on the GPU may never be done: a communicator that does so waits itself, before the driver, which
- * also waits inside copies to memory of the process. */
+/* Whether the GPU finishes. An exchange between GPUs may never finish: its communicator must be
+ * waited for first, since the driver would block, even in copies to memory of the process. */
 static bool is_free(DtDeviceState *state)
 {
     const DtRank *rank = state->rank;
@@ -504,7 +505,7 @@ static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
         is_done(state);
 }
 
-/* Places that overlap: piece by piece, each shorter than the way that it goes. */
+/* Copies between overlapping places in pieces, each no longer than the distance. */
 static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)
 {
     const bool down = to.at < from.at;
@@ -591,7 +592,7 @@ static bool agree_on_attention(DtDeviceState *state)
     return true;
 }
 
-/* For what second forms of products hand on, if some were chosen that do. */
+/* Allocates memory for values inside second forms of products, if chosen forms need it. */
 static bool make_room(DtDeviceState *state)
 {
     DtRank *rank = state->rank;

@@ -16,8 +16,8 @@ typedef struct DtCudaWork {
 
 /* Of a rank whose device is dt_device_cuda, and is open. */
 DtCudaWork dt_device_cuda_work(const DtRank *rank);
-/* Whether a call of the driver has done what it was to ("record an event"); else the rank has failed. Every call may
- * say that something that was begun before has: the slot names the instruction then. */
+/* Checks the status of a driver call (what: "record an event"); on failure the rank has failed. The
+ * error may be that of earlier asynchronous work; then the slot names its instruction. */
 bool dt_device_cuda_good(DtRank *rank, int error, const char *what);
 
 #endif

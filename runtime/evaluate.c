@@ -31,7 +31,7 @@ static bool run_batch(DtRun *run, int64_t batch)
     return ok;
 }
 
-/* Adds `factor` times what the batch leaves to the sums. */
+/* Adds `factor` times the batch's results to the sums. */
 static bool add_batch(DtRun *run, int64_t batch, double factor)
 {
     const DtPlan *plan = run->rank.plan;
@@ -49,9 +49,9 @@ typedef struct Covered {
     int64_t whole, rest, samples;
 } Covered;
 
-/* Where all results are sums over samples, samples behind the last whole batch count. Otherwise (a
- * maximum over the batch, say) a part of a batch has no number that could be compared with that of
- * a whole one. */
+/* Decides whether samples after the last whole batch count. They do if all results are sums over
+ * samples. Otherwise (a maximum over the batch, for example) the number of a partial batch is not
+ * comparable with that of a whole one. */
 static bool cover(DtRun *run, Covered *ret_covered)
 {
     DtRank *rank = &run->rank;
@@ -107,8 +107,8 @@ bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
     return true;
 }
 
-/* A loss that is not finite ends --eval. It ends training, too, where the held-out data explain it:
- * no later evaluation would say anything. */
+/* A loss that is not finite ends --eval. It also ends training if the held-out data explain it,
+ * since all later evaluations would fail alike. */
 static bool check_losses(DtRun *run, const DtShown *shown, int64_t samples, int64_t steps)
 {
     DtRank *rank = &run->rank;

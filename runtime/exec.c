@@ -171,7 +171,7 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
     }
 }
 
-/* Runs the instruction and compares what it wrote with other computations of it (compare.c). */
+/* Runs the instruction and compares its results with those of other computations (compare.c). */
 static bool run_compared(Exec *exec, uint32_t index)
 {
     DtRank *rank = exec->rank;
@@ -412,7 +412,7 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     const DtPlanEntry *entry = find_entry(rank->plan, rank->stage, name);
     if (entry == NULL)
         return dt_rank_fail(rank, DT_EXIT_FAILED, "the plan has no entry `%s`", name);
-    if (!dt_status_ok(&rank->failure)) /* what was begun before has failed on the device */
+    if (!dt_status_ok(&rank->failure)) /* earlier asynchronous work has failed on the device */
         return false;
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
@@ -424,7 +424,7 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
     if (good)
         dt_position_end(rank);
-    if (good) /* what fails now is no instruction's fault */
+    if (good) /* later failures belong to no instruction */
         atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)
         dt_trace_step(rank->trace, name, rank->step, began, dt_now_ns());

@@ -51,7 +51,7 @@ int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlan
         if (memcmp(&other, arg, sizeof other) == 0)
             return (int)i;
     }
-    return -1; /* the plan's checker has seen that it is one */
+    return -1; /* not reached: the plan's checker requires one */
 }
 
 /* All products that have a second form get it, or none does. */

@@ -11,8 +11,8 @@ typedef struct DtGemmLibrary DtGemmLibrary; /* a library's state */
 
 typedef struct DtGemmOps {
     const char *name;
-    /* Fails if the library is not installed; the message names the package. memory: for what lasts.
-     */
+    /* Fails if the library is not installed; the message names the package. memory: for the
+     * lifetime of the library. */
     DtStatus (*open)(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library);
     /* Whether it has fast code for this processor. */
     bool (*suits)(const DtGemmLibrary *library);
@@ -36,7 +36,7 @@ void dt_gemm_put(void *matrix, int64_t at, uint32_t dtype, float value);
 
 /* Epilogues of products (gemm_epilogue.c). Element (i, j) of C by its sum x, in double. */
 double dt_gemm_epilogue_of(const DtPlanGemm *gemm, double x, int64_t i, int64_t j, const void *vector, void *matrix);
-/* What happens in loops before and behind a product that a library does, and the product that it does. */
+/* Loops before and after a library's product for its epilogue, and the record of that product. */
 DtPlanGemm dt_gemm_epilogue_inner(const DtPlanGemm *gemm);
 void dt_gemm_epilogue_begin(const DtPlanGemm *gemm, void *c, const void *matrix);
 void dt_gemm_epilogue_end(const DtPlanGemm *gemm, const void *a, const void *b, void *c, void *vector, void *matrix);
@@ -51,7 +51,7 @@ typedef struct DtGemmBatch {
     int64_t at[DT_PLAN_MAX_BATCH], a, b, c;
 } DtGemmBatch;
 DtGemmBatch dt_gemm_batch(const DtPlanGemm *gemm, uint32_t n);
-bool dt_gemm_batch_next(DtGemmBatch *batch); /* false behind the last one */
+bool dt_gemm_batch_next(DtGemmBatch *batch); /* false after the last one */
 
 typedef struct DtGemmWide DtGemmWide; /* gemm_wide.h */
 
@@ -60,10 +60,10 @@ typedef enum DtGemmWay { DT_GEMM_BY_LOOPS, DT_GEMM_BY_LIBRARY, DT_GEMM_BY_TILES 
 /* A plan's products on the chosen library. */
 typedef struct DtGemms {
     const DtPlan *plan;
-    DtPlanGemm *inner;    /* records without their epilogues: what a library does */
+    DtPlanGemm *inner;    /* records without their epilogues: those of the library */
     const DtGemmOps *ops; /* NULL: plain */
     DtGemmLibrary *library;
-    DtGemmWide *wide;  /* what the library does not do itself: tile by tile */
+    DtGemmWide *wide;  /* products that the library does not support, tile by tile */
     uint8_t *ways;     /* DtGemmWay, per record */
     uint32_t *numbers; /* per record: its number in wide */
     uint32_t n_plain;  /* records that run in the plain loops */

@@ -94,7 +94,8 @@ static DtStatus find_symbols(DtGemmLibrary *library)
     return DT_OK;
 }
 
-/* One library thread per rank: the ranks are what uses the cores. OpenMP keeps this per thread. */
+/* One library thread per rank, since the ranks themselves use the cores. OpenMP keeps this setting
+ * per thread. */
 static void use_one_thread(void *handle)
 {
     void (*set_threads)(int) = NULL;
@@ -167,8 +168,8 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
 
 /* ---- descriptors ---- */
 
-/* A matrix with the batch axis of the primitive, if there is one, in front; where an operand lacks it
- * (stride 0) it has extent 1. */
+/* A matrix, preceded by the batch axis of the primitive, if there is one. An operand without that
+ * axis (stride 0) has extent 1 there. */
 typedef struct Shape {
     int n;
     dnnl_dims_t dims, strides;
@@ -469,7 +470,7 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
 
 static uint64_t workspace(const DtGemmLibrary *library) { return library->scratch_bytes; }
 
-/* Without AVX-512 every product goes to "gemm:jit" (versions 2.6 to 3.7). */
+/* Without AVX-512 every product uses "gemm:jit" (versions 2.6 to 3.7). */
 static bool suits(const DtGemmLibrary *library)
 {
     return (library->dnnl.dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;

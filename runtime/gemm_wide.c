@@ -129,7 +129,8 @@ static void gather(float *to, const char *from, int64_t at, int64_t stride, int6
             to[i] = element(from, at + i * stride, dtype);
 }
 
-/* rows x cols elements of the operand from element `at` on, as a tile of full_rows x full_cols, zeros behind. */
+/* Copies rows x cols elements of the operand, from element `at` on, into a tile of full_rows x
+ * full_cols, padded with zeros. */
 static void pack(float *to, const Side *side, const char *from, int64_t at, int64_t rows, int64_t cols,
                  int64_t full_rows, int64_t full_cols)
 {
@@ -143,7 +144,7 @@ static void pack(float *to, const Side *side, const char *from, int64_t at, int6
     memset(to + n * full_run, 0, (size_t)((full_n - n) * full_run) * sizeof *to);
 }
 
-/* The finished tile goes where it belongs. */
+/* Writes the finished tile to its place in C. */
 static void deliver(const DtGemmWide *wide, const Wide *w, char *c, int64_t at, int64_t rows, int64_t cols)
 {
     const DtPlanGemm *g = w->gemm;

@@ -13,7 +13,7 @@
 
 enum { MOST_INPUTS = 16, MOST_SAMPLES = 1 << 16, MANY = 8 };
 
-/* What is known of an input's values so far. */
+/* Values of an input that were seen so far. */
 typedef struct Seen {
     char *row;
     int64_t bytes; /* of the row */

@@ -141,8 +141,9 @@ static int64_t elements_of(const DtRank *rank, const DtPlanStore *store)
     return n;
 }
 
-/* The processors are shared with the other ranks of this machine. What gets no thread is drawn by this one. Signals
- * are for the thread that runs the rank. */
+/* Draws initial values in threads. Ranks of this machine share its processors. Parts that get no
+ * thread are drawn by this one. Threads block signals, which are for the thread that runs the
+ * rank. */
 static void draw_parts(Part *parts, uint32_t n)
 {
     pthread_t threads[MOST_THREADS];

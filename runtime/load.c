@@ -254,7 +254,8 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     DtStatus status = dt_shared_map(rank->plan, shared_fd, &rank->shared);
     if (!dt_status_ok(&status))
         return status;
-    rank->slot = dt_shared_slot(rank->plan, rank->shared, rank->rank); /* from here on failures are told */
+    /* failures from here on are reported in the slot */
+    rank->slot = dt_shared_slot(rank->plan, rank->shared, rank->rank);
     atomic_store(&rank->slot->inst, UINT32_MAX);
     atomic_store(&rank->slot->waits_for, UINT32_MAX);
     atomic_store(&rank->slot->pid, (int32_t)getpid());

@@ -280,7 +280,8 @@ static bool read_digits(const char *text, size_t n, uint8_t *ret_bytes)
     return true;
 }
 
-/* "products" is there if a library chose algorithms. What they are, it says when they are to be used again. */
+/* Reads "products", which is present if a library chose algorithms. Their contents are checked when
+ * they are used again. */
 static bool read_products(DtArena *arena, json_t *root, DtAlgorithms *ret_products)
 {
     json_t *object = json_object_get(root, "products"), *value;
@@ -322,8 +323,8 @@ static bool read_forms(json_t *root, DtAlgorithms *products)
     return true;
 }
 
-/* "epilogues" is there if a device without a choice of its own ran products that have two forms,
- * "attention" if a device had one. */
+/* Reads "epilogues", which is present if a device that cannot choose forms ran products with two forms,
+ * and "attention", which is present if a device computed attention. */
 static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
 {
     const json_t *epilogues = json_object_get(root, "epilogues");
@@ -334,7 +335,7 @@ static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
             read_text(arena, root, "attention", &m->attention));
 }
 
-/* "data" is there since runs know what they have read. */
+/* Reads "data", which older versions did not write. */
 static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
 {
     json_t *object = json_object_get(root, "data"), *value;

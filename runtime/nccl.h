@@ -15,8 +15,8 @@ typedef struct DtNcclId { /* ncclUniqueId */
     char bytes[128];
 } DtNcclId;
 
-/* ncclConfig_t of version 2.28. With the size and number of 2.18 it ends before `name`, and all later versions read it;
- * what it lacks there is as if it was not said. */
+/* ncclConfig_t of version 2.28. With the size and number of 2.18 it ends before `name`. All later
+ * versions read it and use defaults for later members. */
 typedef struct DtNcclConfig {
     size_t size;
     unsigned magic, version;

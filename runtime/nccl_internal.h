@@ -10,7 +10,8 @@ enum { DT_NCCL_PENDING = 256 /* operations on their way at most; a rank waits fo
 /* An operation on its way. Events are made when first needed. */
 typedef struct DtNcclPending {
     DtCudaEvent *before, *after; /* on its stream */
-    DtCudaEvent *awaited;        /* on that of instructions, in front of the first that waits for it */
+    DtCudaEvent *awaited;        /* recorded on the stream of instructions, before the first one
+                                  * that waits for the operation */
     DtNcclLink *link;
     uint32_t number, inst; /* of the operation in its link; of its instruction */
     bool is_awaited, has_ended;
@@ -31,14 +32,15 @@ struct DtNcclLinks {
     DtNcclPending *pending;           /* a ring */
     uint32_t first, n_pending, look;  /* look: number of the last one */
     uint64_t n_forgotten;             /* operations that have left the ring */
-    uint64_t *under;                  /* by event: 1 + number of the operation among all, 0: none is waited for */
+    uint64_t *under;                  /* by event: 1 + number of its operation among all, 0: no
+                                       * instruction waits for one */
     DtCudaEvent *here;                /* a place on the stream of instructions */
     DtNcclHeld *held;                 /* windows, the newest first */
     bool is_serial;                   /* each operation waits for the one before it */
     bool is_aborted;
 };
 
-/* Until the communicator's last call is done, of which this was the result. */
+/* Waits until the communicator's last call, with this result, has completed. */
 bool dt_nccl_links_settle(DtNcclLinks *links, DtNcclComm *comm, int result);
 /* As dt_nccl_links_wait, for a stream. */
 bool dt_nccl_links_drain(DtNcclLinks *links, DtCudaStream *stream);

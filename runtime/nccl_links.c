@@ -36,7 +36,8 @@ void dt_nccl_links_abort(DtNcclLinks *l)
 
 static void sleep_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
-/* Where a rank ends the others feel it before they are told: they get time to hear whose failure it is. */
+/* If a rank ends, the others' operations fail before the message about it arrives. Waits for that
+ * message for a while. */
 static bool is_others_failure(const DtNcclLinks *l)
 {
     const uint64_t began = dt_now_ns();
@@ -56,7 +57,7 @@ static bool fail(DtNcclLinks *l, DtNcclComm *comm, int error)
     return false;
 }
 
-/* ---- what others wait for ---- */
+/* ---- operations that others wait for ---- */
 
 static _Atomic uint32_t *arrived_of(const DtNcclLinks *l, uint32_t rank, const DtNcclLink *link)
 {
@@ -84,7 +85,8 @@ static bool has_passed(const DtNcclLinks *l, DtCudaEvent *event)
     return l->work.driver->event_query(event) != DT_CUDA_NOT_READY; /* an error is the stream's too */
 }
 
-/* Whether it has ended, or else keeps others of its queue from beginning; tells that this rank has come to it. */
+/* Whether the operation has ended, or else blocks its queue. Publishes that this rank has reached
+ * it. */
 static bool has_ended(DtNcclLinks *l, DtNcclPending *p)
 {
     DtNcclQueue *queue = p->link->queue;
@@ -102,14 +104,14 @@ static bool has_ended(DtNcclLinks *l, DtNcclPending *p)
     return p->has_ended;
 }
 
-/* Whether instructions, of which some have come to it, wait for it. */
+/* Whether instructions on the stream already wait for the operation. */
 static bool holds_up(const DtNcclLinks *l, const DtNcclPending *p)
 {
     return p->link->stream == l->work.stream || (p->is_awaited && has_passed(l, p->awaited));
 }
 
-/* Forgets what has ended. The operation that instructions wait for, which this rank has come to and that has not ended;
- * NULL: there is none. */
+/* Forgets ended operations. Returns the first that this rank has reached, that has not ended, and
+ * for which instructions wait; NULL: there is none. */
 static const DtNcclPending *look_at_pending(DtNcclLinks *l)
 {
     const DtNcclPending *found = NULL;
@@ -201,8 +203,8 @@ static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32
         dt_shared_go_on(slot);
 }
 
-/* How long a rank that gets no further waits before it says so. Where the one it waits for waits, too, that one knows
- * better what holds both up: it gets as long again to tell. */
+/* Time that a rank waits before it reports another one. If that one waits too, it knows better what
+ * blocks both, and gets the same time again to report it. */
 static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
 {
     const DtRank *rank = l->rank;

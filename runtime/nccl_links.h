@@ -23,7 +23,7 @@
 
 typedef struct DtNcclQueue {
     DtCudaStream *stream; /* NULL: nothing of this rank needs one */
-    DtDeviceAt sent, got; /* where strided blocks of its operations lie side by side */
+    DtDeviceAt sent, got; /* buffers in which strided blocks of its operations are contiguous */
     uint32_t look;        /* the last look that found it busy */
     struct DtNcclPending *head; /* then: its first operation that has not ended */
 } DtNcclQueue;
@@ -57,10 +57,10 @@ DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context
 /* The status of dt_nccl_links_open: why the links could not be opened, for the message when a
  * rank is loaded. */
 DtStatus dt_nccl_links_status(const DtNcclLinks *links);
-/* Tells NCCL of the memory that collectives touch, with --windows. side: bytes of what strided blocks have in a queue.
- * By all ranks. */
+/* Registers the memory that collectives touch with NCCL, for --windows. side: bytes of the buffers
+ * for strided blocks in a queue. All ranks call it. */
 bool dt_nccl_windows_open(DtNcclLinks *links, uint64_t (*side)(const DtRank *rank, uint32_t queue));
-/* After what was begun, or if the run has failed at once, whatever is on its way. */
+/* Closes the links after all started work, or, if the run has failed, at once. */
 void dt_nccl_links_close(DtNcclLinks *links);
 
 const DtNccl *dt_nccl_links_library(const DtNcclLinks *links);
@@ -69,10 +69,11 @@ DtNcclQueue *dt_nccl_links_queue(const DtNcclLinks *links, uint32_t number);
 DtNcclLink *dt_nccl_links_find(const DtNcclLinks *links, const DtRankGroup *group);
 DtNcclLink *dt_nccl_links_channel(const DtNcclLinks *links, uint32_t channel);
 
-/* What is put on the stream of the link's queue from here on is behind what instructions before it do. */
+/* Work that is put on the stream of the link's queue from here on waits for all earlier
+ * instructions. */
 bool dt_nccl_links_enter(DtNcclLinks *links, DtNcclLink *link);
-/* The operation that was put there is waited for by the next instruction or, with an event (0: the first; -1: none), by
- * those behind dt_nccl_links_await. */
+/* The next instruction waits for the operation that was put there. With an event (0: the first; -1:
+ * none) those after dt_nccl_links_await wait instead. */
 bool dt_nccl_links_leave(DtNcclLinks *links, DtNcclLink *link, int64_t event);
 bool dt_nccl_links_await(DtNcclLinks *links, int64_t event);
 

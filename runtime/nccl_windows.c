@@ -36,7 +36,8 @@ static bool hold(DtNcclLinks *l, DtNcclComm *comm, DtDeviceAt place, uint64_t by
     return dt_nccl_links_settle(l, comm, l->work.windows->add(comm, place.at, bytes, &held->window, flags));
 }
 
-/* Groups whose ranks are the same may share a communicator: what any of them does with the arena counts. */
+/* The kind of window of an arena in a communicator. Groups with equal ranks may share a
+ * communicator, so the collectives of all of them count. */
 static DtWindow kind_of(const DtNcclLinks *l, const DtNcclComm *comm, uint32_t arena)
 {
     DtWindow most = DT_WINDOW_NONE;

@@ -28,7 +28,7 @@
 
 enum { STEP = 64, CLASSES = 16 }; /* up to 1024 bytes */
 
-/* In front of each block; keeps blocks aligned to 16 bytes. */
+/* Precedes each block and keeps blocks aligned to 16 bytes. */
 typedef struct Head {
     struct Head *next;
     size_t class; /* CLASSES: from malloc, not kept */
@@ -89,8 +89,9 @@ typedef struct Buffer {
     bool taken;
 } Buffer;
 
-/* By address, in the first empty place behind its hash; none is ever taken out. Code that oneDNN generates lies in
- * buffers, too: tens of them for each shape of a product, for as long as the process runs. */
+/* Hash table by address, with linear probing; entries are never removed. Code that oneDNN generates
+ * is in such buffers too: tens of them for each shape of a product, for the lifetime of the
+ * process. */
 static Buffer buffers[N_BUFFERS];
 static Buffer *unused[SIZES];
 static _Atomic(uint32_t) n_buffers;

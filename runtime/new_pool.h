@@ -9,11 +9,12 @@
 /* Does nothing; calling it makes the linker take them into the program. */
 void dt_new_pool_link(void);
 
-/* Between these, what this thread gets from malloc are buffers that are kept when they are freed. */
+/* Between these calls the memory that this thread gets from malloc is pooled: free keeps it for
+ * later. */
 void dt_new_pool_begin(void);
 void dt_new_pool_end(void);
 
-/* For malloc: such a buffer; NULL: ask the allocator. */
+/* For malloc: a pooled buffer; NULL: the caller uses the allocator. */
 void *dt_new_pool_serve(size_t bytes);
 
 #endif

@@ -34,7 +34,7 @@ static bool is_resumed(const DtRunOptions *options, const char *folder)
             (dt_checkpoint_above(options->resume, above) && same_file(above, folder)));
 }
 
-/* A folder that holds another run is one of --overwrite. */
+/* Refuses a folder with checkpoints of another run, unless --overwrite is given. */
 static DtStatus check_free(DtArena *memory, const DtRunOptions *options, const char *folder)
 {
     DtCheckpointList list;

@@ -15,8 +15,8 @@ typedef struct DtOutputs {
 /* Of checkpoints to be written; NULL: none are. */
 const char *dt_outputs_folder(const DtRunOptions *options);
 
-/* Makes folder and log, and holds them. Errors: another run holds them; they have contents of another run and the
- * options do not say what is to become of it (DT_EXIT_USAGE). Removes nothing. */
+/* Creates and locks folder and log. Errors: another run has locked them; or they have contents of
+ * another run and neither --resume nor --overwrite is given (DT_EXIT_USAGE). Removes nothing. */
 DtStatus dt_outputs_hold(const DtRunOptions *options, DtOutputs *ret_outputs);
 /* Removes the checkpoints that --overwrite gives up; by rank 0, once everything is there that the run needs. */
 DtStatus dt_outputs_overwrite(const DtRunOptions *options);

@@ -114,7 +114,7 @@ static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const Dt
                            range->n * dt_kinds_size(store->dtype));
 }
 
-/* Bits of the mesh axes of which ranks hold different parts. */
+/* Bits of the mesh axes whose ranks hold different parts. */
 static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
 {
     uint32_t bits = 0;
@@ -195,7 +195,7 @@ static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStor
     }
 }
 
-/* Gathers what the rank number m, at coord, holds of the piece. */
+/* Gathers the part of the piece that rank number m, at coord, holds. */
 static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const DtPlanStore *store,
                         int64_t iteration, DtPiece piece, char *scratch, char *ret_elements)
 {

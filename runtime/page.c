@@ -17,7 +17,7 @@
 /* So many slices of the simulated step are kept, instructions included; the page thins them out. */
 static const uint32_t MOST_SLICES = 400000;
 
-/* What stands in the first bytes of every page (plan/report/page.html). */
+/* The beginning of every page (plan/report/page.html), by which it is recognised. */
 static const char title[] = "<title>dtc report</title>";
 enum { TITLE_WITHIN = 512 };
 

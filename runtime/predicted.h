@@ -24,8 +24,8 @@ const DtPrice *dt_predicted_prices(const DtPredicted *predicted, uint32_t stage)
 /* A step of the first loss, with its slices; false: it has no end, or none that is a number. */
 bool dt_predicted_simulate(DtPredicted *predicted);
 
-/* Where a rank's is drawn: beside the tracks of its process, of which `order` are above it; track: the first number
- * that those of all ranks may have. begin: seconds on the trace's clock. */
+/* The place of a rank's predicted tracks: below the tracks of its process, of which `order` are
+ * above; track: the first free number of all ranks. begin: seconds on the trace's clock. */
 typedef struct DtPredictedAt { uint32_t process, track, order; double begin; } DtPredictedAt;
 void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedAt at, DtText *ret_text);
 

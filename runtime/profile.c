@@ -47,7 +47,7 @@ static double of_product(const DtPlanGemm *g, double *ret_bytes)
     return 2 * batch * m * n * k;
 }
 
-/* Bytes that it moves, but what it receives; returns its floating-point operations. */
+/* Bytes that the instruction moves, except received ones; returns its floating-point operations. */
 static double work_of(const DtPlan *plan, const DtPlanInst *inst, double *ret_bytes)
 {
     *ret_bytes = 0;

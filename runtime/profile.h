@@ -10,7 +10,7 @@ DtProfile *dt_profile_new(DtRank *rank, int64_t first);
 /* Around an instruction; received: bytes from other ranks in it. */
 void dt_profile_begin(DtProfile *profile);
 void dt_profile_end(DtProfile *profile, uint32_t inst, uint64_t received);
-/* Behind a step that took so long. */
+/* Called after a step with its duration. */
 void dt_profile_step(DtProfile *profile, double seconds);
 /* The table, or one object of JSON; false if it could not be written. */
 bool dt_profile_print(DtProfile *profile, bool json, FILE *out);

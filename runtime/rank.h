@@ -11,7 +11,7 @@ void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16
 /* The stage of a rank; 0 without a pipeline. */
 uint32_t dt_rank_stage(const DtPlan *plan, uint32_t rank);
 
-/* Bytes that a rank of the stage has of the arena: none of what it will not run. */
+/* Bytes of the arena on a rank of the stage: 0 for entries that the rank will not run. */
 uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage);
 
 /* The rank of that stage whose other coordinates are this rank's. */

@@ -11,9 +11,9 @@
 
 /* Of a device with cells, when a rank is loaded; sets rank->readback. */
 void dt_readback_open(DtRank *rank);
-/* Whether a scalar is to be noted behind the instruction. */
+/* Whether a scalar is to be copied to the host after the instruction. */
 bool dt_readback_has(const DtRank *rank, uint32_t inst);
-/* Behind it. */
+/* Starts that copy, after the instruction. */
 void dt_readback_note(DtRank *rank, uint32_t inst);
 /* Before an entry: scalars of its last run are forgotten. */
 void dt_readback_begin(DtRank *rank, const char *entry);

@@ -14,8 +14,9 @@ void dt_reading_open(DtRank *rank);
 bool dt_reading_run(DtRank *rank, uint32_t reader, int64_t first, int64_t rows, const DtPlaceAt *places);
 /* Before an entry. */
 void dt_reading_begin(DtRank *rank);
-/* When all instructions of an entry were begun, which runs again in step `next`: reads for that what fits into the
- * memory that is free. What cannot be read is an error then, not now. */
+/* Called when all instructions of an entry have been started, which runs again in step `next`:
+ * reads data for that ahead, as much as fits into free memory. Errors are reported when the data is
+ * needed. */
 void dt_reading_ahead(DtRank *rank, int64_t next);
 
 #endif

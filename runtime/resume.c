@@ -18,7 +18,7 @@
 /* NAMED: so many of the checkpoints passed over are named, of others only the number is shown */
 enum { ROUNDS = 100, NAMED = 3 };
 
-/* What rank 0 knows of the checkpoints. */
+/* State of rank 0's choice of a checkpoint. */
 typedef struct Chooser {
     const DtCheckpointFrom *from;
     DtArena *memory;
@@ -68,8 +68,8 @@ static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
 
 /* ---- choosing ---- */
 
-/* The newest good one of a folder, NULL if it has none: then ret_why says what the one with most steps lacks, or is
- * DT_OK if there is none at all. */
+/* The newest good checkpoint of a folder. NULL if it has none: ret_why is then the defect of the
+ * one with most steps, or DT_OK if there is none at all. */
 static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpointEntry **ret_entry, DtStatus *ret_why)
 {
     DtCheckpointList list;
@@ -192,7 +192,8 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
     return true;
 }
 
-/* Where the data goes on, and what data that was. False after a failure. */
+/* Sets the position in the data and compares the data with the checkpoint's. False after a
+ * failure. */
 static bool take_position(DtRank *rank, const DtManifest *manifest)
 {
     int64_t samples, last;

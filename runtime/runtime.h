@@ -97,13 +97,13 @@ typedef struct DtRunOptions {
     const char *comm;          /* "shm", "nccl"; NULL: by device */
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* start at step 0 if there is no checkpoint to resume */
-    bool overwrite;            /* remove what other runs left in `save` and `log` */
+    bool overwrite;            /* remove files of other runs in `save` and `log` */
     const char *log, *trace;   /* files, or NULL */
     bool profile, json;        /* --profile, and as JSON */
     const char *record, *compare; /* files, or NULL */
     bool eval;                 /* only evaluate */
     bool data_synthetic;       /* --data=synthetic */
-    bool data_changed; /* with `resume`: other data than the checkpoint was made with is meant */
+    bool data_changed; /* with `resume`: continue although the data differs from the checkpoint's */
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
@@ -128,11 +128,11 @@ typedef struct DtRunOptions {
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* What a checkpoint says of a source, so that other data is noticed (data_facts.c). Of random
- * numbers all is 0. */
+/* A checkpoint's record of a source, by which other data is recognised (data_facts.c). Of random
+ * numbers all members are 0. */
 typedef struct DtDataFact {
     const char *input;       /* the first that it fills; "eval.NAME": of held-out data */
-    const char *source;      /* what the run reads now, for messages; not in checkpoints */
+    const char *source;      /* the current source, for messages; not in checkpoints */
     int64_t samples, values; /* values: of a sample */
     int64_t first;           /* value of the files with which the part begins that is read */
     int64_t bytes;           /* of all files */
@@ -193,7 +193,8 @@ typedef struct DtSyncWord {
     _Atomic uint32_t sleepers;
 } DtSyncWord;
 
-/* What one rank publishes for the others, alone in its cache lines. Only that rank writes it. */
+/* Data that one rank publishes for the others, in cache lines of its own. Only that rank writes
+ * it. */
 typedef struct DtSlot {
     _Alignas(128) _Atomic uint32_t phase; /* DtPhase */
     _Atomic int32_t pid;
@@ -212,7 +213,8 @@ typedef struct DtSlot {
     _Atomic uint32_t by_data;
     /* hash of its device's kind: ranks with equal ones use the same algorithms */
     _Atomic uint64_t kind;
-    _Atomic uint64_t attention; /* hash of DtRank.attention: what computes attention */
+    _Atomic uint64_t attention; /* hash of DtRank.attention: the library or kernels that compute
+                                 * attention */
     _Atomic int32_t load_code;  /* result of loading the chosen checkpoint */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];
@@ -503,7 +505,7 @@ struct DtRank {
     uint32_t n_facts;
     DtDataFact *saved_facts; /* in the resumed checkpoint */
     uint32_t n_saved_facts;
-    int64_t save_piece; /* bytes, a multiple of 8; 0: what checkpoint.c has; tests set less */
+    int64_t save_piece; /* bytes, a multiple of 8; 0: the default of checkpoint.c; tests use less */
     DtScale scale;
     int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* applied updates, by loss */
     int64_t eval_batch; /* batch that readers with is_eval read */
@@ -581,7 +583,8 @@ void dt_exec_open(DtRank *rank); /* once, before the first entry */
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
-/* What a step or an evaluation shows: losses, then the metrics of the program (shown.c). */
+/* Values that a step or an evaluation displays: losses, then the metrics of the program
+ * (shown.c). */
 enum { DT_MAX_SHOWN = DT_PLAN_MAX_OBJECTIVES + 16 };
 typedef struct DtShown {
     uint32_t n, n_losses;
@@ -607,8 +610,8 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
 DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
                             DtData **readers);
 void dt_data_close(DtData *data);
-/* data_facts.c: what a checkpoint says of the reader's data; its name is in memory. Whether it is
- * other data, and in which respect. */
+/* data_facts.c: the record of the reader's data for a checkpoint; its name is in memory. Then:
+ * whether data differs, and how. */
 DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact);
 bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text);
 /* Checks all values of a stream of files, unless it is large: large ones are checked when they
@@ -654,7 +657,7 @@ bool dt_checkpoint_is_name(const char *path);
 /* True if path is a checkpoint itself; then ret_folder is the folder above it. */
 bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
 
-/* ---- training and what is shown ---- */
+/* ---- training and displayed values ---- */
 
 /* The whole life of one rank process; returns its exit code. Called in the child by the
  * supervisor's command line, and by tests. */

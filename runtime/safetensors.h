@@ -30,7 +30,7 @@ int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_
 typedef const void *(*DtTensorSource)(void *context, uint32_t i, int64_t first, int64_t n,
                                       DtStatus *ret_status);
 
-/* What a written or opened file is known by. */
+/* Identifies a written or opened file. */
 typedef struct DtTensorsId {
     int64_t bytes;
     uint64_t header; /* digest of length and header */
@@ -48,8 +48,8 @@ typedef struct DtTensorFile {
     DtTensorsId id;
 } DtTensorFile;
 
-/* Maps and checks a file: afterwards every tensor lies in the mapping and none overlap. Nothing in
- * it is trusted. */
+/* Maps and checks a file: afterwards every tensor is inside the mapping and none overlap. No number
+ * of the file is trusted. */
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file);
 void dt_safetensors_close(DtTensorFile *file);
 /* NULL if there is none of that name. */

@@ -33,7 +33,7 @@ static bool is_loss(const DtPlan *plan, const char *name)
     return false;
 }
 
-/* Whether what the entry makes is shown. */
+/* Whether the run displays results of the entry. */
 static bool is_shown(const DtPlan *plan, const bool *taken, const char *entry)
 {
     bool shown = !taken && dt_plan_name(entry).run == DT_PLAN_EVAL;

@@ -60,7 +60,7 @@ static int listen_on(int family, uint16_t port)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (is_six) /* the other kind of addresses, too */
+    if (is_six) /* IPv6 sockets accept IPv4 too */
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     if (bind(fd, is_six ? (void *)&six : (void *)&four, is_six ? sizeof six : sizeof four) == 0 &&
         listen(fd, QUEUE) == 0)

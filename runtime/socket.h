@@ -17,7 +17,7 @@ typedef struct DtMeet {
 } DtMeet;
 DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet);
 
-/* How long, and until what. */
+/* Limits of a wait: a time, and a condition. */
 typedef struct DtSocketWait {
     bool (*is_over)(void *context); /* asked while one waits; NULL: never */
     void *context;
@@ -27,7 +27,7 @@ typedef struct DtSocketWait {
 typedef enum DtSocketResult {
     DT_SOCKET_OK,
     DT_SOCKET_CLOSED, /* by the other side, or the network: errno, 0 if it was an orderly end */
-    DT_SOCKET_OVER,   /* is_over said so */
+    DT_SOCKET_OVER,   /* is_over returned true */
     DT_SOCKET_LATE
 } DtSocketResult;
 

@@ -129,7 +129,8 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
     }
 }
 
-/* Where the rank is, or its device, which is what a rank that waits for no other one waits for. */
+/* The position of the rank; or that of its device, if the rank waits for no other rank and so for
+ * its device. */
 static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
 {
     DtPositionAt marked;
@@ -138,7 +139,8 @@ static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool i
     return (DtPositionAt){.inst = atomic_load(&slot->inst), .n_insts = 1, .step = atomic_load(&slot->step)};
 }
 
-/* "in step 12, instruction 4 (all-reduce)", line and path of the model. is_watched: the rank has not said it itself. */
+/* Appends "in step 12, instruction 4 (all-reduce)", line and path of the model. is_watched: the
+ * supervisor found the failure, not the rank. */
 static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool is_watched)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
@@ -185,7 +187,7 @@ static void tell_cluster(const Supervisor *all, uint32_t rank, const char *what,
     dt_text_free(&text);
 }
 
-/* Only the first one counts. code: what it means for the exit code. */
+/* Records the failure of a rank; only the first one counts. code: the exit code for it. */
 static void fail_at(Supervisor *all, uint32_t rank, int code, const char *what, bool is_watched)
 {
     if (all->failed)
@@ -213,7 +215,7 @@ static void fail_by_message(Supervisor *all, uint32_t rank)
     fail(all, rank, code != DT_EXIT_OK ? code : DT_EXIT_FAILED, what);
 }
 
-/* These come from what the program does, and would come again. */
+/* Signals that the program itself causes, so a retry would fail again. */
 static bool is_permanent(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
@@ -356,7 +358,7 @@ static void stop(Supervisor *all, int signal)
         return;
     }
     if (!all->failed) {
-        all->failed = true; /* what ranks say from now on is no news */
+        all->failed = true; /* later messages of ranks are consequences */
         all->failed_ns = dt_now_ns();
         all->code = DT_EXIT_INTERRUPTED;
         if (all->cluster)
@@ -399,8 +401,8 @@ static void take_signals(Supervisor *all)
 
 /* ---- starting ---- */
 
-/* Every child gets the mapping, the locks of what the run writes to, default signal actions, and the signals of a
- * terminal blocked. */
+/* Starts a child with the mapping, the locks on files that the run writes, default signal actions,
+ * and the signals of a terminal blocked. */
 static int spawn_with(const Supervisor *all, char **argv, bool is_first, pid_t *ret_pid)
 {
     extern char **environ;
@@ -631,7 +633,8 @@ static bool meet_cluster(Supervisor *all)
     return dt_status_ok(&status);
 }
 
-/* Signals that ended a wait for other nodes do not end this process, too. */
+/* Drops the signals that ended a wait for other nodes, so that they do not end this process as
+ * well. */
 static void drop_signals(const Supervisor *all)
 {
     const struct timespec none = {0};

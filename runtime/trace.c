@@ -225,8 +225,8 @@ static void add_step(DtText *text, const DtTrace *trace, const DtPredicted *pred
     dt_text_add(text, "},\n");
 }
 
-/* Entries from number `first` on that belong to the same step: how many times as long as predicted they took, drawn
- * where the first of them begins. Returns the number behind them. */
+/* Draws the ratio of measured to predicted time of the entries of one step, which begin at number
+ * `first`, at the beginning of the first of them. Returns the number after them. */
 static uint64_t add_ratio(DtText *text, const DtTrace *trace, const DtPredicted *predicted, uint64_t first)
 {
     const Step *begin = &trace->steps[first % MAX_STEPS];
@@ -282,8 +282,8 @@ void dt_trace_drop(const char *path, uint32_t n_ranks)
     }
 }
 
-/* Beside each rank's lanes what the simulation says of one step, from where this rank's last one begins. All ranks of a
- * machine have one clock. */
+/* Adds the simulated step next to each rank's lanes, from the beginning of this rank's last step.
+ * All ranks of a machine have one clock. */
 static void add_predicted(DtText *text, const DtTrace *trace)
 {
     const DtPlan *plan = trace->rank->plan;

@@ -12,7 +12,7 @@ void dt_traffic_end(DtTraffic *traffic, const DtRank *rank);
 /* Collective over all ranks: the sums become those of all. False after dt_rank_fail. */
 bool dt_traffic_join(DtTraffic *traffic, DtRank *rank);
 
-/* Bytes received so far on what the instruction uses, a group or a channel; 0 for others. */
+/* Bytes received so far on the group or channel of the instruction; 0 for others. */
 uint64_t dt_traffic_of(const DtRank *rank, const DtPlanInst *inst);
 
 #endif

@@ -134,16 +134,17 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
 
 /* ---- a step ---- */
 
-/* The loss or the norm is not finite. Nothing has changed: the update keeps what there was. The steps before are
- * saved, if they are not yet; older checkpoints stay, since the newest leads to the same end. began: losses before this
- * one have had their update in this step, so there is nothing whole that could be saved. */
+/* Ends the run since the loss or the norm is not finite. The update did not run, so nothing has
+ * changed. The earlier steps are saved, if they are not yet. Older checkpoints stay, since the
+ * newest leads to the same end. began: losses before this one have had their update in this step,
+ * so there is no consistent state to save. */
 static bool end_before_update(DtRun *run, bool began, const char *what, double value, const char *more)
 {
     DtRank *rank = &run->rank;
     if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step) {
         if (!save(run, rank->step, "the run ends"))
             return false;
-        /* The first one that fails ends the run: rank 0 has printed what it saved. */
+        /* the first failing rank ends the run, so rank 0 must have printed its save before */
         if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
             return false;
     }
@@ -282,7 +283,8 @@ static bool train(DtRun *run)
     if (rank->options->profile && rank->rank == 0)
         rank->profile =
             dt_profile_new(rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
-    const bool initial = rank->meta.steps == 0 && run->first_step == 0; /* --steps 0: what training begins with */
+    /* --steps 0 saves the initial values */
+    const bool initial = rank->meta.steps == 0 && run->first_step == 0;
     if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial)
         dt_progress_line(&run->progress,
                          "the checkpoint has %lld steps already; ask for more with --steps",
@@ -317,8 +319,8 @@ static bool train(DtRun *run)
 
 /* ---- beginning and end ---- */
 
-/* What the checkpoint of --resume says of a source is what there is now; if not, that is an error,
- * or a note. */
+/* Compares the checkpoint's record of a source with the present data; a difference is an error, or
+ * a note. */
 static DtStatus check_fact(const DtRank *rank, const DtDataFact *now)
 {
     for (uint32_t i = 0; i < rank->n_saved_facts; i++) {
@@ -378,7 +380,7 @@ static bool open_readers(DtRun *run)
     if (dt_status_ok(&status) && trains && rank->rank == 0)
         status = know_data(rank);
     if (!dt_status_ok(&status)) {
-        atomic_store(&rank->slot->by_data, 1); /* what files hold, and no rank's fault */
+        atomic_store(&rank->slot->by_data, 1); /* an error of the data, not of a rank */
         return dt_rank_fail_status(rank, &status);
     }
     begin_readers(rank);
@@ -537,7 +539,7 @@ static bool run_all(DtRun *run)
     return train(run);
 }
 
-/* Exit code 5 tells this, too. */
+/* Prints the number of failed saves, which exit code 5 stands for. */
 static void say_what_is_not_saved(const DtRun *run)
 {
     if (run->rank.rank != 0 || run->not_saved == 0)

@@ -17,7 +17,8 @@ typedef struct DtRun {
     int64_t first_step; /* steps done before this run */
     int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
     int64_t not_saved;  /* saves that failed */
-    bool unproven;      /* rank 0: no step has begun with what the last checkpoint holds; older ones are kept */
+    bool unproven;      /* rank 0: no step has begun with the last checkpoint's values yet, so older
+                         * ones are kept */
     bool interrupted;
     DtTraffic traffic;
     double *sums;       /* of evaluations, by METR record */

@@ -134,7 +134,7 @@ const DtTrialEvent *dt_trial_next(DtTrialRun *run, uint32_t at)
     return event;
 }
 
-/* Where iteration `local` of a store that this rank has a part of lies in its tensor; -1: it cannot. */
+/* The index in its tensor of iteration `local` of a store on this rank; -1: there is none. */
 static int64_t place_of(const DtTrialRun *run, uint32_t store, int64_t local)
 {
     const DtPlanStore *record = &run->rank->plan->stores[store];
@@ -169,7 +169,7 @@ bool dt_trial_begin(DtTrialRun *run)
 
 /* ---- showing ---- */
 
-/* n bytes, of which this rank has those marked in `has`, with all bits set. */
+/* Writes n bytes of a tensor; bytes that this rank has are marked by set bits in `has`. */
 static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first, const char *from, const char *has,
                  int64_t n, char *to, char *shown)
 {
@@ -203,7 +203,7 @@ static void show_iteration(DtTrialRun *run, uint32_t event, uint32_t store, int6
          values + run->layout.values);
 }
 
-/* What a METR record is after the event; false: nothing that is compared. */
+/* The value of a METR record after the event; false: it is not compared. */
 static bool scalar_of(const DtTrialRun *run, const DtPlanMetric *metric,
                       const DtTrialPrinted *printed, double *ret_value)
 {

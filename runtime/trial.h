@@ -14,7 +14,7 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run);
 void dt_trial_close(DtTrialRun *run);
 /* Values to begin with, and the loss scale. */
 bool dt_trial_begin(DtTrialRun *run);
-/* What the trial wants of a scalar of the step that the plan computes as `value`. */
+/* The trial's value for a scalar of the step, whose value by the plan is `value`. */
 double dt_trial_scalar(const DtTrialRun *run, const char *name, double value);
 /* Event `at` of the script; NULL: there is no such event. Before a step: its number, updates so
  * far, loss scale. */
@@ -23,14 +23,14 @@ const DtTrialEvent *dt_trial_next(DtTrialRun *run, uint32_t at);
 int64_t dt_trial_held_out(const DtTrialRun *run);
 /* Whether losses take their turns; else every step takes all. */
 bool dt_trial_takes_turns(const DtTrialRun *run);
-/* What an event has printed. */
+/* Numbers that an event has printed. */
 typedef struct DtTrialPrinted {
     DtStepReport report; /* of a step */
     DtShown shown;
     const double *means; /* of an evaluation, by METR record; else NULL */
 } DtTrialPrinted;
-/* Shows what this rank holds after event `at` of the script, in turn with all others, and how it
- * went. */
+/* Writes the values of this rank after event `at` of the script, in turn with all others, and the
+ * event's outcome. */
 bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtTrialPrinted *printed);
 
 /* In the supervisor: it ends with who made the trial. */

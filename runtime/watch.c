@@ -88,7 +88,7 @@ static bool is_other_wait(const DtWatchSample *now, const DtWatchSample *last)
     return now->waits_for != last->waits_for || now->wait_began_ns != last->wait_began_ns;
 }
 
-/* since_ns: since the last sample, but for the gap. */
+/* since_ns: time since the last sample, without the gap. */
 static void look(Seen *seen, const DtWatchSample *now, uint64_t now_ns, uint64_t since_ns,
                  uint64_t gap_ns)
 {
@@ -246,7 +246,8 @@ static void read_stat(int pid, DtWatchSample *sample)
         sample->cpu_ticks = user + system;
 }
 
-/* Whether the process sits in a write to its standard output or error. Where the kernel does not tell: no. */
+/* Whether the process blocks in a write to its standard output or error; false if the kernel gives
+ * no information. */
 static bool is_printing(int pid)
 {
     char text[256];

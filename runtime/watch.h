@@ -5,7 +5,7 @@
 
 #include "runtime/runtime.h"
 
-/* What is known of one rank at one moment. */
+/* State of one rank at one moment. */
 typedef struct DtWatchSample {
     bool alive;
     char state; /* of /proc: R runs, S sleeps, D waits for a device, T and t are stopped */

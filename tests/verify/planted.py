@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bugs planted into the compiler, and what finds them: planted.py DTC JUDGED [--build FOLDER] [NAME...]
 planted.py --texts: only whether each row's text stands once in its file.
-planted.py --runtime [--build FOLDER] [--search] [NAME...]: the bugs of planted_runtime.py.
+planted.py --runtime [--build FOLDER] [--search] [NAME...]: the bugs of planted_runtime.py and
+    planted_library.py.
 
 For each row of planted_bugs.py the text of one file is changed in a copy of the tree, and dtc is built from it. It
 compiles the row's cases with --verify, as users do; what finds the bug must be what the row says, or something earlier
@@ -12,8 +13,8 @@ differ from those of the dtc given, and where the certificate stands alone, rank
 JUDGED, which has no bug, says. With NAME only rows whose name or file has one of these words are tried. The copy is
 built in a folder of its own, which --build keeps; with ccache a row takes some seconds.
 
-Bugs of the runtime are found by what their row says: `dtc --verify` of a program, or a test, which is
-built and run in the copy. It must pass there without the bug. --search tries what other rows name, too, where a row's own
+Bugs of the runtime and the library are found by what their row says: `dtc --verify` of a program,
+or a test, which is built and run in the copy. It must pass there without the bug. --search tries what other rows name, too, where a row's own
 finder finds nothing.
 """
 import json
@@ -27,11 +28,12 @@ import sys
 import tempfile
 
 import planted_bugs
+import planted_library
 import planted_runtime
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-FOLDERS = "base cli codegen cost frontend ir lib passes plan runtime scripts search verify".split()
+FOLDERS = "base cli codegen cost frontend ir kir lib passes plan runtime scripts search verify".split()
 FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()
 LIMIT = 120  # seconds of processor time that a process may take
 PATIENCE = 3600  # seconds after which a command that takes no processor time is ended
@@ -208,8 +210,9 @@ class Finders:
 
 
 def runtime_bugs(words, kept, searches):
-    rows = [bug for bug in planted_runtime.BUGS if not words or any(word in bug[0] + bug[1] for word in words)]
-    failed, others = [], list(dict.fromkeys(bug[4] for bug in planted_runtime.BUGS)) if searches else []
+    bugs = planted_runtime.BUGS + planted_library.BUGS
+    rows = [bug for bug in bugs if not words or any(word in bug[0] + bug[1] for word in words)]
+    failed, others = [], list(dict.fromkeys(bug[4] for bug in bugs)) if searches else []
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         tree = Tree(kept or folder, tests=True)
         finders = Finders(tree, folder)
@@ -231,7 +234,7 @@ def runtime_bugs(words, kept, searches):
 
 def texts():
     wrong = []
-    rows = planted_bugs.BUGS + planted_runtime.BUGS
+    rows = planted_bugs.BUGS + planted_runtime.BUGS + planted_library.BUGS
     for what, file, old, *_ in rows:
         with open(os.path.join(ROOT, file)) as source:
             n = source.read().count(old)

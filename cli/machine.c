@@ -321,7 +321,7 @@ static bool collect(DtCliMachine *machine, Run *run)
     if (copies->found) {
         machine->wrong = dt_arena_printf(
             machine->cli->arena,
-            "after %lld steps rank %u has another copy of %s than the ranks before it",
+            "step %lld: rank %u has another copy of %s than the ranks before it",
             (long long)run->memory->script[copies->event % DT_TRIAL_EVENTS].steps_after, copies->rank,
             copies_of(run, copies));
         return false;

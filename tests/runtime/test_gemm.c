@@ -221,6 +221,17 @@ Test(gemm, plain_by_hand)
     cr_assert_eq(c[3], 111);
 }
 
+/* In float 2^30 takes in no 1. */
+Test(gemm, plain_adds_up_in_double)
+{
+    const float a[4] = {0x1p30f, 1, 1, -0x1p30f}, b[4] = {1, 1, 1, 1};
+    float c = 1;
+    DtPlanGemm g = {F32,        .accumulate = 1, .m = 1,     .n = 1,     .k = 4,    .a_row = 4,
+                    .a_col = 1, .b_row = 1,      .b_col = 1, .c_row = 1, .c_col = 1};
+    dt_gemm_plain_run(&g, a, b, &c);
+    cr_assert_eq(c, 3);
+}
+
 Test(gemm, other_dtypes_are_refused)
 {
     DtPlanGemm g = gemm_cases[0];

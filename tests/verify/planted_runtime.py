@@ -46,7 +46,23 @@ train {
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh data = 2; shard batch on data; zero 3 on data }
 """
-CASES = {"life": LIFE, "tokens": TOKENS}
+# Draws in steps and in evaluations.
+DRAWN = """include "std.dsl"
+dim batch = 4, embed = 8, kembed = embed
+model m(x[batch, embed]) -> [batch, kembed] {
+  return (x + uniform[batch, embed](-0.5, 0.5)) |> out:linear[embed, kembed]() |> tanh
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, kembed]((f32(m(x)) - 0.5) ** 2)
+  optimizer = adamw(lr = 0.01)
+  eval = every(1, steps = 1, data = synthetic(-1, 1))
+  steps = 4
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
+"""
+CASES = {"life": LIFE, "tokens": TOKENS, "drawn": DRAWN}
 
 BUGS = [
     # ---- the loss scale ----
@@ -96,6 +112,8 @@ BUGS = [
     ("a product forgets what was there", "runtime/gemm_plain.c",
      "g->accumulate ? dt_gemm_get(c, to, g->dtype_c) : 0",
      "g->accumulate ? 0 * dt_gemm_get(c, to, g->dtype_c) : 0", "runtime_gemm"),
+    ("a product adds up in float", "runtime/gemm_plain.c",
+     "double sum = g->accumulate ?", "float sum = g->accumulate ? (float)", "runtime_gemm"),
     # ---- initial values ----
     ("all layers begin alike", "runtime/init.c", "dt_philox(store->key, element, 0, iteration)",
      "dt_philox(store->key, element, 0, 0 * iteration)", "runtime_rank"),
@@ -109,6 +127,10 @@ BUGS = [
     ("a rank's part of a tensor begins at 0", "runtime/pack.c",
      "index * p->extent[a] + p->start[a] + p->at[a]", "index * p->extent[a] + p->at[a]",
      "runtime_zero"),
+    ("a bucket's part begins at its tensor's first element", "runtime/pack.c",
+     "range.first = range.n ? from - pack->offset : 0;", "range.first = 0;", "--verify tokens"),
+    ("a bucket's part begins where the rank's bucket does", "runtime/pack.c",
+     "range.at = range.n ? from - lo : 0;", "range.at = 0;", "--verify life"),
     # ---- checkpoints ----
     ("the second moment is saved as the first", "runtime/checkpoint.c",
      "1 + (int)store->kind - DT_PLAN_MOMENT1", "1", "runtime_checkpoint"),
@@ -122,6 +144,14 @@ BUGS = [
     ("a resumed loss has the updates of the last one", "runtime/resume.c",
      "found = &manifest->updates[k];", "found = &manifest->updates[manifest->n_updates - 1];",
      "runtime_losses"),
+    ("a resumed run has an update too many", "runtime/resume.c", "rank->updates[i] = found->n;",
+     "rank->updates[i] = found->n + 1;", "--verify life"),
+    ("a resumed run repeats the last step", "runtime/resume.c", "*ret_steps = manifest.steps;",
+     "*ret_steps = manifest.steps - 1;", "--verify life"),
+    ("a resumed run skips a sample", "runtime/resume.c",
+     "rank->origin = manifest->samples - samples;",
+     "rank->origin = manifest->samples - samples + 1;",
+     "--verify life"),
     # ---- data ----
     ("every epoch has the same order", "runtime/permutation.c", "(uint32_t)p->epoch, round)",
      "0, round)", "runtime_data_order"),
@@ -147,6 +177,15 @@ BUGS = [
     ("synthetic samples repeat", "runtime/synthetic.c", "(uint64_t)(first + i), (uint32_t)sample,",
      "(uint64_t)(first + i), (uint32_t)sample % 4,", "--verify tokens"),
     # ---- evaluation ----
+    ("an evaluation draws as a step would", "runtime/exec.c",
+     "return rank->evaluates ? DT_EVAL_DRAWS + rank->eval_batch : rank->step;",
+     "return rank->step;", "--verify drawn"),
+    ("all batches of an evaluation draw alike", "runtime/exec.c",
+     "DT_EVAL_DRAWS + rank->eval_batch :", "DT_EVAL_DRAWS + 0 * rank->eval_batch :",
+     "--verify drawn"),
+    ("an evaluation divides by one batch", "runtime/evaluate.c",
+     "run->sums[m] /= (double)covered.samples;", "run->sums[m] /= (double)rank->meta.batch;",
+     "--verify tokens"),
     ("an evaluation reads the first batch again and again", "runtime/evaluate.c",
      "run->rank.eval_batch = batch;", "run->rank.eval_batch = 0 * batch;", "--verify tokens"),
     ("samples behind the last whole batch count twice", "runtime/evaluate.c", "rest - batch));",

@@ -122,7 +122,7 @@ static uint64_t hash_op(DtValue *const *map, const DtOp *op)
 typedef struct Table {
     DtOp **at;
     uint32_t mask;
-    DtValue **map; /* by value id: what it became; NULL: it is what it was */
+    DtValue **map; /* by value id: its replacement; NULL: itself */
 } Table;
 
 static Table make_table(DtArena *arena, const DtFunc *func)

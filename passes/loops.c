@@ -188,7 +188,7 @@ static bool prune_operands(DtOp *op)
     const bool any = n < op->n_in;
     op->n_in = n;
     body->inputs.n = body->n_args = 1 + n;
-    body->params.n = 0; /* what the body is given is known by the loop's operands */
+    body->params.n = 0; /* inputs of the body follow from the loop's operands */
     return any;
 }
 

@@ -17,10 +17,11 @@ static double tolerance_of(const DtJudgeCase *c, double *ret_least)
     return 16 * (dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : 0x1p-24);
 }
 
-/* Of what a value is, and how often: see moves_by_itself. */
+/* Size of the perturbation relative to the value, and number of runs; see moves_by_itself. */
 static const double shake = 2e-14;
 enum { SHAKES = 4 };
-/* Of a value's norm: what is more is no rounding, however much the program magnifies it. */
+/* Largest difference, relative to a value's norm, that may be excused as rounding, however much the
+ * program magnifies roundings. */
 static const double most_excused = 1e-5;
 
 void dt_judge_round(const DtJudge *j, DtTensor *tensor)
@@ -173,9 +174,10 @@ static double norm_of_all(const DtJudge *j)
     return sqrt(squares);
 }
 
-/* How far the value moves in the serial program, run again on parameters and samples changed in their last digits: by
- * some hundred units of the roundoff each, so by more than what another order of additions comes to anywhere in the
- * program, magnified as the program magnifies it on the way to this value. The most of several runs. */
+/* How far the value moves in the serial program if parameters and samples change in their last
+ * digits, by some hundred roundoffs each. That is more than another order of additions changes
+ * anywhere in the program, and the program magnifies both alike on the way to this value. The
+ * largest of several runs. */
 static double moves_by_itself(DtJudge *j, const Pair *p)
 {
     DtTensor **after = j->serial;
@@ -193,10 +195,11 @@ static double moves_by_itself(DtJudge *j, const Pair *p)
     return most;
 }
 
-/* A difference above the tolerance is still one of rounding where the program magnifies roundings, as deep stacks of
- * normalisations do, up to what the value moves by itself (and most_excused). Some values are zero but for
- * rounding, the mean of what was centred, say; their norm is no measure then: the difference must be below the
- * roundings of what the program holds. ret_most: what would have been let pass of the value's norm, or 0. */
+/* Whether a difference above the tolerance is still rounding. Deep stacks of normalisations magnify
+ * roundings, so a value may differ by as much as it moves by itself (and most_excused). Some values
+ * are zero apart from rounding, such as the mean of centred values. Their norm is no measure; the
+ * difference must be below the roundings of the program's other values. ret_most: the accepted
+ * difference relative to the norm, or 0. */
 static bool is_rounding(DtJudge *j, const Pair *p, double difference, double scale, double *ret_most)
 {
     const bool is_zero = difference <= 1e-10 * norm_of_all(j);
@@ -304,8 +307,8 @@ static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult 
                             dt_judge_line(j, pair->span));
 }
 
-/* Both sides run the entry; what they leave is compared. What the ranks left becomes what both hold, so that entries
- * that follow begin alike. */
+/* Runs the entry on both sides and compares the results. Then both sides continue with the results
+ * of the ranks, so that later entries begin with equal values. */
 static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
 {
     const DtEntryPoint *serial = dt_entry_whole(j->of->serial, kind, objective);
@@ -340,7 +343,7 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
     return good && !j->out->problem.len;
 }
 
-/* Every loss is checked in its turn, whatever its `every`. */
+/* Every loss has its turn, also if its `every` would skip this step. */
 static bool run_step(DtJudge *j)
 {
     bool good = true;

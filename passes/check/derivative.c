@@ -247,7 +247,7 @@ static bool find_wrong(Along *a, const DtEntryPoint *entry)
         store->path, forwards, backward, dt_judge_line(a->j, store->span), blamed);
 }
 
-/* Whether what the function gives is linear in its first n inputs, as far as its ops show. */
+/* Whether the function is linear in its first n inputs, judging by its ops. */
 static bool is_linear(DtArena *arena, const DtFunc *func, uint32_t n)
 {
     bool *moves = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
@@ -332,7 +332,7 @@ static const DtTensor *result_of(const Reference *r, const DtStore *store)
     return NULL;
 }
 
-/* One value that the update leaves: is it what it should be? */
+/* Compares one value after the update with the expected one. */
 static bool check_value(Reference *r, const DtStore *store, const char *name, int64_t element, double got, double want,
                         double size)
 {
@@ -421,7 +421,7 @@ static double norm_of(const Reference *r, const DtParamGroup *group)
     return sqrt(squares);
 }
 
-/* The rule's own function, as it was lowered, on what the step began with. */
+/* Runs the optimizer's function, as it was lowered, on the values before the step. */
 static bool update_param(Reference *r, const DtStore *param, const DtStore *grad)
 {
     const DtModule *serial = r->j->of->serial;

@@ -78,7 +78,7 @@ static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor
     return sum;
 }
 
-/* ret_forward, ret_backward: what both ways say of one direction. */
+/* The derivative along one random direction, forward and backward. */
 static void try_alone(Alone *a, const DtFunc *func, double *ret_forward, double *ret_backward)
 {
     DtInterp interp = {.arena = a->arena, .seed = a->seed, .step = a->step, .path = ""};
@@ -145,7 +145,7 @@ const DtFunc *dt_judge_wrong_function(DtJudge *j)
     return found;
 }
 
-/* ---- what a function states ---- */
+/* ---- custom gradients ---- */
 
 /* Products and other elements that evaluating func takes. */
 static double work_of(const DtFunc *func)
@@ -219,7 +219,7 @@ static bool try_both(Alone *a, const DtFunc *x, const DtFunc *y, bool *ret_finit
 
 DtJudgeAlike dt_judge_alike(const DtFunc *x, const DtFunc *y, double most)
 {
-    static const double ones[] = {0.5, 1, 0}; /* masks of nothing and of all, too */
+    static const double ones[] = {0.5, 1, 0}; /* shares of ones in masks, including all and none */
     bool same = true, finite = false;
     if (work_of(x) + work_of(y) > most)
         return DT_JUDGE_NOT_TRIED;

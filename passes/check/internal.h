@@ -72,7 +72,7 @@ typedef struct DtJudgeLife {
 /* The events of a life, at most DT_JUDGE_EVENTS; returns how many. saves: there is a place for
  * checkpoints. */
 uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEvent *ret_script);
-/* Before an event; and after it, with what ranks say of it: NULL, or what is wrong with it. */
+/* Called before an event; and after it with the ranks' report: NULL, or an error in it. */
 void dt_judge_life_next(DtJudgeLife *life, const DtJudgeEvent *event);
 const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event);
 

@@ -28,14 +28,14 @@
 #include "frontend/lower.h"
 #include "ir/interp_ranks.h"
 
-/* What was compared in one entry. */
+/* The comparison of one entry. */
 typedef struct DtJudgeRow {
     const char *entry;
     uint32_t values; /* tensors */
     uint32_t zeros;  /* of them nothing but zeros, or roundings of zero, in the serial program: these prove little */
     int64_t elements;
     double worst;      /* largest relative difference */
-    const char *where; /* of which value; NULL if there is no difference at all */
+    const char *where; /* name of the value; NULL without any difference */
     uint32_t magnified; /* that differ by more than 1e-10, and by less than the serial program on changed parameters */
     double most;        /* by how much at most */
 } DtJudgeRow;
@@ -98,17 +98,18 @@ typedef enum DtJudgeVerdict {
     DT_JUDGE_REJECTED /* the program has errors: in diags */
 } DtJudgeVerdict;
 
-/* Lowers the program twice, runs all passes on one copy, and compares the two. A program that takes too
- * long to interpret is made smaller first: mesh axes and micro-batches become 2, dims the smallest
- * extents with which it still compiles and every axis that was split is; -D and --set overrule.
- * ret_shrunk says what became of it, empty if nothing. */
+/* Lowers the program twice, runs all passes on one copy, and compares the two. A program that takes
+ * too long to interpret is made smaller first: mesh axes and micro-batches become 2, dims the
+ * smallest extents with which it still compiles and splits the same axes; -D and --set overrule.
+ * ret_shrunk lists the changes, and is empty without any. */
 DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
                                 DtJudgement *ret_judgement, DtText *ret_shrunk);
 
 /* "first moment of `h.attention.wq.w`"; "[batch 3, seq 0]" */
 const char *dt_judge_describe(DtArena *arena, const DtStore *store);
 const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t element);
-/* The element in which two tensors of one type differ most; the first NaN, if there is one. */
+/* The element with the largest difference between two tensors of one type; the first NaN, if there
+ * is one. */
 int64_t dt_judge_worst(const DtTensor *got, const DtTensor *want);
 
 /* The table, for people. */
@@ -130,7 +131,7 @@ typedef enum DtJudgeEventKind {
     DT_JUDGE_RESUME    /* the ranks lose all that they hold, and load the newest checkpoint */
 } DtJudgeEventKind;
 
-/* An event in the life of a run, and what ranks say of the run after it (plan/trial.h has the
+/* An event in the life of a run, and the ranks' report of the run after it (plan/trial.h has the
  * same). */
 typedef struct DtJudgeEvent {
     DtJudgeEventKind kind;
@@ -154,16 +155,16 @@ typedef struct DtJudgeTrial {
     double lr;              /* of all steps, but in a life: */
     bool is_life;           /* rates are the program's, losses take their turns */
     int64_t held_out;       /* samples that the held-out data have */
-    /* one rank resumes what the trial before it has saved; else the program's layout */
+    /* one rank resumes the checkpoint of the previous trial; else the program's layout runs */
     bool is_resumed;
     uint32_t events;
     DtJudgeEvent script[DT_JUDGE_EVENTS];
     /* results */
     uint32_t ranks;
     DtTensor ***after; /* [event][number of the store]; NULL: the plan has none */
-    /* What the plan's entry ("step", "update", "eval") leaves in an event, of an evaluation the
-     * mean over its samples; shown: what the run prints under that name. False: there is no such
-     * scalar. */
+    /* The value of a scalar after an event, by the plan's entry ("step", "update", "eval"); for an
+     * evaluation the mean over its samples. shown: the run prints it under that name. False: there
+     * is no such scalar. */
     bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t event, const char *entry,
                    const char *name, bool shown, double *ret_value);
     void *data; /* of `scalar` */
@@ -183,23 +184,23 @@ typedef struct DtJudgeMachine {
     uint32_t evaluated;            /* samples of the life's evaluation */
     uint32_t vague;                /* of them that roundings move by a tenth and more: these prove little */
     double worst;                  /* largest difference, of a value's norm; of others than these */
-    const char *where;             /* of which value; NULL: no difference at all */
+    const char *where;             /* name of the value; NULL without any difference */
     DtText problem;                /* free it */
 } DtJudgeMachine;
 
-/* Whether the machine code of a program that dt_judge_program found equal computes what the serial program does.
- * REJECTED: the runner said no. */
+/* Whether the machine code of a program that dt_judge_program found equal computes the serial
+ * program. REJECTED: the runner refused it. */
 DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options,
                                 DtJudgeRunner *runner, DtJudgeMachine *ret_machine);
 
 /* ---- values (values.c) ---- */
 
-/* What a store holds before the first step: its initial value, and noise, so that no gain is 1 and no bias
- * 0. Depends on the kind, path and extents of the store, and on draw, only. */
+/* The trial's initial value of a store: its own initial value plus noise, so that no gain is 1 and
+ * no bias 0. It depends only on the kind, path and extents of the store, and on draw. */
 void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTensor *ret_tensor);
 
-/* The whole batch of an input in a step: what the runtime draws as synthetic data; eval: of the held-out data. False:
- * no reader fills it. */
+/* The whole batch of an input in a step: the synthetic data that the runtime draws; eval: of the
+ * held-out data. False: no reader fills it. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval, DtTensor *ret_tensor);
 
 /* A scalar of the step ("@lr", "@bias1" ...); NaN: there is none of that name. */

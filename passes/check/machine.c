@@ -54,14 +54,14 @@ typedef struct Machine {
     DtInterp *interp;
 } Machine;
 
-/* A result that is no store, of an entry of the plan; is_shown: what a run prints under the name. */
+/* A result of an entry of the plan that is no store; is_shown: a run prints it under that name. */
 typedef struct Named {
     const char *name, *entry;
     bool is_shown;
     DtTensor *value;
 } Named;
 
-/* What an event leaves. */
+/* The results of an event. */
 typedef struct Left {
     DtTensor **stores; /* by number of the serial store */
     DT_VEC(Named) named;
@@ -166,7 +166,7 @@ static void run_entry(Machine *m, DtEntryKind kind, const char *objective, Left 
         m->held[i] = left->stores[i] ? left->stores[i] : m->held[i];
 }
 
-/* ---- what is shown ---- */
+/* ---- printed values ---- */
 
 typedef struct Names {
     const Left *left;
@@ -255,8 +255,8 @@ static int64_t covered(const Machine *m, const DtJudgeEvent *event, int64_t held
     return all ? whole : event->batches;
 }
 
-/* Each result is the mean over all samples, each of which counts once: those of whole batches, in which a result is
- * the mean over the batch, and further ones each by itself, in a batch of nothing else. */
+/* An evaluation: the mean over all samples, each of which counts once. In whole batches a result is
+ * the mean over the batch. Each further sample is evaluated by itself, as a batch of one. */
 static void run_evaluation(Machine *m, const DtJudgeEvent *event, Left *left)
 {
     int64_t rest;
@@ -446,7 +446,7 @@ static bool compare_course(Machine *m, const DtJudgeEvent *event)
     return wrong == NULL;
 }
 
-/* What the ranks hold is what both sides go on from. */
+/* Both sides continue with the values of the ranks. */
 static void go_on(Machine *m, const DtJudgeTrial *trial, uint32_t at)
 {
     const uint32_t n = m->serial->stores.n;
@@ -517,7 +517,8 @@ static void write_script(const Machine *m, const DtJudgeRunner *runner, DtJudgeT
             (DtJudgeEvent){.kind = DT_JUDGE_EVALUATE, .batches = BATCHES};
 }
 
-/* Another layout resumes what the trial saved: one rank, from the event after the save on, and for one more step. */
+/* Resumes the trial's checkpoint under another layout: one rank, from the event after the save on,
+ * for one more step. */
 static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, DtJudgeTrial *trial)
 {
     DtJudgeTrial other = *trial;
@@ -531,7 +532,7 @@ static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner
     for (; at < trial->events && other.events < 2; at++)
         other.script[other.events++] = trial->script[at];
     if (!runner->run(runner, m->arena, options, &other))
-        return !runner->failed; /* there need not be such a plan */
+        return !runner->failed; /* one rank may not suffice for the program */
     m->held = m->saved;
     m->life = m->saved_life;
     m->out->resumed++;
@@ -572,7 +573,7 @@ static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudg
     return runner->failed ? DT_JUDGE_REJECTED : DT_JUDGE_DIFFERS;
 }
 
-/* What differs with two of three sets of values is wrong. */
+/* A value is wrong if it differs with two of three sets of initial values. */
 static DtJudgeVerdict try_values(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner)
 {
     DtJudgeVerdict verdict = DT_JUDGE_DIFFERS;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- what ranks hold ---- */
+/* ---- values of the ranks ---- */
 
 /* Ranks of other pipeline stages get nothing. */
 static bool holds(const DtJudge *j, const DtStore *store, uint32_t rank)

@@ -254,7 +254,7 @@ static DtTensor **added(DtJudge *j, DtTensor *const *a, DtTensor *const *b)
     return sum;
 }
 
-/* Results become what the stores hold; several results of one store are terms of its sum. */
+/* Copies results to their stores; several results of one store are terms of a sum. */
 static void commit(DtJudge *j)
 {
     for (uint32_t i = 0; i < j->stored.n; i++)

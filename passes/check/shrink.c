@@ -150,7 +150,8 @@ DtLowerOptions dt_judge_shrink(DtArena *arena, const DtJudgeProgram *task, const
             DT_PUSH(arena, s->dims,
                     ((DtOption){.name = dim->name, .value = number(s, dim->extent)}));
     }
-    for (int round = 0; round < 2; round++) /* what one dim allows may depend on a later one */
+    /* the least extent of one dim may depend on a later dim */
+    for (int round = 0; round < 2; round++)
         for (uint32_t i = first; i < s->dims.n; i++)
             shrink_dim(s, i);
     for (uint32_t i = first; i < s->dims.n; i++)

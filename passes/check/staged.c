@@ -62,7 +62,7 @@ DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank)
                                 : dt_interp_tensor(j->arena, dt_ranks_local(store->type, j->mesh));
 }
 
-/* The slot, which a new value goes to. */
+/* The slot for a new value. */
 static DtSlot *slot_to_write(DtJudge *j, const DtStore *store, int64_t micro)
 {
     DtSlot *slot = slot_of(j, store, micro);

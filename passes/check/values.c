@@ -80,7 +80,8 @@ bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
     return reader != NULL || !train;
 }
 
-/* Both sides take a large rate and a loss scale instead of the program's (passes/check/machine.c tells the run). */
+/* Both sides use a large rate and a loss scale in place of the program's (passes/check/machine.c
+ * passes them to the run). */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step)
 {
     const DtJudgeWhen when = {.step = step, .updates = step + 1.0, .loss_scale = 1024};

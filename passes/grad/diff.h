@@ -67,7 +67,7 @@ struct DtDiff {
     bool adds; /* the target's library adds vectors to products */
 };
 
-/* What differentiation knows about one value of the primal function. */
+/* State of differentiation for one value of the primal function. */
 struct DtCell {
     DtValue *primal;
     DtValue *cotangent; /* in bwd; NULL: none yet */
@@ -131,7 +131,8 @@ DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
-/* sum, or what is the same: pads.c. b: where ops are added. */
+/* pads.c: returns sum, or an equal value with pads replaced by a concatenation. b: where ops are
+ * added. */
 DtValue *dt_diff_join_pads(DtBuilder b, DtValue *sum);
 DtCell *dt_diff_cell(DtReverse *r, DtValue *primal); /* a new one, of a value of the function */
 DtValue *dt_diff_placeholder(DtReverse *r, DtCell *cell);

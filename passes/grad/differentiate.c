@@ -132,7 +132,8 @@ static void read_sources(Grad *g)
     }
 }
 
-/* The cotangent of the loss: 1, or what scales it so that small gradients do not vanish in 16 bits. */
+/* The cotangent of the loss: 1, or the loss scale, so that small gradients do not vanish in 16
+ * bits. */
 static DtValue *seed(Grad *g, DtDtype dtype)
 {
     const DtPrecision *p = g->context && g->context->train ? &g->context->train->precision : NULL;

@@ -96,7 +96,7 @@ static void look_at_all(Narrow *n)
     }
 }
 
-/* ---- what pays ---- */
+/* ---- which parameters pay ---- */
 
 /* Whether op, which reads a value as operand k, is something else than a kernel of maps and sums, or hands the value to
  * such. */
@@ -129,7 +129,8 @@ static void find_memory(Narrow *n)
     }
 }
 
-/* Marks parameters, and inputs that they are given to, some cast of which lies in memory; ret_stores: by number. */
+/* Marks parameters, and inputs that parameters are passed to, of which some cast is stored in
+ * memory; ret_stores: by number. */
 static void find_what_pays(Narrow *n, bool *ret_stores)
 {
     find_memory(n);
@@ -155,7 +156,7 @@ static void find_what_pays(Narrow *n, bool *ret_stores)
 
 /* ---- doing it ---- */
 
-/* Inputs and parameters of the function are what their casts were. */
+/* Gives the function's inputs and parameters the dtype of their casts, and removes these casts. */
 static void narrow_func(Narrow *n, uint32_t f)
 {
     DtFunc *func = n->module->funcs.at[f];
@@ -163,7 +164,8 @@ static void narrow_func(Narrow *n, uint32_t f)
     bool any = false;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
-        const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL; /* of what was cast */
+        /* of the cast's operand */
+        const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL;
         for (uint32_t k = 0; k < op->n_in; k++)
             if (now[op->in[k]->id])
                 op->in[k] = now[op->in[k]->id];
@@ -201,7 +203,7 @@ static DtStore *master_of(DtModule *module, DtStore *store)
     return master;
 }
 
-/* The update reads and gives the copy, and then what it is rounded to. */
+/* Makes the update read and write the master copy, and also write its rounding. */
 static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result)
 {
     DtArena *arena = n->module->arena;

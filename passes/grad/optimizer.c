@@ -41,7 +41,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* One parameter with what belongs to it. */
+/* One parameter with its gradient and states. */
 typedef struct Updated {
     DtStore *param, *grad, *moment[DT_MAX_MOMENTS];
     DtStore *master; /* the store that is updated: the wide copy, or the parameter itself */
@@ -57,10 +57,10 @@ typedef struct Update {
     DtBuilder b;
     const DtEntryPoint *grad; /* whose gradients it applies */
     DtEntryPoint entry;
-    DT_VEC(DtValue *) scalars; /* inputs, and what rules made of such and of numbers */
+    DT_VEC(DtValue *) scalars; /* inputs, and results of rules on such and on numbers */
     DtValue *norm;
     const DtTrainConfig *train;
-    DtValue **norms; /* by group: what its rules are given */
+    DtValue **norms; /* by group: norm of the gradients that its rules get */
     DtValue *unscale; /* 1 / loss scale; NULL: 1 */
     DtValue *applies; /* whether the norm is finite: the step is not skipped */
 } Update;
@@ -73,7 +73,7 @@ static const DtUpdateRule *rule_of(const DtOptimizer *optimizer, const DtStore *
     DT_BUG("the optimizer has no rule for `%s`", param->path);
 }
 
-/* A store for what belongs to another, with the same initial value. */
+/* A store for a state of a parameter, or its master copy, with the same initial value. */
 static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype dtype)
 {
     DtStore *store = DT_NEW(module->arena, DtStore);

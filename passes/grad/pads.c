@@ -39,7 +39,8 @@ static const DtOp *pad_of(const DtValue *term, const DtType *type)
     return is && term->type == type ? op : NULL;
 }
 
-/* The term, a pad along axis that begins behind `lo` elements and is not there yet; n: none. */
+/* Index of the term that is a pad along axis with `lo` elements before its operand; n: there is
+ * none. */
 static uint32_t pad_at(const Terms *terms, const char *axis, int64_t lo, const DtType *type)
 {
     uint32_t i = 0;
@@ -69,7 +70,7 @@ static bool cover(const Terms *terms, const char *axis, const DtType *type, DtVa
     return *ret_n > 1;
 }
 
-/* Their concatenation, and what else there is to add. */
+/* The concatenation of the parts, plus the unused terms. */
 static DtValue *joined(DtBuilder b, const Terms *terms, const DtOp *pad, DtValue *const *parts, uint32_t n,
                        const bool *used)
 {

@@ -119,10 +119,11 @@ static bool is_pair(const Pair *pair)
     return false;
 }
 
-/* ---- what the backward body is given ---- */
+/* ---- inputs of the backward body ---- */
 
-/* The value that a result of the forward body stands for: itself, or what was renamed, since inside its body a
- * value may have an axis called like the loop's, and outside it is stacked along that. */
+/* The value of the forward body that a result is: itself, or the operand of its renaming. A value
+ * may have an axis with the loop's name, which is renamed because the result is stacked along the
+ * loop's axis. */
 static DtValue *behind_result(const Pair *pair, DtValue *result)
 {
     const DtOp *op = result->op;
@@ -131,7 +132,7 @@ static DtValue *behind_result(const Pair *pair, DtValue *result)
     return renamed ? op->in[0] : result;
 }
 
-/* What the forward body returns for a value: itself, or a renamed copy. */
+/* The result of the forward body for a value: itself, or a renamed copy. */
 static DtValue *as_result(const Pair *pair, DtValue *value)
 {
     const char *axis = pair->forward->loop->axis;
@@ -193,7 +194,7 @@ static bool is_given(const Redo *r, const DtValue *value)
            (value->index == 0 || value->index > r->pair->forward->loop->n_carried);
 }
 
-/* Whether cheap ops make value of what the backward body has anyway. */
+/* Whether cheap ops compute value from values that the backward body has anyway. */
 static bool is_cheaply_made(Redo *r, const DtValue *value)
 {
     const uint32_t id = value->id;
@@ -248,7 +249,7 @@ static void copy_op(Redo *r, const DtOp *op)
     if (op->kind != DT_OP_LOOP)
         return;
     copy->func = dt_loops_copy_func(op->func);
-    r->pair->backward->func->ops.n--; /* what take_inner brings stands before it */
+    r->pair->backward->func->ops.n--; /* take_inner adds inputs, which must come before it */
     take_inner(r, op, copy);
     DT_PUSH(r->arena, r->pair->backward->func->ops, copy);
 }
@@ -312,7 +313,7 @@ static DtValue *instead(Redo *r, DtValue **replaced, DtValue *result)
     return *replaced;
 }
 
-/* The ops of the backward body again, each preceded by what it needs computed. */
+/* Rebuilds the ops of the backward body; each is preceded by the recomputation of its operands. */
 static void rebuild_backward(Redo *r)
 {
     DtFunc *body = r->pair->backward->func;
@@ -453,7 +454,7 @@ static bool has_label(const DtOp *loop, const char *name)
            (len == n || loop->loop->label[len - n - 1] == '.');
 }
 
-/* A line names loops by their label, or by their axis if none is labelled so. */
+/* The line that names the loop: by its label, or by its axis if no loop has such a label. */
 static const DtRemat *line_of(const Remat *remat, const DtOp *loop)
 {
     const DtParallelConfig *config = remat->context->parallel;

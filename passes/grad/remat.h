@@ -7,7 +7,7 @@
 
 /* ---- remat_names.c ---- */
 
-/* What a line `remat h (keep = ...)` or `(drop = ...)` means for the values of the body of h. */
+/* The effect of a line `remat h (keep = ...)` or `(drop = ...)` on the values of the body of h. */
 typedef struct DtRematChoice {
     bool *kept;     /* per value id: may be saved; inputs count as kept if they need no saving */
     bool *is_saved; /* per value id: the backward loop reads it as saved at present */

@@ -22,8 +22,8 @@ enum { FEW = 16 }; /* times fewer elements than the value has: a gain, a bias */
 typedef struct Made {
     const DtRematChoice *choice;
     const DtLoop *loop;
-    bool *again; /* per value id of the forward body: the backward body makes it, too */
-    bool *seen;  /* what a value is made of, counted */
+    bool *again; /* per value id of the forward body: the backward body computes it too */
+    bool *seen;  /* values whose bytes are counted already */
     double bytes;
     const DtValue *of; /* the value under consideration */
 } Made;
@@ -33,9 +33,9 @@ static double bytes_of(const DtValue *value)
     return (double)dt_type_elements(value->type) * (double)dt_dtype_size(value->type->dtype);
 }
 
-/* ---- what the backward body makes ---- */
+/* ---- values that the backward body computes ---- */
 
-/* The op of body that makes of `in` what op makes; NULL: none. */
+/* The op of body that equals op on the operands `in`; NULL: none. */
 static const DtOp *find_same(const DtFunc *body, const DtOp *op, const DtValue *const *in)
 {
     for (uint32_t i = 0; i < body->ops.n; i++) {
@@ -65,7 +65,7 @@ static void find_again(Made *m, const DtFunc *body, const DtFunc *backward, cons
     }
 }
 
-/* ---- what a value is made of ---- */
+/* ---- operands of a value ---- */
 
 /* The backward body has value, in memory. */
 static bool is_there(const Made *m, const DtValue *value)
@@ -78,7 +78,7 @@ static bool is_there(const Made *m, const DtValue *value)
     return value->index == 0 || value->index > m->loop->n_carried || m->choice->is_saved[value->id];
 }
 
-/* Whether maps that cost nothing make value; adds up what they read. */
+/* Whether maps at no cost compute value from values in memory; adds up the bytes of those. */
 static bool is_made(Made *m, const DtValue *value)
 {
     if (m->seen[value->id])

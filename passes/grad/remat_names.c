@@ -124,8 +124,8 @@ static Roots find_roots(const DtRematChoice *choice, const DtFunc *body, const D
     return r;
 }
 
-/* The saved value that stands for a named one, or NULL. What is dropped is the same under another name, or
- * comes from the same call: not the argument of an activation function that is named. */
+/* The saved value for a named one, or NULL. For `drop` it must be the same under another name, or
+ * come from the same call; the argument of a named activation function does not. */
 static const DtValue *stands_for(const Roots *roots, const DtValue *value, bool drops)
 {
     const DtValue *root = roots->root[value->id];
@@ -146,7 +146,7 @@ typedef struct Marks {
     bool drops;
 } Marks;
 
-/* Whether the path names what the body of an inner loop hands out as result number i. */
+/* Whether the path names the value that is result number i of an inner loop's body. */
 static bool names_inner(const Path *path, const DtOp *loop, uint32_t i, const Nest *nest)
 {
     if (nest->n == MAX_LOOPS)
@@ -199,7 +199,7 @@ void dt_remat_choose(const DtRemat *line, const DtFunc *body, const DtLoop *loop
         for (uint32_t k = 0; k < body->ops.n; k++)
             mark_op(&marks, body->ops.at[k]);
     }
-    for (uint32_t i = 0; i < body->ops.n; i++) /* what a call returned is bound outside of it */
+    for (uint32_t i = 0; i < body->ops.n; i++) /* results of calls are bound outside of the call */
         if (body->ops.at[i]->kind == DT_OP_BIND && named[body->ops.at[i]->in[0]->id])
             named[body->ops.at[i]->out[0]->id] = true;
     choice->kept = DT_NEW_ARRAY(arena, bool, body->n_values + 1);

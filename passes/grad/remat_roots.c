@@ -36,7 +36,7 @@ static bool is_saved_only(const DtFunc *body, const DtLoop *loop, const DtValue 
     return dt_remat_read_by_kernels(body, value);
 }
 
-/* Made of constants and of what the backward body is given as the forward one was. */
+/* Computed from constants and from inputs that the backward body gets as well. */
 static bool is_at_hand(const DtValue *value, const DtLoop *loop)
 {
     if (!value->op)

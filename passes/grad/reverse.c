@@ -104,8 +104,8 @@ static void run_stated(DtReverse *r)
             cell_of(r, r->func->inputs.at[i])->cotangent = out[result++];
 }
 
-/* What fwd and bwd are as streams. A result of fwd beside those of the function must be a part; in bwd results
- * without the axis add up, if that is what a stated gradient says. */
+/* Gives fwd and bwd their clauses of `stream`. Further results of fwd must be parts. Results of bwd
+ * without the axis add up, if a custom gradient defines them. */
 static void stream_both(DtReverse *r)
 {
     const DtFunc *func = r->func;

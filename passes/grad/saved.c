@@ -73,7 +73,8 @@ static void find_roots(DtReverse *r)
         root_of_op(r, func->ops.at[i]);
 }
 
-/* Whether what is needed of a value can be had from what op makes of it, the only op that reads it. */
+/* Whether everything that gradients need of a value can be computed from the result of op, its only
+ * reader. */
 static bool can_move(const DtReverse *r, const DtOp *op, const DtCell *in)
 {
     return in->root == in && cell_of(r, op->out[0])->root == in && !in->needed && !in->is_result && in->primal->op &&
@@ -107,8 +108,8 @@ static void move_to_views(DtReverse *r)
     }
 }
 
-/* x + bias, which a product's library writes, is saved instead of the product x, if all that is needed of x goes
- * through it. */
+/* Saves x + bias, which a product's library writes, instead of the product x, if everything that is
+ * needed of x goes through it. */
 static void move_to_sums(DtReverse *r)
 {
     const DtFunc *func = r->func;
@@ -136,7 +137,8 @@ static void choose_saved(DtReverse *r)
     for (uint32_t i = 0; i < r->cells.n; i++)
         if (r->cells.at[i]->needed && !r->cells.at[i]->is_free)
             r->cells.at[i]->root->saved = true;
-    for (uint32_t i = 0; i < r->func->ops.n; i++) { /* what can be had from other saved values */
+    /* values that can be computed from other saved values */
+    for (uint32_t i = 0; i < r->func->ops.n; i++) {
         const DtOp *op = r->func->ops.at[i];
         bool derivable = !r->whole && dt_op_is_cheap(op->kind);
         for (uint32_t k = 0; derivable && k < op->n_in; k++) {

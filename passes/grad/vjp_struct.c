@@ -76,8 +76,7 @@ static DtValue *operand(Backward *l, DtValue *value, const DtType *inside, const
     return dt_graph_arg(l->step, inside, name);
 }
 
-/* Number of input i of the body among what kind of operand: 0 iteration, 1 carried, 2 invariant, 3
- * stacked. */
+/* The kind of input i of the body: 0 iteration, 1 carried, 2 invariant, 3 stacked. */
 static int role(const DtLoop *loop, uint32_t i)
 {
     return i == 0 ? 0 : i <= loop->n_carried ? 1 : i <= loop->n_carried + loop->n_invariant ? 2 : 3;

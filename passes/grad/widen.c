@@ -38,7 +38,8 @@ static bool widens(const DtOp *op)
     return op->kind == DT_OP_CAST && op->out[0]->type->dtype == DT_F32 && is_narrow(op->in[0]->type);
 }
 
-/* The result of what a call or loop runs that is its result `index`; carried ones are none. */
+/* The flag of result `index` of the called function or the loop's body; NULL for carried
+ * results. */
 static bool *inner(const Widen *w, const DtOp *op, uint32_t index)
 {
     if (op->kind != DT_OP_CALL && (op->kind != DT_OP_LOOP || index < op->loop->n_carried))
@@ -46,7 +47,7 @@ static bool *inner(const Widen *w, const DtOp *op, uint32_t index)
     return &w->result[dt_graph_number(w->module, op->func)][index];
 }
 
-/* Marks what makes the value, which is a gradient, as far as it only hands on. */
+/* Marks the results of calls and loops through which the value, a gradient, passes unchanged. */
 static void reach(Widen *w, const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_CAST)
@@ -137,7 +138,7 @@ static void reach_gradients(Widen *w)
 
 /* ---- doing it ---- */
 
-/* The value in f32: itself, or what was rounded. */
+/* The value in f32: itself, or the operand of its rounding. */
 static DtValue *wide(DtValue *value)
 {
     DtOp *op = value->op;
@@ -170,7 +171,7 @@ static bool is_gradient(const Widen *w, uint32_t f, const DtValue *value)
     return false;
 }
 
-/* Casts of what the function can have in f32 go; its wide results are so. */
+/* Removes casts of values that the function can compute in f32, and widens its results. */
 static bool widen_func(const Widen *w, uint32_t f)
 {
     DtFunc *func = w->module->funcs.at[f];

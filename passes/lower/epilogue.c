@@ -33,7 +33,7 @@ typedef struct Leaves {
 } Leaves;
 
 typedef struct Epilogues {
-    const DtFusion *f;       /* who makes and reads what */
+    const DtFusion *f;       /* producers and readers of values */
     const DtFunc *func;
     uint32_t allowed;        /* of DtEpilogue, as bits */
     bool *taken;             /* by position: in a product already */
@@ -43,14 +43,14 @@ typedef struct Epilogues {
     uint32_t at[DT_EPILOGUE_OPS], n;           /* the product, and the ops reached from it */
     /* the ops inside the epilogue, in the function's order */
     uint32_t tried[DT_EPILOGUE_OPS], n_tried;
-    /* ops on the matrix alone are inside, too, as the derivative of a function at it */
+    /* ops on the matrix alone are inside too, as in the derivative of a function at the matrix */
     bool deep;
     DtExact *number;         /* by value id */
     DtExact sum;             /* x + v */
     int sign;                /* of it */
 } Epilogues;
 
-/* ---- what rows mean ---- */
+/* ---- the meaning of rows ---- */
 
 typedef struct Row {
     const char *text;
@@ -114,7 +114,7 @@ static bool same_axes(const DtType *a, const DtType *b)
     return a->rank == b->rank;
 }
 
-/* ---- what ops compute, as numbers ---- */
+/* ---- the results of ops, as residues ---- */
 
 static DtExact number_of(const Epilogues *e, const DtValue *value);
 
@@ -136,7 +136,7 @@ static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
     return op->kind == DT_OP_MAX ? (more > 0 ? b : a) : dt_exact_number(op->kind == DT_OP_LT ? more > 0 : more >= 0);
 }
 
-/* Of a float; of what was decided, 1 or 0. */
+/* The cast of a float; of a decision, 1 or 0. */
 static DtExact cast(const DtOp *op, DtExact x)
 {
     const DtDtype from = op->in[0]->type->dtype;
@@ -194,7 +194,7 @@ static void draw(Epilogues *e, const Leaves *leaves, uint64_t seed)
     }
 }
 
-/* Whether the ops compute from x, v and m what the row describes. */
+/* Whether the ops compute the row's function of x, v and m. */
 static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtValue *result)
 {
     uint32_t products = 0;
@@ -396,7 +396,7 @@ static bool join_maps(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
     return text != NULL;
 }
 
-/* Whether op sums what the product sums of the same operand. */
+/* Whether op sums an operand over the same axes as the product does. */
 static bool sums_operand(const DtOp *dot, const DtValue *operand, const DtOp *op)
 {
     bool same = op->kind == DT_OP_REDUCE && op->reduce == DT_REDUCE_SUM && op->in[0] == operand &&
@@ -424,8 +424,8 @@ static bool join_sum(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
 
 /* ---- all ---- */
 
-/* A product without batch axes: an axis of the result is one operand's. Those of convolutions lie as pass `memory`
- * finds best for products alone. */
+/* A product without batch axes: each axis of the result belongs to one operand. Products of
+ * convolutions are excluded: pass `memory` chooses the layout that is best for products alone. */
 static bool is_plain(const DtOp *op)
 {
     if (op->kind != DT_OP_DOT)

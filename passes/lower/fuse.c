@@ -39,7 +39,7 @@ typedef struct Fuse {
     Funcs *made;        /* all functions, each after its kernels */
     uint32_t *group;    /* by position in func->ops */
     DtFuseRows *rows;   /* by group */
-    uint32_t *group_of; /* by value id: of what makes it; UINT32_MAX: an input */
+    uint32_t *group_of; /* by value id: group of its op; UINT32_MAX: an input */
     bool *outside;      /* by value id: a result, or another group reads it */
     DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
     DtValue **copy;     /* by value id: in the kernel being made */
@@ -148,7 +148,7 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
 
 /* ---- one function ---- */
 
-/* Group `group` needs the value: what it computes again needs operands in its stead. */
+/* Marks a value that `group` needs; for a value that the group recomputes, its operands instead. */
 static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
 {
     if (!is_again(f, value, group)) {
@@ -237,8 +237,8 @@ static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
     return ops;
 }
 
-/* What temporaries may grow by for the sake of a kernel in common: a percent of what lies in memory anyway, stores and
- * what loops hand to their backward loops. */
+/* Bytes by which temporaries may grow to allow a common kernel: a percent of the memory of stores,
+ * and of values that loops save for their backward loops. */
 static int64_t find_spare(const DtModule *module)
 {
     const int64_t stages = module->pipeline ? module->pipeline->n_stages : 1;
@@ -364,8 +364,8 @@ static bool is_of_draws(const DtOp *op, const bool *drawn)
     return any && op->n_out == 1;
 }
 
-/* What is drawn for calls that may be attention in tiles, and for nothing else, is drawn where it is read, block by
- * block: what weights are dropped has the size of all scores. */
+/* Random values that only calls read which may run in tiles (attention) are drawn by the reader,
+ * block by block: a dropout mask of weights has the size of all scores. */
 static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
 {
     bool *drawn = DT_NEW_ARRAY(scratch, bool, func->n_values + 1),
@@ -386,7 +386,8 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
     }
 }
 
-/* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
+/* Fuses the copy of a called function and the bodies of its loops, which follow it in the
+ * module. */
 static void fuse_form(DtFunc *form, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
 {
     const DtModule *module = form->module;

@@ -32,7 +32,7 @@ static inline bool dt_fuse_computes(const DtFuseRecompute *again, uint32_t group
  * position of the first copy. Returns how many sums have copies. */
 typedef struct DtFuseCopied {
     DtOp *sum;
-    DtValue **in; /* what it read */
+    DtValue **in; /* its operands before fusion */
     uint32_t first;
 } DtFuseCopied;
 uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_copied);
@@ -48,8 +48,8 @@ void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
                        DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_again);
 
-/* fuse_check.c: records what each op reads, before kernels are made; dt_fuse_check aborts if the
- * kernels read something else. */
+/* fuse_check.c: records the operands of each op before kernels are made; dt_fuse_check aborts if
+ * the kernels read other values. */
 typedef struct DtFuseRecord DtFuseRecord;
 DtFuseRecord *dt_fuse_record(const DtFunc *func, DtArena *arena);
 void dt_fuse_check(const DtFuseRecord *record, const DtFunc *func);

@@ -101,8 +101,8 @@ static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, 
 
 enum { LINKS = 4 }; /* a weight's gradient is made, rounded, packed into a bucket, added up over ranks */
 
-/* What of values that others make group g reads and that would lie until position for its sake alone; `from` waits,
- * too. */
+/* Bytes of other groups' values that stay alive until position only because group g reads them;
+ * `from` is delayed too. */
 static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position)
 {
     int64_t bytes = 0;
@@ -118,9 +118,9 @@ static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t
     return bytes;
 }
 
-/* Whether group g, which reads from `from`, may move behind position: it makes a weight's
- * gradient, and what is computed of that, and no other op reads these before. Adds the bytes
- * that are then stored at position in addition. */
+/* Whether group g, which reads from `from`, may move after position. It may if it computes a
+ * weight's gradient and values of that alone, which no other op reads before. Adds the bytes that
+ * are then alive at position in addition. */
 static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position,
                      uint32_t links, int64_t *ret_bytes)
 {
@@ -144,8 +144,8 @@ static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_
     return may;
 }
 
-/* How much lies in memory of what groups leave to others, where, as far as they are merged. Not counted are results,
- * which lie where they belong, and what called functions need. */
+/* Live bytes at each position, of values that groups pass to others, for the groups so far. Results
+ * have memory of their own and are not counted, nor is memory inside called functions. */
 void dt_fuse_measure(DtFusion *f)
 {
     const DtFunc *func = f->func;
@@ -171,7 +171,7 @@ void dt_fuse_measure(DtFusion *f)
     }
 }
 
-/* Who reads value, which a makes, before position would have to wait, too. False: he cannot. */
+/* Whether all readers of value, which group a computes, before position can be delayed too. */
 static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position,
                          int64_t *ret_bytes)
 {
@@ -216,8 +216,8 @@ bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
     return kept > 0 || (beside > 0 && from->beside + to->beside + beside > f->spare + f->peak - f->live[to->last]);
 }
 
-/* Looks at one more value of full size: along which axis its elements lie side by side. False: along another one than
- * those before. */
+/* Sets axis to that of neighbouring elements of one more value of full size. False: earlier values
+ * have another one. */
 static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value, const char **axis)
 {
     const DtMesh *mesh = &f->func->module->mesh;
@@ -234,8 +234,8 @@ static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *va
     return same;
 }
 
-/* The axis along which all lie side by side that the group g of the two reads or writes in full size; NULL: there is
- * none such. */
+/* The axis of neighbouring elements of all values of full size that group g reads or writes; NULL:
+ * they differ. */
 static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint32_t g, uint32_t a, uint32_t b)
 {
     const char *axis = NULL;
@@ -249,7 +249,8 @@ static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint3
     return same ? axis : NULL;
 }
 
-/* Two groups that have little in common stay apart if one would go across what it goes along alone. */
+/* Two groups that share little are not merged if neighbouring elements are along different axes in
+ * them: one of the two would access memory with a stride. */
 bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved)
 {
     if (saved * DT_FUSE_LARGE >= dt_fuse_bytes(joined->full, &f->func->module->mesh))

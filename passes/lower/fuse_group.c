@@ -47,7 +47,7 @@ static bool is_fusable(const DtOp *op)
            is_index_map(op) || dt_op_is_one_hot(op);
 }
 
-/* The axes of a row: what a reduction of rows sums along, what one of columns keeps. */
+/* Sets the inner axes of a kernel: of rows the summed axes, of columns the kept ones. */
 static void start_reduction(DtFusion *f, DtFuseGroup *g, const DtOp *op)
 {
     g->full = op->in[0]->type;
@@ -89,7 +89,7 @@ static bool same_inner(const DtFuseGroup *a, const DtFuseGroup *b)
 
 static bool reduces(const DtFuseGroup *g) { return g->rows || g->columns; }
 
-/* Type of the points that an op goes through. */
+/* The index space of an op, as a type. */
 static const DtType *space_of(const DtOp *op) { return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type; }
 
 /* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
@@ -132,7 +132,8 @@ static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_uni
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
     if (!from->full || !to->full || count_ops(f, a, b) > f->limits->kernel_ops)
         return false;
-    if ((from->sum_known && to->behind) || (from->behind && to->sum_known)) /* what waits for it would wait longer */
+    /* readers of the known sum would be delayed */
+    if ((from->sum_known && to->behind) || (from->behind && to->sum_known))
         return false;
     const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
     *ret_union = first ? *from : *to;
@@ -299,7 +300,7 @@ static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
     return saved > 0 && can_merge(f, a, b, ret_joined) && dt_fuse_alike(f, ret_joined, a, b, saved);
 }
 
-/* all: also with those whose value others read, too. */
+/* all: also with groups whose value others read too. */
 static void merge_operands(DtFusion *f, uint32_t i, bool all)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -397,7 +398,7 @@ static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
     return rows;
 }
 
-/* A product and what its library does besides stay together, and apart from all else. */
+/* Makes a group of a product and its epilogue, which nothing else joins. */
 static void join_product(DtFusion *f, const DtFuseProduct *product)
 {
     for (uint32_t i = 1; i < product->n; i++) {
@@ -415,7 +416,8 @@ static void join_product(DtFusion *f, const DtFuseProduct *product)
     }
 }
 
-/* Joins ops to groups. first: what nobody else reads before all else, which goes from the last op to the first. */
+/* Joins ops to groups. first: from the last op to the first, values with one reader before all
+ * others. */
 static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_products, bool first)
 {
     const uint32_t n = f->func->ops.n;

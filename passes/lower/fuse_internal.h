@@ -61,8 +61,8 @@ typedef struct DtFusion {
     DtFuseRecompute **again;       /* by value id: groups that recompute it */
 } DtFusion;
 
-/* What op i depends on: operand j, and after the operands the previous sum over stages, since
- * all stages must reach these sums in one order. NULL: j is past the end. */
+/* The operands of op i: operand j, and after these the previous sum over stages, since all stages
+ * must reach these sums in one order. NULL: j is past the end. */
 static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -71,8 +71,9 @@ static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j
 
 /* ---- fuse_known.c ---- */
 
-/* By position: whether the op depends on products (or on a sum over stages), is known before any
- * product, or is such a sum, made of one, or made for one. Requires the index of readers. */
+/* By position, how the op relates to products: it depends on one (or on a sum over stages); it is
+ * known before any product; or it is such a known sum, or computed from or for one. Requires the
+ * index of readers. */
 DtFuseKnown *dt_fuse_known(const DtFusion *f);
 
 /* ---- fuse_cost.c ---- */

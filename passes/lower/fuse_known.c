@@ -24,8 +24,8 @@
 
 #include <string.h>
 
-/* FEW: what is called small has so many times fewer elements: maps compared with values that depend
- * on products, and a sum compared with its maps */
+/* FEW: a small value has so many times fewer elements: maps than values that depend on products,
+ * and a sum than its operands */
 enum { FEW = 16,
        DEEP = 8 };
 
@@ -206,8 +206,9 @@ void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n)
     dt_graph_renumber(func);
 }
 
-/* What an op is whose operands are known: of a known sum, or of what is made of one, it may make more (the weights of
- * all positions, of their count), and that belongs to what waits for the sum. */
+/* The kind of an op whose operands are known. A value computed from a known sum may be larger (the
+ * weights of all positions, from their number); it then belongs to the ops that wait for the
+ * sum. */
 static DtFuseKnown made_of(const Known *k, const DtFusion *f, const DtFuseKnown *known, const DtOp *op)
 {
     DtFuseKnown is = is_sum(k, op) ? DT_FUSE_SUM_KNOWN : DT_FUSE_KNOWN;

@@ -53,8 +53,9 @@ static bool swells(const DtFusion *f, const DtOp *op)
     return dt_fuse_bytes(op->out[0]->type, mesh) > 2 * operands;
 }
 
-/* A group is due where its last op stands; a product that is larger than what it is made of not before what reads
- * it first, so that the windows that the other gradient of a convolution reads are gone by then. */
+/* The position at which a group should run: that of its last op. A product that is larger than its
+ * operands runs just before its first reader, so that the windows for the other gradient of a
+ * convolution are dead by then. */
 static uint32_t due(const DtFusion *f, const DtFuseGroup *group)
 {
     const DtOp *op = f->func->ops.at[group->ops.at[0]];

@@ -52,9 +52,9 @@ static int64_t bytes_of(const DtFusion *f, const DtValue *value)
     return dt_fuse_bytes(value->type, &f->func->module->mesh);
 }
 
-/* ---- who reads what ---- */
+/* ---- readers of values ---- */
 
-/* Whether the group, or what it computes again, has the value of memory as its operand. */
+/* Whether the group reads the value from memory, also as an operand of an op that it recomputes. */
 static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
 {
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {

@@ -8,16 +8,16 @@
 #include "ir/config.h"
 #include "ir/target.h"
 
-/* What a pass may use besides the module. */
+/* Input of a pass besides the module. */
 typedef struct DtPassContext {
     const DtTrainConfig *train;       /* NULL: no train block */
     const DtParallelConfig *parallel; /* NULL: one rank */
     const DtClusterConfig *cluster;   /* NULL: this machine; its links */
     DtTargetKind target; /* the target for which the program is lowered */
-    /* bit set of DtEpilogue: what products do in the same call (dt_target_limits has the
-     * target's) */
+    /* bit set of DtEpilogue: functions that products compute in the same call (dt_target_limits has
+     * the target's) */
     uint32_t epilogues;
-    bool inline_streams; /* calls of streaming functions are inlined, too: for tests */
+    bool inline_streams; /* calls of streaming functions are inlined too: for tests */
     bool unfused;    /* every op is a kernel of its own: slow, the reference for tests */
     /* pipeline stages are cut one by one instead of by class (stage_class.c): for tests */
     bool each_stage;
@@ -35,8 +35,8 @@ static inline bool dt_pass_joins_biases(const DtPassContext *context)
 /* False: the module is as it was. */
 typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
-/* How the certificate treats what a pass does; passes of one kind are adjacent, in this order.
- * See passes.def. */
+/* How the certificate treats a pass; passes of one kind are adjacent, in this order. See
+ * passes.def. */
 typedef enum DtPassProof {
     DT_PASS_MEANING, DT_PASS_PROVED, DT_PASS_BOXED, DT_PASS_LOWERED
 } DtPassProof;
@@ -51,7 +51,7 @@ typedef struct DtPass {
 extern const DtPass dt_passes[];
 extern const uint32_t dt_n_passes;
 
-/* Called after each pass: printing, timing, verifying what it has changed. May be NULL. */
+/* Called after each pass, for printing, timing and verification. May be NULL. */
 typedef void DtPassObserver(void *data, const DtPass *pass, const DtModule *module, bool changed);
 
 /* Runs all passes in order. */

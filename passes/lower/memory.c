@@ -32,7 +32,7 @@
 
 static const uint32_t at_end = UINT32_MAX;
 
-/* ---- who reads what, where results go ---- */
+/* ---- readers of values, places of results ---- */
 
 /* An op that was started reads its operands until it is done. */
 static void list_reads(DtMemory *m)
@@ -116,7 +116,8 @@ static void forget(DtFunc *func)
     }
 }
 
-/* Nobody said which numbers its values have: neither `fuse` nor `order` did anything to it. */
+/* Whether values have no numbers of the final program: neither `fuse` nor `order` has changed the
+ * function. */
 static bool is_unnumbered(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->inputs.n; i++)

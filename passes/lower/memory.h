@@ -20,15 +20,15 @@ extern const int64_t dt_memory_unknown[];
 typedef struct DtMemoryWish {
     bool set, accumulate; /* an entry's result that accumulates over micro-batches */
     bool adds;            /* is added to the old contents */
-    /* cannot be used: the op cannot write there, or it is added to the old contents while the
-     * value is another result, too */
+    /* cannot be used: the op cannot write there, or the value would be added to the old contents
+     * while it is another result too */
     bool drops;
     bool part, packed;    /* part: of a concat, a `pack` or a ring buffer; packed: of a `pack` */
     DtValue *old;         /* the value that occupies the place until then */
     const int64_t *strides; /* NULL: dense */
 } DtMemoryWish;
 
-/* What the callers of a function determine: strides of its inputs and of the places of its
+/* Layouts that the callers of a function determine: strides of its inputs and of the places of its
  * results; NULL: dense. */
 typedef struct DtMemoryCall {
     const DtLoop *loop;        /* NULL: it is no loop body */

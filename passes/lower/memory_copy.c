@@ -117,8 +117,9 @@ static void part_again(DtMemory *m, DtOp *pack)
     }
 }
 
-/* Whether the op takes the address of an operand that is computed wherever it is read. What is joined, put into a ring
- * buffer or carried is computed where it belongs; a call that may run in tiles computes its operands block by block. */
+/* Whether the op needs the address of an operand that kernels otherwise recompute at each use.
+ * Operands of concats, ring buffers and carried values are computed in place instead, and a call
+ * that may run in tiles computes its operands block by block. */
 static bool takes_address(const DtOp *op, uint32_t operand)
 {
     switch (op->kind) {

@@ -32,13 +32,15 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* Whether what makes the value writes it where somebody wants it. Copies of results go where these belong. */
+/* Whether the value is written directly to the place where a reader wants it. Results are; copies
+ * of them are written to the result's place. */
 static bool is_wanted(const DtMemory *m, const DtValue *value)
 {
     return value->id < m->n_walked ? dt_memory_is_direct(m, value) : is_result(m->func, value);
 }
 
-/* What holds its operands is where it is wanted only if nothing was there, and is not added to while it is read. */
+/* Whether an op that holds its operands in place is itself at a wanted place. It cannot overwrite
+ * old contents there, nor be added to while it is read. */
 static bool is_whole_wanted(const DtMemory *m, const DtOp *op)
 {
     const DtMemoryWish *wish = &m->wish[op->out[0]->id];
@@ -51,7 +53,8 @@ static bool has_readers(const DtMemory *m, const DtValue *value)
     return m->reads[value->id] || m->last[value->id] == UINT32_MAX || is_result(m->func, value);
 }
 
-/* Whether result number i of the op has; done: it, or what there is of it once it is done. */
+/* Whether result number i of the op has memory of its own; done: the result, or that of its
+ * `done`. */
 static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtValue *done)
 {
     const bool is_ringbuf = dt_type_is_ringbuf(done->type);

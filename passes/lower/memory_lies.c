@@ -126,7 +126,8 @@ static void fold_order(const DtMemory *m, const DtOp *op, const DtValue *value, 
             add(ret_order, in.axis[i]);
 }
 
-/* Parts of a concat whose axes are merged next lie so that this is a view: (two, half) in [half, two]. */
+/* If the axes of a concat are merged next, the layout of its parts makes that merge a view: (two,
+ * half) is stored as [half, two]. */
 static void concat_order(const DtFunc *func, const DtValue *value, Order *ret_order)
 {
     const DtOp *reader = NULL;
@@ -161,7 +162,7 @@ static void folded_order(const DtMemory *m, const DtValue *value, Order *ret_ord
 
 /* ---- rows of matrices ---- */
 
-/* Whether the rows of a matrix may have gaps between them: the op goes by strides. */
+/* Whether the op accesses its matrices by strides, so that rows may have gaps between them. */
 static bool takes_gaps(const DtOp *op)
 {
     return op->kind == DT_OP_DOT || op->kind == DT_OP_FUSED || op->kind == DT_OP_REDUCE ||
@@ -186,7 +187,8 @@ static uint32_t row_in(const DtOp *dot, const DtType *type)
     return first;
 }
 
-/* The same for all products that make or read value; 0 also if it has to lie without gaps. */
+/* The same for all products that compute or read value; 0 also if another op requires contiguous
+ * rows. */
 static uint32_t row_of(const DtFunc *func, const DtValue *value)
 {
     uint32_t first = value->op->kind == DT_OP_DOT ? row_in(value->op, value->type) : value->type->rank;

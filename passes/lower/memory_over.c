@@ -39,7 +39,8 @@ static bool goes_its_own_way(const DtOp *op)
            (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op));
 }
 
-/* What of a kernel's function depends on which reductions: the loops that compute it. late: a sum over rows. */
+/* The loops of a kernel in which a value is computed, from the reductions that it depends on. late:
+ * it depends on a sum over rows. reached: it depends on input x. */
 typedef struct Phase {
     uint32_t phase;
     bool late, reached;
@@ -53,8 +54,8 @@ static bool sums_rows(const DtOp *fused, const DtOp *op)
     return false;
 }
 
-/* Phases of the values of a kernel's function, and what input x reaches; false if that is more than maps and
- * reductions. */
+/* Finds the phases of the values of a kernel's function, and those that depend on input x; false if
+ * it contains other ops than maps and reductions. */
 static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
 {
     const DtFunc *func = fused->func;
@@ -113,7 +114,7 @@ DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out)
     return done ? done->out[0] : op->out[out];
 }
 
-/* ---- in place of what was there ---- */
+/* ---- overwriting the old value of a store or carried value ---- */
 
 bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
                         const DtValue *old)
@@ -162,7 +163,7 @@ static bool is_taken(const DtOp *op, const DtValue *x)
     return false;
 }
 
-/* Whether x is read for the last time, or only, by what the op starts. */
+/* Whether the operand x dies with the op. For a `done` the op that it completes may read x. */
 static bool dies(const DtMemory *m, uint32_t position, const DtOp *op, const DtValue *x)
 {
     const bool alone = m->reads[x->id] == 1 && m->last[x->id] != at_end;

@@ -111,8 +111,9 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* Whether the value is read in the function, too, that makes it: where a library cannot write as it is told, its
- * product and what goes with it are ops of their own (memory_product.c), which then read it from there. */
+/* Whether the function that computes the value also reads it. If a library cannot write the value
+ * to its place, the product and its epilogue become separate ops (memory_product.c), which then
+ * read it from there. */
 static bool is_read_inside(const DtOp *by, const DtValue *value)
 {
     bool is = false, has_product = false;

@@ -29,7 +29,7 @@ bool dt_memory_joins(const DtMemory *m, const DtOp *op, const DtJoinedParts *par
     return dt_joined_find(m->limits, parts, views, &found);
 }
 
-/* Makes the op's result what `by` makes of `inner`, if it is that. */
+/* If `by` computes the op's result from `inner`, makes the result an output of `by`. */
 static DtValue *result_of(const DtOp *op, const DtValue *inner, DtOp *by)
 {
     for (uint32_t r = 0; r < op->n_out; r++) {

@@ -80,7 +80,7 @@ static DtValue *copy_of(DtMemory *m, DtValue *value, DtValue *over)
     return copy;
 }
 
-/* Where the result belongs lies a value, or one in whose place another result belongs does. */
+/* The old value in the place of result i, which the result overwrites; NULL: there is none. */
 static DtValue *old_of(const DtMemory *m, uint32_t i)
 {
     const DtEntryPoint *entry = m->call->entry;

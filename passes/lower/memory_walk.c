@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- what callers say ---- */
+/* ---- layouts that callers determine ---- */
 
 DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func)
 {

@@ -28,7 +28,7 @@ typedef struct DtOrderChain {
     struct DtOrderChain *next; /* the chain before this one in the function */
 } DtOrderChain;
 
-/* The ring buffer that is passed to a chain, and what the chain leaves in it. */
+/* The ring buffer that is passed to a chain, and its contents after the chain. */
 typedef struct DtOrderHanded {
     /* of the ring buffer; NULL: the chain has a ring buffer of its own */
     DtStore *store;

@@ -43,7 +43,7 @@ typedef struct Carry {
     const DtEntryPoint *entry;
     DtFunc *func; /* which has the loop */
     DtOp *loop;
-    bool adds; /* to results of other micro-batches: sums go into the slot, too */
+    bool adds; /* adds to results of other micro-batches: sums go into the slot too */
     DT_VEC(DtOp *) moves;
     const DtType *ring; /* that the loop carries already; NULL: none */
     int64_t from, bytes; /* of a slot: bytes before the buckets; all bytes */
@@ -116,7 +116,7 @@ static void add_slot(Carry *c, const DtType *type)
         c->splits |= dt_shape_split_bits(&type->axes[a]);
 }
 
-/* Whether result number i of the loop is one that micro-batches add up, and nothing else. */
+/* Whether micro-batches accumulate result number i of the loop, and nothing else reads it. */
 static bool is_added(const Carry *c, uint32_t i)
 {
     const DtValue *value = c->loop->out[i];
@@ -238,7 +238,7 @@ static void widen_list(DtValue *const *list, uint32_t n, const DtType *from, con
             list[i]->type = to;
 }
 
-/* All that the function, and what it calls, knows of the ring buffer. */
+/* Gives the ring buffer its new type in the function and in all functions that it runs. */
 static void widen(DtFunc *func, const DtType *from, const DtType *to)
 {
     widen_list(func->inputs.at, func->inputs.n, from, to);
@@ -432,7 +432,8 @@ static void carry_handed(DtModule *module, DtStore *store)
     change_all(&list, type);
 }
 
-/* Whether pieces of its stage hand a ring to each other: what turns another one in between would lose its place. */
+/* Whether other pieces of the entry's stage pass a ring to each other. Another ring that turned in
+ * between would lose its front slot. */
 static bool is_beside_ring(const DtModule *module, const DtEntryPoint *entry)
 {
     bool is = false;

@@ -62,7 +62,7 @@ int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type)
     return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
 }
 
-/* Adds what a body keeps in a slot to what its chain has. */
+/* Adds the contents of a body's slot to those of its chain. */
 static void add_slot(DtOrderChain *chain, const DtFunc *body)
 {
     int64_t bytes = 0;

@@ -31,12 +31,12 @@ DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map)
     return copy;
 }
 
-/* ---- what an iteration gathers, as a function ---- */
+/* ---- the gathers of an iteration, as a function ---- */
 
 /* Its counter, or NULL: of iteration `turn`. */
 typedef struct Turn {
     bool counts;
-    int64_t turn; /* behind the counter, or of all */
+    int64_t turn; /* number of the iteration after the counter's, or of all */
 } Turn;
 
 /* The part that it reads of the loop's operand number i. */
@@ -98,7 +98,7 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bo
 
 /* ---- who calls it ---- */
 
-/* The operand where the op stands: a parameter of another entry is read here, too. */
+/* The operand at the op's place; a parameter of another entry is read there as well. */
 static DtValue *find_operand(Writer *w, DtValue *value)
 {
     if (!value->op || value->op->kind != DT_OP_PARAM)
@@ -187,8 +187,7 @@ static void write_begin(Writer *w, const DtOrderChain *chain)
 
 /* ---- loops ---- */
 
-/* A new body of a loop under construction: what it takes from outside in addition to its old
- * operands. */
+/* A new body of a loop under construction: its further operands, and the old body. */
 typedef struct Body {
     const DtOrderChain *chain;
     /* next: the loop whose first gathers the last iterations of `of` perform; NULL: none */
@@ -226,7 +225,7 @@ static bool is_read(const DtFunc *body, const DtValue *value)
     return read;
 }
 
-/* Operand i of the old loop: whether the new one takes it, too. */
+/* Whether the new loop keeps operand i of the old one. */
 static bool stays(const DtOrderLoop *of, uint32_t i)
 {
     return i < of->loop.n_carried + of->loop.n_invariant || is_read(of->body, of->body->inputs.at[1 + i]) ||
@@ -278,7 +277,7 @@ static void inner_operands(Writer *w, const Body *body, const DtOrderLoop *of, V
         DT_PUSH(w->module->arena, *ret_list, inner_of(body, outer.at[i]));
 }
 
-/* The next micro-batch has gathers, too, unless this is the last. */
+/* Gathers for the next micro-batch, unless this is the last one. */
 static void write_next_micro(Writer *w, Body *body, DtFunc *branch, DtRange range, const Values *operands)
 {
     DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.next", body->of->body->name), DT_FUNC_BRANCH);

@@ -46,7 +46,8 @@ static bool is_filled(const Fill *f)
     return is;
 }
 
-/* Whether the op can be done in front of the window; what it needs goes with it, and is looked at once. */
+/* Whether the op can move before the window, together with the ops that it depends on. Each op is
+ * tested once. */
 static bool may_go(Fill *f, uint32_t at)
 {
     const DtOp *op = f->func->ops.at[at];
@@ -65,7 +66,7 @@ static bool may_go(Fill *f, uint32_t at)
     return may;
 }
 
-/* Whether what is alive at the peak stays as it is: the result is there earlier, operands that die may be gone. */
+/* Whether the move keeps the peak: results are live earlier, and operands may die earlier. */
 static bool has_room(const Fill *f, uint32_t at)
 {
     const DtOp *op = f->func->ops.at[at];
@@ -83,7 +84,7 @@ static bool has_room(const Fill *f, uint32_t at)
            dt_order_has_room(&f->live, f->window, at, made - gone);
 }
 
-/* All that goes comes in front of the window, in its order. */
+/* Moves the chosen ops before the window, in their order. */
 static void move(Fill *f, uint32_t at)
 {
     DtOp **ops = f->func->ops.at;

@@ -58,7 +58,8 @@ static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
     dt_graph_renumber(func);
 }
 
-/* Where the bucket is cut, too, the sum is there, and each rank's terms add up in memory of its store's. */
+/* For a bucket that ranks shard, the sum exists already as a reduce_scatter, and the store has
+ * memory for each rank's terms. Marks it as late. */
 static void cut_late(DtFunc *func, uint32_t i)
 {
     const DtValue *value = func->results.at[i];
@@ -70,7 +71,8 @@ static void cut_late(DtFunc *func, uint32_t i)
     op->starts = op->late = true;
 }
 
-/* Whether the loop's result is such a bucket in each iteration, or a late sum: another loop has this body, too. */
+/* Whether the result of a loop is such a bucket in each iteration. It may be a late sum already, if
+ * another loop has the same body. */
 static bool is_stacked_bucket(const DtFunc *func, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -93,7 +95,7 @@ static void sum_late(DtFunc *func, uint32_t i, uint16_t mesh)
     }
 }
 
-/* The mesh axes over which result number i is summed behind all micro-batches; 0: none. */
+/* The mesh axes over which result number i would be summed after all micro-batches; 0: none. */
 static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
 {
     const DtStore *store = entry->results.at[i].store;

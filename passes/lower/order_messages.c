@@ -46,10 +46,11 @@ typedef struct Line {
     int64_t turn;           /* of the period */
     DT_VEC(End) ends;
     int32_t *end_of[2];     /* by channel: its receiving, its sending end here; -1: it is elsewhere */
-    Numbers *used_by;       /* by action: ends of which it is a user */
+    Numbers *used_by;       /* by action: ends of channels that it uses */
     int64_t *done;          /* by action: micro-batches */
     DtActions list;         /* as it becomes */
-    DtAction now;           /* what it is busy with; DT_ACTION_KINDS: a message that is on its way here */
+    DtAction now;           /* the action in progress; DT_ACTION_KINDS: a message in flight to this
+                             * stage */
 } Line;
 
 typedef struct Messages {
@@ -58,14 +59,14 @@ typedef struct Messages {
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
     Line *lines;        /* by stage */
-    int64_t *until;     /* by stage: when it ends what it is busy with; INT64_MAX: it is not */
+    int64_t *until;     /* by stage: end of the action in progress; INT64_MAX: there is none */
     uint8_t *may_go_on; /* by stage: 1 if something that it may wait for came about */
     uint8_t *may_start; /* by channel: 1 if something that its next message may wait for did */
     DT_VEC(End *) sent; /* ends whose messages are on their way */
     int64_t time;
 } Messages;
 
-/* ---- who uses what ---- */
+/* ---- users of channels ---- */
 
 static uint32_t number_of(const Messages *m, const Line *line) { return (uint32_t)(line - m->lines); }
 
@@ -184,7 +185,7 @@ static void begin_line(Messages *m, uint32_t stage)
     find_ends(m, line);
 }
 
-/* ---- what may go on ---- */
+/* ---- conditions to continue ---- */
 
 static Line *line_of(Messages *m, const End *end)
 {
@@ -243,7 +244,8 @@ static void close_end(Messages *m, Line *line, End *end)
 
 static bool has_arrived(const Messages *m, const End *end) { return end->open && end->arrives <= m->time; }
 
-/* Whether the slot of the next message to come is free, but for what has arrived elsewhere. */
+/* Whether the slot for the next message of this end is free. Ends of other channels that pass the
+ * same slot on must have received their message. */
 static bool is_free(const Messages *m, const Line *line, const End *end)
 {
     const int64_t least = end->next - end->depth + 1; /* so many micro-batches have left the slot */
@@ -372,7 +374,8 @@ static void finish(Messages *m, Line *line)
         m->may_start[line->ends.at[line->used_by[action].at[i]].channel] = 1;
 }
 
-/* Until the next stage has finished something; false: none is at work. What was on its way is there then. */
+/* Advances the time to the next end of an action, or arrival of a message; false: no stage
+ * works. */
 static bool pass_time(Messages *m)
 {
     const uint32_t n = m->pipeline->n_stages;
@@ -448,7 +451,8 @@ typedef struct Drain {
     Numbers ready; /* stages that may go on */
 } Drain;
 
-/* Takes the stage as far as it comes; who waited for what it begins may go on. */
+/* Runs the stage as far as possible. Stages that wait for messages which it starts may then
+ * continue. */
 static void advance(Drain *d, uint32_t stage)
 {
     const DtActions *list = &d->m->lines[stage].list;
@@ -469,8 +473,8 @@ static void advance(Drain *d, uint32_t stage)
     }
 }
 
-/* Whether all stages come to their ends if each does one thing at a time, and a message goes when both of its ends have
- * come to where they start it. */
+/* Whether all stages finish if each does one thing at a time, and a message goes only when both of
+ * its ends have reached its start. */
 static bool drains(const Messages *m)
 {
     const uint32_t n = m->pipeline->n_stages;

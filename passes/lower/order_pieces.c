@@ -103,7 +103,7 @@ static bool find_rings(Pieces *p)
     return shares;
 }
 
-/* ---- what comes next ---- */
+/* ---- the next action with gathers ---- */
 
 /* The entry that an action calls and that shares a ring buffer, -1: it is none. */
 static int32_t sharer(const Pieces *p, const DtAction *action)
@@ -131,8 +131,9 @@ static void append(const Pieces *p, DtActions *list, const DtActions *more, int6
     }
 }
 
-/* The stage's actions, to be changed. The first turn of the period is on its own if nothing in front of it gathers, the
- * last one if what comes behind it is not what the period begins with. */
+/* A copy of the stage's actions, which may differ by turn. The first turn of the period becomes
+ * part of the prologue if no action before it gathers. The last turn becomes part of the epilogue
+ * if the actions after it do not begin as the period does. */
 static DtStageActions list_turns(const Pieces *p, const DtStageActions *all)
 {
     DtStageActions list = {.count = all->count, .step = all->step};
@@ -172,8 +173,9 @@ static uint32_t form_of(Pieces *p, int32_t number, Form form)
     return entry->forms.n - 1;
 }
 
-/* From the last action to the first: which form each calls. next: the first one behind them that gathers; kind
- * DT_ACTION_KINDS: none does. first: what finds nothing gathered. */
+/* Chooses the form that each action calls, from the last action to the first. next: the first later
+ * action that gathers; its kind is DT_ACTION_KINDS if there is none. first: the action that finds
+ * no gathers in the ring. */
 static void name_forms(Pieces *p, DtActions *list, DtAction *next, const DtAction *first)
 {
     for (uint32_t i = list->n; i-- > 0;) {

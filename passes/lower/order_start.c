@@ -29,12 +29,12 @@ typedef struct Starts {
     DtOp *const *ops;     /* as they were */
     uint32_t n;
     DtOrderLive live;
-    uint32_t *to;         /* by op: in front of which op it comes */
+    uint32_t *to;         /* by op: number of the op before which it is placed */
     DT_VEC(uint32_t) open; /* ops that were started .. */
     uint32_t *until;      /* .. and before which op, by op, they have to be done */
     /* by value: number of the first op that reads it; n: only a result; 0: never read */
     uint32_t *first_use;
-    DtValue **done;       /* by value: what its readers read instead */
+    DtValue **done;       /* by value: the result of its `done`, which readers use */
     DtOp **late;          /* by value: the view that makes it and still waits for a reader */
 } Starts;
 
@@ -75,7 +75,8 @@ static bool may_rise(const Starts *s, const DtOp *op)
     return maker && op->kind != DT_OP_ALL_GATHER && !(op->mesh & s->pipe) && works(maker);
 }
 
-/* Bytes that an early start of op number i takes: its result's, unless a sum is made where its operand lies. */
+/* Bytes for an early start of op number i: those of its result, unless an all_reduce overwrites its
+ * operand. */
 static int64_t cost_of(const Starts *s, uint32_t i)
 {
     const DtOp *op = s->func->ops.at[i];
@@ -83,7 +84,8 @@ static int64_t cost_of(const Starts *s, uint32_t i)
     return over ? 0 : s->live.bytes[op->out[0]->id];
 }
 
-/* In front of which op op number i comes: behind what makes its operand, or as far up as there is room. */
+/* The number of the op before which op number i is placed: just after the op that computes its
+ * operand, or as far up as there is room. */
 static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
 {
     const uint32_t maker = number[s->func->ops.at[i]->in[0]->id];
@@ -96,7 +98,7 @@ static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
     return to;
 }
 
-/* Ops in front of others, in their order. */
+/* Places the moved ops before their targets, in their order. */
 static void give_ordered(Starts *s)
 {
     DtArena *arena = s->func->module->arena;
@@ -160,7 +162,8 @@ static void find_uses(Starts *s)
         }
 }
 
-/* Bytes that are alive longer if op number i is started: its operand's, but for a sum that is made there. */
+/* Bytes that are live longer if op number i is started: those of its operand, unless the sum
+ * overwrites it. */
 static int64_t held_by(const Starts *s, uint32_t i)
 {
     const DtOp *op = s->ops[i];
@@ -169,8 +172,9 @@ static int64_t held_by(const Starts *s, uint32_t i)
     return s->live.last[from->id] == i && !over ? s->live.bytes[from->id] : 0;
 }
 
-/* Whether something runs between the op and the first one that reads its result, which is not in the same queue; up to
- * where what the op reads can be kept without making the peak higher. */
+/* Whether the op overlaps with another one: some op of another queue runs before the first reader
+ * of its result, and before the position up to which its operand can be kept without a higher peak.
+ * That position becomes the place of its `done`. */
 static bool goes_on(Starts *s, uint32_t at)
 {
     const DtOp *op = s->ops[at];
@@ -192,7 +196,8 @@ static bool is_open(const Starts *s, const DtValue *value)
     return op && (dt_op_is_started(value) || (s->rings && op->kind == DT_OP_RINGBUF_GET)) && !s->done[value->id];
 }
 
-/* Whether a loop goes on with it (order_carry.c), or the run that calls a piece of a pipeline (order_late.c). */
+/* Whether the start ends after its iteration (order_carry.c), or after its piece of a pipeline
+ * (order_late.c). */
 static bool is_carried(const DtFunc *func, const DtValue *value)
 {
     if (func->kind == DT_FUNC_ENTRY && func->module->pipeline && dt_op_late(value))

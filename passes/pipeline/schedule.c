@@ -278,7 +278,7 @@ uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32
 
 /* ---- compression ---- */
 
-/* b is what a is, `step` micro-batches later. */
+/* Whether b is the action a, `step` micro-batches later. */
 static bool is_later(const DtAction *a, const DtAction *b, int64_t step)
 {
     return dt_pipeline_same(a, b) && a->micro + step == b->micro;
@@ -303,7 +303,8 @@ typedef struct Repeat {
     int64_t step;
 } Repeat;
 
-/* As far to both sides of `at` as it goes; n 0: not even the n actions from there are repeated. */
+/* The longest repetition of the n actions from `at`, extended to both sides; n 0: they are not
+ * repeated. */
 static Repeat repeat_of(const DtActions *list, uint32_t at, uint32_t n)
 {
     const DtAction *a = list->at;

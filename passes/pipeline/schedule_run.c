@@ -282,7 +282,7 @@ typedef struct Clock {
     double **sent, **received; /* per channel: when each micro-batch was */
     int64_t *n_sent, *n_received;
     double *now;  /* per stage */
-    double *made; /* per stage: end of the last F, B or W, when what it made is sent */
+    double *made; /* per stage: end of the last F, B or W, when its result is sent */
     bool *started;
     DtTimeline *line;
 } Clock;
@@ -346,8 +346,8 @@ static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
     return seen;
 }
 
-/* The actions of a pair: one slice of F and one of B, from start to end; what they make is sent at
- * the end, full channels aside. */
+/* The actions of a pair: one slice of F and one of B, from start to end. Their results are sent at
+ * the end, if channels have room. */
 static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double start)
 {
     const double begin = later(start, c->now[stage]), end = begin + c->times->pair;

@@ -71,7 +71,7 @@ static bool reads_result(const DtFunc *func, const DtEntryPoint *prologue)
     return false;
 }
 
-/* "grad.prologue" on each stage some entry of which reads its results. */
+/* Creates "grad.prologue" on each stage whose entries read its results. */
 static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
 {
     const uint32_t n = s->entries.n;
@@ -124,8 +124,8 @@ static bool cut_entries(DtStager *s)
     return !update || dt_stage_update(s, update);
 }
 
-/* Cuts everything, stages of one class as one. What there is to complain about is said when every
- * stage stands apart: before, a class may be the reason. */
+/* Cuts all entries, stages of one class as one. Diagnostics are reported only when every stage is
+ * separate, since before that the class may be the reason. */
 static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, bool by_stage,
                    DtStager *ret_stager)
 {

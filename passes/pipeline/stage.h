@@ -45,7 +45,8 @@ typedef struct DtStager {
     DtDiags *diags;
     DT_VEC(DtStageLoop) loops; /* in the order of the program; without loops of named cuts */
     uint32_t *
-        segment_piece; /* per segment (what precedes loop i; what follows the last one): its piece */
+        segment_piece; /* per segment (the part before loop i; the part after the last one): its
+                        * piece */
     int32_t *loop_of;  /* per store of the module: number of the loop whose cuts it has, -1 */
     DtStageCopies *copies;        /* per store of the module */
     DT_VEC(DtStore *) slots;      /* SAVED and CHANNEL stores */
@@ -106,7 +107,7 @@ typedef struct DtExpandedResult {
 typedef struct DtExpanded {
     DtFunc *func;
     DT_VEC(uint32_t) place;
-    DT_VEC(bool) fixed; /* it belongs to place[i] whatever it computes, as part of a cut loop */
+    DT_VEC(bool) fixed; /* place[i] is fixed, as the op is part of a cut loop */
     DT_VEC(DtExpandedResult) results;
 } DtExpanded;
 

@@ -185,7 +185,7 @@ static bool is_known(Assigner *a, uint32_t i)
     return a->known[i] == KNOWN_YES;
 }
 
-/* The op, and what it depends on. */
+/* Assigns the op and its operands to the early part. */
 static void make_early(Assigner *a, uint32_t i)
 {
     if (a->again[i] != DT_AGAIN_NO || a->forward[i] || a->early[i])
@@ -210,7 +210,8 @@ static bool reads_early(Assigner *a, const DtOp *op, uint32_t piece)
     return good;
 }
 
-/* The last piece that makes something of what an early op reads, else the one that it would be pulled down to. */
+/* The piece for an early op: the last one that computes something from an operand of it, else the
+ * one to which it would be pulled down. */
 static uint32_t early_piece(const Assigner *a, const DtOp *op)
 {
     int64_t piece = -1;
@@ -267,8 +268,9 @@ static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
     return op->out[0];
 }
 
-/* Maps, and what stands around them in gradients of what several stages use, are done to each term; all else, slices
- * and gathers too, to the sum of all, as the serial program does it: the certificate proves no other order of these. */
+/* Whether the op is applied to each stage's term of a gradient, before the sum over stages: maps,
+ * and the ops around them. All others, including slices and gathers, apply to the sum, as in the
+ * serial program, since the certificate proves no other order of these. */
 static bool is_done_by_terms(const DtOp *op)
 {
     switch (op->kind) {
@@ -352,7 +354,7 @@ static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
     }
 }
 
-/* Where a gradient goes that depends on nothing: to a stage that has the parameter. */
+/* The piece for a gradient without operands: one on a stage that has the parameter. */
 static uint32_t piece_of_constant(const Assigner *a, const DtStore *grad)
 {
     const int64_t home = largest(a, a->store_homes, grad->of->index, a->s->pipeline->n_pieces - 1);

@@ -330,8 +330,7 @@ static bool is_late(const PartResult *result)
     return result->to.store && result->to.store->kind == DT_STORE_GRAD;
 }
 
-/* The results of bwd_x from n_early on are what bwd_w takes as arguments; ret_stores: where each
- * is. */
+/* Gives the results of bwd_x from n_early on, which are the arguments of bwd_w, their stores. */
 static void settle_crossing(Build *w, DtFunc *x, uint32_t n_early, uint32_t piece,
                             DtStore *const *stores, DtEntryResult *results, DtStore **ret_stores)
 {

@@ -52,7 +52,7 @@ static bool stands_alone(const DtPipelineSchedule *pipeline, uint32_t piece)
            pipeline->stage_of[piece + 1] != stage;
 }
 
-/* Whether stage + 1 does what `stage` does. */
+/* Whether stage + 1 has the same work as `stage`. */
 static bool joins_next(const DtStager *s, uint32_t stage)
 {
     const DtPipelineSchedule *pipeline = s->pipeline;
@@ -170,7 +170,7 @@ int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece
     return next > s->piece_first[piece] ? n : -n;
 }
 
-/* ---- what a class receives from itself ---- */
+/* ---- channels within a class ---- */
 
 static const DtChannel *channel_of(const DtPipelineRun *run, uint32_t piece, bool forward,
                                    bool into)
@@ -200,7 +200,7 @@ static bool carries(const DtEntryPoint *entry, const DtStore *in, const DtStore 
     return false;
 }
 
-/* What the next stage of the class receives where this one receives `in`; NULL: not exactly one
+/* The store that this stage sends to the next one of the class, for its `in`; NULL: not exactly one
  * value. */
 static DtStore *passed_on(const DtEntryPoint *entry, const DtStore *in, const DtChannel *out)
 {

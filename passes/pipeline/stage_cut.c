@@ -17,9 +17,9 @@
 #include <string.h>
 
 #define FLOPS_PER_BYTE \
-    50.0 /* what a processor computes while it moves a byte; only ratios of costs matter */
+    50.0 /* flops of a processor in the time of one byte; only ratios of costs matter */
 
-/* ---- what depends on what ---- */
+/* ---- dependences ---- */
 
 bool *dt_stage_ancestors(DtArena *arena, const DtFunc *func, const bool *wanted)
 {
@@ -231,8 +231,8 @@ static void add_loop(DtStager *s, const DtOp *op)
     DT_PUSH(s->arena, s->loops, loop);
 }
 
-/* What an op between loops costs its piece: nothing if whoever reads it makes it again. again: per value, of the ops
- * before it; gets this one's. */
+/* The cost to its piece of an op between loops: none if readers recompute it. again: per value,
+ * whether it is recomputed; set here for the op's result. */
 static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *again)
 {
     const DtAgain own = dt_stage_again(op, again);
@@ -241,8 +241,7 @@ static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *again)
     return own == DT_AGAIN_NO ? cost_of(s, op) : (Cost){0};
 }
 
-/* The chain of the entry, and the loops; what lies outside of them is an item only if it costs
- * something. */
+/* Lists the chain of the entry: the loops, and the parts between them that have a cost. */
 static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_items)
 {
     const DtFunc *func = entry->func;
@@ -301,8 +300,8 @@ static void balance(const DtStager *s, const ItemList *items, int64_t *ret_first
     dt_cuts_find(&cuts, ret_first, load, size);
 }
 
-/* cuts = (3, 6): before each so many iterations, counted through all loops. False after a diagnostic: nothing stands
- * before the loops, or behind them, that a cut there could part from them. */
+/* cuts = (3, 6): iterations before each cut, counted through all loops. False after a diagnostic: a
+ * cut before or after the loops would make an empty piece. */
 static bool cut_at(DtStager *s, const ItemList *items, int64_t *ret_first)
 {
     int64_t iterations = 0;
@@ -367,7 +366,7 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry)
     const uint32_t n = s->pipeline->n_pieces;
     ItemList items = {0};
     int64_t *first = DT_NEW_ARRAY(s->arena, int64_t, n + 1);
-    if (s->line->n_named_cuts) { /* stage_ranges.c goes by the paths */
+    if (s->line->n_named_cuts) { /* stage_ranges.c finds these cuts by paths */
         s->segment_piece = DT_NEW_ARRAY(s->arena, uint32_t, 1);
         return true;
     }

@@ -276,7 +276,7 @@ static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t p
     }
 }
 
-/* The sum of what the ranges added, each from zero. */
+/* The sum of the terms of all ranges, each accumulated from zero. */
 static DtValue *sum_of_parts(Expander *x, const DtValue *value, int32_t number, uint32_t n)
 {
     DtValue *sum = NULL;
@@ -335,8 +335,7 @@ static bool is_inside(const DtOp *op, const char *path)
     return op->path && strncmp(op->path, path, n) == 0 && (op->path[n] == 0 || op->path[n] == '.');
 }
 
-/* Named cuts: the program goes on to the next piece at the first forward op of the instance that it
- * begins with. */
+/* Named cuts: the next piece begins with the first forward op of the instance. */
 static void pass_named_cut(Expander *x, const DtOp *op, bool forward)
 {
     const DtPipeline *line = x->s->line;

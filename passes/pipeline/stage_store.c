@@ -87,8 +87,8 @@ static int by_place(const void *a, const void *b)
                                               : (x->range > y->range) - (x->range < y->range);
 }
 
-/* In the order of the stores that they are copies of, then by stages and pieces; slots behind them.
- */
+/* Sorts stores by the stores that they are copies of, then by stages and pieces, with slots after
+ * them. */
 void dt_stage_settle_stores(DtStager *s)
 {
     const uint32_t n = s->module->stores.n;

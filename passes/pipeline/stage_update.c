@@ -45,7 +45,8 @@ static const DtStore *param_of(const DtStore *store) { return store->of ? store-
 /* Sums that the stages leave for the update, with the terms of each. */
 static bool is_total(const DtStore *store) { return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT; }
 
-/* Which of the norms the value is, or NOBODY. A sum of squares may be part of another norm's, too. */
+/* Number of the norm that contains the value, or NOBODY. A sum of squares may be part of another
+ * norm as well. */
 static int32_t norm_of(const Updater *u, const DtValue *value)
 {
     for (uint32_t i = 0; i < u->norms.n; i++)
@@ -111,9 +112,8 @@ static DtValue *zeros(Updater *u, const DtType *type)
 
 static DtValue *copy_value(Updater *u, const DtValue *value);
 
-/* Whether the value belongs to the present copy of a parameter. A value that depends on no
- * parameter does, too, if it has the length of the parameter's loop (a mask of padding, for
- * instance). */
+/* Whether the value belongs to the present copy of a parameter. A value without parameters does
+ * too, if it has the length of the parameter's loop (a mask of padding, for instance). */
 static bool is_own(const Updater *u, const DtValue *value)
 {
     const DtStageLoop *cut = u->loop >= 0 ? &u->s->loops.at[u->loop] : NULL;

@@ -52,7 +52,8 @@ struct Slice {
 
 /* ---- deciding ---- */
 
-/* Costs nothing in either part. A wider copy is made where it is read: what crosses is the narrow one. */
+/* Whether both parts can compute the op at no cost. A widening cast is computed by the reader, so
+ * that the narrow value crosses. */
 static bool is_free(const DtOp *op)
 {
     const bool widens = op->kind == DT_OP_CAST &&
@@ -64,8 +65,8 @@ static bool is_free(const DtOp *op)
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
                     const bool *delayed_result);
 
-/* The body's results by part: what is early outside, and what early and delayed results carry along.
- * */
+/* Sorts the body's results by part: early if they are early outside, together with the carried
+ * values of early and delayed results. */
 static Slice *slice_loop(Slice *s, const DtOp *op)
 {
     const uint32_t n = op->n_out;

@@ -52,8 +52,7 @@ const char *dt_bound_place(const DtOp *call)
     return call->text && *call->text ? dt_intern_printf("%s:%s", call->text, name) : name;
 }
 
-/* Layers leave what is saved as it is; a function that a line names has saved arguments bound
- * too. */
+/* Layers do not bind saved values; a function that a line names binds saved arguments too. */
 bool dt_bound_input(const DtOp *call, uint32_t i)
 {
     const DtFunc *func = call->func, *primal = primal_of(func);

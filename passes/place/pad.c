@@ -213,8 +213,8 @@ static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
     return zero && fill == DT_REDUCE_SUM ? value : masked(s, value, axes, fill);
 }
 
-/* Maps repeat an operand along the axes that it lacks: then it is not zero in their padding, but for
- * a scalar factor. */
+/* Whether the operand is zero in the padding of the result. It is not along axes that it lacks,
+ * where maps repeat it; scalar factors do not matter. */
 static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const DtType *out)
 {
     const DtValue *value = s->now[op->in[k]->id];

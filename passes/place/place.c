@@ -96,7 +96,7 @@ static DtFunc *finish(Work *w)
     return copy;
 }
 
-/* type with a reduction pending over these mesh axes instead of what it does there. */
+/* type with its pending reduction replaced by one over these mesh axes. */
 static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_t bits,
                                   DtReduce reduce)
 {
@@ -106,7 +106,7 @@ static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_
     return dt_type_make(type->dtype, type->rank, type->axes, bits, reduce);
 }
 
-/* The placement of value once its sums are complete but for those over some mesh axes (keep). */
+/* The placement of value once its sums are complete, except those over some mesh axes (keep). */
 static const DtType *settled(DtPlaceScope *s, const DtValue *value, const DtType *rule,
                              uint16_t keep)
 {
@@ -242,8 +242,8 @@ static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
     return value;
 }
 
-/* The body on inputs of these types. Carried results that are pending beyond what their inputs are
- * change types, and NULL is returned; so does a diagnostic. */
+/* Places the body on inputs of these types. NULL after a diagnostic, or if carried results are
+ * pending over more mesh axes than their inputs: types then contains these. */
 static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **types,
                           const bool *lazy, const bool *waits)
 {
@@ -286,8 +286,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
     return stable ? finish(&w) : NULL;
 }
 
-/* Which carried values nothing waits for in the body, so that they only add up: the others are
- * cleared in waits. What is lazy in the body then. */
+/* Finds carried values that only accumulate in the body, without other readers; all others are
+ * cleared in waits. Returns the lazy values of the body for these. */
 static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
 {
     for (;;) {
@@ -312,8 +312,8 @@ static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
     return dt_placeconvert_to(s, value, type);
 }
 
-/* What a loop takes apart is whole along the loop's axis: iterations run one after the other, on every rank. So is a
- * sum that is completed for it, whatever its axis was made of. */
+/* The type of a stacked operand of a loop: whole along the loop's axis, since every rank runs all
+ * iterations. A sum that is completed for the loop is whole along it too. */
 static const DtType *in_order(DtPlaceScope *s, const DtType *type)
 {
     for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
@@ -367,7 +367,7 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
     while (!body && !p->failed) {
         uint32_t n = p->module->funcs.n, n_made = p->made.n;
         body = place_body(s, op, types, lazy, waits);
-        if (!body) { /* the attempt, and what was made for it */
+        if (!body) { /* removes the attempt and its conversions */
             p->module->funcs.n = n;
             p->made.n = n_made;
         }
@@ -406,8 +406,9 @@ static bool widens(const DtOp *op)
            dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
 }
 
-/* Operand i of op. A sum over ranks that several ops use, not all of which may wait for it, is
- * completed once, before the first; one that is about to become wider crosses in its own dtype. */
+/* Operand i of op, converted. A sum over ranks with several readers, not all of which can use it
+ * pending, is completed once, before the first. A sum that is about to be widened crosses ranks in
+ * its own dtype. */
 static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 {
     const DtValue *old = op->in[i];
@@ -422,7 +423,7 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 
 static void place_one(Work *w, const DtOp *op);
 
-/* Places what waited for value, in its own order. */
+/* Places the delayed ops that value depends on, in their order. */
 static void place_now(Work *w, const DtValue *value)
 {
     if (!w->later[value->id] || w->map[value->id])
@@ -605,8 +606,8 @@ static const DtOp *origin(const DtValue *value)
     return value->op;
 }
 
-/* Result i of the entry where it goes to: gradients and states keep their pending sums, which end
- * with the step. */
+/* Result i of the entry in its final placement. Gradients and states stay pending until the end of
+ * the step. */
 static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
 {
     DtPlacer *p = w->s.p;

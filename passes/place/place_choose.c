@@ -293,8 +293,8 @@ static void try_alike(Choice *c)
         consider(c, states);
 }
 
-/* Where a line asks for a ring, queries stay where they are and keys are gathered, whatever that costs: they are
- * not, in the end. */
+/* Under a line with `ring`, queries keep their split and the choice gathers keys at any cost; the
+ * ring then replaces that gather. */
 static bool try_ring(Choice *c)
 {
     const char *queries = dt_placering_queries(c->s->p, c->op, c->in, c->m);
@@ -313,8 +313,8 @@ static bool accepts_now(Choice *c)
     return !dt_placechoose_derive(c->s, c->op, c->types, c->out);
 }
 
-/* Over time nothing is exchanged: whole terms of sums are kept for the first micro-batch, what was
- * made of positions is made again, and other sums must be known ahead. */
+/* Nothing can be exchanged over time. The first micro-batch keeps whole terms of sums, values
+ * computed from positions are recomputed, and other sums must be known before. */
 static bool settle_time(Choice *c, DtValue **in)
 {
     DtPlacer *p = c->s->p;
@@ -363,7 +363,7 @@ static bool choose_axis(Choice *c, DtValue **in)
         try_all(c);
     else
         try_alike(c);
-    return true; /* none found: what the other mesh axes change may help */
+    return true; /* there is none; changes along other mesh axes may help */
 }
 
 /* ---- all together ---- */
@@ -439,7 +439,8 @@ static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return true;
 }
 
-/* The loop along this axis that made the value, or what it was made of; or NULL. In it, the axis has its own name. */
+/* The loop along this axis that computed the value, or a value that it depends on; or NULL. Inside
+ * the loop, the axis has a name of its own. */
 static const DtOp *loop_along(const DtValue *value, const char *axis)
 {
     while (value && axis && value->op && dt_type_find(value->type, axis) >= 0) {
@@ -454,7 +455,7 @@ static const DtOp *loop_along(const DtValue *value, const char *axis)
     return NULL;
 }
 
-/* Samples of a micro-batch that meet what a loop along all samples gave. */
+/* The error for samples of a micro-batch that meet the result of a loop along all samples. */
 static bool fail_loop(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *axis = NULL;

@@ -30,7 +30,7 @@ DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value)
     return info;
 }
 
-/* copy means what value means. */
+/* Records that copy is value in another placement. */
 static void join(DtPlaceScope *s, DtValue *value, DtValue *copy)
 {
     DtPlaceInfo *b = dt_placeconvert_info(s, copy), *a = dt_placeconvert_info(s, value);
@@ -128,8 +128,8 @@ static bool drop_split(const DtType *from, const DtType *to, bool move, Step *re
     return false;
 }
 
-/* The first step from one type towards another; false if what is left is to keep a whole value on
- * one rank. */
+/* The first step of the conversion from one type to another; false if the remaining step keeps a
+ * whole value on one rank. */
 static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, Step *ret)
 {
     if (add_split(p, from, to, false, ret) || add_split(p, from, to, true, ret) ||
@@ -330,8 +330,8 @@ static bool is_split_so(const DtValue *x, const char *axis, uint32_t m)
     return d >= 0 && x->type->axes[d].name == axis;
 }
 
-/* Whether m splits the axis of x because of what the axis was made of, not because an exchange or a
- * source was placed so. What enters a function counts as made. */
+/* Whether m splits the axis of x because x was computed from another split axis, and not by an
+ * exchange or a source. Arguments of a function count as computed. */
 static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
 {
     while (x->op) {
@@ -356,7 +356,7 @@ bool dt_placeconvert_are_parts(const char *axis)
     return n > end && !strcmp(axis + n - end, DT_BLOCKS);
 }
 
-/* A gather over an axis that is split by no line, but by what it was made of. */
+/* Reports a gather of an axis whose split no line asked for, but which inherited it. */
 static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
 {
     DtPlacer *p = s->p;

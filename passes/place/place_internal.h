@@ -17,8 +17,8 @@
 
 #include "passes/passes.h"
 
-/* Of a line with `ring`: the first call that streams over one of its axes, and what its operands
- * are before the call is placed. */
+/* For a line with `ring`: the first call that streams over one of its axes, and its operands before
+ * placement. */
 typedef struct DtPlaceRingless {
     const char *axis; /* the axis of the line that the call streams over; NULL: no call does */
     const char *func; /* which function is called */
@@ -186,8 +186,8 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits);
  * there is none. */
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
 
-/* For operands made of data alone, some of them sums completed by the prologue and some pending
- * over time: lets the prologue complete the latter, too. Their combination (a variance, say)
+/* For operands computed from data alone, some of them completed by the prologue and others pending
+ * over time: lets the prologue complete the latter as well. Their combination (a variance, say)
  * could not be completed later. */
 void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n);
 
@@ -208,7 +208,7 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
 
 /* ---- place_ringless.c ---- */
 
-/* Remembers of lines with `ring` what their first call is, before its operands are placed. */
+/* Records the first call of each line with `ring`, before its operands are placed. */
 void dt_placeringless_note(DtPlaceScope *s, const DtOp *op, DtValue *const *in);
 
 /* Reports a lint for each line with `ring` that no call uses, with the cause and a fix. */
@@ -224,8 +224,8 @@ DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t
 
 /* ---- place_convert.c ---- */
 
-/* Whether the axis counts the blocks of a scan: their parts are all that ranks exchange, and
- * such a gather is allowed. */
+/* Whether the axis counts the blocks of a scan. Ranks only exchange the parts of blocks, so such a
+ * gather is allowed. */
 bool dt_placeconvert_are_parts(const char *axis);
 
 DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);

@@ -18,8 +18,9 @@
 
 /* ---- sums that may wait ---- */
 
-/* A sum waits through what is linear in it, but not where each of its elements is read many times: fewer are exchanged
- * before. (`expand` repeats what is a scalar of the loss, mostly.) */
+/* Whether a sum may stay pending through the op. It must be linear in it, and not read each element
+ * many times, since completing it before exchanges fewer bytes. (`expand` mostly repeats a scalar
+ * of the loss.) */
 static bool may_wait(const DtOp *op, uint32_t operand)
 {
     switch (op->kind) {
@@ -121,8 +122,8 @@ static bool is_plain(const DtOp *op)
     return op->kind != DT_OP_PARAM && !is_of_prologue(op) && dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
 }
 
-/* What a value of the entry is made of: of parameters and other values that a step changes; of what the prologue has
- * summed, and data; of data alone. */
+/* What a value of the entry depends on: parameters and other values that a step changes; sums of
+ * the prologue, and data; data alone. */
 enum { OF_MORE, OF_SUMS, OF_DATA };
 
 /* Visits the ops made since the last call in their order, each once. */

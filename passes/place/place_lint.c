@@ -117,8 +117,8 @@ static const char *in_units(const Lint *lint, double bytes)
 
 /* ---- L0510 ---- */
 
-/* Whether value, or what maps make of it, is moved away from where m splits this axis. left: readers
- * that may still be looked at. */
+/* Whether value, or a map of it, is converted so that m no longer splits this axis. left: number of
+ * readers that may still be visited. */
 static bool moves_back(const Scope *s, const DtValue *value, const char *axis, uint32_t m,
                        uint32_t *left)
 {
@@ -226,7 +226,7 @@ static const char *renamed(const DtOp *op, const char **ret_to)
     return op->relabels[0].from[0];
 }
 
-/* Bytes of what contractions with parameters make of value; negative: something else reads it. */
+/* Bytes of contractions of value with parameters; negative: there are other readers. */
 static double contracted(const Scope *s, const DtValue *value, const char *axis, int depth)
 {
     double sum = 0;
@@ -245,8 +245,8 @@ static double contracted(const Scope *s, const DtValue *value, const char *axis,
     return sum;
 }
 
-/* op renames an axis of what was gathered for it alone, and products with parameters make that
- * smaller. */
+/* Reports an op that renames an axis which was gathered for it alone, if products with parameters
+ * then make the value smaller. */
 static void check_rename(const Scope *s, const DtOp *op)
 {
     Lint *lint = s->lint;
@@ -324,7 +324,7 @@ static const char *renamed_from(const DtOp *op, const char *axis)
     return axis;
 }
 
-/* The axis of the program that a loop's own one is on what it takes apart. */
+/* The axis of the loop's stacked operand that the loop's own axis stands for. */
 static const char *taken_along(const DtValue *value, const char *axis)
 {
     const DtOp *op = value->op;

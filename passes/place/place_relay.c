@@ -34,7 +34,7 @@ static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
 
 static uint16_t bits_of(const DtType *type) { return (uint16_t)(dt_placerule_bits(type) | type->partial); }
 
-/* Whether the lines split something in the body over these mesh axes, too. */
+/* Whether lines split axes inside the body over these mesh axes as well. */
 static bool is_split_inside(const DtPlacer *p, const DtFunc *body, uint16_t bits)
 {
     bool any = false;
@@ -50,7 +50,7 @@ static double bytes_of(const DtPlacer *p, const DtType *type)
     return (double)dt_type_local_elements(type, &p->module->mesh) * (double)dt_dtype_size(type->dtype);
 }
 
-/* Whether the carried values are smaller than what would be gathered. */
+/* Whether the carried values are smaller than the operands that would be gathered. */
 static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     double carried = 0, gathered = 0;

@@ -105,8 +105,8 @@ static const DtType *without_splits(const DtPlacer *p, const DtType *type, const
     return type;
 }
 
-/* The mesh axes that every result uses: then no rank does for nothing what another one does. 0 if the function does not
- * take these operands. */
+/* The mesh axes that every result uses, so that no rank repeats the work of another. 0 if the
+ * function does not accept these operands. */
 static uint16_t used_by_results(DtPlaceScope *s, const DtOp *op, const DtType *const *types)
 {
     uint16_t used = UINT16_MAX;

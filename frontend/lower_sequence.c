@@ -336,5 +336,6 @@ void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, 
         if (results && c->inner)
             val = dt_val_of(l, named(&l->now->frame->b, results[i], c, body, axis), false);
         dt_stmt_bind(l, c->name, val, c->span, c->made);
+        dt_unread_assign(l, c->name, c->span);
     }
 }

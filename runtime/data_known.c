@@ -50,6 +50,24 @@ static bool is_npz(const DtFileView *view)
     return len >= 4 && has_at(view, 30 + (size_t)len - 4, ".npy");
 }
 
+/* The first record of a TFRecord file: its length, and the masked CRC-32C of that. */
+static bool is_record(const DtFileView *view)
+{
+    uint64_t len;
+    uint32_t crc = UINT32_MAX, masked;
+    if (view->len < 16)
+        return false;
+    memcpy(&len, view->at, sizeof len);
+    memcpy(&masked, view->at + sizeof len, sizeof masked);
+    for (size_t i = 0; i < sizeof len; i++) {
+        crc ^= view->at[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    crc = ~crc;
+    return len <= view->len - 16 && masked == (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
 /* Whether the length after two letters (of a BMP file) is that of the file. */
 static bool has_its_length(const DtFileView *view)
 {
@@ -78,6 +96,9 @@ static const Known known[] = {
     ROW("\x93NUMPY", 0, ANY, NULL, "a NumPy array (.npy)", ARRAY),
     ROW("{\"", 8, ANY, header_fits, "a safetensors file",
         "it holds parameters, or write one tensor's numbers alone"),
+    ROW("", 0, ANY, is_record, "a TFRecord file",
+        "write the numbers of its records alone: numpy.stack([...]).tofile(NEW) of what "
+        "tf.data.TFRecordDataset(FILE) and tf.io.parse_single_example give, then `bin(NEW, ...)`"),
     ROW("PAR1", 0, ANY, ends_as_it_begins, "a Parquet file", EXPORT),
     ROW("ARROW1\0\0", 0, ANY, NULL, "an Arrow file", EXPORT),
     ROW("\x89HDF\r\n\x1a\n", 0, ANY, NULL, "an HDF5 file", EXPORT),

@@ -49,6 +49,29 @@ static bool is_twice_as_wide(const DtTokenFormat *format, const DtTokenFile *fil
     return any && pairs >= LEAST && file->n % 2 == 0;
 }
 
+/* Whether the file has floats of 64 bits. Read as f32, the lower half of one is 0 or lies anywhere
+ * between the smallest and the largest float, and the upper half near 1. */
+static bool is_of_doubles(const DtTokenFormat *format, const DtTokenFile *file)
+{
+    enum { PAIRS = 4096, LEAST = 16 };
+    const uint8_t *at = file->view.at + file->skip;
+    const int64_t pairs = file->n / 2 < PAIRS ? file->n / 2 : PAIRS;
+    int64_t wild = 0, zero = 0, halves = 0;
+    if (format->dtype != DT_PLAN_F32 || pairs < LEAST || file->n % 2 != 0)
+        return false;
+    for (int64_t i = 0; i < pairs; i++, at += sizeof(double)) {
+        float half[2];
+        memcpy(half, at, sizeof half);
+        const float low = fabsf(half[0]), high = fabsf(half[1]);
+        zero += low == 0;
+        wild += low != 0 && !(low > 1e-15F && low < 1e15F);
+        halves += high != 0;
+        if (high != 0 && !(high > 0x1p-14F && high < 0x1p14F))
+            return false;
+    }
+    return halves > 0 && (zero == pairs || wild >= pairs / 4);
+}
+
 static bool ends_with(const char *path, const char *end)
 {
     const size_t len = strlen(path), n = strlen(end);
@@ -121,6 +144,14 @@ static void note_files(const DtData *data, DtText *ret_notes)
                 "warning: %s looks like %s, and `text` reads all of its bytes, also names of "
                 "fields, quotes and separators; write the texts alone to a file to train on them",
                 file->path, text);
+            return;
+        }
+        if (is_of_doubles(format, file)) {
+            begin_note(data, ret_notes);
+            dt_text_printf(ret_notes,
+                           "warning: %s looks like a file of 64-bit floats; write it as f32: "
+                           "numpy.fromfile(FILE, 'f8').astype('f4').tofile(NEW)",
+                           file->path);
             return;
         }
         if (is_twice_as_wide(format, file)) {

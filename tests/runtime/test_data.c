@@ -289,6 +289,8 @@ Test(data, files_of_known_formats_are_refused)
              true),
         CASE("\x10\0\0\0\0\0\0\0{\"a\": {\"data\": 0}}", "is a safetensors file", true),
         CASE("PAR1 columns and PAR1", "is a Parquet file", true),
+        CASE("\x03\0\0\0\0\0\0\0\260\231\111\016abc",
+             "is a TFRecord file: write the numbers of its records", true),
         CASE("ARROW1\0\0some columns", "is an Arrow file", true),
         CASE("\x89HDF\r\n\x1a\n0123456789", "is an HDF5 file", true),
         CASE("SQLite format 3\0 and pages", "is an SQLite database", true),
@@ -345,8 +347,14 @@ Test(data, files_of_known_formats_are_refused)
 
 Test(data, files_that_only_resemble_known_formats_are_read)
 {
-    static const char *const texts[] = {"PAR1 is how a text may begin", "PK, PNG, ELF: abbreviations", "GIF files",
-                                        "01234567{\"json\": 1}", "ustar", "BZh is no word", "%PDF is one"};
+    static const char *const texts[] = {"PAR1 is how a text may begin",
+                                        "PK, PNG, ELF: abbreviations",
+                                        "GIF files",
+                                        "01234567{\"json\": 1}",
+                                        "ustar",
+                                        "BZh is no word",
+                                        "%PDF is one",
+                                        "\x03 a length without its checksum"};
     fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
     for (size_t i = 0; i < DT_COUNT(texts); i++) {
         file("data.bin", texts[i]);

@@ -385,6 +385,35 @@ Test(sources, numbers_twice_as_wide_are_noticed)
     expect_note(NULL);
 }
 
+Test(sources, doubles_are_noticed)
+{
+    double wide[64], narrow[64];
+    float single[64];
+    for (int i = 0; i < 64; i++) {
+        wide[i] = sin(i + 0.3) * pow(10, i % 7 - 3);
+        narrow[i] = i % 4; /* lower halves are 0 */
+        single[i] = (float)wide[i];
+    }
+    f.reader.dtype = DT_PLAN_F32;
+    f.inputs[0].dtype = DT_PLAN_F32;
+    fixture_file(&f, "data.bin", wide, sizeof wide);
+    expect_note("tiny.dsl:12:3: warning: ");
+    expect_note("data.bin looks like a file of 64-bit floats; write it as f32: numpy.fromfile");
+    fixture_file(&f, "data.bin", narrow, sizeof narrow);
+    expect_note("looks like a file of 64-bit floats");
+    for (int i = 0; i < 64; i++)
+        narrow[i] = (float)wide[i]; /* doubles that were floats */
+    fixture_file(&f, "data.bin", narrow, sizeof narrow);
+    expect_note("looks like a file of 64-bit floats");
+    fixture_file(&f, "data.bin", single, sizeof single);
+    expect_note(NULL);
+    for (int i = 0; i < 64; i++)
+        single[i] = i % 2 ? 1e-3F * (float)i : 1e20F;
+    single[1] = 1e20F;
+    fixture_file(&f, "data.bin", single, sizeof single);
+    expect_note(NULL);
+}
+
 Test(sources, text_that_is_no_text_is_noticed)
 {
     static const struct {

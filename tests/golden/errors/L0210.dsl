@@ -22,6 +22,26 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 2
 }
+# ---- put_together
+include "std.dsl"
+dim batch = 4, seq = 6, embed = 4
+model m(x[batch, seq, embed]) -> [batch, embed] {
+  param w[embed] = ones
+  h[batch, embed] = 0.0
+  repeat t in seq {
+    h = tanh(h + x[seq = t] * w)
+    y[seq = t] = h
+    _z[seq = t] = h
+    last[seq = size[seq] - 1 - t] = h
+  }
+  return h + last[seq = 0]
+}
+train {
+  x[batch, seq, embed] = synthetic(-1, 1)
+  loss = mean[batch, embed](m(x) ** 2)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
 # ---- overwritten
 include "std.dsl"
 dim batch = 4, embed = 4

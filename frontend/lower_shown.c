@@ -10,8 +10,10 @@
  *   step   %ppl = exp(%loss)      =>   result loss                         ppl: exp(loss)
  *
  * The expression ends where a value is a sum of one term per sample (ir/samples.c), or no sample
- * changes it. What cannot be taken apart (a maximum over the batch, what a layer returns) stays a
- * number of the batch. A loss of a step stays as it is, since gradients are derived from it. */
+ * changes it. A sum over a few classes of such expressions is written out, element by element, so
+ * that a balanced accuracy has the sums of each class. What cannot be taken apart (a maximum over
+ * the batch, what a layer returns) stays a number of the batch. A loss of a step stays as it is,
+ * since gradients are derived from it. */
 #include "frontend/lower_internal.h"
 
 #include "base/formula.h"
@@ -19,6 +21,15 @@
 
 #include <math.h>
 #include <string.h>
+
+enum { MOST_ELEMENTS = 32, MOST_AXES = 4 }; /* of a sum that is written out */
+
+/* One element of a value: its index along each of the axes of sums around it. */
+typedef struct Element {
+    const DtValue *of;
+    int64_t at[MOST_AXES];
+    DtValue *value;
+} Element;
 
 typedef struct Shown {
     DtLower *l;
@@ -29,6 +40,10 @@ typedef struct Shown {
     DT_VEC(const char *) names;
     DT_VEC(DtValue *) calls;  /* results of calls that were written out .. */
     DT_VEC(DtValue *) bodies; /* .. and the copies of what their functions return */
+    DT_VEC(Element) elements; /* that were taken out of sums with axes */
+    uint32_t n_axes;          /* of the sums around what is being written, ... */
+    const char *axes[MOST_AXES];
+    int64_t at[MOST_AXES]; /* ... and the element along each */
     DtText formula;
     const char *name; /* name of the formula being written */
     uint32_t n_parts; /* results that were made for it */
@@ -113,10 +128,41 @@ static bool means_another(const char *name)
     return strcmp(name, "inf") == 0 || strcmp(name, "batches") == 0;
 }
 
+/* Of a value with axes: its element here; NULL: it has others than the sums around it. */
+static DtValue *element_of(Shown *s, DtValue *value)
+{
+    Element wanted = {.of = value};
+    for (uint32_t i = 0; i < s->n_axes; i++)
+        wanted.at[i] = dt_type_find(value->type, s->axes[i]) >= 0 ? s->at[i] : -1;
+    for (uint32_t i = 0; i < s->elements.n; i++)
+        if (s->elements.at[i].of == value &&
+            !memcmp(s->elements.at[i].at, wanted.at, sizeof wanted.at))
+            return s->elements.at[i].value;
+    wanted.value = value;
+    s->b.span = value->op->span;
+    for (uint32_t i = 0; i < s->n_axes; i++) {
+        if (wanted.at[i] < 0)
+            continue;
+        DtValue *index = dt_graph_constant(&s->b, DT_I32, (double)wanted.at[i]);
+        wanted.value = dt_graph_gather(&s->b, wanted.value, 1, &s->axes[i], &index);
+    }
+    if (wanted.value->type->rank)
+        return NULL;
+    DT_PUSH(s->l->arena, s->elements, wanted);
+    return wanted.value;
+}
+
 /* A number that the entry gives, by the name of its result. */
 static void add_part(Shown *s, DtValue *value)
 {
-    s->adds = s->adds || kind_of(s, value) == DT_SAMPLED_SUM;
+    const DtSampled kind = kind_of(s, value);
+    s->adds = s->adds || kind == DT_SAMPLED_SUM;
+    if (s->n_axes) {
+        value = kind == DT_SAMPLED_SUM || kind == DT_SAMPLED_WHOLE ? element_of(s, value) : NULL;
+        s->fails = s->fails || !value;
+        if (s->fails)
+            return;
+    }
     for (uint32_t i = 0; i < s->values.n; i++)
         if (s->values.at[i] == value && !means_another(s->names.at[i])) {
             dt_text_add(&s->formula, s->names.at[i]);
@@ -199,6 +245,45 @@ static bool add_bounded(Shown *s, DtValue *value)
     return true;
 }
 
+/* The function that joins the elements of a reduction over a few more axes; NULL: they are many. */
+static const char *joins_few(const Shown *s, const DtOp *op)
+{
+    static const char *const names[] = {
+        [DT_REDUCE_SUM] = "add", [DT_REDUCE_MAX] = "max", [DT_REDUCE_MIN] = "min"};
+    const int64_t all = dt_type_elements(op->in[0]->type),
+                  left = dt_type_elements(op->out[0]->type);
+    if (op->kind != DT_OP_REDUCE || op->n_axes > MOST_AXES - s->n_axes ||
+        all / left > MOST_ELEMENTS || (size_t)op->reduce >= DT_COUNT(names))
+        return NULL;
+    return names[op->reduce];
+}
+
+/* A reduction over axes that are no samples: `add(add(first, second), third)`. */
+static void add_reduced(Shown *s, const DtOp *op, const char *joins)
+{
+    const DtType *type = op->in[0]->type;
+    const uint32_t outer = s->n_axes;
+    const int64_t n = dt_type_elements(type) / dt_type_elements(op->out[0]->type);
+    for (int64_t i = 1; i < n; i++)
+        dt_text_printf(&s->formula, "%s(", joins);
+    for (int64_t i = 0; i < n && !s->fails; i++) {
+        int64_t rest = i;
+        s->n_axes = outer + op->n_axes;
+        for (uint32_t a = op->n_axes; a-- > 0;) {
+            const int64_t extent = dt_type_extent(type, op->axes[a]);
+            s->axes[outer + a] = op->axes[a];
+            s->at[outer + a] = rest % extent;
+            rest /= extent;
+        }
+        if (i)
+            dt_text_add(&s->formula, ", ");
+        add_value(s, op->in[0]);
+        if (i)
+            dt_text_add(&s->formula, ")");
+    }
+    s->n_axes = outer;
+}
+
 static void add_value(Shown *s, DtValue *value)
 {
     value = written_out(s, value);
@@ -220,6 +305,8 @@ static void add_value(Shown *s, DtValue *value)
         if (kind_of(s, below) != DT_SAMPLED_JOINT || !add_bounded(s, below))
             add_value(s, below);
         dt_text_add(&s->formula, ")");
+    } else if (op->kind == DT_OP_REDUCE && joins_few(s, op)) {
+        add_reduced(s, op, joins_few(s, op));
     } else if (op->n_out == 1 && dt_op_info[op->kind].op_class == DT_CLASS_MAP &&
                dt_formula_has(dt_op_info[op->kind].text, op->n_in))
         add_call(s, op);

@@ -1,6 +1,6 @@
 # Losses and metrics that are expressions of sums; ratios.py says what they are.
 include "std.dsl"
-dim batch = 4, seq = 8, vocab = 16, embed = 8
+dim batch = 4, seq = 8, vocab = 16, embed = 8, pair = 2
 model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
   param wte[vocab, embed] = normal(0.8)
   x = wte[vocab = tokens]
@@ -23,7 +23,10 @@ train {
   rms = sqrt(mean[batch, seq](ce ** 2))
   batches = sum[batch, seq](valid)
   capped = sum[batch, seq](ce) / max(sum[batch, seq](valid), 1000)
-  metrics = (perplexity, guarded, rms, batches, capped)
+  of = where(valid, f32(onehot[pair](labels % 2)), 0)
+  balanced = mean[pair](per(sum[batch, seq](of * ce), sum[batch, seq](of)))
+  worst = max[pair](sum[batch, seq](of * ce) / sum[batch, seq](of))
+  metrics = (perplexity, guarded, rms, batches, capped, balanced, worst)
   eval = every(1, data = (bin("tokens.bin", i32), bin("held.bin", i32)))
   optimizer = sgd(lr = 0.0)
   steps = 1

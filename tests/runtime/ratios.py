@@ -50,6 +50,7 @@ def expected(wte, tokens, labels):
     """Of all labels: what ratios.dsl shows; `batches` is the number of valid labels, by a name that
     formulas use for something else."""
     total = squares = count = 0
+    pair = [[0, 0], [0, 0]]  # of even and of odd labels: sum, number
     for token, label in zip(tokens, labels):
         if label < 0:
             continue
@@ -60,9 +61,12 @@ def expected(wte, tokens, labels):
         most = max(z)
         ce = most + math.log(sum(math.exp(v - most) for v in z)) - z[label]
         total, squares, count = total + ce, squares + ce * ce, count + 1
+        pair[label % 2][0] += ce
+        pair[label % 2][1] += 1
     loss = total / count
     return {"loss": loss, "perplexity": math.exp(loss), "guarded": loss,
-            "rms": math.sqrt(squares / len(labels)), "batches": count, "capped": total / 1000}
+            "rms": math.sqrt(squares / len(labels)), "batches": count, "capped": total / 1000,
+            "balanced": sum(ce / n for ce, n in pair) / 2, "worst": max(ce / n for ce, n in pair)}
 
 
 def near(got, want):

@@ -5,7 +5,7 @@
  *   data_text.c    a stream of numbers over many files    data_bin.c    where numbers begin in a file
  *   data_idx.c     files of MNIST's format                data_known.c  files that hold no plain numbers
  *   data_pair.c    sources that are read in one order     data_look.c   what is checked before the run
- *   data_facts.c   what a checkpoint says of the data
+ *   data_facts.c   what a checkpoint says of the data    data_same.c   that it is the same data
  *   permutation.c  order of the windows                   synthetic.c   numbers in place of files */
 #ifndef DT_RUNTIME_DATA_H
 #define DT_RUNTIME_DATA_H

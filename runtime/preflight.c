@@ -4,8 +4,9 @@
  * The supervisor checks, so that each mistake is reported once, at once, and not as a rank's
  * failure. Nothing is created or written here, and no library is opened; the ranks check again,
  * since files may change meanwhile. */
-#include "runtime/runtime.h"
+#include "runtime/checkpoint.h"
 #include "runtime/cluster.h"
+#include "runtime/data_same.h"
 
 #include "base/file.h"
 
@@ -27,15 +28,57 @@ static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan)
     return dt_load_choose(options, plan, &device, &comm);
 }
 
+/* The checkpoint with which a run goes on, as far as its folder tells. */
+typedef struct Resumed {
+    const char *path; /* NULL: there is none, or its data does not matter */
+    DtManifest manifest;
+} Resumed;
+
+/* What is wrong with the folder, ranks will say, who read the tensors, too. */
+static void find_resumed(DtArena *memory, const DtRunOptions *options, Resumed *ret_resumed)
+{
+    DtCheckpointList list;
+    const bool trains = !options->eval && !options->generate && !options->trial;
+    *ret_resumed = (Resumed){.path = NULL};
+    if (!trains || !options->resume || options->data_changed)
+        return;
+    DtStatus status = dt_checkpointlist_read(memory, options->resume, &list);
+    const DtCheckpointEntry *newest =
+        dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
+    if (!newest)
+        return;
+    status = dt_manifest_read(memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, newest->path),
+                              &ret_resumed->manifest);
+    if (dt_status_ok(&status))
+        ret_resumed->path = newest->path;
+}
+
+static DtStatus check_reader(DtArena *memory, const DtData *data, const Resumed *resumed,
+                             DtText *ret_notes)
+{
+    DtDataFact fact;
+    DtStatus status = dt_data_look(data, ret_notes);
+    if (!dt_status_ok(&status) || !resumed->path)
+        return status;
+    status = dt_data_fact(memory, data, &fact);
+    if (!dt_status_ok(&status))
+        return status;
+    status =
+        dt_datasame_check(resumed->manifest.data, resumed->manifest.n_data, &fact, resumed->path);
+    return dt_status_ok(&status) ? status : dt_datasame_refuse(&status);
+}
+
 static DtStatus check_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
                             DtText *ret_notes)
 {
     DtArena *memory = dt_arena_new();
     DtData **readers = DT_NEW_ARRAY(memory, DtData *, plan->n_readers + 1);
+    Resumed resumed;
     DtStatus status = dt_data_open_block(options, plan, is_eval, readers);
+    find_resumed(memory, options, &resumed);
     for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++)
         if (readers[i])
-            status = dt_data_look(readers[i], ret_notes);
+            status = check_reader(memory, readers[i], &resumed, ret_notes);
     for (uint32_t i = 0; i < plan->n_readers; i++)
         if (readers[i])
             dt_data_close(readers[i]);

@@ -501,7 +501,7 @@ struct DtRank {
     int64_t step;       /* step being run; data and random numbers depend on it */
     /* Step t begins at sample origin + t * batch; not 0 after a change of the batch size. */
     int64_t origin;
-    DtDataFact *facts; /* rank 0: of the sources of this run */
+    DtDataFact *facts; /* of the sources of this run; on the first rank of each machine */
     uint32_t n_facts;
     DtDataFact *saved_facts; /* in the resumed checkpoint */
     uint32_t n_saved_facts;

@@ -7,9 +7,12 @@
  * All ranks take the same decisions: losses and norms are equal on all of them, and the wish to stop
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
+#include "runtime/train.h"
 #include "base/file.h"
 #include "runtime/banner.h"
 #include "runtime/command.h"
+#include "runtime/compare.h"
+#include "runtime/data_same.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
 #include "runtime/graphs.h"
@@ -17,9 +20,7 @@
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
-#include "runtime/compare.h"
 #include "runtime/traffic.h"
-#include "runtime/train.h"
 #include "runtime/trial.h"
 
 #include <errno.h>
@@ -319,47 +320,6 @@ static bool train(DtRun *run)
 
 /* ---- beginning and end ---- */
 
-/* Compares the checkpoint's record of a source with the present data; a difference is an error, or
- * a note. */
-static DtStatus check_fact(const DtRank *rank, const DtDataFact *now)
-{
-    for (uint32_t i = 0; i < rank->n_saved_facts; i++) {
-        DtText change = {0};
-        if (strcmp(rank->saved_facts[i].input, now->input) != 0 ||
-            !dt_data_changed(&rank->saved_facts[i], now, &change))
-            continue;
-        DtStatus status = dt_status_fail(
-            DT_EXIT_IO, "`%.60s` reads other data (%.80s) than when %.100s was saved: %.150s%s",
-            now->input, now->source, rank->shared->chosen, change.at,
-            rank->options->data_changed ? "" : ". --data-changed goes on with what is there now");
-        dt_text_free(&change);
-        if (!rank->options->data_changed)
-            return status;
-        fprintf(stderr, "dtrun: note: ");
-        dt_text_say(stderr, status.message);
-    }
-    return DT_OK;
-}
-
-/* Rank 0 looks at the data that checkpoints will speak of. */
-static DtStatus know_data(DtRank *rank)
-{
-    const DtPlan *plan = rank->plan;
-    rank->facts = DT_NEW_ARRAY(rank->memory, DtDataFact, plan->n_readers + 1);
-    for (uint32_t i = 0; i < plan->n_readers; i++) {
-        DtDataFact *fact = &rank->facts[rank->n_facts];
-        if (!rank->readers[i])
-            continue;
-        DtStatus status = dt_data_fact(rank->memory, rank->readers[i], fact);
-        if (dt_status_ok(&status))
-            status = check_fact(rank, fact);
-        if (!dt_status_ok(&status))
-            return status;
-        rank->n_facts++;
-    }
-    return DT_OK;
-}
-
 static void begin_readers(DtRank *rank)
 {
     for (uint32_t i = 0; i < rank->plan->n_readers; i++)
@@ -377,8 +337,8 @@ static bool open_readers(DtRun *run)
     for (int is_eval = 0; is_eval < 2 && dt_status_ok(&status); is_eval++)
         if (dt_preflight_reads(options, &rank->meta, is_eval))
             status = dt_data_open_block(options, rank->plan, is_eval, rank->readers);
-    if (dt_status_ok(&status) && trains && rank->rank == 0)
-        status = know_data(rank);
+    if (dt_status_ok(&status) && trains && !dt_datasame_know(rank, &status))
+        return false;
     if (!dt_status_ok(&status)) {
         atomic_store(&rank->slot->by_data, 1); /* an error of the data, not of a rank */
         return dt_rank_fail_status(rank, &status);

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -151,8 +152,9 @@ def check_failures(dtc, dtrun):
         [r"node 1: cannot create \d+ bytes of shared memory", r"cannot create \d+ bytes of shared memory"])
     print("ok a node that cannot start", flush=True)
     check_four(dtc, dtrun)
+    check_data(dtc, dtrun)
     check_meeting(dtrun, plan, other)
-    return 11
+    return 13
 
 
 def check_four(dtc, dtrun):
@@ -171,6 +173,39 @@ def check_four(dtc, dtrun):
     os.kill(ranks_of(started[1])[0], signal.SIGSTOP)
     end(started, [75, 75, 75, 75], ["node 1: rank 1 is stopped", "rank 1 is stopped and has made no progress"])
     print("ok a rank of one of four nodes is stopped", flush=True)
+
+
+def check_data(dtc, dtrun):
+    """Each node looks at its own files: they are those of node 0, and those of the checkpoint."""
+    ranks, nodes, layout = LAYOUTS["data"]
+    source = 'next_token(bin("tokens.bin", u8))\n  loss'
+    text = PROGRAM.replace("next_token(synthetic(0, vocab))\n  loss", source)
+    assert text != PROGRAM
+    for place, first in (("", 0), ("elsewhere/", 1)):
+        if place:
+            os.mkdir(place)
+        with open(place + "tokens.bin", "wb") as file:
+            file.write(bytes((first + 7 * i) % 61 for i in range(2000)))
+    plan = compile_plan(dtc, text + ONE_BY_ONE % (ranks, "files", layout), "files")
+    shutil.copy(plan, "elsewhere")
+
+    def run_both(second, *arguments):
+        port = free_port()
+        return begin(dtrun, plan, nodes, ranks, list(arguments), port, 0) + \
+            begin(dtrun, second + plan, nodes, ranks, list(arguments), port, 1)
+
+    end(run_both("", *options("read", 1)), [0, 0])
+    end(run_both("elsewhere/", *options("other", 1)), [5, 5],
+        ["node 1: .*`tokens` reads files with other contents on node 1",
+         "than on node 0, of the same size"])
+    resumed = ["--quiet", "--resume", "read"]
+    end(begin(dtrun, "elsewhere/" + plan, nodes, ranks, resumed, node=1), [5],
+        ["`tokens` reads other data .*than when read/step-00000001 was saved: other contents"])
+    with open("elsewhere/tokens.bin", "ab") as file:
+        file.write(b"1")
+    end(run_both("elsewhere/", *options("longer", 1)), [5, 5],
+        ["", r"`tokens` reads 2001 bytes on node 1 \(.*\) and 2000 bytes on node 0"])
+    print("ok files of nodes differ", flush=True)
 
 
 def check_meeting(dtrun, plan, other):

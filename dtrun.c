@@ -331,9 +331,9 @@ static void prove(void *data)
     dt_arena_free(arena);
 }
 
-/* Whoever wrote the plan, it computes what its program says. Once per run and machine: ranks
- * compare digests of the plan, and so do supervisors of several nodes. The plan of a trial is
- * proved by the dtc that made it. */
+/* Proves that the plan computes its program, whoever wrote it. That happens once per run and
+ * machine: ranks compare digests of the plan, and so do supervisors of several nodes. The plan of a
+ * trial is proved by the dtc that made it. */
 static DtStatus check_proof(const CommandLine *line, const DtPlan *plan)
 {
     Proof proof = {.plan = plan, .good = line->run.unproved || line->run.trial};
@@ -360,7 +360,7 @@ static int supervise(const CommandLine *line, int argc, char **argv)
     DtRunSettings settings;
     if (run->trial)
         dt_trial_bind(run->trial);
-    signal(SIGPIPE, SIG_IGN); /* here and in the ranks: who stops reading what is shown does not end the run, */
+    signal(SIGPIPE, SIG_IGN); /* here and in the ranks: a closed output does not end the run */
     signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);
     if (dt_status_ok(&status)) {

@@ -42,7 +42,7 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
  * fast; 0: there are no such links, or no plan. */
 void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double *ret_between);
 
-/* The choice of `auto` for the program's cluster if the block said nothing else. False: the
+/* The layout that `auto` would choose for the program's cluster if the block were empty. False: the
  * search is not possible. */
 typedef struct DtAutoWould {
     const char *line; /* the block, NULL: nothing fits */

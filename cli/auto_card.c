@@ -21,7 +21,7 @@ typedef struct Part { double all, work, products; } Part;
 typedef struct Reader {
     const DtPlan *plan;
     const DtPrice *prices;
-    Part loops[MOST_LOOPS], between[MOST_LOOPS + 1], once; /* between[i]: in front of loop i */
+    Part loops[MOST_LOOPS], between[MOST_LOOPS + 1], once; /* between[i]: the part before loop i */
     int64_t counts[MOST_LOOPS];
     uint32_t n_loops;
     bool too_many;
@@ -41,8 +41,8 @@ static void add_body(const Reader *r, uint32_t number, double times, Part *part)
     }
 }
 
-/* A loop of micro-batches is register 0, one of layers the next. What is done in the last micro-batch alone is done
- * once. */
+/* Register 0 counts micro-batches, the next register layers. Work of the last micro-batch alone
+ * counts once. */
 static void read_entry(Reader *r, uint32_t number)
 {
     const DtPlanEntry *entry = &r->plan->entries[number];
@@ -165,7 +165,7 @@ static bool is_of_experts(const DtPlan *plan, const DtPlanStore *store, const Dt
     return false;
 }
 
-/* Stores of a bucket lie at its beginning, and say its bytes each: the first one counts. */
+/* Stores of a bucket have the bucket's address and bytes, so only the first one counts. */
 static bool is_counted(const DtPlan *plan, uint32_t number)
 {
     const DtPlanStore *store = &plan->stores[number];

@@ -10,14 +10,15 @@
 #include "plan/report/spans.h"
 #include "plan/report/walk.h"
 
-enum { SUM = 4, TURNS = 3, MOST_WORK = 1 << 20, NONE = -1 }; /* TURNS of loops: a first
- * one, one that is like all, a last one. SUM: what is added up is so much smaller */
+/* TURNS: iterations of loops that are read: a first one, one that stands for all, a last one. SUM:
+ * a sum is so many times smaller than its operands */
+enum { SUM = 4, TURNS = 3, MOST_WORK = 1 << 20, NONE = -1 };
 
 typedef struct Late {
     DtWalk walk;
     /* by run: loop i is 2 i + 1, the part before it 2 i; NONE: it does not count */
     DT_VEC(uint32_t) parts;
-    DT_VEC(uint32_t) ends;  /* runs in front of the end of a part, or of a turn of a loop */
+    DT_VEC(uint32_t) ends;  /* number of runs at the end of a part, or of an iteration of a loop */
     uint32_t part;
     bool last, counts;      /* the last micro-batch; of that one turn of each loop counts */
 } Late;
@@ -61,9 +62,11 @@ static void leave(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 
 /* ---- backwards ---- */
 
-typedef struct Sets { DtSpans early, delayed; } Sets; /* what the one and the other read later */
+/* memory that early and delayed runs read later */
+typedef struct Sets { DtSpans early, delayed; } Sets;
 
-typedef enum When { DEAD, EARLY, DELAYED } When; /* DEAD: nothing reads what it writes: a last turn hands it on */
+/* DEAD: nothing reads its results: the last iteration passes them on */
+typedef enum When { DEAD, EARLY, DELAYED } When;
 
 static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
 {
@@ -81,8 +84,8 @@ static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
     return when;
 }
 
-/* Further bytes that a delayed run needs where it sums products of several values, as for the
- * gradient of a gain: these are made in f32 for the cotangents, too, and are kept in f32. */
+/* Further bytes of a delayed run that sums products of several values, such as the gradient of a
+ * gain: the products are computed in f32, for the cotangents too, and kept in f32. */
 static int64_t wider(const DtWalkRange *ranges, uint32_t n)
 {
     int64_t sums = 0, most = 0, read = 0, several = 0;
@@ -101,14 +104,15 @@ static int64_t wider(const DtWalkRange *ranges, uint32_t n)
     return sums < most / SUM && several > 1 ? read : 0;
 }
 
-/* Values that a part returns for later parts are not its gradients, whatever their use there. */
+/* Values that a part returns for later parts are not its gradients, whatever reads them. */
 static void end_part(Sets *sets)
 {
     for (uint32_t i = 0; i < sets->delayed.spans.n; i++)
         dt_spans_add(&sets->early, sets->delayed.spans.at[i].from, sets->delayed.spans.at[i].to);
 }
 
-/* Returns by how much what delayed instructions need, and none of these makes, has grown. */
+/* Goes over the runs once. Returns the growth of the memory that delayed instructions need and do
+ * not compute themselves. */
 static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
 {
     const When when = when_of(ranges, n, sets);
@@ -156,8 +160,8 @@ static int64_t kept_behind(const Late *l, uint32_t part)
     return live.bytes;
 }
 
-/* Bytes of parameters that are read both in front of the first loop (parts 0 and 4 n) and in a later part outside of
- * loops: a table that is also the head's matrix. */
+/* Bytes of parameters that are read both before the first loop (parts 0 and 4 n) and in a later
+ * part outside of loops: a table that is also the head's matrix. */
 static int64_t tied_of(const Late *l, uint32_t n)
 {
     DtSpans front = {.arena = l->walk.arena}, behind = {.arena = l->walk.arena};

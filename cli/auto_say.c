@@ -54,7 +54,8 @@ static double least_bytes(const DtSearch *search)
     return isfinite(bytes) ? bytes : search->smallest.bytes;
 }
 
-/* "take 4 devices at least, larger ones or a smaller model": as many as hold what is there of the model throughout. */
+/* Adds "take 4 devices at least, larger ones or a smaller model": as many as hold the permanent
+ * memory of the model. */
 static void help_memory(const DtAuto *a, DtDiag *d, double bytes)
 {
     const int64_t least = dt_auto_least(a);

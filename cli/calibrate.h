@@ -14,8 +14,7 @@ typedef struct DtCalibrator {
 /* Compiles the program of one rank for cli->target and writes its plan. dims: up to one without a name. */
 DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims, bool is_bf16, const char *path);
 
-/* Runs dtrun, argv[0], to its end; ret_said, if not NULL: what it wrote to stdout. Fails with what it wrote to
- * stderr. */
+/* Runs dtrun, argv[0], to its end; ret_said, if not NULL: its stdout. Fails with its stderr. */
 DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv, const char **ret_said);
 
 /* The first GPU of this machine; returns the exit code. */

@@ -77,8 +77,8 @@ static const DtStatus fine = {.code = DT_EXIT_OK};
 
 /* ---- the GPU ---- */
 
-/* Its data sheet in the library, by what the driver calls it behind the maker's name: the whole of that, since others
- * (GH200, H200 NVL) have names that contain it. */
+/* The device of the library for the driver's name without the maker: the whole name must match,
+ * since names of others (GH200, H200 NVL) contain it. */
 static const char *known_as(const char *name)
 {
     static const struct { const char *name, *device; } rows[] = {
@@ -190,7 +190,7 @@ static DtStatus read_profile(Cuda *cuda, const DtPlan *plan, const char *said, M
     return m->timings.n ? fine : dt_status_fail(DT_EXIT_FAILED, "dtrun --profile --json has no times: %.200s", said);
 }
 
-/* The least step of a log but for the first two. */
+/* The shortest step of a log, without the first two. */
 static double least_step(const char *path)
 {
     FILE *file = fopen(path, "r");

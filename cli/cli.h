@@ -30,7 +30,7 @@ typedef struct DtCli {
     DtCliReport report;
     bool details;
     const char *measured; /* --measured: a trace of dtrun */
-    DT_VEC(const char *) logs; /* --log: what dtrun --log wrote */
+    DT_VEC(const char *) logs; /* --log: files of dtrun --log */
     const char *window;   /* "A..B", micro-batches of a picture; NULL: all */
     double tokens, price; /* of a run; money for a device and hour; 0: not given */
     const char *target; /* NULL until the program is known: then that of its cluster */
@@ -44,7 +44,7 @@ typedef struct DtCli {
     const char *train, *parallel, *cluster, *library, *program;
     bool synthetic;
     bool color; /* of messages */
-    void (*try_fixes)(const struct DtCli *cli); /* dt_cli_try_fixes; NULL: none is tried */
+    void (*try_fixes)(const struct DtCli *cli); /* dt_cli_try_fixes; NULL: fixes are not tried */
     /* state of one compilation */
     DtDiags *diags;
     DtAst *ast;
@@ -110,7 +110,7 @@ void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
 int dt_cli_build(DtCli *cli, const char *path);
 
 struct DtCertCounts;
-/* cmd_prove.c: appends what was proved of a layout, as lines. */
+/* cmd_prove.c: appends the counts of a proof of a layout, as lines. */
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
 /* Whether a program's plan, just compiled, has the same meaning as cli->against. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
@@ -133,9 +133,9 @@ int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct
 /* forms.c: whether functions of the program at path that have a second form (blocks, a gradient)
  * compute the same in it; not DT_EXIT_OK after a message. */
 int dt_cli_check_forms(DtCli *cli, struct DtModule *module, const char *path);
-/* Reports which clause is to blame if a ring of the named function does not compute what the
- * function returns. False if the program at path has no such function, or it is the library's.
- * why: what differs. */
+/* Reports the wrong clause of the named function if a ring of it does not compute the function's
+ * result. False if the program at path has no such function, or it is the library's. why: the
+ * difference. */
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why);
 /* Compares two functions of one module as boxes, up to `tries` times: a DtBoxVerdict. */
 int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y, uint32_t tries,
@@ -145,13 +145,15 @@ const char *dt_cli_reason(const DtCli *cli, const char *said);
 /* The loop over blocks of a function with `emit`, or NULL. */
 const struct DtOp *dt_cli_loop_over_blocks(const struct DtFunc *func);
 
-/* tried.c: whether a function gives in blocks what it returns, in double precision, where floats decide and a box
- * proves nothing: a DtJudgeAlike. If it takes long, that of the program at path with smaller dims. */
+/* tried.c: compares a function with its blocks in double precision, if floats decide and a box
+ * proves nothing: a DtJudgeAlike. If that takes long, uses the function of the program at path with
+ * smaller dims. */
 int dt_cli_try_blocks(DtCli *cli, const struct DtFunc *func, const char *path);
 
 /* gradients.c: whether gradients that functions state are their derivatives; likewise. */
 int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
-/* Whether func has nothing but ops whose laws a box knows: then what a box finds unlike is unlike. */
+/* Whether func has only ops whose laws residues obey. Then a difference that a box finds is
+ * real. */
 bool dt_cli_is_exact(const DtCli *cli, const struct DtFunc *func);
 
 /* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS where there is
@@ -159,13 +161,13 @@ bool dt_cli_is_exact(const DtCli *cli, const struct DtFunc *func);
 typedef enum DtVariant {
     DT_VARIANT_KERNELS, /* with machine code */
     DT_VARIANT_PLAN,    /* without */
-    DT_VARIANT_STEP     /* nor what evaluates and predicts */
+    DT_VARIANT_STEP     /* nor entries that evaluate and predict */
 } DtVariant;
 DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, DtVariant what,
                         uint8_t **ret_bytes, size_t *ret_len);
 
-/* auto.c: chooses the layout that the block leaves open, says what it chose on stderr, and makes cli->block its text.
- * Not DT_EXIT_OK after a message. */
+/* auto.c: chooses the layout that the block leaves open, prints it on stderr, and makes cli->block
+ * its text. Not DT_EXIT_OK after a message. */
 struct DtAutoChoice; /* what was chosen from */
 int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path, struct DtAutoChoice **ret_choice);
 /* The layout is refused (cli->refused): takes the next one in the same way. False: there is none. */
@@ -176,7 +178,7 @@ void dt_cli_auto_end(struct DtAutoChoice *choice);
 /* variant.c: how the program is lowered, as the command line says. */
 DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path);
 
-/* compile.c: from a checked program to what was asked for. */
+/* compile.c: from a checked program to the requested output. */
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
 void dt_cli_list_passes(DtText *ret_text);
 

@@ -63,14 +63,15 @@ static int print_program(const DtCli *cli, const DtProgram *program)
     return code;
 }
 
-/* Several layouts, and none is chosen: --check then looks at what they say, not at what follows from it. */
+/* Several layouts, and none is chosen: --check then checks their lines, but not whether they
+ * compile. */
 static bool is_open(const DtCli *cli, const DtProgram *program)
 {
     return program->parallels.n > 1 && !program->parallel && !cli->parallel;
 }
 
-/* What needs no passes is a table of parameters, the program as lowered, and the check of a program that has no
- * layout or trains nothing. */
+/* Whether the output needs passes. A table of parameters does not, nor the program as lowered, nor
+ * the check of a program that has no layout or trains nothing. */
 static bool wants_passes(const DtCli *cli, const DtProgram *program)
 {
     if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report || cli->print_after.n ||
@@ -153,7 +154,7 @@ int dt_cli_build(DtCli *cli, const char *path)
     return code;
 }
 
-/* Options of which one would be ignored. */
+/* Refuses combinations in which one option would be ignored. */
 static int check_combination(const DtCli *cli)
 {
     if (cli->program)

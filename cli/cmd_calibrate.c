@@ -56,7 +56,7 @@ typedef struct Measured {
     Timings timings;
     DT_VEC(double) runs;
     double beside;            /* seconds of a step in which no instruction runs */
-    double read, read_bytes;  /* what inputs took, and how much it was */
+    double read, read_bytes;  /* time and bytes of inputs */
 } Measured;
 
 /* ---- temporary files ---- */
@@ -198,7 +198,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The first step and what else the machine does now and then do not count. */
+/* The median, so that the first step and other work of the machine do not count. */
 static double median(const Seconds *list)
 {
     qsort(list->at, list->n, sizeof *list->at, by_size);
@@ -257,7 +257,7 @@ static bool read_times(DtArena *arena, const DtPlan *plan, const char *path, Mea
     return good;
 }
 
-/* By their shares of a step: what matters is how long steps are. */
+/* Weights timings by their share of a step, since the length of steps matters. */
 static void weigh(Measured *m)
 {
     double all = 0;
@@ -276,7 +276,7 @@ static void take_shorter(Measured *m, const Measured *other)
     m->read = fmin(m->read, other->read);
 }
 
-/* Runs the plan several times: what else the machine does comes and goes. */
+/* Runs the plan several times, since other work of the machine comes and goes. */
 /* A plan that is only timed holds no program that dtrun could prove it against. */
 static DtStatus run_and_read(const DtCalibrator *c, const char *plan, Measured *m)
 {

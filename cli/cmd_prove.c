@@ -86,8 +86,8 @@ static int other(const DtCli *cli, const char *why)
     return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s", cli->words.at[0], cli->program, why);
 }
 
-/* Only notes tell which kernel performs which ops, the layout of its operands, and what its
- * integers count. */
+/* Whether notes are equal. Nothing else tells which kernel computes which ops, the layout of its
+ * operands, and the meaning of its integers. */
 static bool same_notes(const DtPlan *a, const DtPlan *b)
 {
     bool same = a->n_notes == b->n_notes && same_bytes(a, a->logical->notes, a->logical->notes_len, b,
@@ -117,7 +117,8 @@ static bool same_kernels(const DtPlan *a, const DtPlan *b)
     return same;
 }
 
-/* The kernels are what their ops are compiled to here, and their machine code what the host compiler makes of them. */
+/* Whether kernels are those of this compiler for their ops, and machine code that of the host
+ * compiler for them. */
 static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want)
 {
     if (!same_kernels(have, want))
@@ -188,7 +189,7 @@ int dt_cli_compare(const DtCli *cli, const DtPlan *plan)
 static int run(DtCli *cli, const DtPlan *plan)
 {
     Prove p = {.plan = plan, .arena = dt_arena_new()};
-    dt_stack_run(prove, &p); /* a proof goes as deep as a program is long */
+    dt_stack_run(prove, &p); /* the stack depth of a proof grows with the length of the program */
     int code = p.good ? print_proof(&p)
                       : dt_cli_fail(DT_EXIT_FAILED, "%s is not proved to do what it says: %s", cli->words.at[0],
                                     p.said.at ? p.said.at : "");

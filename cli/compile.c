@@ -29,12 +29,13 @@
 
 /* ---- passes ---- */
 
-/* The proof that what the passes made of the program means the same, whatever they did. It reads texts only, so it is
- * found beside code generation, and nothing is written before it is. */
+/* The proof that the placed program computes the serial one. It reads only texts. So it runs in a
+ * thread during code generation, and nothing is written before it ends. */
 typedef struct Proof {
-    DtText serial, placed, final; /* with gradients; as ranks have it, and once what they do is written out */
+    DtText serial, placed, final; /* with gradients; as ranks run it; with rings written out */
     DtText said;
-    char *ring, *why; /* the function whose ring call does not do what it means, in what; NULL: it is something else */
+    char *ring, *why; /* the function whose ring call computes another result, and the difference;
+                       * NULL: the problem is another one */
     DtCertCounts counts;
     pthread_t thread;
     bool runs, good;
@@ -45,7 +46,7 @@ typedef struct Watch {
     DtCli *cli;
     DtCliClock clock;
     DtText printed;
-    Proof *proof; /* NULL: none is wanted */
+    Proof *proof; /* NULL: no proof is wanted */
     const DtTrainConfig *train;
     bool expands; /* the final program is another than the placed one */
 } Watch;
@@ -233,14 +234,15 @@ static bool holds_code(const DtPlan *plan)
     return any;
 }
 
-/* Reports and texts say nothing of machine code, and there is none to compare with in a plan that holds none. */
+/* Whether the output needs no machine code: reports and texts, and proofs of plans without any. */
 bool dt_cli_no_kernels(const DtCli *cli)
 {
     return cli->no_kernels || (cli->against && !holds_code(cli->against)) || cli->report ||
            cli->emit == DT_EMIT_C || cli->emit >= DT_EMIT_SCHEDULE;
 }
 
-/* Without --target a program is compiled for the devices of its cluster; what only processors have is theirs. */
+/* Without --target a program is compiled for the devices of its cluster, or for processors if an
+ * option requires that. */
 static int choose_target(DtCli *cli, const DtProgram *program)
 {
     const bool host = cli->emit == DT_EMIT_C || (cli->verify && !cli->no_kernels);
@@ -283,7 +285,7 @@ static bool is_for_gpus(const DtCli *cli)
            !strncmp(cli->target, "compute_", 8);
 }
 
-/* The target that is meant: of a GPU one whose code runs on it. */
+/* The nearest target; for a GPU one whose code runs on it. */
 static const char *meant(const DtCli *cli, const char *const *names, uint32_t n)
 {
     int capability;
@@ -327,7 +329,7 @@ static int check_target(const DtCli *cli)
     const bool is_interpreted = dt_target_find(cli->target) == &dt_target_cuda_interpreted;
     const char *names[DT_TARGET_NAMES + 1];
     uint32_t n = row->names(names);
-    if (cuda && (row->has(cli->target) || is_interpreted)) /* several at once, too */
+    if (cuda && (row->has(cli->target) || is_interpreted)) /* including lists of several */
         return check_cuda(cli);
     if (!cuda)
         n += dt_target_cpu_interpreted.names(names + n);
@@ -378,8 +380,8 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
     return result;
 }
 
-/* Proves that the plan computes what the final program specifies, for any result of code
- * generation. It reads the texts in the plan, which are also those that the other proof reads. */
+/* Proves that the plan computes the final program, for any output of code generation. It reads the
+ * texts in the plan, which the other proof reads too. */
 static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
 {
     DtText said = {0};
@@ -405,7 +407,7 @@ static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
     return code;
 }
 
-/* The plan again, with what its step takes on its device. */
+/* Writes the plan again, with the predicted time of a step on its device. */
 static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtPlanBuilder *builder,
                            uint8_t **bytes, size_t *len)
 {
@@ -424,7 +426,7 @@ static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostMod
     dt_arena_free(arena);
 }
 
-/* Whether the plan says what device it was priced for: "cpu" is no processor in particular. */
+/* Whether the plan records its device. The library's "cpu" is no particular processor. */
 static bool says_device(const DtCostModel *model)
 {
     return model->device->is_gpu || strcmp(model->device->name, "cpu") != 0;
@@ -457,7 +459,8 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
     if (cli->against)
         return dt_cli_compare(cli, &plan);
     const bool fits = dt_fit_check(cli, program, path, &plan);
-    if (!fits && (cli->others || (!cli->report && !cli->emit))) /* these show what does not fit, if nothing does */
+    /* these outputs show which parts do not fit */
+    if (!fits && (cli->others || (!cli->report && !cli->emit)))
         return DT_EXIT_DOES_NOT_FIT;
     if (cli->emit == DT_EMIT_LAYOUT)
         dt_text_add(&text, cli->block);

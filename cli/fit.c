@@ -46,8 +46,8 @@ bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
 
 static const char usual[] = "sm_90a";
 
-/* By the beginning of the name of the device that a device is like; one that is not here is taken for one that code for
- * compute capability 9.0 suits. Code for 8.0 runs on 8.9, too. NULL: there is no target for it. */
+/* Targets by the beginning of the name of the device, or of the one that it is like. Other GPUs get
+ * code for compute capability 9.0. Code for 8.0 also runs on 8.9. NULL: there is no target. */
 static const char *target_of(const DtNodeKind *kind)
 {
     static const struct { const char *device, *target; } rows[] = {
@@ -165,7 +165,7 @@ static void add(Lines *lines, const char *text, DtSpan old)
         lines->at[lines->n++] = (Line){text, old};
 }
 
-/* The type of what samples are read into; its first axis counts them. */
+/* The type of the input of samples; its first axis counts them. */
 static const DtType *sample_type(const DtProgram *program)
 {
     const DtTrainConfig *train = program->train;
@@ -192,7 +192,8 @@ static const char *join(DtArena *arena, const char *const *names, uint32_t n)
     return list;
 }
 
-/* Levels above what is there, over the mesh axes that a line names already, or else over those that split samples. */
+/* Levels above the present one, over the mesh axes that a `zero` line names already, or else over
+ * those that split samples. */
 static Lines zero_lines(const Changes *c)
 {
     const DtParallelConfig *p = c->program->parallel;
@@ -221,7 +222,7 @@ static Lines micro_lines(const Changes *c)
     return lines;
 }
 
-/* The source line that decides what the loop keeps. */
+/* The source line that decides which values the loop keeps. */
 static DtSpan remat_line(const DtParallelConfig *p, const char *loop)
 {
     for (uint32_t i = 0; i < p->remats.n; i++) {
@@ -232,7 +233,8 @@ static DtSpan remat_line(const DtParallelConfig *p, const char *loop)
     return (DtSpan){0};
 }
 
-/* Nothing but what enters an iteration is kept, of each loop that hands something over to its backward loop. */
+/* `remat` of each loop that saves values for its backward loop: only the inputs of an iteration are
+ * kept. */
 static Lines remat_lines(const Changes *c)
 {
     Lines lines = {.n = 0};
@@ -332,7 +334,7 @@ static int by_place(const void *a, const void *b)
     return x->span.lo < y->span.lo ? -1 : x->span.lo > y->span.lo;
 }
 
-/* New lines stand in front of the mesh, others where the old ones do. In the order of the text. */
+/* Edits of the text in order. New lines precede the mesh; others replace the old lines. */
 static uint32_t edits_of(DtArena *arena, const Change *change, DtSpan mesh, Edit *ret_edits)
 {
     const char *front = "";

@@ -10,7 +10,7 @@
 /* The devices of its cluster, or this machine's processors without one; false: the library knows none. */
 bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model);
 
-/* What its kernels are compiled for: "cpu" without a cluster, "sm_90a,sm_80" with nodes of two kinds. */
+/* The target for its kernels: "cpu" without a cluster, "sm_90a,sm_80" with nodes of two kinds. */
 const char *dt_fit_target(DtArena *arena, const DtProgram *program);
 /* A GPU of its cluster that there is no target for, which dt_fit_target takes for another; NULL: there is none. */
 const char *dt_fit_lacks(const DtProgram *program);

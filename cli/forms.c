@@ -72,7 +72,7 @@ static const DtFunc *of_two(const DtFunc *func, bool turned)
     return end_law(&law, turned ? merge(&law, x + law.n, x) : merge(&law, x, x + law.n));
 }
 
-/* The text of func and of what it calls. */
+/* Prints func and the functions that it calls. */
 static void print_with_calls(const DtFunc *func, bool *printed, DtText *text)
 {
     const uint32_t number = dt_graph_number(func->module, func);
@@ -119,7 +119,8 @@ static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char 
     dt_diag_help(d, "%s", help);
 }
 
-/* What a ring asks of a merge: that blocks may be put together in any order; of a `scan`, two that adjoin. */
+/* Checks that the merge of a ring allows blocks in any order; that of a `scan` must only be
+ * associative. */
 static void check_merge(DtCli *cli, const DtFunc *func)
 {
     DtText said = {0};
@@ -136,9 +137,10 @@ static void check_merge(DtCli *cli, const DtFunc *func)
     dt_text_free(&said);
 }
 
-/* ---- what stands before the first block ---- */
+/* ---- the part before the first block ---- */
 
-/* The loop over blocks of a function with `emit` (frontend/lower_scan.c): it carries what stands before each. */
+/* The loop over blocks of a function with `emit` (frontend/lower_scan.c), which carries the part
+ * before each block. */
 const DtOp *dt_cli_loop_over_blocks(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -150,7 +152,7 @@ const DtOp *dt_cli_loop_over_blocks(const DtFunc *func)
     return NULL;
 }
 
-/* value with what makes it, in the law; map: by value id, NULL where nothing was made yet. */
+/* Copies value and its operands into the law; map: by value id, the copy or NULL. */
 static DtValue *again(Law *law, DtArena *arena, const DtValue *value, DtValue **map)
 {
     if (map[value->id] || !value->op)
@@ -165,7 +167,8 @@ static DtValue *again(Law *law, DtArena *arena, const DtValue *value, DtValue **
     return map[value->id];
 }
 
-/* A function of func's inputs and a part: to that part, merged with what stands before the first block or not. */
+/* A function of func's inputs and a part: returns the part, merged with the one before the first
+ * block (merged) or as it is. */
 static const DtFunc *of_neutral(DtCli *cli, const DtFunc *func, const DtOp *loop, bool merged)
 {
     const uint32_t n = loop->loop->n_carried, n_invariant = loop->loop->n_invariant;
@@ -333,7 +336,7 @@ static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
                     "larger of some floats decides");
 }
 
-/* told: what trying both in double precision has shown. */
+/* told: result of the comparison in double precision. */
 static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudgeAlike told)
 {
     DtDiag *d = dt_diag_report(cli->diags, E0223, func->span, "`%s` does not compute in blocks what it returns",

@@ -23,12 +23,13 @@
 
 static const double most_work = 2e6; /* products in double precision, for one function */
 
-/* ---- what a box knows ---- */
+/* ---- functions that boxes decide ---- */
 
 /* Few digits: results of such numbers are not rounded, in any order of evaluation. */
 static bool is_round(double x) { return isinf(x) || (fabs(x) < 0x1p20 && x * 0x1p10 == floor(x * 0x1p10)); }
 
-/* Ops of floats of which residues know all that there is: exponentials of sums and products, quotients, sums. */
+/* Whether residues obey all laws of an op of floats: exponentials of sums and products, quotients,
+ * sums. */
 static bool is_algebraic(const DtOp *op)
 {
     const bool floats = op->n_in && dt_dtype_is_float(op->in[0]->type->dtype);
@@ -58,7 +59,8 @@ static bool has_exp(const DtFunc *func)
     return has;
 }
 
-/* Whether func has known ops only, and no exponential of what an exponential is in. hot: by value, what one is in. */
+/* Whether func has only such ops, and no exponential of a value that contains one. hot: by value,
+ * whether it contains one. */
 static bool is_exact(DtArena *arena, const DtFunc *func, bool hot_inputs)
 {
     bool *hot = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
@@ -97,8 +99,9 @@ static bool is_zero(const DtValue *value)
 
 static bool is_float(const DtValue *value) { return dt_dtype_is_float(value->type->dtype); }
 
-/* What func->bwd makes of func's operands and the cotangents of its float results: those of its float inputs, but for
- * those that are stated as 0. bwd NULL: all are zero. */
+/* A function of func's operands and the cotangents of its float results: the cotangents of its
+ * float inputs by func->bwd, without those that the custom gradient gives as constant 0. bwd NULL:
+ * all are zero. */
 static const DtFunc *side_of(DtCli *cli, const DtFunc *func, const DtFunc *bwd, const char *name)
 {
     const DtFunc *stated = func->gradient->func;

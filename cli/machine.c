@@ -255,7 +255,7 @@ static const char *said(const Run *run)
     return dt_arena_strndup(run->arena, at, len);
 }
 
-/* ---- what it left ---- */
+/* ---- the results of the ranks ---- */
 
 /* "parameter `w`", element 12 */
 static const char *copies_of(const Run *run, const DtTrialCopies *copies)

@@ -24,9 +24,9 @@ typedef struct DtCliMachine {
     DT_VEC(struct Run *) runs;
 } DtCliMachine;
 
-/* judgement: of the program, as dt_judge_program left it. Compiles the program of its options, runs
- * events in the life of a run from given values, and compares what ranks hold after each with the
- * interpreter's. REJECTED: why_not or wrong says it. Free ret_judged->problem. */
+/* judgement: the result of dt_judge_program. Compiles the program of its options, runs events in
+ * the life of a run from given values, and compares the ranks' values after each with the
+ * interpreter's. REJECTED: why_not or wrong gives the reason. Free ret_judged->problem. */
 DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtJudgement *judgement,
                               DtCliMachine *ret_machine, DtJudgeMachine *ret_judged);
 

@@ -14,7 +14,7 @@
 
 static const double most_work = 2e7; /* elements and products in double precision */
 
-/* The same function in a program with other dims, if it goes in blocks there as func does; or NULL. */
+/* The same function in a program with other dims, if it has blocks there too; or NULL. */
 static const DtFunc *find(const DtProgram *program, const DtFunc *func)
 {
     for (uint32_t i = 0; program && i < program->module->funcs.n; i++) {

@@ -145,7 +145,7 @@ static void print_args(Printer *p, const DtArg *args, uint32_t n)
         print_expr(p, args[i].name.text ? args[i].name.text : "arg", args[i].value);
 }
 
-/* role: what the expression is to its parent, printed before it, or NULL. */
+/* role: of the expression in its parent, printed before it, or NULL. */
 static void print_expr(Printer *p, const char *role, const DtExpr *e)
 {
     begin_line(p);

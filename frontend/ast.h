@@ -39,12 +39,13 @@ typedef struct DtAstType {
     DtSpan span;
 } DtAstType;
 
-/* A name or a parenthesised list of names: `embed`, `(heads, head)`, behind an arrow `(height = 4, width)`, too. */
+/* A name or a parenthesised list of names: `embed`, `(heads, head)`; after an arrow also `(height =
+ * 4, width)`. */
 typedef struct DtGroup {
     DtNames names;
     bool parens;
     DtSpan span;
-    DtExprs extents; /* one per name, NULL where none is written; empty: not behind an arrow */
+    DtExprs extents; /* one per name, NULL without an extent; empty if not after an arrow */
 } DtGroup;
 
 /* One entry of square brackets after a value:
@@ -130,7 +131,7 @@ typedef enum DtStmtKind {
     DT_STMT_REPEAT, /* repeat name in value { body } */
     DT_STMT_IF,     /* if value { body } else { other } */
     DT_STMT_RETURN, /* return value (a TUPLE if several) */
-    DT_STMT_CLAUSE, /* what a function says of itself: name(targets) { body } or name[axes = value] { body } */
+    DT_STMT_CLAUSE, /* a clause of a function: name(targets) { body } or name[axes = value] { body } */
     DT_STMT_ERROR
 } DtStmtKind;
 
@@ -216,8 +217,9 @@ typedef struct DtAst {
     DT_VEC(DtItem *) items;
 } DtAst;
 
-/* Parses the registered source file; reports E01 diagnostics and returns the tree of what could be
- * read (never NULL). Depth of nesting is limited (E0110), so that no later walk can overflow. */
+/* Parses the registered source file; reports E01 diagnostics and returns the tree of the readable
+ * part (never NULL). The depth of nesting is limited (E0110), so that no later recursion can
+ * overflow. */
 DtAst *dt_parse(DtArena *arena, DtDiags *diags, uint32_t file);
 
 /* The tree as indented text, one node a line (`dtc --emit=ast`). */

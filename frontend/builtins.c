@@ -144,7 +144,8 @@ static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal 
     return ok;
 }
 
-/* Random numbers of a step, of which `bernoulli[](0.5)` is one for all ranks and samples. */
+/* Whether the builtin draws random numbers of a step; `bernoulli[](0.5)` draws one for all ranks
+ * and samples. */
 static bool is_draw(const DtBuiltin *b)
 {
     return b->run == dt_builtin_bernoulli || b->run == dt_builtin_uniform_over ||

@@ -70,7 +70,7 @@ static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_
     return best;
 }
 
-/* The axes, some of which x lacks, and its own `along`: sorted as in `order`. */
+/* The union of axes, some of which x lacks, and of its own `along`, sorted as in `order`. */
 static uint32_t sort_axes(const DtType *x, const char *along, const DtType *order, uint32_t rank, const DtAxis *axes,
                           DtAxis *ret_all)
 {

@@ -50,7 +50,8 @@ static void no_such_block(const DtConfigHost *host, DtConfigItems items, DtItemK
         dt_diag_help(d, "did you mean `%s`?", nearest);
 }
 
-/* Two devices, or two stacks, that the program's own files say: it may say anew what the library knows. */
+/* Whether the program's own files define two devices, or two stacks, of one name. Redefining one of
+ * the library is allowed. */
 static bool is_hardware(const DtConfigHost *host, const DtItem *a, const DtItem *b)
 {
     return (a->kind == DT_ITEM_DEVICE || a->kind == DT_ITEM_STACK) &&

@@ -345,7 +345,7 @@ static bool occurs_in_loop(const Check *c, const char *label, const char *path)
     return false;
 }
 
-/* All that a path may end in, after what stands before its last dot. */
+/* All possible last names of a path, given the names before its last dot. */
 static Words remat_names(const Check *c, const char *path)
 {
     DtArena *arena = c->host->arena;

@@ -34,7 +34,8 @@ static int mesh_index(const DtMesh *mesh, const char *name)
     return -1;
 }
 
-/* " = 29 x 1733", " is prime"; nothing of what has no divisor below 2^20 and is too large to say more of. */
+/* " = 29 x 1733", " is prime"; empty for a number without divisors below 2^20 that is too large to
+ * be proved prime. */
 static const char *factors(DtArena *arena, int64_t n)
 {
     const int64_t most = 1 << 20;

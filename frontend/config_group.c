@@ -121,7 +121,8 @@ static bool has_name(const DtTrainConfig *train, const char *name)
     return false;
 }
 
-/* Whether another entry, which is no group, gives a value this name: settings could not tell them apart. */
+/* Whether another entry, which is no group, gives a value this name: settings could not distinguish
+ * them. */
 static bool is_taken(const DtConfigHost *host, const DtItem *item, const char *name)
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {

@@ -76,8 +76,9 @@ static bool read_integer(const DtConfigReading *r, int64_t least)
     return n.whole <= MOST || out_of_range(r, "at most 2^46");
 }
 
-/* Every iteration ahead is one more bucket in memory and one more gather in front of a loop; a few hide what can be
- * hidden, and what plans and proofs must write out stays small. */
+/* Reads `prefetch`. Every iteration ahead takes one more bucket in memory and one more gather
+ * before a loop. A few hide all communication that can be hidden, and keep plans and proofs
+ * small. */
 static bool read_ahead(const DtConfigReading *r)
 {
     return read_integer(r, 0) && (r->value->whole <= 64 || out_of_range(r, "at most 64"));
@@ -119,8 +120,8 @@ static bool read_string(const DtConfigReading *r, const char *wants)
     return true;
 }
 
-/* The word that goes on where this one ends, as `h100-sxm` does, or else the nearest, of which the part in front of `-`
- * counts for all of it: `h101` is meant to be one of the H100s, not `v100`. NULL: none is near. */
+/* The word that this one is a prefix of, as of `h100-sxm`, or else the nearest. The part before `-`
+ * counts for all of a word: `h101` is near the H100s, not `v100`. NULL: none is near. */
 static const char *meant_word(DtArena *arena, const char *word, const char *const *words, size_t n)
 {
     char *lower = dt_arena_strndup(arena, word, strlen(word));
@@ -338,7 +339,8 @@ static bool read_kinds(const DtConfigReading *r)
     return good;
 }
 
-/* A value that a class of functions gives: only its shape is checked here; the reader of the block goes on. */
+/* A value that is a call of one of a class of functions: only its shape is checked here; the reader
+ * of the block does the rest. */
 static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
 {
     const char *name = dt_configargs_callee(r->expr);

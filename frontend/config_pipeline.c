@@ -183,8 +183,8 @@ static void check_cuts(const Check *c, int64_t pieces, int64_t total)
         }
 }
 
-/* What stands before, between and behind the loops may be pieces of their own, if it is anything: the stage pass knows
- * (stage_cut.c). Here what is too many in any case is refused. */
+/* Refuses more pieces than there can be. The parts before, between and after the loops may be
+ * pieces of their own, unless they are empty; only the stage pass knows that (stage_cut.c). */
 static void check_pieces(const Check *c, int64_t stages, int64_t total)
 {
     const DtPipeline *line = c->line;

@@ -76,8 +76,8 @@ static void add_found(const DtDiags *diags, const DtToken *token, DtText *text)
     }
 }
 
-/* The expected tokens in a few words. Operators and what may follow any value are left out, unless
- * there is nothing else. */
+/* The expected tokens in a few words. Operators, and tokens that may follow any value, are omitted
+ * unless there is nothing else. */
 static void add_expected(const bool *expected, DtText *text)
 {
     static const struct {
@@ -185,7 +185,7 @@ static bool is_operator(int kind)
            kind == DT_TOK_AND || kind == DT_TOK_OR;
 }
 
-/* The axes that the file writes after the name somewhere in front of token at: in a signature, of a
+/* The axes that the file writes after the name before token `at`: in a signature, or of a
  * parameter. */
 static const DtToken *axes_of(const DtTokens *tokens, uint32_t at, const char *name)
 {
@@ -286,7 +286,7 @@ static void help_initial(DtDiag *d, const DtToken *start, const DtToken *before)
                 param ? " = normal(0.02)" : " = zeros", param ? "small random numbers" : "zeros");
 }
 
-/* The right way to write what was probably intended, for common mistakes. */
+/* Adds the right way to write common mistakes. */
 static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
 {
     const DtToken *found = &tokens->at[at], *before = at ? found - 1 : NULL;

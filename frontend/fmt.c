@@ -104,7 +104,7 @@ static uint32_t source_column(const Fmt *f, uint32_t at)
     return column;
 }
 
-/* The indent of a line on which a statement goes on with token `code`. */
+/* The indent of a line that continues a statement with token `code`. */
 static uint32_t continued_indent(const Fmt *f, uint32_t code)
 {
     const DtToken *t = &f->raw.at[code];
@@ -265,7 +265,7 @@ static bool keeps_columns(const Fmt *f, uint32_t first, uint32_t end)
     return room && (one || apart);
 }
 
-/* Of consecutive lines from `first` on that have comments behind code: the one after the last, and
+/* For consecutive lines from `first` on with comments after code: the line after the last one, and
  * the column of the comments, or 0 if they stay. */
 static uint32_t comments_from(const Fmt *f, uint32_t first, uint32_t *ret_column)
 {

@@ -16,14 +16,14 @@ typedef enum DtForeignPlace {
     DT_FOREIGN_STATEMENT
 } DtForeignPlace;
 
-/* Adds what is written here instead of the name, with a line as an example; at: where the name
- * stands, or nowhere, for a fix. False: no row has the name in that place, and nothing is added.
- * Letters of another case match where no row has the very name. dt_foreign_is adds nothing;
- * ret_ours: the word that can stand in its place, or "". */
+/* Adds the spelling of this language for the name, with a line as an example; at: the name's place,
+ * or nowhere, for a fix. False: no row has the name for that kind of place, and nothing is added.
+ * Letters of another case match if no row has the exact name. dt_foreign_is adds nothing; ret_ours:
+ * the word that can replace it, or "". */
 bool dt_foreign_is(DtForeignPlace place, const char *name, const char **ret_ours);
 bool dt_foreign_help(DtDiag *diag, DtForeignPlace place, DtSpan at, const char *name);
 
-/* Whether the name is a module of another framework, what stands in front of a dot. */
+/* Whether the name is a module of another framework, which precedes a dot. */
 bool dt_foreign_is_module(const char *name);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { ENDS = 1, BEGINS = 2, KEYWORD = 4, STATEMENT = 8, ITEM = 16, OPENS = 32, CLOSES = 64 };
 
-/* What the layout must know of each token kind; for a keyword also a name to use instead. */
+/* Properties of each token kind for the layout; for a keyword also a name to use instead. */
 /* clang-format off */
 static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - DT_TOK_FIRST] = {
 #define ROW(name) [DT_TOK_##name - DT_TOK_FIRST]
@@ -93,7 +93,7 @@ typedef struct Layout {
     uint16_t depth, nesting;
     bool config;    /* the item being read is a configuration block */
     int head; /* keyword of the item or statement whose block has not begun, else DT_TOK_END */
-    bool after_cut; /* closing what a string without end left open */
+    bool after_cut; /* closes the brackets that an unterminated string left open */
     bool quiet;     /* the file ended within too deep a nesting: its open brackets need no report */
 } Layout;
 
@@ -177,8 +177,8 @@ static int kind_at(const Layout *l, uint32_t at)
     return at < l->raw.n ? l->raw.at[at].kind : DT_TOK_END;
 }
 
-/* True if the token, first on its line, is a keyword that begins a statement or item here: what
- * follows tells it from a keyword misused as a name. */
+/* True if the token, first on its line, is a keyword that begins a statement or item here. The next
+ * token distinguishes it from a keyword misused as a name. */
 static bool begins_anew(const Layout *l, const DtToken *token, unsigned flag)
 {
     if (!token->lines || !(flags_of(token->kind) & flag))
@@ -201,8 +201,8 @@ static void open_bracket(Layout *l, const DtToken *token)
         l->nesting++;
 }
 
-/* Reports one bracket too many and skips to its closer; a reported token stands for what is
- * skipped. */
+/* Reports one bracket too many and skips to its closer; the reported token replaces the skipped
+ * ones. */
 static void skip_too_deep(Layout *l, const DtToken *token)
 {
     DtDiag *d = dt_diag_report(l->diags, E0110, token->span, "more than %d brackets are open here",
@@ -218,8 +218,8 @@ static void skip_too_deep(Layout *l, const DtToken *token)
     }
 }
 
-/* A closer that does not fit the innermost bracket: closes those in between, or takes it for the
- * one meant, or drops it. */
+/* A closer that does not match the innermost bracket: closes those in between, or treats it as the
+ * intended one, or drops it. */
 static void close_other(Layout *l, DtToken token)
 {
     uint32_t i = l->n_open;
@@ -309,8 +309,8 @@ static bool has_block(const Layout *l, const DtToken *token)
     }
 }
 
-/* The block of an item or of a loop begins on the next line without its brace: puts it in, so that
- * what follows is read as what it is. */
+/* Inserts the missing brace of an item's or loop's block that begins on the next line, so that the
+ * rest is parsed correctly. */
 static void open_missing(Layout *l, const DtToken *token)
 {
     const DtToken last = l->out.at[l->out.n - 1];

@@ -185,7 +185,7 @@ static void run_train(DtLower *l, const DtItem *train, const bool *wanted)
     }
 }
 
-/* ---- what a loss needs ---- */
+/* ---- values that a loss needs ---- */
 
 static void add_name(const char *name, DtMap *ret_names)
 {
@@ -208,8 +208,8 @@ static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
     }
 }
 
-/* By number of the entry: does the objective evaluate it? The one that metrics are computed with also does what nobody
- * else needs. NULL: it evaluates all. */
+/* By number of the entry: whether the objective evaluates it. The objective with the metrics also
+ * evaluates values without readers. NULL: it evaluates all. */
 static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective *objective)
 {
     const DtTrainConfig *config = l->program->train;
@@ -234,7 +234,7 @@ static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective 
     return wanted;
 }
 
-/* The mean over all axes of what stands there. */
+/* Proposes the mean over all axes of the loss. */
 static void help_mean(DtLower *l, DtDiag *d, const DtType *type, const DtExpr *made)
 {
     const char *axes = dt_report_axes(l, type, false);
@@ -524,7 +524,7 @@ static void check_rest(DtLower *l)
     module->entries.n = entries;
 }
 
-/* What a model without a train block would do in training: assigned states, branches on `training`. The
+/* Checks a model without a train block as in training: assigned states, branches on `training`. The
  * functions made for that are dropped. */
 static void check_training(DtLower *l, const DtDef *model)
 {

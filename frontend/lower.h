@@ -28,9 +28,9 @@ typedef struct DtLowerOptions {
     DtAst **ret_ast;                       /* if not NULL: the tree of the main file */
 } DtLowerOptions;
 
-/* Reads the file and what it includes, checks everything, and returns the program, or NULL after errors
- * in diags. A file without train block gives a module with the functions only; a model whose inputs are
- * all typed is lowered as entry "predict". */
+/* Reads the file and its includes, checks everything, and returns the program, or NULL after errors
+ * in diags. A file without train block gives a module with the functions only; a model whose inputs
+ * are all typed is lowered as entry "predict". */
 DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options);
 
 #endif

@@ -32,7 +32,7 @@ typedef struct Try {
     DtAxis rest_axes[DT_MAX_RANK];
     uint32_t n_rest;
     DT_VEC(DtAxis) own; /* extents of `axis` names in the signature */
-    DtText text;        /* what was made up: "a = 3, b = 5" */
+    DtText text;        /* invented values: "a = 3, b = 5" */
 } Try;
 
 /* Another one each time: 3, 5, 7 ... times a factor; or 4096, 2048, 1024 ... */
@@ -50,7 +50,7 @@ static void say(Try *t, const char *name, int64_t extent)
 
 static bool is_ellipsis(const DtAstAxis *axis) { return axis->name.text && !strcmp(axis->name.text, "..."); }
 
-/* ---- what a call would say ---- */
+/* ---- inventing a call ---- */
 
 static bool in_arguments(const DtDef *def, const char *name)
 {
@@ -351,8 +351,8 @@ static uint32_t take(DtLower *l, const DtDef *def, const char *made_up, const Dt
     return taken;
 }
 
-/* What went well was one branch of each `if` on sizes: the same with other sizes, whose errors count if no size mends
- * them. */
+/* A good trial has checked one branch of each `if` on sizes. Repeats it with other sizes, whose
+ * errors count if all of them fail. */
 static void check_other_sizes(DtLower *l, const Try *good)
 {
     for (Sizes sizes = 0; sizes < SIZES_COUNT && !l->gave_up; sizes++) {

@@ -46,7 +46,7 @@ static DtVal function_val(DtLower *l, const DtFunction *function)
     return (DtVal){.kind = DT_VAL_FUNCTION, .function = copy};
 }
 
-/* A definition of the library, which no file includes: said once, and the include mends all. */
+/* A definition of the library that no file includes: reported once, since the include mends all. */
 static void missing_include(DtLower *l, const DtExpr *expr)
 {
     const DtAst *ast = l->files.at[0].ast;
@@ -181,7 +181,8 @@ static bool merge_sole(DtLower *l, DtFunction *f)
     return true;
 }
 
-/* Number of axis arguments, none twice. ret_diag: NULL, or what was reported of their number. */
+/* Checks the number of axis arguments, and that none is repeated. ret_diag: NULL, or the diagnostic
+ * about their number. */
 static bool check_axes(DtLower *l, DtFunction *f, DtDiag **ret_diag)
 {
     if (!f->def)
@@ -389,7 +390,7 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
     return false;
 }
 
-/* A value of the argument's name is probably meant. */
+/* Reports a missing argument. A value of the argument's name is probably intended. */
 static bool missing_argument(DtLower *l, const DtDef *def, const DtExpr *call, const char *name)
 {
     DtDiag *d;
@@ -534,8 +535,8 @@ static void fix_numbered_axis(DtLower *l, DtDiag *d, const DtFunction *f, const 
                     "the axis is `%s`", type->axes[at].name);
 }
 
-/* Of a call that cannot be made for its axes: errors in its arguments, and what may be meant. d:
- * NULL, or the error. */
+/* After an error in the axes of a call: reports errors in its arguments, and adds proposals to d
+ * (NULL, or the error). */
 static void look_at_arguments(DtLower *l, const DtFunction *f, const DtExpr *call,
                               const DtVal *first, DtDiag *d)
 {
@@ -620,7 +621,7 @@ static void look_at_unknown(DtLower *l, const DtExpr *expr)
     DtVal *values = DT_NEW_ARRAY(l->arena, DtVal, n + 1);
     for (uint32_t i = 0; i < n; i++)
         values[i] = dt_expr_eval(l, expr->args.at[i].value);
-    const bool inner = unknown.call; /* `Embedding(vocab, embed)(ids)`: what is called is a call */
+    const bool inner = unknown.call; /* `Embedding(vocab, embed)(ids)`: the callee is a call */
     if (!inner)
         unknown.call = expr;
     dt_report_foreign(l, &unknown, inner ? expr : NULL, inner ? NULL : values);

@@ -60,7 +60,7 @@ void dt_clause_stmt(DtLower *l, const DtStmt *stmt)
 
 DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt, DtScope *outer)
 {
-    /* no call of it is one of the function: layouts know those by name (dt_graph_source_name) */
+    /* a name that no call of the function has: layouts find calls by name (dt_graph_source_name) */
     const char *name = dt_intern_printf("@%s.%s", home->func->name,
                                         stmt->name.text == dt_intern("surrogate") ? "gradient" : stmt->name.text);
     DtFrame *frame = dt_frame_new(l, parent, name, DT_FUNC_FN, stmt->span);
@@ -147,7 +147,7 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
     return dt_clause_fits(l, what, x->type, type) ? dt_graph_fit(&frame->b, x, type) : NULL;
 }
 
-/* Whether each clause directly follows what it belongs to. */
+/* Whether each clause directly follows the one that it belongs to. */
 static bool are_whole(DtLower *l)
 {
     const DtStmt *const *clauses = l->now->clauses, *stream = clauses[DT_CLAUSE_STREAM];

@@ -68,7 +68,7 @@ static bool is_dim(const DtLower *l, const DtExpr *expr)
     return global && global->kind == DT_GLOBAL_DIM;
 }
 
-/* `head = embed // heads`: what is left over belongs to no head. */
+/* `head = embed // heads`: elements of the remainder would belong to no head. */
 static void lint_remainder(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0 || a % b == 0 || !is_dim(l, expr->a) || !is_dim(l, expr->b) ||

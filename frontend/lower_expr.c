@@ -282,7 +282,7 @@ static DtVal eval_unary(DtLower *l, const DtExpr *expr)
     return dt_val_map(l, DT_OP_NEG, &a, exprs, 1, false);
 }
 
-/* `a and b`, `a or b` of which at least one is a tensor; a constant decides or disappears. */
+/* `a and b`, `a or b` with at least one tensor; a constant decides or disappears. */
 static DtVal eval_logic(DtLower *l, const DtExpr *expr, DtVal *v)
 {
     const DtExpr *exprs[2] = {expr->a, expr->b};
@@ -476,7 +476,7 @@ static DtVal foreign_field(DtLower *l, const DtExpr *expr, const DtExpr *module)
                     "it is written `%s`", last);
         dt_foreign_help(d, DT_FOREIGN_VALUE, (DtSpan){0}, "self");
         const DtBinding *meant = dt_expr_find(l, last);
-        if (meant) /* goes on: what follows may have mistakes of its own */
+        if (meant) /* continues, since the rest may have mistakes of its own */
             return meant->val;
     } else if (!dt_foreign_help(d, DT_FOREIGN_VALUE, expr->span, last)) {
         dt_diag_help(d, "there are no modules: functions of the library and of the language are "

@@ -129,7 +129,8 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
     return index;
 }
 
-/* Calls of what calls, instances of instances: a few lines can make 2^30. Always false. */
+/* Reports growth without bound: nested calls or instances can make 2^30 of them in a few lines.
+ * Always false. */
 static bool grows_too_large(DtLower *l, DtSpan span, const char *why, int most, const char *instead)
 {
     if (!l->gave_up) {

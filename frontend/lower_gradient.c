@@ -21,7 +21,8 @@ static bool is_float(const DtVal *v)
     return v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype);
 }
 
-/* The cotangents of results by their names: inputs of the gradient, 0 for what is no float tensor. */
+/* Binds the cotangents of results to their names: inputs of the gradient, 0 for a result that is no
+ * float tensor. */
 static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *results, uint32_t n)
 {
     if (stmt->targets.n != n) {
@@ -41,8 +42,8 @@ static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, cons
     return true;
 }
 
-/* A sum over the axis that the function streams over, and over others, is one over that axis first: blocks add it up,
- * and what is left of it has no block. */
+/* A sum over the stream's axis and others sums that axis first: blocks add it up, and the rest has
+ * no blocks. */
 static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, const DtType *type)
 {
     const char *axis = stream ? stream->axis : NULL;
@@ -50,8 +51,8 @@ static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, 
     return sums ? dt_graph_reduce(&frame->b, DT_REDUCE_SUM, x, 1, &axis) : x;
 }
 
-/* A product, perhaps behind casts, that has axes which the argument lacks, and whose operands both have them: it sums
- * over them, too, so that nothing is rounded, or written for each of their elements, before it is added up. */
+/* A product, perhaps cast, may have axes that both operands have and the argument lacks. It then
+ * sums over these too, so that its elements are neither rounded nor written before the sum. */
 static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
 {
     const DtOp *op = x->op;
@@ -115,7 +116,7 @@ static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt
     home->func->gradient = stated;
 }
 
-/* The scope of the body with what the stream gives, under its names there. */
+/* The scope of the body, with the stream's parts under their names there. */
 static DtScope *with_parts(DtLower *l, const DtVal *parts)
 {
     const DtStmt *const *clauses = l->now->clauses;

@@ -43,7 +43,7 @@ static void unknown_path(DtLower *l, const DtPattern *pattern, const char *why)
     dt_diag_note(d, "`dtc --params` lists the paths; %s", why);
 }
 
-/* ---- what frozen leaves to change ---- */
+/* ---- checks of `frozen` ---- */
 
 static bool check_any_trained(DtLower *l)
 {

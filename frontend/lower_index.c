@@ -240,8 +240,8 @@ static bool names_range(const DtExpr *expr, const char *axis)
     return false;
 }
 
-/* The index entries in order, evaluated; false after a report. Those in a loop's variable are done with: x is one
- * iteration's element then. */
+/* Evaluates the index entries in order; false after a report. Indices by a loop's variable are
+ * applied: x is then the iteration's element. */
 static bool read_indices(DtLower *l, const DtExpr *expr, DtVal *x, Index *ret, uint32_t *ret_n)
 {
     for (uint32_t i = 0; i < expr->subs.n; i++) {
@@ -340,7 +340,7 @@ static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
     return true;
 }
 
-/* Extents of the new axes: dims have theirs; at most one `axis` name takes what is left. */
+/* Extents of the new axes: dims have theirs; at most one `axis` name takes the rest. */
 static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to,
                        int64_t elements, DtRelabel *r)
 {

@@ -107,8 +107,8 @@ typedef struct DtFunction {
 
 struct DtVal {
     DtValKind kind;
-    /* TENSOR: a float made of literals and integers only, which takes the dtype of what it is
-     * combined with */
+    /* TENSOR: a float made of literals and integers only, which takes the dtype of the other
+     * operand */
     bool weak;
     union {
         int64_t whole; /* INT, BOOL */
@@ -340,7 +340,7 @@ DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or
  * an axis of its own
  * whose name the program has taken. */
 const char *dt_scope_axis_meant(const DtLower *l, DtName name);
-/* Extent of a dim; reports what is wrong with it (once) and returns -1. */
+/* Extent of a dim; reports an error in it (once) and returns -1. */
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);
 bool dt_scope_in_library(const DtLower *l, DtSpan span);
 
@@ -369,7 +369,7 @@ const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
  * it is, or NULL; values: of its arguments. */
 void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *around,
                        const DtVal *values);
-/* Where such a call is argument i of this call, for `mask`. */
+/* If such a call is argument i of this call: a report for `mask`. */
 void dt_report_foreign_mask(DtLower *l, const DtUnknownCall *unknown, const DtExpr *call,
                             uint32_t i);
 /* For argument i, `is_causal = true`; false: it is another one. */
@@ -514,7 +514,7 @@ const DtCollected *dt_sequence_find(const DtLower *l, const char *name);
 /* Before the loop: the stacked operand for an element, with the loop's axis, `axis`, first, one
  * position per iteration. */
 DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *element, const char *axis);
-/* After it: names get what the loop's results are. results NULL: there was an error. */
+/* After the loop: binds names to its results. results NULL: there was an error. */
 void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, const char *axis);
 
 /* ---- lower_call.c ---- */
@@ -556,8 +556,8 @@ bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, u
 DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt, DtScope *outer);
 /* Binds name i in the clause's parentheses. */
 bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val);
-/* Evaluates the block of a clause; wanted: how many values it must return, 0: any number. each:
- * what these are, for messages. */
+/* Evaluates the block of a clause; wanted: number of values that it must return, 0: any. each:
+ * their description, for messages. */
 bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted, const DtVal **ret_items,
                    uint32_t *ret_n);
 /* Whether shared axes have equal extents. */

@@ -68,7 +68,7 @@ static bool bind_formals(DtLower *l, Call *c)
     return ok;
 }
 
-/* ---- what kind of call ---- */
+/* ---- kinds of calls ---- */
 
 static bool has_function(const DtVal *v)
 {
@@ -398,7 +398,7 @@ static DtVal run_function(DtLower *l, Call *c)
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
 }
 
-/* No clause can describe what a function does to parameters that it reaches through an argument. */
+/* Whether clauses are allowed: no gradient can cover the parameters of a function argument. */
 static bool may_state(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;
@@ -423,8 +423,8 @@ static bool has_tensor(const DtVal *v)
     return has;
 }
 
-/* A library function of constants only is computed in place, as is one that is given functions, and every
- * other `fn` but those that `shard` lines are for and those with clauses. */
+/* Whether a call is inlined: of a library function with constants only or with functions as
+ * arguments, and of every other `fn` without clauses that no `shard` line names. */
 static bool is_in_place(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;

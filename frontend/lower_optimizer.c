@@ -124,7 +124,7 @@ static int32_t setting_named(DtLower *l, const Rule *r, const DtArg *arg)
 
 /* ---- arguments ---- */
 
-/* A constant rate is a setting of the run, too: `lr.base`. */
+/* Evaluates a setting. A constant rate is a setting of the run too: `lr.base`. */
 static bool evaluate(DtLower *l, Rule *r, uint32_t at, const DtArg *arg)
 {
     const char *name = r->def->formals.at[at].name.text;

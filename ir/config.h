@@ -22,7 +22,7 @@ typedef struct DtSource {
     const char *folder;   /* that folder, as the file was named on the command line or by include */
     DtDtype dtype;        /* bin */
     double from, to;      /* part of the tokens, 0..1 */
-    bool raw;             /* bin: the bytes of any file, whatever they begin with */
+    bool raw;             /* bin: the bytes of any file, also of a known format */
     bool unpaired;        /* it has a number of samples and an order of its own */
     double lo, hi;        /* synthetic: integers lo..hi-1, or floats lo..hi */
     const char *augment;  /* images: as written, NULL if none */

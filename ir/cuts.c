@@ -40,8 +40,9 @@ static int64_t room(double left, double cost, int64_t n, int64_t stay)
     return most < n - stay ? most : n - stay > 0 ? n - stay : 0;
 }
 
-/* Pieces of at most `limit` each, one item at least in each. False: more than n_pieces are needed. ret_least, ret_most:
- * the least limit that would fill a piece differently, if there is one, and the most that one has. */
+/* Fills pieces with at most `limit` each, and at least one item. False: n_pieces do not suffice.
+ * ret_least, ret_most: the smallest limit that would fill some piece differently, if there is one,
+ * and the largest piece. */
 static bool fill(const Cutter *x, double limit, double *ret_least, double *ret_most)
 {
     const uint32_t n = x->c->n_pieces;
@@ -145,8 +146,8 @@ static uint32_t piece_of(const Cutter *x, int64_t item)
     return lo;
 }
 
-/* Of two neighbours in a run a piece hands on one and gets the other: nothing changes but in the pieces `meet` (as many
- * as there are places where runs meet), which a move in that direction goes through there. */
+/* A move of one item through a run of pieces: each passes one on and receives one. Only the pieces
+ * `meet` change (as many as there are places where runs meet). */
 static void move_of(const Cutter *x, const uint32_t *meet, uint32_t from, uint32_t to, Move *m)
 {
     const bool up = from < to; /* to later pieces */
@@ -173,7 +174,8 @@ static double load_with(const Cutter *x, const Move *m, uint32_t stage)
     return load;
 }
 
-/* Whether it helps: what is most, load of a stage or size of a piece, is less in all that it changes. */
+/* Whether the move helps: the largest load of a stage, or size of a piece, decreases in all that it
+ * changes. */
 static void judge(const Cutter *x, bool stages, double most, double most_load, Move *m)
 {
     m->worst = 0;

@@ -54,7 +54,8 @@ static const DtValue *home_of(const DtOp *op, uint32_t i)
     }
 }
 
-/* By value id: what its memory is that of, or a part of; NULL: its own, or none of the function's. */
+/* By value id: the value whose memory it shares, or is a part of; NULL: it has memory of its own,
+ * or none in the function. */
 static const DtValue **find_homes(const DtFunc *func, DtArena *arena)
 {
     const DtValue **home = DT_NEW_ARRAY(arena, const DtValue *, (size_t)func->n_values + 1);
@@ -116,7 +117,8 @@ static void use(const Uses *u, const DtValue *value, uint32_t position)
     range->last = position > range->last ? position : range->last;
 }
 
-/* What waits for something: that reads its operand until then, and in iterations slots of a ring buffer. */
+/* A `done` counts as a use of the started op's operand, and of slots of the ring buffer of other
+ * iterations. */
 static void use_started(const Uses *u, const DtOp *done, uint32_t position)
 {
     const DtOp *by = done->in[0]->op;

@@ -236,7 +236,7 @@ static void copy_relabels(DtArena *arena, DtOp *op)
     }
 }
 
-/* Where one to axis stands alone, its extent may be left 0: it is that of the from axes. */
+/* If there is one `to` axis, its extent may be 0: it becomes that of the `from` axes. */
 static void fill_extents(const DtType *x, DtRelabel *r)
 {
     if (r->n_to != 1 || r->to_extent[0] != 0)
@@ -503,7 +503,7 @@ void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue
 {
     const char *axes[] = {axis, c.name};
     DtOp op = {.kind = DT_OP_TOPK, .n_axes = 2, .axes = axes};
-    const DtType *extent = dt_type_plain(x->type->dtype, 1, &c); /* tells the extent of c */
+    const DtType *extent = dt_type_plain(x->type->dtype, 1, &c); /* gives the extent of c */
     DtOp *made = make(b, &op, 1, &x, (const DtType *[]){extent, NULL}, true);
     *ret_values = made->out[0];
     *ret_indices = made->out[1];
@@ -541,7 +541,7 @@ DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis
     DtValue **in = with_operand(b, x, n, index);
     if (wish)
         return make_one(b, &op, n + 1, in, wish);
-    const DtType *targets = dt_type_plain(x->type->dtype, n, axes); /* tells the extents */
+    const DtType *targets = dt_type_plain(x->type->dtype, n, axes); /* gives the extents */
     return make(b, &op, n + 1, in, &targets, true)->out[0];
 }
 
@@ -624,7 +624,7 @@ DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, u
 {
     DtOp op = {.kind = DT_OP_PACK, .n_axes = n_kept, .axes = (const char **)(uintptr_t)kept};
     DtAxis bucket = {.name = dt_intern("@bucket"), .extent = extent};
-    const DtType *wish = dt_type_plain(in[0]->type->dtype, 1, &bucket); /* tells the extent */
+    const DtType *wish = dt_type_plain(in[0]->type->dtype, 1, &bucket); /* gives the extent */
     return make(b, &op, n, in, &wish, true)->out[0];
 }
 

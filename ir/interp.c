@@ -37,7 +37,7 @@ double dt_interp_roundoff(DtDtype dtype)
     return dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : dtype == DT_F32 ? 0x1p-24 : 0;
 }
 
-/* far: in roundoffs. exact: also what rounding leaves as it is. */
+/* Perturbs a tensor at random. far: in roundoffs. exact: also values that need no rounding. */
 static void move(DtInterp *interp, DtTensor *tensor, double far, bool exact)
 {
     const DtDtype dtype = tensor->type->dtype;

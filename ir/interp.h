@@ -33,7 +33,8 @@ typedef struct DtInterp {
     uint32_t step;
     /* value of a `param` or `input` op of an entry function; must have the op's result type */
     DtTensor *(*source)(void *context, const DtOp *op);
-    /* an all_reduce over pipeline stages: the sum of what the stages in op->stages give; NULL: abort */
+    /* an all_reduce over pipeline stages: the sum of the values of the stages in op->stages; NULL:
+     * abort */
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in);
     void *context;
     bool rounds; /* round every float result to its dtype, as the language says (f32, bf16, f16) */

@@ -178,7 +178,7 @@ void dt_eval_expand(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
  * tensor. */
 typedef struct Windows {
     DtWalk walk;
-    int64_t strides[DT_WALK_AXES]; /* of the plain tensor, but for a */
+    int64_t strides[DT_WALK_AXES]; /* of the tensor, except along a */
     int a, w;
     int64_t extent, stride; /* of a in the plain tensor */
     DtRange range;

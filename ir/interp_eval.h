@@ -66,8 +66,8 @@ _Noreturn void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char
 DtWalk dt_interp_walk(const DtInterp *interp, const DtOp *op, const DtType *type,
                       const DtType *more);
 
-/* Strides of type along the walk. Every axis of type must be in the walk with its extent, but for
- * those of except, which stand still. */
+/* Strides of type along the walk. Every axis of type must be in the walk with its extent, except
+ * those in `except`, which get stride 0. */
 void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *walk,
                        const DtType *type, uint32_t n_except, const char *const *except,
                        int64_t ret_strides[DT_WALK_AXES]);

@@ -4,7 +4,7 @@
  * The index may itself have an axis with the name of the axis it indexes. */
 #include "ir/interp_eval.h"
 
-/* One indexed axis: where the index stands, and what a step along the axis means in the tensor. */
+/* One indexed axis: the index at the current position, and the axis' stride in the tensor. */
 typedef struct Indexed {
     const double *index;
     int64_t strides[DT_WALK_AXES]; /* of the index tensor */

@@ -14,8 +14,8 @@ typedef struct Order {
     DtWalk kept, rest; /* over all places; over the part */
 } Order;
 
-/* The rank with these coordinates, row-major, on the mesh axes that split type's axes behind the kept ones, and 0 on
- * the others. */
+/* The rank whose coordinates on the mesh axes that split type's axes after the kept ones are `row`,
+ * row-major, and 0 on the others. */
 static uint32_t rank_of(const DtType *type, uint32_t kept, const DtMesh *mesh, int64_t row)
 {
     uint16_t bits = 0;

@@ -110,7 +110,7 @@ static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
     } while (dt_walk_next(&walk));
 }
 
-/* The index with positions in the rank's part of the axis; -1 for what other ranks hold. */
+/* The index, relative to the rank's part of the axis; -1 for elements of other ranks. */
 static DtTensor *local_index(Run *run, const DtTensor *index, const DtAxis *axis, uint32_t rank)
 {
     DtTensor *local = dt_interp_tensor(run->interp.arena, index->type);
@@ -217,8 +217,8 @@ static double reduced_element(Run *run, const DtOp *op, DtTensor *const *parts, 
     return value;
 }
 
-/* The part of the neighbour before it (reverse: behind it) in the group, in the order of the mesh; the
- * first takes the last one's. */
+/* The part of the previous rank of the group (reverse: of the next), in the order of the mesh; the
+ * first takes that of the last. */
 static const DtTensor *shifted(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank)
 {
     int64_t step = op->reverse ? 1 : -1;

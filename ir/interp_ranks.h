@@ -36,14 +36,14 @@ int64_t dt_ranks_find(const DtAxis *axis, const DtMesh *mesh, int64_t global, ui
 const DtType *dt_ranks_local(const DtType *type, const DtMesh *mesh);
 
 /* The rank's part of a tensor with the extents of type. Of a pending reduction the first rank gets
- * the value and the others what changes nothing (0, -inf, inf). */
+ * the value, and the others the identity (0, -inf, inf). */
 DtTensor *dt_ranks_slice(DtArena *arena, const DtTensor *whole, const DtType *type,
                          const DtMesh *mesh, uint32_t rank);
 
-/* Within 1e-12 of the larger one, or both NaN: what copies of one value are. */
+/* Whether copies of one value agree: within 1e-12 of the larger one, or both NaN. */
 bool dt_ranks_equal(double a, double b);
 
-/* Where two ranks hold different copies of what should be equal. */
+/* Two ranks with different copies of a replicated value. */
 typedef struct DtRanksDifference {
     uint32_t rank, other;
     int64_t element; /* of the part */

@@ -8,8 +8,8 @@
 
 enum { DT_INTSET_PIECES = 4 };
 
-/* n intervals lo <= x < hi in rising order, with gaps between them. INT64_MIN and INT64_MAX: no bound. What would
- * take more intervals takes the narrowest gaps in. */
+/* A set of n intervals lo <= x < hi in rising order, with gaps between them. INT64_MIN and
+ * INT64_MAX: no bound. A set with more intervals is enlarged by its narrowest gaps. */
 typedef struct DtIntSet {
     uint32_t n;
     int64_t lo[DT_INTSET_PIECES], hi[DT_INTSET_PIECES];

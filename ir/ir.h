@@ -115,7 +115,8 @@ typedef struct DtOpInfo {
     const char *text;
     int inputs;
     DtOpClass op_class;
-    uint8_t linear; /* a bit per operand, the last one for all behind it; but see dt_op_is_linear */
+    uint8_t linear; /* a bit per operand; the last bit is for all later operands; but see
+                     * dt_op_is_linear */
     uint8_t data;   /* DtOpData */
     uint8_t traits; /* DtOpTraits */
 } DtOpInfo;
@@ -158,9 +159,9 @@ bool dt_op_has_axis(const DtOp *op, const char *axis);
  * memory: it is made only of constants, iotas and maps of them (a mask, a position), or is a
  * random draw that pass `fuse` chose to draw where it is read. */
 bool dt_op_is_inline(const DtValue *value);
-/* dt_op_is_product: a matrix product with what its library does in the same call (bias,
- * activation): an op `fused` whose function contains a contraction. dt_op_adds: whether this
- * product adds the operand to its result, element by element. */
+/* dt_op_is_product: a matrix product, possibly with an epilogue (bias, activation): an op `fused`
+ * whose function contains a contraction. dt_op_adds: whether this product adds the operand to its
+ * result, element by element. */
 bool dt_op_is_product(const DtOp *op);
 bool dt_op_adds(const DtOp *product, uint32_t operand);
 
@@ -187,7 +188,7 @@ const DtValue *dt_op_viewed(const DtValue *value);
 typedef struct DtLies {
     uint8_t order[DT_MAX_RANK]; /* axes of the type, outermost first */
     uint8_t first;              /* axes from this place of the order on form a contiguous row */
-    int64_t row;                /* elements from one row to the next; 0: rows are contiguous, too */
+    int64_t row;                /* elements from one row to the next; 0: rows are contiguous */
 } DtLies;
 
 struct DtValue {
@@ -446,8 +447,8 @@ typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STO
                            DT_STORE_MOMENT3, DT_STORE_MOMENT4,
                            DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
                            DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
-                           DT_STORE_NEXT,   /* what a state will be once the step's update is applied */
-                           /* what is gathered ahead, from micro-batch to micro-batch */
+                           DT_STORE_NEXT,   /* the value of a state after the step's update */
+                           /* the ring buffer for gathers ahead, from micro-batch to micro-batch */
                            DT_STORE_RINGBUF } DtStoreKind;
 struct DtStore {
     DtStoreKind kind;
@@ -488,14 +489,16 @@ typedef enum DtEntryKind { DT_ENTRY_LOSS, /* until it is differentiated */
                            DT_ENTRY_GRAD, /* one micro-batch: loss, gradients, states */
                            DT_ENTRY_UPDATE, DT_ENTRY_EVAL, DT_ENTRY_PREDICT, DT_ENTRY_KINDS } DtEntryKind;
 typedef enum DtEntryPart { DT_PART_WHOLE,
-                           DT_PART_PROLOGUE, /* what the data alone decide, ahead of all micro-batches */
+                           /* sums that depend on the data alone, before all micro-batches */
+                           DT_PART_PROLOGUE,
                            DT_PART_F, DT_PART_B, DT_PART_W } /* of a piece (pipeline.h), as DtActionKind */ DtEntryPart;
 typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;
     const char *objective; /* name of the loss that it is for; NULL: `loss`, or none */
     int32_t number;       /* of the piece, else of the stage whose part it is; -1: of none */
-    uint32_t form;        /* of a piece: which of the entries that do the same but for what they gather ahead */
+    uint32_t form;        /* of a piece: number among the entries that differ only in their gathers
+                           * ahead */
     const char *name;     /* says kind, part and number (entry.c) */
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
@@ -510,7 +513,7 @@ typedef struct DtPadded {
     int64_t logical, physical;
 } DtPadded;
 
-/* Where the text of a function, layer or model of the program lies. */
+/* The source range of a function, layer or model of the program. */
 typedef struct DtDefined {
     const char *name;
     DtSpan span;
@@ -535,7 +538,7 @@ const DtType *dt_module_logical_type(const DtModule *module, const DtType *type)
 
 /* A ring buffer: u8[@ringbuf = its slots, @slot = bytes of one], and between them an axis for each mesh axis on which
  * ranks hold different things, which it splits. */
-enum { DT_RING_ALIGN = 64 }; /* of slots and what lies in them, in bytes */
+enum { DT_RING_ALIGN = 64 }; /* of slots and of values in them, in bytes */
 bool dt_type_is_ringbuf(const DtType *type);
 
 /* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule
@@ -543,7 +546,8 @@ bool dt_type_is_ringbuf(const DtType *type);
 
 DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind); /* makes the name unique */
-const char *dt_graph_defined(const DtModule *module, DtSpan span); /* whose text it lies in; "": none's */
+/* name of the definition that contains span; "": none */
+const char *dt_graph_defined(const DtModule *module, DtSpan span);
 DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
 DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input); /* its name and meaning */
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
@@ -623,40 +627,43 @@ void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
 uint32_t dt_graph_number(const DtModule *module, const DtFunc *func); /* of a function that the module has */
 uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value); /* how often it reads it; results count */
-const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value); /* what puts it into a ring buffer; NULL: none */
-/* Whether the result of a body goes into a slot of a ring buffer while it is on its way, and is added to where it
- * belongs when the slot comes again. */
+/* the op that puts it into a ring buffer; NULL: none */
+const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value);
+/* Whether the result of a body goes into a slot of a ring buffer while it is in flight, and is
+ * added to its place when the slot comes again. */
 bool dt_graph_is_slotted(const DtFunc *func, const DtValue *result);
-bool dt_graph_is_slotted_in(const DtValue *value); /* so is what iterations make of a loop's result */
+bool dt_graph_is_slotted_in(const DtValue *value); /* also for the result of a loop, by its body */
 
 /* ---- entry points (entry.c) ---- */
 
-/* What it is, and so its name (its objective stays); a new one that is only this; one by its name, false: it says no
- * kind and part. */
+/* dt_entry_set: sets kind and part, and so the name (the objective stays). dt_entry_new: a new
+ * entry of this kind. dt_entry_read: from its name; false: the name has no kind and part. */
 void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number);
 DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart part, int32_t number);
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
 const char *dt_entry_kind_name(DtEntryKind kind);
-const char *dt_entry_run(const DtEntryPoint *entry); /* what plans call all that is done of its kind and objective */
+/* name in plans of all entries of its kind and objective */
+const char *dt_entry_run(const DtEntryPoint *entry);
 /* NULL: there is none. The whole one is neither a part nor cut by stages. */
 DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective, DtEntryPart part,
                             int32_t number);
 DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const char *objective);
-/* The first of a kind and whole, for whatever objective; the next one behind it. */
+/* The first whole entry of a kind, for any objective; the next one after it. */
 DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before);
 /* The path with which the sites of all its draws begin. */
 const char *dt_entry_draws(const DtEntryPoint *entry);
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
 /* "attention" of "attention.2.fwd"; library functions carry their own name. */
 const char *dt_graph_source_name(const DtFunc *func);
-/* What the memory of a store holds: its type, or all runs of it (terms). */
+/* The type of a store's memory: its own type, or all runs of it (terms). */
 const DtType *dt_store_memory_type(const DtStore *store);
 
 /* ---- meaning (means.c) ---- */
 
-/* From now on every value that an op of operands makes, and every value that a loop carries into its body, means
- * itself: copies of the op (dt_graph_copy) mean it, too. The number of a value is its place in the text, counted over
- * all functions from 1. Sources, loops and other inputs need none: what they are is seen. */
+/* Numbers all results of ops, and carried values of loops, in the order of the text over all
+ * functions, from 1. From now on they are the serial values: copies of an op (dt_graph_copy) keep
+ * the number as a hint for the proof. Sources, loops and other inputs need none, since their
+ * operands identify them. */
 void dt_means_begin(DtModule *module);
 
 /* ---- text, verifier ---- */
@@ -666,8 +673,8 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len); /* NULL after diagnostics */
 
-/* What a value of an entry without placement is to the samples of the batch (samples.c). JOINT: it
- * needs several samples at once, or the rules cannot tell. SUM: one term per sample, plus terms
+/* How a value of an entry without placement depends on the samples of the batch (samples.c). JOINT:
+ * it needs several samples at once, or the rules cannot tell. SUM: one term per sample, plus terms
  * that no sample changes. */
 typedef enum DtSampled {
     DT_SAMPLED_WHOLE,

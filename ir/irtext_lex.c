@@ -102,7 +102,7 @@ static const char *lex_bare(DtIrLex *lex)
     return dt_intern_n(lex->text + from, lex->pos - from);
 }
 
-/* %name.7, %"a b".7, %7, %name: the name is what is left without the last dot and number. */
+/* Reads %name.7, %"a b".7, %7, %name: the last dot and number are not part of the name. */
 static void lex_value(DtIrLex *lex)
 {
     lex->token = DT_IR_VALUE;

@@ -37,7 +37,7 @@ bool dt_irlex_fail(DtIrLex *lex, const char *format, ...) __attribute__((format(
 
 bool dt_irlex_is(const DtIrLex *lex, char mark);
 bool dt_irlex_is_word(const DtIrLex *lex, const char *word);
-/* Takes the token if it is that. */
+/* Takes the token if it is this mark. */
 bool dt_irlex_take(DtIrLex *lex, char mark);
 bool dt_irlex_take_word(DtIrLex *lex, const char *word);
 /* Takes the token or fails. */

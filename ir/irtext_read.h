@@ -27,7 +27,7 @@ typedef DT_VEC(DtValue *) DtIrValues;
 bool dt_irread_span(DtIrLex *lex, DtSpan *ret_span); /* `@file:lo-hi`, optional */
 bool dt_irread_init(DtIrLex *lex, DtInit *ret_init); /* `init=kind(a, b)`, optional */
 const DtType *dt_irread_type(DtIrLex *lex, const DtMesh *mesh);
-/* Mesh axes up to `}`, behind the `{`. */
+/* Mesh axes up to `}`, after the `{`. */
 bool dt_irread_mesh_set(DtIrLex *lex, const DtMesh *mesh, uint16_t *ret_bits);
 
 /* ---- irtext_read_op.c ---- */

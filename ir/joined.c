@@ -32,7 +32,8 @@ DtJoinedParts dt_joined_parts(const DtOp *joined)
     return p;
 }
 
-/* Whether view's elements are those of C's rows, or columns, one behind the other; of: the operand that has them. */
+/* Whether view's elements are those of C's rows, or columns, contiguously; of: the operand with
+ * these. */
 static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int64_t step, int64_t length)
 {
     int64_t n = 1;
@@ -46,7 +47,8 @@ static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int
     return n == length && view->dtype == c->dtype;
 }
 
-/* The distance of the rows of view, which lies as C does but for that; 0: it does not. a: the operand with C's rows. */
+/* The row stride of view, whose layout is otherwise C's; 0: it is not. a: the operand with C's
+ * rows. */
 static int64_t row_of(const DtProduct *product, const DtView *view, const DtView *c, const DtView *a)
 {
     int64_t row = 0;

@@ -45,7 +45,7 @@ static void visit_call(Live *live, const DtFunc *func, const DtOp *op)
             mark(live, func, op->in[i]);
 }
 
-/* What an iteration reads of a carried value the iteration before has made. */
+/* Values that an iteration reads of a carried one are results of the previous iteration. */
 static void visit_loop(Live *live, const DtFunc *func, const DtOp *op)
 {
     const DtFunc *body = op->func;

@@ -90,7 +90,7 @@ bool dt_op_adds(const DtOp *product, uint32_t operand)
 const DtValue *dt_op_viewed(const DtValue *value)
 {
     while (value->op && value->op->n_in == 1 && dt_op_info[value->op->kind].data == DT_DATA_VIEW &&
-           value->op->kind != DT_OP_DONE) /* the only one that reads what was started */
+           value->op->kind != DT_OP_DONE) /* a `done` is the only reader of a started op */
         value = value->op->in[0];
     return value;
 }

@@ -19,7 +19,7 @@ typedef struct Expander {
     DtModule *module;
     DtPipelineSchedule *pipeline;
     DtStore ***copies; /* by index of the store before: per stage of its class */
-    DtStore **of;      /* by index of the store before: what it was of */
+    DtStore **of;      /* by index of the store before: its link `of` */
 } Expander;
 
 /* ---- stores ---- */
@@ -155,7 +155,8 @@ static DtOp *copy_op(const Expander *x, const DtOp *op, DtValue **map, uint32_t 
     return copy;
 }
 
-/* The entry's function on the stage k behind the first one; an entry's function has no inputs. */
+/* A copy of the entry's function for the stage k after the first one; such a function has no
+ * inputs. */
 static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name, uint32_t k)
 {
     DtFunc *copy = DT_NEW(x->module->arena, DtFunc);
@@ -266,7 +267,7 @@ void dt_pipeline_unfold(DtModule *module)
     expand_entries(&x, first);
     for (uint32_t i = 0; i < x.pipeline->runs.n; i++)
         expand_run(&x, &x.pipeline->runs.at[i], first);
-    for (uint32_t i = 0; i < module->stores.n; i++) { /* nothing goes by classes any more */
+    for (uint32_t i = 0; i < module->stores.n; i++) { /* classes are gone */
         DtStore *store = module->stores.at[i];
         store->index = i;
         store->more = 0;

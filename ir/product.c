@@ -112,8 +112,8 @@ static void transpose(DtProduct *g)
 #undef SWAP
 }
 
-/* Strides of dimensions of extent 1 mean nothing; give them what a dense matrix would have, so that every
- * library takes them. */
+/* Strides of dimensions of extent 1 do not matter; sets them to those of a dense matrix, which
+ * every library accepts. */
 static void tidy(DtProduct *g)
 {
     if (g->k == 1) {
@@ -192,7 +192,8 @@ static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
             add(ret_axes, first, view, d);
 }
 
-/* Appends the axes of the result c that x has, and the other operand too or not, as they lie in c. */
+/* Appends the axes of the result c that x has, and that the other operand has or lacks (in_other),
+ * in c's order. */
 static void add_kept(const DtView *c, const DtView *x, const DtView *other, bool in_other,
                      Axes *ret_axes)
 {
@@ -237,8 +238,8 @@ static DtView straight(const DtOp *op, const DtView *x, const DtView *other, con
     return view;
 }
 
-/* Elements of operand x if copying it pays (DtTargetLimits.copy_pays) and keeps its values (what lies in a wider dtype
- * than its own would be rounded), else -1. */
+/* Elements of operand x, if copying it pays (DtTargetLimits.copy_pays) and keeps its values (a copy
+ * of a value stored in a wider dtype would round it), else -1. */
 static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, int64_t pays)
 {
     int64_t elements = 1, uses = 1;

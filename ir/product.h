@@ -20,7 +20,8 @@ typedef struct DtProduct {
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 } DtProduct;
 
-/* The contraction of views a and b into c; false if no library of the target does it as they lie. */
+/* The contraction of views a and b into c; false if no library of the target supports these
+ * layouts. */
 bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
                      DtProduct *ret_product);
 

@@ -28,9 +28,9 @@
 
 enum { BUDGET = 1 << 21, ROUNDS = 8 };
 
-/* What a sum over places is, where no element of the root lies in `yes`. */
+/* The value of a sum over places if no element of the root is in `yes`. */
 typedef enum Sums {
-    SUMS_NOT, /* no sum: `yes` is said of the element at the same place */
+    SUMS_NOT, /* no sum: `yes` is about the element at the same place */
     SUMS_ZERO,
     SUMS_BOUNDED /* the larger of 0 and a constant: a divisor that is kept from being 0 */
 } Sums;
@@ -52,7 +52,7 @@ typedef struct Root {
     const DtOp *made_by; /* NULL: the input */
     uint32_t n_parents;
     const Fact *parents; /* of made_by's operands */
-    DtIntSet bad, used;  /* not allowed; what all axes that it indexes have */
+    DtIntSet bad, used;  /* bad: values that are not allowed; used: indices inside all indexed axes */
     const DtOp *by;
     uint32_t index;
 } Root;
@@ -63,7 +63,7 @@ typedef struct Seen {
     Fact *const *in, *const *results;
 } Seen;
 
-/* A sum that the program divides by, or its loss: 0 where no element of the root lies in `some`. */
+/* A sum that the program divides by, or its loss: 0 if no element of the root is in `some`. */
 typedef struct Counted {
     uint32_t root;
     DtIntSet some;
@@ -190,7 +190,7 @@ static void settle(Walk *w, const Fact *fact)
         forbid(w, fact->root, &fact->bad, fact->by, fact->index);
 }
 
-/* op moves values to other places: its result is a root. NULL if no operand is one. */
+/* op moves values to other places, so its result becomes a root. NULL if no operand is one. */
 static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
 {
     Fact *parents = DT_NEW_ARRAY(w->scratch, Fact, n + 1);
@@ -636,7 +636,7 @@ static void walk_op(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
             settle(w, in[i]);
 }
 
-/* facts: by value. input: the name of the `input` that is the root; NULL: none is. */
+/* facts: by value. input: the name of the `input` that is the root; NULL: none. */
 static void walk_ops(Walk *w, const DtFunc *func, const char *input, Fact **facts)
 {
     for (uint32_t i = 0; i < func->ops.n && w->budget; i++, w->budget--) {
@@ -653,7 +653,7 @@ static void walk_ops(Walk *w, const DtFunc *func, const char *input, Fact **fact
     }
 }
 
-/* in: of func's inputs. Returns what its results say. */
+/* in: facts of func's inputs. Returns those of its results. */
 static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in)
 {
     for (uint32_t i = 0; i < w->seen.n; i++)

@@ -8,8 +8,8 @@
 
 typedef struct DtInputRange {
     DtIntSet allowed;    /* any other value would be read, or written, outside an axis, unasked */
-    int64_t lo, hi;      /* what random values are drawn from: lo .. hi - 1 are allowed, and lie in every axis that is
-                          * indexed if such values there are; lo = hi: no axis says */
+    int64_t lo, hi;      /* bounds of random values: lo .. hi - 1 are allowed, and inside every
+                          * indexed axis if there are such values; lo = hi: no axis bounds them */
     const char *axis;    /* the narrowest axis that makes some value one that is not allowed; NULL: every value is */
     int64_t extent;      /* its */
     DtSpan span;         /* of the index */
@@ -18,7 +18,7 @@ typedef struct DtInputRange {
 /* Of the input of that name (interned), over all entries of a program as it was lowered. */
 DtInputRange dt_ranges_input(const DtModule *module, const char *input);
 
-/* A sum over samples that is 0 whatever the program computes. */
+/* A sum over samples that is 0 for every possible value of the input. */
 typedef struct DtIdleSum {
     DtSpan span;     /* of the division by it, or of the loss that is such a sum */
     DtIntSet counts; /* only elements of the input with these values add anything */
@@ -26,7 +26,7 @@ typedef struct DtIdleSum {
     bool is_bounded; /* .. which a `max` with a constant keeps from being 0 */
 } DtIdleSum;
 
-/* Whether there is one in a program as it was lowered if the input has these values alone. */
+/* Finds one in a program as it was lowered, if the input has only these values. */
 bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *values,
                     DtIdleSum *ret_idle);
 

@@ -39,7 +39,7 @@ static const DtType *split_type(Samples *s, const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* A sample axis under another name is one from now on. */
+/* Records a new name of a sample axis. */
 static void learn(Samples *s, const DtType *type)
 {
     for (uint32_t i = 0; i < type->rank; i++) {

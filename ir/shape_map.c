@@ -103,7 +103,7 @@ static bool takes_operands(DtShape *s)
                          dt_dtype_name(dtype));
 }
 
-/* The type of all operands, if it is one in which nothing is pending; or NULL. */
+/* The common type of all operands, if nothing is pending in it; or NULL. */
 static const DtType *common_type(const DtShape *s)
 {
     const DtType *type = s->op->in[0]->type;
@@ -113,7 +113,7 @@ static const DtType *common_type(const DtShape *s)
     return type->partial ? NULL : type;
 }
 
-/* Result: union of the axes, dtype of the operands, which is one dtype. */
+/* Result: union of the axes, and the operands' common dtype. */
 bool dt_shape_map(DtShape *s)
 {
     DtShapeType t;

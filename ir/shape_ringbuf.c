@@ -49,7 +49,7 @@ static bool is_counted(const DtOp *op)
     return op && op->kind == DT_OP_AT && op->n_in == 2 && op->in && op->in[0] && op->in[0]->type;
 }
 
-/* In the function of a `when` scalars are what its range lets through: then elements are there. */
+/* In the function of a `when` scalars are in its range, so elements at these exist. */
 static bool check_elements(DtShape *s, const DtFunc *func)
 {
     const DtRange *range = s->op->ranges;

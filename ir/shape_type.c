@@ -66,7 +66,7 @@ void dt_shape_remove(DtShapeType *t, uint32_t at)
     t->rank--;
 }
 
-/* Where axis number i of type, which t lacks, belongs in t: in front of the next one that both have. */
+/* The place in t for axis number i of type, which t lacks: before the next axis that both have. */
 static uint32_t place_of(const DtShapeType *t, const DtType *type, uint32_t i)
 {
     for (uint32_t next = i + 1; next < type->rank; next++) {
@@ -149,7 +149,7 @@ bool dt_shape_is_number(DtDtype dtype)
 
 /* ---- pending reductions ---- */
 
-/* A constant 0 of any shape: its sum over ranks is 0, too. */
+/* A constant 0 of any shape: its sum over ranks is 0 too. */
 static bool is_zero(const DtValue *value)
 {
     const DtOp *op = value->op;

@@ -21,7 +21,7 @@ typedef enum Rule {
 } Rule;
 
 static const Rule rules[DT_OP_COUNT] = {
-    [DT_OP_PARAM] = STILL, /* but for the direction */
+    [DT_OP_PARAM] = STILL, /* apart from the random direction */
     [DT_OP_INPUT] = STILL,    [DT_OP_CONST] = STILL,    [DT_OP_IOTA] = STILL,     [DT_OP_RNG] = STILL,
     [DT_OP_FLOOR] = STILL,    [DT_OP_NOT] = STILL,      [DT_OP_STOP] = STILL,     [DT_OP_FLOORDIV] = STILL,
     [DT_OP_MOD] = STILL,      [DT_OP_LT] = STILL,       [DT_OP_LE] = STILL,       [DT_OP_EQ] = STILL,
@@ -78,7 +78,8 @@ static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
             x[i] = in[i]->at[dt_walk_offset(&walk, strides[i])];
         for (uint32_t i = 0; i < op->n_in; i++) {
             const double by = moves[i] ? moves[i]->at[dt_walk_offset(&walk, strides[i])] : 0;
-            sum += by != 0 ? by * slope(interp, op, i, x, *y) : 0; /* what stands still may have a slope without end */
+            /* an operand that does not move may have an infinite slope */
+            sum += by != 0 ? by * slope(interp, op, i, x, *y) : 0;
         }
         *to++ = sum;
         y++;
@@ -87,7 +88,8 @@ static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
 
 /* ---- linear ops ---- */
 
-/* The op's own handler, operand i (or all, i < 0) replaced by how it moves; what is no float stays, fills are zero. */
+/* Runs the op's own handler with operand i (or all, i < 0) replaced by its tangent; operands that
+ * are no floats stay, and fills are zero. */
 static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, int i,
                         DtTensor *ret)
 {
@@ -103,7 +105,7 @@ static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in, D
         ret->at[k] += out[0]->at[k];
 }
 
-/* ---- what chooses elements ---- */
+/* ---- ops that select elements ---- */
 
 /* Over axes: the first equal element, in row-major order of the op's list. */
 static void move_extreme(DtInterp *interp, const DtOp *op, const DtTensor *x, const DtTensor *move, const DtTensor *out,
@@ -277,8 +279,8 @@ static void run_op(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor 
         ret_moves[0] = moved(t, op, in, moves, out);
 }
 
-/* How results move by what a surrogate g says, w = J^T dy: by J, which is the derivative of that in dy. So g.bwd gives
- * it, of seeds that are the tangents of the function's inputs. */
+/* Tangents through a surrogate gradient g, w = J^T dy: they are multiplied by J, the derivative of
+ * that in dy. So g.bwd computes it, with the tangents of the function's inputs as seeds. */
 static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const *values, DtTensor *const *moves,
                               DtTensor **ret_tangents)
 {

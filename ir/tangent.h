@@ -22,7 +22,7 @@ typedef struct DtTangents {
 void dt_tangent_run(DtTangents *t, const DtFunc *func, DtTensor *const *inputs, DtTensor *const *tangents,
                     DtTensor **ret_results, DtTensor **ret_tangents);
 
-/* Whether there is a rule for the op; what has no derivative has one, too. */
+/* Whether there is a rule for the op; ops without a derivative have one too. */
 bool dt_tangent_has_rule(DtOpKind kind);
 
 #endif

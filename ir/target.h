@@ -13,7 +13,7 @@ typedef enum DtTargetKind {
     DT_TARGET_KINDS
 } DtTargetKind;
 
-/* What the library may do with a product's result in the same call: epilogues.def. */
+/* Functions of a product's result that the library may compute in the same call: epilogues.def. */
 typedef enum DtEpilogue {
 #define DT_EPILOGUE(NAME, text, vector, matrix, meaning) DT_EPILOGUE_##NAME,
 #include "ir/epilogues.def"
@@ -34,7 +34,7 @@ typedef struct DtTargetLimits {
     int64_t few_rows, long_row;
                             /* which can cut them into pieces (codegen/kernel.h) */
     int64_t row_align;      /* alignment of matrix rows in bytes: one access of the widest kind */
-    /* bit set of DtEpilogue that its library of products has; if any, sums of operands, too */
+    /* bit set of DtEpilogue that its library supports; if any, it supports sums of operands too */
     uint32_t epilogues;
     /* the row stride of a matrix that an epilogue reads or writes is a multiple of so many
      * elements, */

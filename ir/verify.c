@@ -247,7 +247,7 @@ static void check_entries(DtVerify *v)
     }
 }
 
-/* In stages, since each looks at what the ones before found good. */
+/* In stages, since each relies on the checks of earlier ones. */
 static void check_module(DtVerify *v)
 {
     const DtModule *module = v->module;

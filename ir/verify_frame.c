@@ -34,7 +34,8 @@ static void check_frame(DtVerify *v, const DtFunc *func)
     dt_arena_free(arena);
 }
 
-/* Of a value of the function, or of what it calls once, which has no frame. */
+/* Whether the function, or one that it calls once and that has no frame, has a value with
+ * memory. */
 static bool has_place(const DtFunc *func)
 {
     bool has = false;

@@ -189,7 +189,7 @@ static bool has_ringbuf(const DtOp *op)
     return has;
 }
 
-/* The ring buffer out of which a value was taken, as it is or as a view; NULL: out of none. */
+/* The ring buffer that a value was read from, directly or through views; NULL: none. */
 static const DtValue *ringbuf_of(const DtValue *value)
 {
     while (value->op && value->op->n_in == 1 && value->op->in && value->op->in[0] &&
@@ -198,7 +198,7 @@ static const DtValue *ringbuf_of(const DtValue *value)
     return value->op && value->op->kind == DT_OP_RINGBUF_GET ? value->op->in[0] : NULL;
 }
 
-/* And so is one that an entry finds. */
+/* The same for a ring buffer that an entry reads from its store. */
 static void check_found(DtVerify *v, const DtFunc *func, uint32_t from)
 {
     const DtOp *op = func->ops.at[from];
@@ -207,7 +207,8 @@ static void check_found(DtVerify *v, const DtFunc *func, uint32_t from)
             dt_verify_fail(v, op->span, "the ring buffer `%s` is read twice", op->store->path);
 }
 
-/* A ring buffer is one piece of memory: what has gone on is not used again, nor what was taken out of it before. */
+/* A ring buffer is one piece of memory. So after a turn or put neither the old buffer nor a value
+ * read from it before may be used. */
 static void check_ringbufs(DtVerify *v, const DtFunc *func)
 {
     bool *gone = DT_NEW_ARRAY(v->scratch, bool, (size_t)func->n_values + 1);
@@ -253,7 +254,8 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* Whether what lies in ring buffers may be on its way: some op puts what it started there, for an iteration to read. */
+/* Whether values in ring buffers may be in flight: some op puts a started result there, which a
+ * later iteration reads. */
 bool dt_verify_starts_rings(const DtModule *module)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
@@ -268,7 +270,8 @@ bool dt_verify_starts_rings(const DtModule *module)
 
 static const DtValue *first_operand(const DtOp *op) { return op && op->n_in && op->in ? op->in[0] : NULL; }
 
-/* The ring buffer before what conditions put into the slot that is in front; NULL: one of them may turn it. */
+/* The ring buffer before conditions put values into its front slot; NULL: one of them may turn
+ * it. */
 static const DtValue *before_whens(const DtValue *ring)
 {
     while (ring && ring->op && ring->op->kind == DT_OP_WHEN) {
@@ -282,7 +285,8 @@ static const DtValue *before_whens(const DtValue *ring)
     return ring;
 }
 
-/* What a body gets out of a slot of its ring buffer, which an exchange may read until that slot is turned to again. */
+/* Whether a value was read from a slot of the body's ring buffer. An exchange may read it until
+ * that slot becomes the front one again. */
 static bool is_slot(const DtValue *value)
 {
     const DtValue *ring = value->op && value->op->kind == DT_OP_RINGBUF_GET ? first_operand(value->op) : NULL;
@@ -312,8 +316,9 @@ static bool any_starts(const DtVerify *v, const DtFunc *func)
     return any;
 }
 
-/* Whether the body leaves it to the loop's result, whose `done` is that of all iterations: what it reads lies in a
- * slot of its ring buffer, which is turned to again when that is done. */
+/* Whether the body returns a started op as a result of the loop, whose `done` completes that of all
+ * iterations. Its operand must be in a slot of the ring buffer, which turns to it again only when
+ * the op is done. */
 static bool is_left(const DtFunc *func, const DtValue *value)
 {
     if (func->kind == DT_FUNC_ENTRY && dt_op_late(value))
@@ -347,7 +352,7 @@ static void check_loop(DtVerify *v, const DtOp *op)
     }
 }
 
-/* Whether what is left to the loop is put into a slot on its way, a second time: it may be once. */
+/* Whether a started result of the loop is also put into a slot; it may be once. */
 static bool is_slotted(DtVerify *v, const DtFunc *func, const DtOp *put)
 {
     const DtValue *value = put->in[1];
@@ -360,8 +365,9 @@ static bool is_slotted(DtVerify *v, const DtFunc *func, const DtOp *put)
     return true;
 }
 
-/* What is on its way is read by one `done`, put into a ring buffer, or left to the loop around; that may be put into
- * one besides, where it waits for being added to the result. */
+/* A started result is read by one `done`, put into a ring buffer, or returned to the loop around.
+ * In the last case it may also be put into a ring buffer, where it waits to be added to the
+ * result. */
 static void check_starts(DtVerify *v, const DtFunc *func)
 {
     uint32_t *taken = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
@@ -445,7 +451,7 @@ static bool is_order(const DtType *type, const DtLies *lies)
     return seen == (1u << type->rank) - 1;
 }
 
-/* Rows do not overlap, and what they take can be counted. */
+/* Rows do not overlap, and their bytes do not overflow. */
 static bool has_room(const DtType *type, const DtLies *lies, const DtMesh *mesh)
 {
     int64_t bytes = lies->row, row = 1;
@@ -478,8 +484,9 @@ static void check_lies(DtVerify *v, const DtValue *value)
 
 /* ---- values inside others ---- */
 
-/* What an op holds is made by another one, for this one alone, or is a rename that holds what it renames; what is
- * packed or put into a ring buffer may have other readers. */
+/* An operand that an op holds in place must be the result of another op with this reader alone, or
+ * a rename that holds its own operand. Packed values, and those put into a ring buffer, may have
+ * other readers. */
 static void check_held(DtVerify *v, const DtOp *op, uint32_t i, const uint32_t *reads)
 {
     const DtValue *value = op->in[i];

@@ -21,7 +21,7 @@ typedef struct DtVerify {
     DtMap funcs;            /* pointers of the module's functions -> number + 1 */
     DtMap types;            /* pointers of types that were found good */
     const DtType *recent[DT_VERIFY_RECENT]; /* some of them, by address */
-    bool starts_rings;      /* what lies in ring buffers may be on its way */
+    bool starts_rings;      /* values in ring buffers may be in flight */
     const DtValue **values; /* of func, by id; NULL = not defined so far */
 } DtVerify;
 
@@ -47,7 +47,7 @@ bool dt_verify_path(DtVerify *v, DtSpan span, const char *path, const char *patt
                     const DtType *type, uint8_t n_loops);
 /* Same axes in the same order and the same dtype; a sum may still be pending in the value. */
 bool dt_verify_may_be_stored(const DtType *value, const DtType *store);
-void dt_verify_interface(DtVerify *v, const DtFunc *func); /* what callers see of it */
+void dt_verify_interface(DtVerify *v, const DtFunc *func); /* the interface for callers */
 void dt_verify_body(DtVerify *v, const DtFunc *func); /* after all interfaces were found good */
 void dt_verify_cycles(DtVerify *v);                   /* after all bodies were */
 bool dt_verify_op(DtVerify *v, const DtOp *op);

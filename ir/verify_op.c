@@ -30,8 +30,8 @@ enum {
     DRAWS = 131072
 };
 
-/* Attributes that ops of a kind may have; maps have none but `sqrt`. What a kind must have its shape rule
- * asks for. */
+/* Attributes that ops of a kind may have; maps have none but `sqrt`. The shape rule of a kind
+ * checks the required ones. */
 static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_PARAM] = TEXT | STORE,
     [DT_OP_INPUT] = TEXT,

@@ -37,8 +37,8 @@ enum { MOST_PIECES = 4096, OVERLAPPED = 4 };
 typedef struct Stage {
     uint32_t kinds; /* of its nodes, a set of bits */
     double forward, backward, weights, work;
-    double state[3], experts[3], saved; /* experts: of state, what their ranks split */
-    double delayed;    /* what delayed gradients of weights need */
+    double state[3], experts[3], saved; /* experts: the part of state that ranks of experts split */
+    double delayed;    /* memory for delayed gradients of weights */
     double whole;   /* gradients of the largest iteration */
     double iterations;
 } Stage;
@@ -80,7 +80,7 @@ static uint32_t stage_of(const Estimator *e, int64_t piece)
     return (uint32_t)(back && piece >= e->stages ? 2 * e->stages - 1 - piece : piece % e->stages);
 }
 
-/* ret_cuts[k]: iterations in front of the k-th cut. */
+/* ret_cuts[k]: iterations before the k-th cut. */
 static void find_cuts(const Estimator *e, int64_t *ret_cuts)
 {
     const DtCardTime *times[DT_SPACE_LOOPS + 2];
@@ -88,7 +88,7 @@ static void find_cuts(const Estimator *e, int64_t *ret_cuts)
     double cost[DT_SPACE_LOOPS + 2][MOST_PIECES], load[MOST_PIECES], size[MOST_PIECES];
     uint32_t stages[MOST_PIECES], n = 0;
     DtCutsRun runs[DT_SPACE_LOOPS + 2];
-    for (uint32_t i = 0; i < e->space->n_loops + 2; i++) { /* what costs nothing is no piece */
+    for (uint32_t i = 0; i < e->space->n_loops + 2; i++) { /* a part without cost is no piece */
         const bool front = i == 0, back = i == e->space->n_loops + 1;
         times[n] = front ? &e->card->front : back ? &e->card->back : &e->card->loops[i - 1];
         counts[n] = front || back ? time_of(e, times[n], 1) > 0 : e->space->loops[i - 1].count;
@@ -132,7 +132,7 @@ static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int6
     stage->iterations += (double)n;
 }
 
-/* Returns what the largest piece takes, forward and backward. */
+/* Returns the time of the largest piece, forward and backward. */
 static double fill_stages(const Estimator *e, Stage *stages)
 {
     const DtCard *c = e->card;
@@ -181,7 +181,8 @@ static uint32_t kinds_of(const Estimator *e, int64_t stage)
 
 /* ---- communication ---- */
 
-/* Ranks that hold the same of what experts' ranks split (experts), or of all else: how many, and on how many nodes. */
+/* Ranks with equal copies, of state that ranks of experts split (experts) or of all other state:
+ * their number, and on how many nodes. */
 static DtCostCollective group_of(const Estimator *e, bool experts)
 {
     const int64_t *size = e->layout->size, node = e->model->ranks_per_node;
@@ -230,10 +231,11 @@ static double slowed_by(const Estimator *e, uint32_t kinds, double seconds)
     return most * seconds;
 }
 
-/* What exchanges of gradients and parameters over replicas add to a step of a stage. Level 1 exchanges gradients once,
- * behind the last micro-batch's backward pass or beside it; levels 2 and 3 in every micro-batch; level 3 gathers
- * parameters for every forward and backward pass, ahead of it unless the block says otherwise. beside: seconds of one
- * micro-batch's backward pass. */
+/* Time that exchanges of gradients and parameters over replicas add to a step of a stage. Level 1
+ * exchanges gradients once, after the last micro-batch's backward pass or overlapped with it.
+ * Levels 2 and 3 do so in every micro-batch. Level 3 gathers parameters for every forward and
+ * backward pass, ahead of it unless the block says otherwise. beside: seconds of one micro-batch's
+ * backward pass. */
 static double replicas_seconds(const Estimator *e, const Stage *stage, double beside)
 {
     const DtLayout *l = e->layout;
@@ -264,7 +266,7 @@ static double tied_seconds(const Estimator *e)
     return e->card->tied[1] > 0 ? collective(e, kinds_of(e, 0) | kinds_of(e, e->stages - 1), sums) : 0;
 }
 
-/* What a stage passes to the next one for a micro-batch. */
+/* Bytes that a stage sends to the next one for a micro-batch. */
 static double message_bytes(const Estimator *e)
 {
     const DtSpace *s = e->space;
@@ -315,7 +317,8 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
     return step + dt_cost_step_fixed(e->model, e->space->devices, step);
 }
 
-/* How many stages of the first kind's speed do what all do at most, and one of the fastest. */
+/* The speed of all stages together, in units of the first kind's, at most; and of the fastest
+ * stage. */
 static double speed_of(const Estimator *e, double *ret_fastest)
 {
     double sum = 0;
@@ -350,15 +353,17 @@ static double bound_of(const Estimator *e)
 
 /* ---- memory ---- */
 
-/* Of n actions of a stage, which goes through rounds of that many micro-batches chunk by chunk, those of the chunk. */
+/* Of the first n actions of a stage, which runs rounds of `round` micro-batches chunk by chunk, the
+ * number of those of the chunk. */
 static int64_t of_chunk(int64_t n, int64_t round, int64_t chunks, int64_t chunk)
 {
     const int64_t rest = n % (round * chunks) - chunk * round;
     return n / (round * chunks) * round + (rest < 0 ? 0 : rest < round ? rest : round);
 }
 
-/* Of n actions `ahead` are forward, then there is one of each in turn. Most are in flight where the chunk's next action
- * is the first one backward of a round, or was the last one forward. */
+/* The first `ahead` actions are forward; then forward and backward alternate. The maximum is
+ * reached where the chunk's next action is the first backward one of a round, or the last one was
+ * the last forward one. */
 int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk)
 {
     const int64_t m = layout->micro, p = layout->size[DT_ROLE_PIPE], v = layout->chunks;

@@ -16,7 +16,8 @@ static const double GAIN = 0.99;      /* micro-batches of twice the size must ta
 static const double LARGER = 0.95;    /* and take this of it at least */
 /* of products that should be recomputed, at least this part is */
 static const double MOSTLY = 0.9;
-static const double NEAR = 1.02;      /* layouts estimated within this of the best are tried, too */
+static const double NEAR = 1.02;      /* layouts with an estimate within this factor of the best are
+                                       * tried too */
 
 typedef struct Candidate {
     DtLayout layout;
@@ -34,7 +35,7 @@ typedef struct Searcher {
     DtSearch *search;
     DT_VEC(Candidate) candidates, larger; /* that may fit, that do not */
     double best;              /* least estimate so far */
-    const DtCard *plain;      /* the last one of a class that computes nothing again, and such a layout */
+    const DtCard *plain;      /* the last card of a class without recomputation, and such a layout */
     const DtLayout *of;
     Correction corrections[DT_SEARCH_SCHEDULES + 1][4];
     bool no_micro;            /* the program cannot be cut into micro-batches */
@@ -88,7 +89,8 @@ typedef struct Class {
     uint32_t n;
 } Class;
 
-/* Whether layouts of a class can be what they say: programs that cannot be cut into micro-batches have none. */
+/* Whether the class has valid layouts: it has none with micro-batches if the program cannot be cut
+ * into them. */
 static bool is_open(const Searcher *x, const DtLayout *layout)
 {
     return may_fit(x, layout) && !(x->no_micro && layout->micro > 1);
@@ -104,8 +106,8 @@ static const DtLayout *with_micro(Class class, int64_t least)
     return few;
 }
 
-/* One replica that goes through all samples; or, where the program does not let samples be cut so, as many replicas and
- * micro-batches as a layout of the class has: few, or, where none are possible, one. */
+/* Compiles the card of a class: one replica with all samples. If samples cannot be cut so, as few
+ * replicas and micro-batches as a layout of the class has, or one. */
 static const char *make_card(Searcher *x, Class class, DtCard *card)
 {
     const DtLayout *some = with_micro(class, 2), *none = with_micro(class, 1);

@@ -63,7 +63,7 @@ static bool reduces(const DtOp *op, const char *t)
     return false;
 }
 
-/* By value id: what depends on `from`. */
+/* By value id: whether the value depends on `from`. */
 static bool *dependents(const DtFunc *func, const DtValue *from, DtArena *arena)
 {
     bool *depends = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
@@ -111,7 +111,7 @@ static bool is_supported(DtRingForm *f, const DtOp *op)
     return dt_ring_takes(op) && !op->n_relabels;
 }
 
-/* ---- what adds up ---- */
+/* ---- results that add up over blocks ---- */
 
 static bool is_row(const DtRingForm *f, const DtValue *value)
 {
@@ -148,8 +148,8 @@ static bool find_sums(DtRingForm *f, DtArena *arena)
     return true;
 }
 
-/* What a block's part is made of, which has the function's inputs. types: of these, where axes other than t are summed
- * over; NULL: not known. */
+/* Finds the inputs of a block's part; part has the function's inputs. types: of these, if axes
+ * other than t are summed; NULL: unknown. */
 static bool is_part(DtRingForm *f, const DtFunc *part, const DtType *const *types)
 {
     if (part->results.n > DT_RING_PARTS)
@@ -216,8 +216,8 @@ bool dt_ring_is_major(const DtAxis *axis, uint16_t mesh)
     return true;
 }
 
-/* Whether values have room for the axes that ring_build.c gives them: one for the ranks, and one for
- * the blocks of what enters or leaves with all keys; parts: for the mesh axes one by one. */
+/* Whether values have room for the axes that ring_build.c adds: one for the ranks, and one for the
+ * blocks of operands and results with all keys; parts: for the mesh axes one by one. */
 static bool has_room(const DtFunc *func, const char *t, uint32_t parts)
 {
     bool room = true;

@@ -54,7 +54,8 @@ typedef struct Ring {
 /* A round: the block function and where its arguments come from. */
 typedef struct Round {
     Ring *g;
-    const DtFunc *func; /* what a block computes is some of this; it has the inputs of the ring's function */
+    const DtFunc *func; /* the function whose ops a block repeats; it has the inputs of the ring's
+                         * function */
     DtFunc *block;
     DtValue **clone; /* by its value id, in the block */
     Argument args[MAX_IN];
@@ -234,7 +235,7 @@ static DtValue *positions_along(const Round *round, const char *axis)
     return NULL;
 }
 
-/* Arguments for what a value made of positions is made of. */
+/* Adds arguments for the operands of a value that is computed from positions. */
 static void add_positions(Round *round, const DtValue *value)
 {
     Ring *g = round->g;
@@ -277,7 +278,7 @@ static void add_input(Round *round, uint32_t i)
     round->clone[input->id] = add_argument(round, role, g->local[i], type, input->name);
 }
 
-/* By value id: what the wanted values are made of, as far as the given ones. */
+/* By value id: whether the wanted values depend on it, up to the given ones. */
 static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const *wanted, uint32_t n_wanted,
                         const DtValue *const *given, uint32_t n_given)
 {
@@ -563,7 +564,7 @@ static void stream(Ring *g)
     }
 }
 
-/* ---- what has no keys ---- */
+/* ---- values without keys ---- */
 
 /* A value of func without keys, from values known outside. */
 static DtValue *outside(Ring *g, const DtValue *value)

@@ -95,7 +95,8 @@ static DtValue *take(DtBuilder *b, DtValue *x, DtAxis part, const char *name)
     return dt_graph_relabel(b, x, 1, &entry, with_part(x->type, part, axis));
 }
 
-/* The other way round; zigzag: in that order, if no split is left in the axis to tell. wish: the type, or NULL. */
+/* The inverse: merges the parts into the axis. zigzag: in that order, if no split is left in the
+ * axis to show it. wish: the type, or NULL. */
 static DtValue *put(DtBuilder *b, DtValue *x, DtAxis part, const char *name, bool zigzag, const DtType *wish)
 {
     DtAxis axis = x->type->axes[dt_type_find(x->type, name)];

@@ -128,7 +128,7 @@ static DtAxis ring_of(const Zigzag *z, const DtAxis *axis)
 
 static int64_t ranks_of(const Zigzag *z, const DtAxis *axis) { return ring_of(z, axis).extent; }
 
-/* type with axis number d as two: the parts, and what the other mesh axes split. */
+/* type with axis number d replaced by two: the parts, and the axis split by the other mesh axes. */
 static const DtType *taken(const DtType *type, uint32_t d, DtAxis parts)
 {
     DtAxis axes[DT_MAX_RANK], *rest = &axes[d + 1];
@@ -160,7 +160,8 @@ static DtValue *all_positions(Zigzag *z, const DtAxis *axis)
     return dt_zigzag_position(&z->b, n, axis->extent, rank, at);
 }
 
-/* The inverse: where a position is among the parts; what is outside of the axis stays outside. */
+/* The inverse: the place of a position among the parts; positions outside of the axis stay
+ * outside. */
 static DtValue *place_of(Zigzag *z, const DtAxis *axis, DtValue *at)
 {
     DtBuilder *b = &z->b;

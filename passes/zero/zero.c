@@ -42,13 +42,14 @@
 #include <string.h>
 
 enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
-/* Stages of a pipeline of which each sums gradients beside its last backward. That one passes through all stages, each
- * a little slower for it, before the step ends; sums behind all go on in all stages at once. So this gains with few
- * stages only: simulated, Megatron's 39 billion parameters in 2 stages take 6 % less, 76 in 4 stages 2 %, 146 in 8
- * stages 1 % more, 310 in 16 stages 7 % more (bench/auto.py). */
+/* Stages of a pipeline, at most, for which each stage sums gradients during its last backward. That
+ * backward visits all stages in turn, and the sums slow each of them down; sums after it run on all
+ * stages at once. So overlap pays only with few stages. Simulated, a step of Megatron's 39 billion
+ * parameters in 2 stages takes 6 % less, 76 in 4 stages 2 %, 146 in 8 stages 1 % more, 310 in 16
+ * stages 7 % more (bench/auto.py). */
 enum { MOST_STAGES = 4 };
 
-/* A trained parameter and what decides into which bucket it goes. */
+/* A trained parameter and the properties that decide its bucket. */
 typedef struct Member {
     DtStore *store;
     uint64_t key;            /* of everything that members of a bucket share */
@@ -56,8 +57,8 @@ typedef struct Member {
     uint16_t pending;
     /* alone: the update does not work on it element by element, so it has its own bucket */
     bool usable, alone;
-    bool several;            /* entries, or stages, add to its gradient, or there are too many stages: it is summed
-                              * behind all */
+    bool several;            /* several entries or stages add to its gradient, or there are too many
+                              * stages: it is summed after the last micro-batch */
 } Member;
 
 typedef struct Zero {
@@ -94,13 +95,13 @@ static bool applies(const DtFunc *func)
     return false;
 }
 
-/* ---- what members of a bucket share ---- */
+/* ---- properties that members of a bucket share ---- */
 
 static void mix(uint64_t *key, const void *bytes, size_t n) { *key = dt_hash_bytes(bytes, n, *key); }
 static void mix_number(uint64_t *key, uint64_t number) { mix(key, &number, sizeof number); }
 
-/* Whether the store's elements lie as the parameter's do. A state may have some of the parameter's axes only: that
- * stays as it is. */
+/* Whether the store's elements are in the parameter's order. A state with only some of the
+ * parameter's axes is not, and stays outside of buckets. */
 static bool lies_alike(const DtStore *store)
 {
     return dt_zero_lie_alike(store->type, store->of->type);
@@ -158,9 +159,10 @@ static bool is_zero(const DtValue *value)
     return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
 }
 
-/* A sum of one parameter's elements is added up with those of others, as for the norm, or the update does something
- * else with it. What all ranks have one of them adds: where(iota == 0, sum, 0), summed over the ranks. sums: by value,
- * whose sum it is; several: of more than one. */
+/* Finds parameters whose update uses a sum of their elements other than in the sum over all
+ * parameters, as for the norm. A value that all ranks have is added by one of them: where(iota ==
+ * 0, sum, 0), summed over the ranks. sums: by value, the parameter that it is a sum of; several: of
+ * more than one. */
 static void read_sums(const DtOp *op, Member *several, Member **sums)
 {
     const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE ||
@@ -217,7 +219,7 @@ static void read_update(Zero *z, const DtFunc *func)
     }
 }
 
-/* Which result of which op of which entry a parameter's gradient is. */
+/* Finds the entry, the op and its result that are a parameter's gradient. */
 static void read_gradients(Zero *z, uint32_t number)
 {
     const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
@@ -346,10 +348,11 @@ static bool crosses(const Zero *z, const DtStore *param)
     return as_is;
 }
 
-/* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
- * the highest level first, in the order of the mesh within a level. Gradients that no other micro-batch adds to are
- * complete, and cut, where they are made, if one exchange does that: so it goes on beside the rest of backward. Of
- * several micro-batches the last one does that, unless loops in loops make them, or several pieces of a pipeline. */
+/* Chooses the mesh axes that split the bucket's stores: axes of `zero` lines over which the
+ * parameter is whole, those of the highest level first, in the order of the mesh within a level. A
+ * gradient without accumulation is reduced and sharded where it is computed, if one exchange does
+ * that, so the exchange overlaps with the rest of backward. With several micro-batches the last one
+ * does that, unless nested loops or several pieces of a pipeline compute the gradient. */
 static void choose_mesh(const Zero *z, DtBucket *bucket, const Member *member)
 {
     const DtStore *param = member->store;
@@ -532,7 +535,7 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
                 each->bucket = bucket->stores[each->kind];
 }
 
-/* ---- what cannot be done ---- */
+/* ---- unsupported cases ---- */
 
 static uint16_t mesh_bits(const Zero *z)
 {
@@ -594,8 +597,9 @@ static uint32_t wanted_ahead(const DtParallelConfig *config)
     return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
 }
 
-/* Of loops in one another the innermost gathers ahead, and none further than it goes. count: iterations of the loop
- * whose body func is, 0: it is an entry. True if a loop in func does, or func itself. */
+/* Of nested loops the innermost gathers ahead, but no further than its number of iterations. count:
+ * iterations of the loop whose body func is, 0: it is an entry. True if func or a loop in it
+ * gathers ahead. */
 static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
 {
     bool inside = false, here = false;

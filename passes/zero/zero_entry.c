@@ -35,7 +35,8 @@ typedef struct Job {
     DtBucket *bucket;
     DtValue **values;  /* of the old function, one per member */
     uint32_t number;   /* of the entry's results */
-    const DtOp *after; /* the loop that makes all of them, or the op behind which they are packed; NULL: at the end */
+    const DtOp *after; /* the loop that computes all of them, or the op after which they are packed;
+                        * NULL: at the end */
     bool inside;       /* in the body of that loop */
     DtValue *result;
 } Job;
@@ -281,8 +282,9 @@ static bool same_packed(const DtPackedBody *a, const DtPackedBody *b)
     return same && memcmp(a->results, b->results, n * sizeof *a->results) == 0;
 }
 
-/* The loop's new body. What micro-batches sum in the last of them (order_late.c) is alike in all pieces of a pipeline;
- * what iterations leave on its way (order_carry.c) changes each body for its own loop. */
+/* The loop's new body. Late sums (order_late.c) are equal in all pieces of a pipeline, so these
+ * share bodies. Starts that end in the next iteration (order_carry.c) change each body for its own
+ * loop. */
 static DtFunc *body_of(Scope *s, NewLoop *loop)
 {
     bool shares = loop->sliced.n == 0 && s->z->module->pipeline;

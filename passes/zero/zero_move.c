@@ -68,7 +68,7 @@ DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *w
     DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, x, mesh, whole);
     sum->op->reduce = (DtReduce)type->pending;
     sum->op->text = why;
-    sum->op->gradients = type->rank > 0; /* else what the norm adds up */
+    sum->op->gradients = type->rank > 0; /* a scalar is part of the norm */
     sum->name = x->name;
     return sum;
 }

@@ -257,7 +257,8 @@ static bool is_on_runs(const Update *u, const DtOp *op, const DtBucket *bucket)
 
 static bool is_above_zero(const DtValue *x) { return x->op && x->op->kind == DT_OP_CONST && x->op->number > 0; }
 
-/* The padding of a run that the op makes, of what its operands have there. A number has none, unless it is known. */
+/* The padding of the op's result, from that of its operands. It is unknown for a number, unless the
+ * number is known. */
 static Fill fill_of(const Update *u, const DtOp *op)
 {
     Fill fill[DT_UPDATE_OPERANDS] = {ANYTHING};
@@ -315,9 +316,9 @@ static void skip(Update *u, const DtOp *op)
     set_all(u, op, now);
 }
 
-/* A collective that the serial update does not have: over what is still pending of its operand. One between pipeline
- * stages is not seen in types; what the stages give to the norm is complete on each, as it is on those that hold
- * tensors without a bucket. */
+/* Replaces a collective of the serial update by one over the axes that are still pending in its
+ * operand. Types do not show sums between pipeline stages: the stages' terms of the norm are
+ * complete on each, as for tensors without a bucket. */
 static void copy_comm(Update *u, const DtOp *op)
 {
     Now now = u->now[op->in[0]->id];
@@ -383,7 +384,7 @@ static void copy_whole(Update *u, const DtOp *op)
         u->now[op->out[i]->id] = (Now){.shape = PLAIN, .value = copy->out[i]};
 }
 
-/* The op on what its operands became; a reduction of a run is over all of its axes. */
+/* Copies the op with the replaced operands; a reduction of a run is over all of its axes. */
 static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
 {
     DtValue **in = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_in + 1);
@@ -475,7 +476,8 @@ static void note_alike(Update *u, const DtOp *op)
     }
 }
 
-/* All of the old entry. Behind members, stores are taken to have zeros, but for those of buckets noted as filled. */
+/* Rewrites the old entry. Stores are zero after the members, except in buckets recorded as
+ * filled. */
 static void rewrite(Update *u, const DtFunc *func)
 {
     u->b.func->ops.n = 0;
@@ -487,8 +489,9 @@ static void rewrite(Update *u, const DtFunc *func)
     }
 }
 
-/* Notes buckets in which something else than zeros is stored behind the members, by any store, since the certificate
- * knows stores of a bucket by its one path; whether there are more of them now. */
+/* Records buckets in which some store has other values than zeros after the members. The
+ * certificate knows all stores of a bucket by one path, so one such store marks the bucket. Returns
+ * whether there are more of them now. */
 static bool note_filled(Update *u, const DtEntryPoint *entry)
 {
     bool more = false;

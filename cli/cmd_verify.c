@@ -38,6 +38,8 @@ static void print_life(const DtJudgeMachine *judged, DtText *ret_text)
     if (judged->evaluated)
         dt_text_printf(ret_text, "; evaluated over %u sample%s", judged->evaluated,
                        judged->evaluated == 1 ? "" : "s");
+    if (judged->windows)
+        dt_text_printf(ret_text, ", and over %u of files", judged->windows);
     dt_text_add(ret_text, "\n");
 }
 

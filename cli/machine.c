@@ -9,6 +9,7 @@
 #include "cli/machine.h"
 
 #include "base/bug.h"
+#include "base/file.h"
 #include "base/half.h"
 #include "base/hostcc.h"
 #include "plan/kinds.h"
@@ -25,6 +26,8 @@
 
 /* Ranks are processes; and they share this machine's processors. */
 enum { MOST_RANKS = 64 };
+/* Of dtrun's command line. */
+enum { MOST_WORDS = 64, MOST_REDIRECTS = 24 };
 /* Of a step: a compiler takes longer than to interpret the kernels. */
 enum { LITTLE_WORK = 3000000 };
 
@@ -35,6 +38,7 @@ typedef struct Run {
     DtJudgeTrial *trial;
     int plan_fd, trial_fd, said_fd;
     const char *folder; /* of checkpoints; NULL: there are none */
+    DT_VEC(const char *) redirects; /* NAME=FILE, of data */
     DtTrial *memory;
 } Run;
 
@@ -214,11 +218,16 @@ static int run_dtrun(const Run *run, const char *path)
     const char *plan = dt_arena_printf(run->arena, "/proc/self/fd/%d", run->plan_fd);
     const char *trial = dt_arena_printf(run->arena, "/proc/self/fd/%d", run->trial_fd);
     const char *most = dt_arena_printf(run->arena, "%d", MOST_RANKS);
-    const char *argv[] = {path,  plan,          "--trial", trial, "--quiet", "--timeout",
-                          "100", "--max-ranks", most,      NULL,  NULL,      NULL};
+    const char *argv[MOST_WORDS + 1] = {path,      plan,  "--trial",     trial, "--quiet",
+                                        "--timeout", "100", "--max-ranks", most};
+    uint32_t n = 9;
     if (run->folder) {
-        argv[9] = run->trial->is_resumed ? "--resume" : "--save";
-        argv[10] = run->folder;
+        argv[n++] = run->trial->is_resumed ? "--resume" : "--save";
+        argv[n++] = run->folder;
+    }
+    for (uint32_t i = 0; i < run->redirects.n; i++) {
+        argv[n++] = "--data";
+        argv[n++] = run->redirects.at[i];
     }
     posix_spawn_file_actions_t files;
     pid_t pid = -1;
@@ -393,29 +402,71 @@ static const char *folder_of(DtCliMachine *machine, const DtJudgeTrial *trial)
                : NULL;
 }
 
+/* ---- files of data ---- */
+
+static DtStatus write_file(const Run *run, const DtJudgeFile *file, const char *path)
+{
+    const int64_t size = dt_kinds_size(file->dtype);
+    char *bytes = DT_NEW_ARRAY(run->arena, char, file->n * size);
+    for (int64_t i = 0; i < file->n; i++)
+        encode(file->dtype, file->numbers[i], bytes + i * size);
+    return dt_file_write(path, bytes, (size_t)(file->n * size));
+}
+
+/* Held-out data are in the trial's files, all other data synthetic. */
+static bool redirect(DtCliMachine *machine, Run *run)
+{
+    const DtJudgeTrial *trial = run->trial;
+    for (uint32_t i = 0; i < trial->n_files; i++) {
+        const char *path = dt_arena_printf(run->arena, "%s/data-%u", machine->scratch.path, i);
+        const DtStatus status = write_file(run, &trial->files[i], path);
+        if (!dt_status_ok(&status))
+            return not_run(machine, "%s", status.message);
+        DT_PUSH(run->arena, run->redirects,
+                dt_arena_printf(run->arena, "%s=%s", trial->files[i].name, path));
+    }
+    for (uint32_t i = 0; trial->n_files && i < run->plan->n_readers; i++) {
+        const char *name = dt_plan_str(run->plan, run->plan->readers[i].glob);
+        bool has = !*name;
+        for (uint32_t k = 0; k < run->redirects.n; k++)
+            has |= strncmp(run->redirects.at[k], name, strlen(name)) == 0 &&
+                   run->redirects.at[k][strlen(name)] == '=';
+        if (!has)
+            DT_PUSH(run->arena, run->redirects, dt_arena_printf(run->arena, "%s=synthetic", name));
+        if (strchr(name, '=') || run->redirects.n > MOST_REDIRECTS)
+            return not_run(machine, "names of data");
+    }
+    return true;
+}
+
 /* ---- trials ---- */
 
-/* One rank alone has the program without a layout. */
-static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *options, bool is_alone)
+/* The plans of a program: of its layout, of one rank alone, and with its own sources of data. */
+typedef enum Image { OF_LAYOUT, OF_ONE, OF_FILES } Image;
+
+static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *options, Image image)
 {
-    DtLowerOptions *alone = DT_NEW(arena, DtLowerOptions);
-    *alone = *options;
-    if (is_alone) {
-        alone->block = NULL;
-        alone->n_lines = 0;
-        alone->parallel = "none";
+    DtLowerOptions *changed = DT_NEW(arena, DtLowerOptions);
+    *changed = *options;
+    changed->synthetic = image != OF_FILES;
+    if (image == OF_ONE) {
+        changed->block = NULL;
+        changed->n_lines = 0;
+        changed->parallel = "none";
     }
-    return alone;
+    return changed;
 }
 
 static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial)
 {
     DtCliMachine *machine = (DtCliMachine *)runner;
-    DtCliImage *image = &machine->images[trial->is_resumed];
+    const Image which = trial->is_resumed ? OF_ONE : trial->n_files ? OF_FILES : OF_LAYOUT;
+    DtCliImage *image = &machine->images[which];
     Run *run = DT_NEW(arena, Run);
     *run = (Run){.arena = arena, .trial = trial, .plan_fd = -1, .trial_fd = -1, .said_fd = -1};
-    if (!image->plan && !compile(machine, machine->cli->arena, options_of(arena, options, trial->is_resumed),
-                                 trial->is_resumed, &image->plan, &image->len))
+    runner->failed = false;
+    if (!image->plan && !compile(machine, machine->cli->arena, options_of(arena, options, which),
+                                 which == OF_ONE, &image->plan, &image->len))
         return false;
     DtPlan *plan = DT_NEW(arena, DtPlan);
     DtStatus status = dt_read_bytes(image->plan, image->len, plan);
@@ -424,7 +475,7 @@ static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOption
     run->plan = dt_stages_expand(arena, plan);
     run->folder = folder_of(machine, trial);
     DT_PUSH(machine->cli->arena, machine->runs, run);
-    const bool good = run_plan(machine, run, image->plan, image->len);
+    const bool good = redirect(machine, run) && run_plan(machine, run, image->plan, image->len);
     runner->failed = machine->wrong != NULL;
     return good;
 }

@@ -17,7 +17,7 @@ typedef struct DtCliMachine {
     DtCli *cli;
     const char *why_not;  /* it was not run; or NULL */
     const char *wrong;    /* it was, and failed; or NULL */
-    DtCliImage images[2]; /* of the program's layout, and of one rank alone */
+    DtCliImage images[3]; /* of the program's layout, of one rank alone, with files */
     DtCliScratch scratch; /* for checkpoints */
     uint32_t saves;       /* runs that save */
     bool interprets;      /* kernels of one rank alone, instead of compiling them */

@@ -76,6 +76,17 @@ uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEve
 void dt_judge_life_next(DtJudgeLife *life, const DtJudgeEvent *event);
 const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event);
 
+/* ---- held_out.c ---- */
+
+/* Files for the held-out data of `train`, which `synthetic` has random numbers for, with at least
+ * so many samples; 0: there are none, or they are not covered. longer: a number less than a window
+ * follows the last one. */
+uint32_t dt_judge_files(DtArena *arena, const DtTrainConfig *synthetic, const DtTrainConfig *train,
+                        int64_t samples, bool longer, DtJudgeFile **ret_files);
+/* A batch of an input that is read from one of them; false: it is not. */
+bool dt_judge_file_input(const DtJudgeFile *files, uint32_t n, const char *name, int64_t batch,
+                         DtTensor *ret_tensor);
+
 /* ---- memory.c ---- */
 
 /* Gives all stores of both sides their initial values. */

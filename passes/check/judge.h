@@ -148,6 +148,16 @@ typedef struct DtJudgeEvent {
 
 enum { DT_JUDGE_EVENTS = 24 };
 
+/* Numbers of a file that held-out data are read from (held_out.c). */
+typedef struct DtJudgeFile {
+    const char *name; /* as the program has it */
+    DtDtype dtype;    /* of the numbers in the file */
+    double *numbers;
+    int64_t n;
+    const DtReader *reader; /* it has `samples` windows of `row` numbers, from number `first` on */
+    int64_t row, first, samples;
+} DtJudgeFile;
+
 /* Events that real ranks go through from given values. */
 typedef struct DtJudgeTrial {
     const DtModule *serial; /* whose stores have these values, in their own dtypes: */
@@ -157,6 +167,9 @@ typedef struct DtJudgeTrial {
     int64_t held_out;       /* samples that the held-out data have */
     /* one rank resumes the checkpoint of the previous trial; else the program's layout runs */
     bool is_resumed;
+    /* in place of the program's; n 0: all data are synthetic, else those of training */
+    const DtJudgeFile *files;
+    uint32_t n_files;
     uint32_t events;
     DtJudgeEvent script[DT_JUDGE_EVENTS];
     /* results */
@@ -182,6 +195,7 @@ typedef struct DtJudgeMachine {
     uint32_t life, skipped;        /* steps of the life, and of those skipped by the loss scale */
     uint32_t resumed;              /* resumes: by the same layout, by one rank */
     uint32_t evaluated;            /* samples of the life's evaluation */
+    uint32_t windows;              /* of files, that were evaluated */
     uint32_t vague;                /* of them that roundings move by a tenth and more: these prove little */
     double worst;                  /* largest difference, of a value's norm; of others than these */
     const char *where;             /* name of the value; NULL without any difference */

@@ -149,6 +149,8 @@ const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeE
     for (uint32_t i = 0; i < life->train->objectives.n; i++)
         if (life->taken >> i & 1)
             update(life, i, event->skipped >> i & 1);
+    if (!life->began)
+        return NULL;
     if (scales && (event->loss_scale_after != life->loss_scale || event->good_after != life->good))
         return dt_arena_printf(
             arena,

@@ -48,6 +48,8 @@ typedef struct Machine {
     bool evaluates;  /* inputs are held-out data */
     int64_t only;    /* the sample of the batch that all of its samples are; -1: each its own */
     int64_t batch, held_out; /* samples */
+    DtJudgeFile *files; /* of held-out data; n 0: these are synthetic */
+    uint32_t n_files;
     DtTensor **held; /* by number of the serial store */
     DtTensor **saved; /* the same when the run was saved, and: */
     DtJudgeLife saved_life;
@@ -132,10 +134,14 @@ static DtTensor *source(void *context, const DtOp *op)
                                   .own_rates = m->life.is_life};
         tensor->at[0] = dt_judge_scalar_when(m->program->train, op->text, &when);
         return isnan(tensor->at[0]) ? NULL : tensor;
-    } else if (!dt_judge_input(m->program->train, op->text, m->step, m->evaluates, tensor)) {
-        return NULL;
-    } else if (m->only >= 0) {
-        repeat_sample(m, tensor);
+    } else {
+        const bool is_file = m->evaluates && dt_judge_file_input(m->files, m->n_files, op->text,
+                                                                 m->step, tensor);
+        if (!is_file &&
+            !dt_judge_input(m->program->train, op->text, m->step, m->evaluates, tensor))
+            return NULL;
+        if (m->only >= 0)
+            repeat_sample(m, tensor);
     }
     if (m->noise && dt_dtype_is_float(tensor->type->dtype))
         dt_interp_move(m->interp, tensor);
@@ -505,6 +511,12 @@ static void write_script(const Machine *m, const DtJudgeRunner *runner, DtJudgeT
     trial->is_life = m->life.is_life;
     trial->lr = dt_judge_scalar(train, "@lr", 0);
     trial->held_out = m->held_out;
+    trial->files = m->files;
+    trial->n_files = m->n_files;
+    if (trial->n_files) {
+        trial->script[trial->events++] = (DtJudgeEvent){.kind = DT_JUDGE_EVALUATE};
+        return;
+    }
     if (trial->is_life) {
         trial->events = dt_judge_life_script(train, runner->saves, trial->script);
         return;
@@ -609,6 +621,43 @@ static DtJudgeVerdict try_life(Machine *m, const DtLowerOptions *options, DtJudg
     return verdict;
 }
 
+/* An evaluation of held-out data in files. */
+static DtJudgeVerdict try_files(Machine *m, const DtProgram *real, bool longer,
+                                const DtLowerOptions *options, DtJudgeRunner *runner)
+{
+    m->n_files = dt_judge_files(m->arena, m->program->train, real->train, m->held_out, longer,
+                                &m->files);
+    if (!m->n_files)
+        return DT_JUDGE_EQUAL;
+    DtJudgeMachine files = {0}, *out = m->out;
+    m->held_out = m->files[0].samples;
+    m->out = &files;
+    const DtJudgeVerdict verdict = try_values(m, options, runner);
+    m->out = out;
+    if (verdict == DT_JUDGE_REJECTED && !runner->failed)
+        return DT_JUDGE_EQUAL; /* there need not be such a plan */
+    out->problem = files.problem;
+    out->values += files.values;
+    out->windows = files.evaluated;
+    return verdict;
+}
+
+/* Of files that end with a window, and just before another one, if the program reads such. */
+static DtJudgeVerdict try_all_files(Machine *m, const DtLowerOptions *options,
+                                    DtJudgeRunner *runner)
+{
+    DtLowerOptions own = *options;
+    own.synthetic = false;
+    const DtProgram *real =
+        evaluates(m) && runner->saves ? dt_lower(m->arena, dt_diag_new(m->arena), &own) : NULL;
+    if (!real || !real->train)
+        return DT_JUDGE_EQUAL;
+    const int64_t samples = m->held_out;
+    DtJudgeVerdict verdict = try_files(m, real, false, options, runner);
+    m->held_out = samples;
+    return verdict == DT_JUDGE_EQUAL ? try_files(m, real, true, options, runner) : verdict;
+}
+
 DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task,
                                 const DtLowerOptions *options, DtJudgeRunner *runner,
                                 DtJudgeMachine *ret_machine)
@@ -625,6 +674,8 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task,
         m->batch = m->program->train->eval_readers.at[0].types[0]->axes[0].extent;
         m->held_out = BATCHES * m->batch + (m->batch > REST ? REST : m->batch - 1);
     }
-    const DtJudgeVerdict verdict = try_values(m, options, runner);
-    return verdict == DT_JUDGE_EQUAL ? try_life(m, options, runner) : verdict;
+    DtJudgeVerdict verdict = try_values(m, options, runner);
+    if (verdict == DT_JUDGE_EQUAL)
+        verdict = try_life(m, options, runner);
+    return verdict == DT_JUDGE_EQUAL ? try_all_files(m, options, runner) : verdict;
 }

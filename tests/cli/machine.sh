@@ -171,7 +171,7 @@ train {
   second = adamw(lr = 0.01, loss = far, params = "v", every = 3)
   precision = mixed(compute = f16, params = f32, grads = f32, loss_scale = dynamic)
   steps = 9
-  eval = every(3, steps = 1, data = synthetic(0, 1))
+  eval = every(3, steps = 1, data = bin("held.bin", f32))
 }
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
@@ -183,12 +183,13 @@ live() {
 case='a life without a fault'
 live
 check "exit code is not 0 but $code" test $code -eq 0
-check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1; saved and resumed, also on one rank; evaluated over 10 samples" out
-for fault in scale rate resume load eval; do
+check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1; saved and resumed, also on one rank; evaluated over 10 samples, and over 10 of files" out
+for fault in scale rate resume load eval window; do
     case="a life with a fault in $fault"
     says='by the interpreter'
     [ $fault = scale ] && says='leaves one of .* after [0-9]* good updates; it should be'
     [ $fault = resume ] && says='a resume after step 2 leaves 3 updates of `near`; it should be 2'
+    [ $fault = window ] && says='near of held-out data differs'
     [ $fault = load ] && says='though this is a resume'
     [ $fault = eval ] && says='though an evaluation changes nothing'
     DT_FAULT_IN=$fault

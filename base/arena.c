@@ -187,15 +187,15 @@ char *dt_arena_strndup(DtArena *arena, const char *text, size_t len)
 char *dt_arena_vprintf(DtArena *arena, const char *format, va_list args)
 {
     char most[200]; /* a short text needs to be formatted only once */
-    va_list again;
-    va_copy(again, args);
+    va_list second;
+    va_copy(second, args);
     int len = vsnprintf(most, sizeof most, format, args);
     char *text = dt_arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
     if (len > 0 && (size_t)len < sizeof most)
         memcpy(text, most, (size_t)len);
     else if (len > 0)
-        vsnprintf(text, (size_t)len + 1, format, again);
-    va_end(again);
+        vsnprintf(text, (size_t)len + 1, format, second);
+    va_end(second);
     return text;
 }
 

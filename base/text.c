@@ -81,22 +81,22 @@ static void add_plain(DtText *text, const char *format, va_list args)
 
 void dt_text_vprintf(DtText *text, const char *format, va_list args)
 {
-    va_list again;
+    va_list second;
     if (is_plain(format)) {
         dt_text_add_n(text, "", 0); /* terminated also when nothing follows */
         add_plain(text, format, args);
         return;
     }
-    va_copy(again, args);
+    va_copy(second, args);
     reserve(text, 100); /* most pieces fit: then they are formatted once */
     size_t room = text->cap - text->len;
     int len = vsnprintf(text->at + text->len, room, format, args);
     if (len >= 0 && (size_t)len >= room) {
         reserve(text, (size_t)len);
-        vsnprintf(text->at + text->len, (size_t)len + 1, format, again);
+        vsnprintf(text->at + text->len, (size_t)len + 1, format, second);
     }
     text->len += len > 0 ? (size_t)len : 0;
-    va_end(again);
+    va_end(second);
 }
 
 void dt_text_printf(DtText *text, const char *format, ...)

@@ -135,7 +135,7 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
 }
 
 /* The same as `compile`, for a layout that has been tried. */
-static bool compile_again(const DtAuto *a, DtArena *arena, const DtLayout *layout, DtPlan *ret_plan)
+static bool recompile(const DtAuto *a, DtArena *arena, const DtLayout *layout, DtPlan *ret_plan)
 {
     Image image;
     for (uint32_t i = 0; i < a->kept.n; i++)
@@ -177,7 +177,7 @@ void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double
     DtCostModel inside = a->model, between = a->model;
     DtPlan plan;
     *ret_inside = *ret_between = 0;
-    if (compile_again(a, arena, layout, &plan)) {
+    if (recompile(a, arena, layout, &plan)) {
         *ret_inside = double_links(arena, false, &inside) ? seconds_with(arena, &plan, &inside) : 0;
         *ret_between = a->space.devices > a->space.node && double_links(arena, true, &between)
                            ? seconds_with(arena, &plan, &between) : 0;

@@ -134,11 +134,12 @@ static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtT
     int most = 0;
     for (int k = 1; k < DT_TIMES; k++)
         most = more_for(t, best, k) > more_for(t, best, most) ? k : most;
-    const double again = a->space.remats[t->layout.remat].again - a->space.remats[best->layout.remat].again;
+    const double recomputed = a->space.remats[t->layout.remat].recomputed -
+                              a->space.remats[best->layout.remat].recomputed;
     dt_text_printf(text, ": %s %s more%s\n",
                    most == DT_TIME_COLLECTIVES ? "exposed collectives and what they slow" : dt_price_times[most].name,
                    dt_people_seconds(buf, more_for(t, best, most)),
-                   most == DT_TIME_PRODUCTS && again > 0 ? ", computed again" : "");
+                   most == DT_TIME_PRODUCTS && recomputed > 0 ? ", computed again" : "");
 }
 
 /* Why the best one was taken and not this, which needs as little, or less by a share that is too small to count. */

@@ -241,10 +241,10 @@ static Lines remat_lines(const Changes *c)
     for (uint32_t i = 0; i < c->plan->n_saved; i++) {
         const char *loop = dt_plan_str(c->plan, c->plan->saved[i].loop);
         const char *line = dt_arena_printf(c->arena, "remat %s", loop);
-        bool again = c->plan->saved[i].saved == 0;
+        bool repeated = c->plan->saved[i].saved == 0;
         for (uint32_t k = 0; k < lines.n; k++)
-            again = again || !strcmp(lines.at[k].text, line);
-        if (!again)
+            repeated = repeated || !strcmp(lines.at[k].text, line);
+        if (!repeated)
             add(&lines, line, remat_line(c->program->parallel, loop));
     }
     return lines;

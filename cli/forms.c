@@ -153,14 +153,14 @@ const DtOp *dt_cli_loop_over_blocks(const DtFunc *func)
 }
 
 /* Copies value and its operands into the law; map: by value id, the copy or NULL. */
-static DtValue *again(Law *law, DtArena *arena, const DtValue *value, DtValue **map)
+static DtValue *copy_into(Law *law, DtArena *arena, const DtValue *value, DtValue **map)
 {
     if (map[value->id] || !value->op)
         return map[value->id];
     const DtOp *op = value->op;
     DtValue **in = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = again(law, arena, op->in[i], map);
+        in[i] = copy_into(law, arena, op->in[i], map);
     const DtOp *made = dt_graph_copy(&law->b, op, in);
     for (uint32_t i = 0; i < op->n_out; i++)
         map[op->out[i]->id] = made->out[i];
@@ -189,9 +189,9 @@ static const DtFunc *of_neutral(DtCli *cli, const DtFunc *func, const DtOp *loop
         return end_law(&law, part);
     inside[body->inputs.at[0]->id] = dt_graph_constant(&law.b, DT_I32, 0);
     for (uint32_t i = 0; i < n + n_invariant; i++)
-        inside[body->inputs.at[1 + i]->id] = again(&law, cli->arena, loop->in[i], outside);
+        inside[body->inputs.at[1 + i]->id] = copy_into(&law, cli->arena, loop->in[i], outside);
     for (uint32_t i = 0; i < n; i++)
-        part[i] = again(&law, cli->arena, body->results.at[i], inside);
+        part[i] = copy_into(&law, cli->arena, body->results.at[i], inside);
     return end_law(&law, part);
 }
 

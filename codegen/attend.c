@@ -395,7 +395,7 @@ static void emit_blocks(DtTiling *g, int64_t rows, const DtPlace *buffers, const
     Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (e->target->blocks_most + 1) * DT_VISIBLE_CASES);
     const uint32_t n = list_blocks(g, rows, blocks);
     DtReplay replay = key_of(g, blocks, n, buffers, outputs, accumulates);
-    if (dt_replay_again(e, &replay))
+    if (dt_replay_repeat(e, &replay))
         return;
     for (uint32_t i = 0; i < n; i++) {
         g->at = blocks[i].at, g->rows = blocks[i].rows, g->keys = blocks[i].of.keys;

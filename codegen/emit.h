@@ -210,7 +210,7 @@ typedef struct DtEmit {
     int32_t *store_record;             /* by store index: number in the plan */
     bool *is_bucket;                   /* by store index: other stores are parts of it */
     /* by store index: the store is a copy of a parameter that an earlier stage holds too */
-    bool *is_again;
+    bool *is_copy;
     DT_VEC(DtEAxes) axes;              /* records of axes; equal types share one */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of the iotas made for blocks of attention */
@@ -372,7 +372,7 @@ void dt_replay_add(DtReplay *replay, const void *bytes, size_t n);
 void dt_replay_buffer(DtEmit *e, DtReplay *replay, uint32_t buffer);
 void dt_replay_place(DtEmit *e, DtReplay *replay, const DtPlace *place);
 void dt_replay_guards(const DtEmit *e, DtReplay *replay); /* adds the guards in force */
-bool dt_replay_again(DtEmit *e, DtReplay *replay);
+bool dt_replay_repeat(DtEmit *e, DtReplay *replay);
 void dt_replay_end(DtEmit *e, DtReplay *replay);
 void dt_replay_free(DtEmit *e);
 

@@ -51,7 +51,7 @@ static void mark_stores(DtEmit *e)
         size *= 2;
     const DtStore **table = DT_NEW_ARRAY(e->arena, const DtStore *, size);
     e->is_bucket = DT_NEW_ARRAY(e->arena, bool, module->stores.n + 1);
-    e->is_again = DT_NEW_ARRAY(e->arena, bool, module->stores.n + 1);
+    e->is_copy = DT_NEW_ARRAY(e->arena, bool, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i];
         if (store->bucket)
@@ -61,7 +61,7 @@ static void mark_stores(DtEmit *e)
         uint32_t at = (uint32_t)dt_hash_bytes(&store->path, sizeof store->path, (uint64_t)store->first) & (size - 1);
         while (table[at] && (table[at]->path != store->path || table[at]->first != store->first))
             at = (at + 1) & (size - 1);
-        e->is_again[i] = module->pipeline && table[at];
+        e->is_copy[i] = module->pipeline && table[at];
         table[at] = store;
     }
 }
@@ -157,7 +157,7 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
     record.stage = e->module->pipeline ? store->stage : DT_PLAN_NONE;
     record.more = store->more;
     store_axes(e, store, &record);
-    if (store->kind == DT_STORE_PARAM && !e->is_again[store->index])
+    if (store->kind == DT_STORE_PARAM && !e->is_copy[store->index])
         e->plan->meta.at[0].parameters += (store->more + 1) * dt_type_elements(dt_module_logical_type(e->module, type));
     DT_PUSH(e->plan->arena, e->plan->stores, record);
 }

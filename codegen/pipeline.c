@@ -433,10 +433,10 @@ static void add_results(DtEmit *e, const DtPipelineRun *run, int32_t number, Res
     const DtWanted *wanted = wanted_of(e, entry, plan_name(run));
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
-        bool again = store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_RINGBUF);
+        bool repeated = store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_RINGBUF);
         for (uint32_t k = 0; k < results->wanted.n; k++)
-            again = again || dt_place_same(&results->wanted.at[k].place, &wanted[i].place);
-        if (again)
+            repeated = repeated || dt_place_same(&results->wanted.at[k].place, &wanted[i].place);
+        if (repeated)
             continue;
         DT_PUSH(e->arena, results->wanted, wanted[i]);
         DT_PUSH(e->arena, results->entry.results, entry->results.at[i]);
@@ -610,15 +610,15 @@ static DtPipelineEmit *new_emit(DtEmit *e)
 static void place_stores(DtEmit *e)
 {
     const Stores *stores = &e->pipeline->stores[e->stage];
-    bool again = false;
+    bool repeated = false;
     for (uint32_t i = 0; i < stores->n; i++)
-        again = again || (stores->at[i]->more && e->stage > stores->at[i]->stage);
-    for (uint32_t i = 0; !again && i < stores->n; i++)
+        repeated = repeated || (stores->at[i]->more && e->stage > stores->at[i]->stage);
+    for (uint32_t i = 0; !repeated && i < stores->n; i++)
         dt_entry_store(e, stores->at[i]);
     for (uint32_t a = 0; a < DT_EMIT_ARENAS; a++) {
         if (a == DT_ARENA_INPUTS || a == DT_ARENA_SCALARS)
             continue;
-        if (again)
+        if (repeated)
             e->arena_bytes[a] = e->pipeline->class_bytes[a];
         e->pipeline->class_bytes[a] = e->arena_bytes[a];
     }

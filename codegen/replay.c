@@ -54,7 +54,7 @@ void dt_replay_guards(const DtEmit *e, DtReplay *replay)
     }
 }
 
-static void emit_again(DtEmit *e, const DtReplay *replay, const struct DtReplayed *old)
+static void emit_recorded(DtEmit *e, const DtReplay *replay, const struct DtReplayed *old)
 {
     const uint32_t first = e->buffers.n;
     for (uint32_t i = 0; i < old->n_new; i++) {
@@ -79,7 +79,7 @@ static void emit_again(DtEmit *e, const DtReplay *replay, const struct DtReplaye
     dt_text_add_n(&e->notes, old->notes, old->n_notes);
 }
 
-bool dt_replay_again(DtEmit *e, DtReplay *replay)
+bool dt_replay_repeat(DtEmit *e, DtReplay *replay)
 {
     replay->hash = dt_hash_bytes(replay->key.at, replay->key.len, 0);
     replay->item = e->items.n;
@@ -91,7 +91,7 @@ bool dt_replay_again(DtEmit *e, DtReplay *replay)
         if (old->hash != replay->hash || old->key.len != replay->key.len ||
             memcmp(old->key.at, replay->key.at, old->key.len) != 0)
             continue;
-        emit_again(e, replay, old);
+        emit_recorded(e, replay, old);
         if (e->options->ret_replayed)
             ++*e->options->ret_replayed;
         dt_text_free(&replay->key);

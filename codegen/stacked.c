@@ -44,20 +44,20 @@ static int64_t recomputed(const DtEmit *e, const DtFunc *body)
 /* Of one entry. */
 typedef DT_VEC(DtPlanSaved) Loops;
 
-static void add_loop(DtEmit *e, Loops *loops, const DtOp *op, int64_t saved, int64_t again)
+static void add_loop(DtEmit *e, Loops *loops, const DtOp *op, int64_t saved, int64_t recomputed)
 {
     DtPlanStr name = dt_write_str(e->plan, op->loop->label);
-    if (saved == 0 && again == 0)
+    if (saved == 0 && recomputed == 0)
         return;
     for (uint32_t i = 0; i < loops->n; i++) {
         DtPlanSaved *known = &loops->at[i];
         if (known->loop == name && known->iterations == op->loop->count) {
             known->saved += saved;
-            known->recomputed += again;
+            known->recomputed += recomputed;
             return;
         }
     }
-    DtPlanSaved record = {.loop = name, .iterations = op->loop->count, .saved = saved, .recomputed = again};
+    DtPlanSaved record = {.loop = name, .iterations = op->loop->count, .saved = saved, .recomputed = recomputed};
     record.span = dt_finish_span(e, op->span, op->path, "loop");
     DT_PUSH(e->arena, *loops, record);
 }

@@ -191,14 +191,14 @@ static const DtCard *look_at(Searcher *x, Class class)
 /* Least estimate of the class if computing again costs nothing but most of the products. */
 static double hope_of(const Searcher *x, Class class)
 {
-    const double share = x->space->remats[class.at->remat].again;
-    DtCard again = *x->plain;
+    const double share = x->space->remats[class.at->remat].recomputed;
+    DtCard dearer = *x->plain;
     double hope = INFINITY;
     for (uint32_t i = 0; i < x->space->n_loops; i++)
-        again.loops[i].backward += MOSTLY * share * again.loops[i].weights; /* forward has as many products */
+        dearer.loops[i].backward += MOSTLY * share * dearer.loops[i].weights; /* forward has as many products */
     for (uint32_t i = 0; i < class.n; i++)
         if (may_fit(x, &class.at[i]))
-            hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &again).seconds);
+            hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &dearer).seconds);
     return x->space->wants_memory ? 0 : hope; /* what computes again needs less */
 }
 

@@ -43,7 +43,7 @@ typedef struct DtSpaceLoop {
 typedef struct DtSpaceShard { const char *axis; DtRole role; } DtSpaceShard;
 
 /* again: the fraction of forward products that is recomputed, among those in named calls. */
-typedef struct DtSpaceRemat { const char *lines; double again; } DtSpaceRemat; /* lines "": none */
+typedef struct DtSpaceRemat { const char *lines; double recomputed; } DtSpaceRemat; /* lines "": none */
 
 typedef struct DtSpace {
     const char *name, *cluster;              /* of the parallel block */

@@ -323,7 +323,7 @@ static void find_remats(Finder *f)
 {
     DtSpace *s = f->space;
     Keeps keeps = {.n = 0};
-    double all = 0, again = 0;
+    double all = 0, recomputed = 0;
     s->remats[s->n_remats++] = (DtSpaceRemat){.lines = ""};
     if (s->n_loops == 0 || s->has_remat)
         return;
@@ -333,14 +333,14 @@ static void find_remats(Finder *f)
     }
     qsort(keeps.at, keeps.n, sizeof *keeps.at, by_worth);
     while (keeps.n > MOST_KEPT)
-        again += keeps.at[--keeps.n].flops;
+        recomputed += keeps.at[--keeps.n].flops;
     for (uint32_t n = keeps.n;; n--) {
         const bool apart = n == 0 || n == keeps.n || by_worth(&keeps.at[n - 1], &keeps.at[n]) != 0;
         if (apart && s->n_remats < DT_SPACE_REMATS)
-            s->remats[s->n_remats++] = (DtSpaceRemat){lines_that_keep(f, &keeps, n), all > 0 ? again / all : 0};
+            s->remats[s->n_remats++] = (DtSpaceRemat){lines_that_keep(f, &keeps, n), all > 0 ? recomputed / all : 0};
         if (n == 0)
             return;
-        again += keeps.at[n - 1].flops;
+        recomputed += keeps.at[n - 1].flops;
     }
 }
 

@@ -180,7 +180,7 @@ static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, c
 
 /* ---- comparison ---- */
 
-typedef enum Verdict { EQUAL, AGAIN, DIFFERENT } Verdict;
+typedef enum Verdict { EQUAL, UNDECIDED, DIFFERENT } Verdict;
 
 typedef struct Seen {
     bool *at[MOST_RESULTS]; /* by element: it was compared */
@@ -205,7 +205,7 @@ static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool
     const bool nothing_x = x.p == DT_RESIDUE_UNDEFINED && (shape->is_float || odd_x),
                nothing_y = y.p == DT_RESIDUE_UNDEFINED && (shape->is_float || odd_y);
     if (nothing_x || nothing_y)
-        return nothing_x && nothing_y ? AGAIN : DIFFERENT;
+        return nothing_x && nothing_y ? UNDECIDED : DIFFERENT;
     const bool same = shape->is_float ? dt_residue_same(x, y) : x.p == y.p && x.q == y.q;
     *seen = *seen || whole || x.p < DT_RESIDUE_ABSENT;
     return same ? EQUAL : DIFFERENT;

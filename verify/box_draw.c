@@ -225,7 +225,7 @@ static uint64_t draws_of_decisions(Box *b)
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
     const bool compares = b->r->n_known > 1; /* 0 always is */
-    uint64_t wanted = compares ? (b->r->n_known + 3) * b->again : LEAST_DRAWS, fewest = MOST_DRAWS;
+    uint64_t wanted = compares ? (b->r->n_known + 3) * b->multiple : LEAST_DRAWS, fewest = MOST_DRAWS;
     const uint64_t decisions = draws_of_decisions(b);
     wanted = decisions > wanted ? decisions : wanted;
     if (b->becomes_whole && wanted < 4 * b->integers.n)

@@ -761,7 +761,7 @@ static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, con
     return !e->b->problem->len;
 }
 
-bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_again)
+bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_changed)
 {
     Edges *e = DT_NEW(b->scratch, Edges);
     *e = (Edges){.b = b};
@@ -770,6 +770,6 @@ bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, b
     for (uint32_t i = 0; i < func->n_args; i++)
         in[i] = is_float(func->args.at[i]) ? (Value){0} : anything(e, 0, NULL);
     const bool good = walk(e, program, func, in, out);
-    *ret_again = *ret_again || e->fixed;
+    *ret_changed = *ret_changed || e->fixed;
     return good;
 }

@@ -109,7 +109,7 @@ typedef struct Box {
     const BoxShape *shapes[64];
     int64_t left;       /* elements, and terms of sums, that may still be evaluated */
     DT_VEC(const CertFunc *) funcs; /* functions whose axes were noted */
-    uint32_t again; /* draws per required draw, since few rows are evaluated */
+    uint32_t multiple; /* draws per required draw, since few rows are evaluated */
     uint32_t depth;
     const char *path;   /* of random numbers */
     uint64_t iteration;
@@ -174,7 +174,7 @@ bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c);
 
 /* Adds to b->places the positions at which the function may change its form. ret_again: some
  * axis must be evaluated at all positions. */
-bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_again);
+bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_changed);
 
 /* ---- box_draw.c ---- */
 

@@ -427,16 +427,16 @@ static void choose_units(Box *b)
  * evaluated whole. */
 static bool find_edges(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs)
 {
-    for (bool again = true; again;) {
+    for (bool changed = true; changed;) {
         bool thin = false;
-        again = false;
+        changed = false;
         choose_units(b);
         b->places.n = 0;
         b->period = 1;
         for (uint32_t i = 0; i < b->n_lenses; i++)
             thin = thin || (b->lenses[i].of == i && b->lenses[i].position && !b->lenses[i].fixed);
         for (uint32_t i = 0; i < 2 && thin; i++)
-            if (!dt_boxedge_find(b, programs[i], funcs[i], &again))
+            if (!dt_boxedge_find(b, programs[i], funcs[i], &changed))
                 return false;
     }
     return true;
@@ -458,9 +458,9 @@ static void choose(Box *b, BoxLens *lens)
         take_first(b, lens, 1); /* all */
         return;
     }
-    int64_t k = lens->two ? 2 : b->again;
+    int64_t k = lens->two ? 2 : b->multiple;
     k = k < lens->unit ? k : lens->unit;
-    b->again = lens->two ? b->again : b->again / (uint32_t)k;
+    b->multiple = lens->two ? b->multiple : b->multiple / (uint32_t)k;
     take_first(b, lens, k);
 }
 
@@ -473,7 +473,7 @@ bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFu
     if (!find_edges(b, programs, funcs) || !keep_mesh(b))
         return false;
     const bool compares = b->r->n_known > 1; /* 0 always is; else one row of numbers is as good as many */
-    b->again = !compares ? 1 : b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
+    b->multiple = !compares ? 1 : b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
     for (uint32_t i = 0; i < b->n_lenses; i++)
         if (b->lenses[i].of == i)
             choose(b, &b->lenses[i]);

@@ -477,12 +477,12 @@ static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, co
 static const CertCalled no_names = {"", ""};
 
 /* Whether the body makes of what this serial loop carries what its own body does. */
-static bool is_again(const CertCarried *loop, const CertValue *made)
+static bool is_unchanged(const CertCarried *loop, const CertValue *made)
 {
-    bool again = true;
-    for (uint32_t k = 0; again && k < loop->n; k++)
-        again = made[k].node == loop->made[k];
-    return again;
+    bool same = true;
+    for (uint32_t k = 0; same && k < loop->n; k++)
+        same = made[k].node == loop->made[k];
+    return same;
 }
 
 /* means: the serial loop that it is; or, in a serial program, may be (NULL: it is a new one). */
@@ -506,7 +506,7 @@ static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     if (!memo)
         return false;
     memcpy(made, memo->out, op->n_out * sizeof *made);
-    if (!fix_results(stack, op, inputs, made) || (state->is_serial && means && !is_again(means, made)))
+    if (!fix_results(stack, op, inputs, made) || (state->is_serial && means && !is_unchanged(means, made)))
         return false;
     const CertCarried *serial = fresh ? note_loop(stack, fresh, in, inputs, made) : state->is_serial ? means : NULL;
     return loop_results(stack, op, in, made, &goes, serial, out);

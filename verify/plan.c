@@ -163,10 +163,10 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
                 of->to > of->stage && dt_cert_on(of->stage, of->to, other->stage);
     for (uint32_t i = 0; same && i < of->results.n; i++)
         same = lies_alike(walk, of, &of->results.at[i]);
-    bool again = dt_certplan_is_again(walk, of);
+    bool duplicate = dt_certplan_is_duplicate(walk, of);
     if (!same || !dt_certplan_repeat(walk, number, before, of))
         return false;
-    walk->seen[of - walk->program->entries.at] += !again;
+    walk->seen[of - walk->program->entries.at] += !duplicate;
     return true;
 }
 
@@ -309,18 +309,18 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, bo
     dt_arena_free(walk->scratch);
     if (!good || !has_forms(plan))
         return good;
-    CertProgram again;
+    CertProgram other;
     PlanWalk *second = DT_NEW(arena, PlanWalk);
     *second = (PlanWalk){.arena = arena,
                          .scratch = dt_arena_child(arena),
                          .plan = plan,
-                         .program = &again,
+                         .program = &other,
                          .problem = ret_problem,
                          .clock = FIRST_CLOCK,
                          .budget = MOST_INSTS,
                          .whole = whole,
                          .second = true};
-    good = prove_plan(second, final, &again);
+    good = prove_plan(second, final, &other);
     dt_arena_free(second->scratch);
     return good;
 }

@@ -140,8 +140,8 @@ static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
     }
     PlanFrame *frame = dt_certplan_frame(walk, PLAN_ENTRY, NULL, entry->func, entry, micro);
     PlanFrame *last = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
-    const bool again = last && last->entry == entry && last->number == micro - 1 && walk->taken[0];
-    if (again) {
+    const bool continues = last && last->entry == entry && last->number == micro - 1 && walk->taken[0];
+    if (continues) {
         frame->slots = last->slots, frame->has_slot = last->has_slot, frame->terms = last->terms;
         walk->entries.at[walk->entries.n - 1] = frame;
         return frame;
@@ -152,7 +152,7 @@ static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
     if (last && (!dt_certplan_finish(walk, last) || !dt_certplan_complete(walk, last)))
         return NULL;
     DT_PUSH(walk->arena, walk->entries, frame);
-    walk->seen[entry - walk->program->entries.at] += !walk->ring && !dt_certplan_is_again(walk, entry);
+    walk->seen[entry - walk->program->entries.at] += !walk->ring && !dt_certplan_is_duplicate(walk, entry);
     return frame;
 }
 

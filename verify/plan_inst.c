@@ -162,8 +162,8 @@ typedef struct Doing {
     const DtPlanInst *inst;
     const CertOp *ops[MOST];
     uint32_t n_ops;
-    const CertOp *again[MOST]; /* those of them that were done before */
-    uint32_t n_again;
+    const CertOp *redone[MOST]; /* those of them that were done before */
+    uint32_t n_redone;
     uint32_t read[MOST]; /* values */
     const DtPlanArg *from[MOST];
     PlanPlace first, second; /* of the first two read values */
@@ -244,10 +244,10 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
         const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
         if (!op)
             return false;
-        bool again = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
+        bool is_done = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
                                       : walk->frame->done[op->first_out];
-        if (again && !dt_certplan_is_ahead(op)) /* a repeated gather gives the same value */
-            doing->again[doing->n_again++] = op;
+        if (is_done && !dt_certplan_is_ahead(op)) /* a repeated gather gives the same value */
+            doing->redone[doing->n_redone++] = op;
         if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) &&
             !dt_certplan_is_of_block(walk, op))
             return dt_certplan_fail(walk, "`%s` of a block of attention is not the block of it",
@@ -440,8 +440,8 @@ static bool has_operands(PlanWalk *walk, const Doing *doing)
 /* An op may run again only in a kernel, element by element, and only for the kernel's own use. */
 static bool is_done_once(PlanWalk *walk, const Doing *doing)
 {
-    for (uint32_t i = 0; i < doing->n_again; i++) {
-        const CertOp *op = doing->again[i];
+    for (uint32_t i = 0; i < doing->n_redone; i++) {
+        const CertOp *op = doing->redone[i];
         bool alone = doing->inst->kind == DT_INST_KERNEL && op->rule && op->rule->map;
         for (uint32_t w = 0; w < doing->n_writes; w++)
             alone = alone && op_of(doing, walk->frame->maker[doing->writes[w].value]) != op;
@@ -757,9 +757,9 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
         const DtCertSpan now = {(uint32_t)(begin - notes), (uint32_t)(walk->note - notes), span->count};
-        const bool again = span->count && span->first == now.first && span->end == now.end;
+        const bool same = span->count && span->first == now.first && span->end == now.end;
         *span = now;
-        span->count += !again;
+        span->count += !same;
     }
     return good;
 }

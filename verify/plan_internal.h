@@ -247,7 +247,7 @@ typedef struct PlanStack {
     uint32_t number;      /* number of the result */
     /* some of its slices were in flight when the loop ended; their places have a constant step */
     bool waited, left;
-    PlanRepeat again;
+    PlanRepeat repeat;
 } PlanStack;
 
 /* The note, in an entry of the plan, for which a check succeeded before. */
@@ -394,11 +394,11 @@ bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, 
 /* plan_repeat.c */
 /* records that an instruction has read memory that was written at that time */
 void dt_certplan_log(PlanWalk *walk, uint64_t stamp);
-void dt_certplan_watch(PlanWalk *walk, PlanRepeat *again, uint32_t at, uint32_t end);
-void dt_certplan_turn(PlanWalk *walk, PlanRepeat *again);            /* an iteration begins */
+void dt_certplan_watch(PlanWalk *walk, PlanRepeat *repeat, uint32_t at, uint32_t end);
+void dt_certplan_turn(PlanWalk *walk, PlanRepeat *repeat);            /* an iteration begins */
 /* how many iterations are skipped after iteration t */
-int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *again, int64_t t);
-void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *again);   /* the loop has ended */
+int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *repeat, int64_t t);
+void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *repeat);   /* the loop has ended */
 
 /* plan_place.c */
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);
@@ -464,7 +464,7 @@ void dt_certmemo_zero(PlanWalk *walk, uint64_t stamp);
 void dt_certmemo_output(PlanWalk *walk, const DtPlanArg *arg);
 void dt_certmemo_end(PlanWalk *walk, uint32_t from, uint32_t to);
 /* false: it must be checked */
-bool dt_certmemo_again(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_t end);
+bool dt_certmemo_repeats(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_t end);
 
 /* plan_memory.c */
 void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi);
@@ -599,7 +599,7 @@ bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before,
 void dt_certplan_wrote(PlanWalk *walk, const PlanPlace *place); /* an instruction of a piece */
 /* A piece reads a gather of another piece there, before it has written to that memory. */
 bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place);
-bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of); /* another entry of the stage is that piece */
+bool dt_certplan_is_duplicate(const PlanWalk *walk, const CertEntry *of); /* another entry of the stage is that piece */
 bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
 
 /* Micro-batches. */

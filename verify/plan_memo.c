@@ -268,7 +268,7 @@ static void close_loops(PlanWalk *walk)
     walk->depth = 0;
 }
 
-bool dt_certmemo_again(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_t end)
+bool dt_certmemo_repeats(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_t end)
 {
     const struct PlanTileMemo *memo = find(walk, note);
     if (!memo || memo->bad)

@@ -693,7 +693,7 @@ static Piece *main_of(const struct PlanPipe *pipe, const Piece *piece)
     return NULL;
 }
 
-bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of)
+bool dt_certplan_is_duplicate(const PlanWalk *walk, const CertEntry *of)
 {
     return walk->pipe && main_of(walk->pipe, &(Piece){.of = of, .stage = walk->stage});
 }

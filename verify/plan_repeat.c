@@ -47,14 +47,14 @@ typedef struct Spans {
 
 /* At the loop, whose items are between `at` and `end`; the ring's is of all of them. False: they set others than loops
  * and the ring do. */
-static bool spans_of(const PlanWalk *walk, const PlanRepeat *again, Spans *ret_spans)
+static bool spans_of(const PlanWalk *walk, const PlanRepeat *repeat, Spans *ret_spans)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
         ret_spans->lo[r] = ret_spans->hi[r] = walk->count[r] ? 0 : walk->reg[r];
-    for (uint32_t i = again->at + 1; i < again->end; i++) {
+    for (uint32_t i = repeat->at + 1; i < repeat->end; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];
         const bool loops = item->kind == DT_SCHED_LOOP, sets = item->kind == DT_SCHED_SET;
-        if (again->reg != 0 && item->kind != DT_SCHED_RUN && !loops && item->kind != DT_SCHED_END)
+        if (repeat->reg != 0 && item->kind != DT_SCHED_RUN && !loops && item->kind != DT_SCHED_END)
             return false; /* gathers ahead name iterations by number */
         if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RINGBUF))
             return false;
@@ -93,7 +93,7 @@ static void add_reach(Access *access, int64_t a, int64_t b, int64_t *below, int6
     add_product(access, a, b, (a < 0) != (b < 0) ? below : above);
 }
 
-static Access access_of(const PlanWalk *walk, const PlanRepeat *again, const DtPlanArg *arg, const Spans *spans)
+static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const DtPlanArg *arg, const Spans *spans)
 {
     const int64_t *lo = spans->lo, *hi = spans->hi;
     Access access = {.arg = arg, .written = arg->written};
@@ -105,30 +105,30 @@ static Access access_of(const PlanWalk *walk, const PlanRepeat *again, const DtP
         if (arg->reg[r] == 0)
             continue;
         const bool rises = arg->reg[r] > 0;
-        add_product(&access, arg->reg[r], r == again->reg ? walk->reg[r] : rises ? lo[r] : hi[r], &access.lo);
-        add_product(&access, arg->reg[r], r == again->reg ? walk->reg[r] : rises ? hi[r] : lo[r], &access.hi);
+        add_product(&access, arg->reg[r], r == repeat->reg ? walk->reg[r] : rises ? lo[r] : hi[r], &access.lo);
+        add_product(&access, arg->reg[r], r == repeat->reg ? walk->reg[r] : rises ? hi[r] : lo[r], &access.hi);
         add_reach(&access, arg->reg[r], walk->count[r] ? walk->count[r] - 1 : 0, &access.below, &access.above);
     }
     for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
         if (arg->coord[c])
             add_reach(&access, arg->coord[c], (int64_t)walk->plan->mesh[arg->coord_axis[c]].size - 1, &access.below,
                       &access.above);
-    if (again->reg < DT_PLAN_ARG_REGS) {
-        add_product(&access, arg->reg[again->reg], again->step, &access.step);
-        add_product(&access, access.step, again->count, &all);
+    if (repeat->reg < DT_PLAN_ARG_REGS) {
+        add_product(&access, arg->reg[repeat->reg], repeat->step, &access.step);
+        add_product(&access, access.step, repeat->count, &all);
     }
     return access;
 }
 
 /* False: too many, or such as no memory has. */
-static bool list_accesses(PlanWalk *walk, const PlanRepeat *again, Accesses *ret_all)
+static bool list_accesses(PlanWalk *walk, const PlanRepeat *repeat, Accesses *ret_all)
 {
     const DtPlan *plan = walk->plan;
     const DtPlanSchedule *open[DT_PLAN_REGS];
     uint32_t n_open = 0;
     Spans spans;
-    bool near = spans_of(walk, again, &spans);
-    for (uint32_t i = again->at + 1; near && i < again->end; i++) {
+    bool near = spans_of(walk, repeat, &spans);
+    for (uint32_t i = repeat->at + 1; near && i < repeat->end; i++) {
         const DtPlanSchedule *item = &plan->schedule[i];
         if (item->kind == DT_SCHED_LOOP && n_open == DT_PLAN_REGS)
             return false;
@@ -142,7 +142,7 @@ static bool list_accesses(PlanWalk *walk, const PlanRepeat *again, Accesses *ret
             for (uint32_t a = 0; near && a < inst->n_args; a++) {
                 if (plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)
                     continue;
-                const Access access = access_of(walk, again, &plan->args[inst->first_arg + a], &spans);
+                const Access access = access_of(walk, repeat, &plan->args[inst->first_arg + a], &spans);
                 near = !access.far && ret_all->n < MOST_ACCESSES;
                 if (near)
                     DT_PUSH(walk->arena, *ret_all, access);
@@ -205,69 +205,69 @@ static bool moves_evenly(const PlanWalk *walk, const Accesses *all, int64_t coun
 
 /* Whether no access depends on registers of outer loops. Then the result of the analysis holds in
  * all of their iterations. */
-static bool is_fixed(const PlanWalk *walk, const PlanRepeat *again, const Accesses *all)
+static bool is_fixed(const PlanWalk *walk, const PlanRepeat *repeat, const Accesses *all)
 {
     for (uint32_t i = 0; i < all->n; i++)
         for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
-            if ((walk->taken[r] || r == DT_PLAN_REG_RINGBUF) && r != again->reg && all->at[i].arg->reg[r])
+            if ((walk->taken[r] || r == DT_PLAN_REG_RINGBUF) && r != repeat->reg && all->at[i].arg->reg[r])
                 return false;
     return true;
 }
 
-static bool may_again(PlanWalk *walk, const PlanRepeat *again)
+static bool may_again(PlanWalk *walk, const PlanRepeat *repeat)
 {
-    PlanWatched *known = &walk->loops[again->at];
+    PlanWatched *known = &walk->loops[repeat->at];
     if (known->entry == walk->at_entry)
         return known->may;
     Accesses all = {0};
-    const bool may = list_accesses(walk, again, &all) && moves_evenly(walk, &all, again->count);
-    if (is_fixed(walk, again, &all))
+    const bool may = list_accesses(walk, repeat, &all) && moves_evenly(walk, &all, repeat->count);
+    if (is_fixed(walk, repeat, &all))
         *known = (PlanWatched){walk->at_entry, may};
     return may;
 }
 
 /* ---- the log ---- */
 
-void dt_certplan_watch(PlanWalk *walk, PlanRepeat *again, uint32_t at, uint32_t end)
+void dt_certplan_watch(PlanWalk *walk, PlanRepeat *repeat, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
-    *again = (PlanRepeat){.at = at, .end = end, .reg = item->reg, .count = item->count, .step = item->step};
-    again->begin = ++walk->clock;
+    *repeat = (PlanRepeat){.at = at, .end = end, .reg = item->reg, .count = item->count, .step = item->step};
+    repeat->begin = ++walk->clock;
     if (item->count < SHORT || walk->whole)
         return;
     walk->reg[item->reg] = item->first;
-    again->may = may_again(walk, again);
-    walk->watched += again->may;
+    repeat->may = may_again(walk, repeat);
+    walk->watched += repeat->may;
 }
 
-void dt_certplan_turn(PlanWalk *walk, PlanRepeat *again)
+void dt_certplan_turn(PlanWalk *walk, PlanRepeat *repeat)
 {
-    if (!again->may)
+    if (!repeat->may)
         return;
     dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF]); /* see is_same */
-    DT_PUSH(walk->arena, again->marks, walk->log.n - 1);
-    DT_PUSH(walk->arena, again->clocks, walk->clock);
+    DT_PUSH(walk->arena, repeat->marks, walk->log.n - 1);
+    DT_PUSH(walk->arena, repeat->clocks, walk->clock);
 }
 
-void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *again)
+void dt_certplan_watched(PlanWalk *walk, const PlanRepeat *repeat)
 {
-    walk->watched -= again->may;
+    walk->watched -= repeat->may;
     if (!walk->watched)
         walk->log.n = 0;
 }
 
 /* Whether iteration t read the same values as iteration t - period, relative to the iteration. The
  * first log entry of each is the ring's slot. */
-static bool is_same(const PlanWalk *walk, const PlanRepeat *again, uint32_t t, uint32_t period)
+static bool is_same(const PlanWalk *walk, const PlanRepeat *repeat, uint32_t t, uint32_t period)
 {
-    const uint32_t a = again->marks.at[t - period], b = again->marks.at[t],
-                   end = t + 1 < again->marks.n ? again->marks.at[t + 1] : walk->log.n;
-    if (end - b != again->marks.at[t - period + 1] - a || walk->log.at[a].stamp != walk->log.at[b].stamp)
+    const uint32_t a = repeat->marks.at[t - period], b = repeat->marks.at[t],
+                   end = t + 1 < repeat->marks.n ? repeat->marks.at[t + 1] : walk->log.n;
+    if (end - b != repeat->marks.at[t - period + 1] - a || walk->log.at[a].stamp != walk->log.at[b].stamp)
         return false;
-    const uint64_t oldest = again->clocks.at[t - period];
+    const uint64_t oldest = repeat->clocks.at[t - period];
     for (uint32_t i = 1; i < end - b; i++) {
         const PlanLog *x = &walk->log.at[a + i], *y = &walk->log.at[b + i];
-        const bool outside = y->stamp < again->begin;
+        const bool outside = y->stamp < repeat->begin;
         if (outside ? x->stamp != y->stamp : y->stamp < oldest || x->clock - x->stamp != y->clock - y->stamp)
             return false;
     }
@@ -275,13 +275,13 @@ static bool is_same(const PlanWalk *walk, const PlanRepeat *again, uint32_t t, u
 }
 
 /* The last iteration up to which guards let the same through as in iterations from .. t. */
-static int64_t last_of(const PlanWalk *walk, const PlanRepeat *again, int64_t from, int64_t t)
+static int64_t last_of(const PlanWalk *walk, const PlanRepeat *repeat, int64_t from, int64_t t)
 {
-    const DtPlanSchedule *loop = &walk->plan->schedule[again->at];
-    int64_t last = again->count - 2;
-    for (uint32_t i = again->at + 1; i < again->end; i++) {
+    const DtPlanSchedule *loop = &walk->plan->schedule[repeat->at];
+    int64_t last = repeat->count - 2;
+    for (uint32_t i = repeat->at + 1; i < repeat->end; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];
-        if (item->kind != DT_SCHED_WHEN || item->reg != again->reg)
+        if (item->kind != DT_SCHED_WHEN || item->reg != repeat->reg)
             continue;
         const int64_t edge[] = {item->first, (int64_t)item->first + item->count};
         for (uint32_t e = 0; e < 2; e++) { /* by turns: the first that is on the other side */
@@ -308,21 +308,21 @@ static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, 
     return hull;
 }
 
-static bool moves_with(const PlanRepeat *again, const DtPlanArg *arg)
+static bool moves_with(const PlanRepeat *repeat, const DtPlanArg *arg)
 {
-    return again->reg < DT_PLAN_ARG_REGS && arg->reg[again->reg] != 0;
+    return repeat->reg < DT_PLAN_ARG_REGS && arg->reg[repeat->reg] != 0;
 }
 
 /* Whether nothing in flight moves with the iterations, or overlaps with the writes of the skipped
  * ones. */
-static bool passes_by(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to)
+static bool passes_by(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to)
 {
     Accesses all = {0};
-    bool passes = !walk->started.n || list_accesses(walk, again, &all);
+    bool passes = !walk->started.n || list_accesses(walk, repeat, &all);
     for (uint32_t f = 0; passes && f < walk->started.n; f++) {
         const PlanStarted *started = &walk->started.at[f];
-        passes = started->stamp < again->begin ||
-                 (!moves_with(again, started->to_arg) && !moves_with(again, started->from_arg));
+        passes = started->stamp < repeat->begin ||
+                 (!moves_with(repeat, started->to_arg) && !moves_with(repeat, started->from_arg));
         for (uint32_t i = 0; passes && i < all.n; i++) {
             const PlanPlace hull = hull_of(walk, &all.at[i], t, to);
             passes = !all.at[i].written || all.at[i].step == 0 ||
@@ -334,10 +334,10 @@ static bool passes_by(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_
 
 /* Forgets the contents of memory that iterations t + 1 .. to may have overwritten, except for
  * writes since time `first`. Writes at fixed addresses have already happened. */
-static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to, uint64_t first)
+static void spoil_hull(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to, uint64_t first)
 {
     Accesses all = {0};
-    if (!list_accesses(walk, again, &all)) /* of iteration t */
+    if (!list_accesses(walk, repeat, &all)) /* of iteration t */
         dt_certplan_fail(walk, "a loop reaches what no memory has");
     for (uint32_t i = 0; i < all.n; i++) {
         const Access *access = &all.at[i];
@@ -352,16 +352,16 @@ static void spoil_hull(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64
 }
 
 /* Moves regions that were written since `first` to their addresses `away` iterations later. */
-static void move(PlanWalk *walk, const PlanRepeat *again, int64_t away, uint64_t first)
+static void move(PlanWalk *walk, const PlanRepeat *repeat, int64_t away, uint64_t first)
 {
-    for (uint32_t a = 0; again->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {
+    for (uint32_t a = 0; repeat->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {
         const uint32_t n = walk->memory[a].n;
         PlanRegion **old = DT_NEW_ARRAY(walk->scratch, PlanRegion *, n + 1);
         for (uint32_t i = 0; i < n; i++)
             old[i] = walk->memory[a].at[i];
         for (uint32_t i = 0; i < n; i++) {
             const int64_t step = old[i]->alive && old[i]->stamp >= first && old[i]->arg
-                                     ? old[i]->arg->reg[again->reg] * again->step * away : 0;
+                                     ? old[i]->arg->reg[repeat->reg] * repeat->step * away : 0;
             if (!step)
                 continue;
             PlanRegion *moved = DT_NEW(walk->scratch, PlanRegion);
@@ -379,13 +379,13 @@ static void move(PlanWalk *walk, const PlanRepeat *again, int64_t away, uint64_t
     }
 }
 
-static void renumber(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t to, uint32_t period)
+static void renumber(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to, uint32_t period)
 {
-    const DtPlanSchedule *loop = &walk->plan->schedule[again->at];
+    const DtPlanSchedule *loop = &walk->plan->schedule[repeat->at];
     for (int64_t k = 0; k < period; k++) {
         PlanFrame *frame = walk->frame;
         const int64_t from = loop->first + loop->step * (t - k), number = loop->first + loop->step * (to - k);
-        if (again->reg == 0)
+        if (repeat->reg == 0)
             frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
         frame = frame ? dt_certplan_has_frame(walk, frame->outer,
                                               frame->kind == PLAN_ENTRY ? (const void *)frame->entry : frame->op, from)
@@ -395,36 +395,36 @@ static void renumber(PlanWalk *walk, const PlanRepeat *again, int64_t t, int64_t
     }
 }
 
-static bool repeats(const PlanWalk *walk, const PlanRepeat *again, int64_t t, uint32_t period)
+static bool repeats(const PlanWalk *walk, const PlanRepeat *repeat, int64_t t, uint32_t period)
 {
     for (uint32_t k = 0; k < period; k++)
-        if (!is_same(walk, again, (uint32_t)t - k, period))
+        if (!is_same(walk, repeat, (uint32_t)t - k, period))
             return false;
     return true;
 }
 
-int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *again, int64_t t)
+int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *repeat, int64_t t)
 {
-    const uint32_t longest = again->reg == 0 ? LONGEST_PERIOD : 1;
-    if (!again->may || again->to || t + 1 >= again->count - 1)
+    const uint32_t longest = repeat->reg == 0 ? LONGEST_PERIOD : 1;
+    if (!repeat->may || repeat->to || t + 1 >= repeat->count - 1)
         return 0;
     if (t > TRIED) {
-        again->may = false;
+        repeat->may = false;
         dt_certplan_watched(walk, &(PlanRepeat){.may = true});
         return 0;
     }
     for (uint32_t period = 1; period <= longest && 2 * (int64_t)period <= t; period++) {
-        const int64_t last = repeats(walk, again, t, period) ? last_of(walk, again, t - 2 * period + 1, t) : -1,
+        const int64_t last = repeats(walk, repeat, t, period) ? last_of(walk, repeat, t - 2 * period + 1, t) : -1,
                       away = last > t ? (last - t) / period * period : 0;
-        if (away == 0 || !passes_by(walk, again, t, t + away))
+        if (away == 0 || !passes_by(walk, repeat, t, t + away))
             continue;
-        const uint64_t first = again->clocks.at[t - period + 1];
-        spoil_hull(walk, again, t, t + away, first);
-        move(walk, again, away, first);
-        renumber(walk, again, t, t + away, period);
-        again->from = t;
-        again->to = t + away;
-        if (again->reg == 0 && walk->entries.n)
+        const uint64_t first = repeat->clocks.at[t - period + 1];
+        spoil_hull(walk, repeat, t, t + away, first);
+        move(walk, repeat, away, first);
+        renumber(walk, repeat, t, t + away, period);
+        repeat->from = t;
+        repeat->to = t + away;
+        if (repeat->reg == 0 && walk->entries.n)
             dt_certplan_add_terms(walk->entries.at[walk->entries.n - 1], away);
         dt_certplan_log(walk, (uint64_t)away);
         return away;

@@ -185,7 +185,7 @@ static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
         walk->taken[item->reg] || item->first != 0 || item->step != 1 || item->count != tiles->counts[tiles->n_open])
         return dt_certplan_fail(walk, "a loop is not one over an axis of attention");
     const uint8_t *note = walk->note;
-    if (tiles->n_open == 0 && dt_certmemo_again(walk, note, at, end))
+    if (tiles->n_open == 0 && dt_certmemo_repeats(walk, note, at, end))
         return !walk->problem->len;
     uint32_t number = tiles->n_open++;
     tiles->regs[number] = item->reg;
@@ -225,27 +225,27 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     const uint8_t *notes = walk->note;
     const int64_t kept = walk->count[0];
-    PlanRepeat again;
+    PlanRepeat repeat;
     if (item->reg != 0 || item->first != 0 || item->step != 1 || !walk->first_device ||
         item->count != walk->program->size[0] || walk->taken[0])
         return dt_certplan_fail(walk, "the loop over micro-batches runs %d times", item->count);
     walk->count[0] = 0;
     walk->taken[0] = true;
-    dt_certplan_watch(walk, &again, at, end);
+    dt_certplan_watch(walk, &repeat, at, end);
     for (int64_t t = 0; t < item->count; t++) {
         if (!may_iterate(walk, NULL))
             return false;
         walk->reg[0] = t;
         walk->note = notes;
-        dt_certplan_turn(walk, &again);
+        dt_certplan_turn(walk, &repeat);
         if (!walk_items(walk, at + 1, end))
             return false;
         PlanFrame *entry = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
         if (!return_to(walk, entry) || (entry && entry->number == t && !dt_certplan_finish(walk, entry)))
             return false;
-        t += dt_certplan_repeats(walk, &again, t);
+        t += dt_certplan_repeats(walk, &repeat, t);
     }
-    dt_certplan_watched(walk, &again);
+    dt_certplan_watched(walk, &repeat);
     walk->reg[0] = 0;
     walk->taken[0] = false;
     walk->count[0] = kept;
@@ -289,14 +289,14 @@ static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const 
 }
 
 /* Whether each iteration has it the same number of bytes after the previous one. */
-static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanRepeat *again,
+static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanRepeat *repeat,
                        const PlanFound *first, int64_t step)
 {
     const CertLoop *loop = op->loop;
     if (first->place.bytes > step || step % first->place.size)
         return false;
     for (int64_t t = 1; t < loop->count; t++) {
-        if (again->to && t >= again->from && t < again->to)
+        if (repeat->to && t >= repeat->from && t < repeat->to)
             continue;
         const int64_t number = loop->reverse ? loop->count - 1 - t : t, away = loop->reverse ? -t : t;
         const PlanFrame *frame = dt_certplan_has_frame(walk, walk->frame, op, number);
@@ -319,7 +319,7 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
 }
 
 /* False: its slices have no constant step. */
-static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanRepeat *again)
+static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanRepeat *repeat)
 {
     bool any = false;
     const CertLoop *loop = op->loop;
@@ -342,7 +342,7 @@ static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func
         }
         for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
             const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
-            if ((slice->summed && !slice->added) || !is_stacked(walk, op, value, again, slice, step))
+            if ((slice->summed && !slice->added) || !is_stacked(walk, op, value, repeat, slice, step))
                 continue;
             PlanFound least = *slice;
             least.place.base -= loop->reverse ? last * step : 0;
@@ -379,7 +379,7 @@ static void land(PlanWalk *walk, const CertOp *moved)
         walk->frame = stack->frame;
         stack->waited = stack->waited || awaited;
         if (!skips && !awaited)
-            stack->left |= leave_stacked(walk, stack->op, stack->func, stack->number, &stack->again);
+            stack->left |= leave_stacked(walk, stack->op, stack->func, stack->number, &stack->repeat);
         walk->frame = frame;
         if (stack->waited)
             walk->stacks.at[n++] = *stack;
@@ -403,9 +403,9 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
                                 item->reg, item->count, item->first, (long long)loop->count);
     const uint8_t *notes = walk->note;
     PlanFrame *before = NULL;
-    PlanRepeat again;
+    PlanRepeat repeat;
     walk->taken[item->reg] = true;
-    dt_certplan_watch(walk, &again, at, end);
+    dt_certplan_watch(walk, &repeat, at, end);
     for (int64_t t = 0; t < loop->count; t++) {
         if (!may_iterate(walk, func))
             return false;
@@ -416,19 +416,19 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
         body->reg = item->reg;
         body->before = before;
         before = body;
-        dt_certplan_turn(walk, &again);
+        dt_certplan_turn(walk, &repeat);
         if (!walk_items(walk, at + 1, end) || !return_to(walk, body))
             return false;
         if (walk->frame != body || walk->back)
             return dt_certplan_fail(walk, "a loop ends inside a call");
-        t += dt_certplan_repeats(walk, &again, t);
+        t += dt_certplan_repeats(walk, &repeat, t);
     }
-    dt_certplan_watched(walk, &again);
+    dt_certplan_watched(walk, &repeat);
     walk->frame = outer;
     walk->reg[item->reg] = 0;
     walk->taken[item->reg] = false;
     for (uint32_t i = (uint32_t)loop->carried; i < func->results.n; i++)
-        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, false, false, again}));
+        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, false, false, repeat}));
     land(walk, NULL);
     return true;
 }

@@ -182,16 +182,16 @@ static double moves_by_itself(DtJudge *j, const Pair *p)
 {
     DtTensor **after = j->serial;
     double most = 0;
-    if (!j->again) {
-        j->again = DT_NEW_ARRAY(j->arena, DtTensor **, SHAKES);
+    if (!j->reruns) {
+        j->reruns = DT_NEW_ARRAY(j->arena, DtTensor **, SHAKES);
         j->serial = j->before;
         for (j->shakes = 1; j->shakes <= SHAKES; j->shakes++)
-            j->again[j->shakes - 1] = run_serial(j, j->entry);
+            j->reruns[j->shakes - 1] = run_serial(j, j->entry);
         j->shakes = 0;
         j->serial = after;
     }
     for (uint32_t i = 0; i < SHAKES; i++)
-        most = fmax(most, distance(j->again[i][p->number], p->want));
+        most = fmax(most, distance(j->reruns[i][p->number], p->want));
     return most;
 }
 
@@ -319,7 +319,7 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
         (kind == DT_ENTRY_UPDATE && !dt_judge_update(j, serial, results)))
         return false;
     j->entry = serial;
-    j->again = NULL;
+    j->reruns = NULL;
     memcpy(j->before, j->serial, j->of->serial->stores.n * sizeof *j->before);
     if (!dt_judge_run(j, kind, objective))
         return false;

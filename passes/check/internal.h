@@ -42,7 +42,7 @@ typedef struct DtJudge {
     /* not 0: parameters are perturbed in their last digits, differently for each number */
     uint32_t shakes;
     /* results of the current entry by number of shakes - 1; NULL: not computed yet */
-    DtTensor ***again;
+    DtTensor ***reruns;
     DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not written yet */
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
     /* by number of the placed store: contents of a ring buffer, by rank of the first micro-batch */

@@ -145,12 +145,12 @@ DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active
     DtLoopActivity a = {0};
     a.active_in = DT_NEW_ARRAY(diff->arena, bool, body->inputs.n + 1);
     memcpy(a.active_in + 1, active_in, op->n_in * sizeof *active_in);
-    for (bool again = true; again;) {
-        again = false;
+    for (bool changed = true; changed;) {
+        changed = false;
         a.body = dt_activity_of(diff, body, a.active_in, NULL);
         for (uint32_t i = 0; i < n; i++)
             if (a.body->active_out[i] && !a.active_in[1 + i])
-                a.active_in[1 + i] = again = true;
+                a.active_in[1 + i] = changed = true;
     }
     if (seeded == NULL)
         return a;
@@ -158,12 +158,12 @@ DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active
     a.seeded = DT_NEW_ARRAY(diff->arena, bool, body->results.n + 1);
     for (uint32_t i = 0; i < op->n_out; i++)
         a.seeded[i] = seeded[i] && active_out[i];
-    for (bool again = true; again;) {
-        again = false;
+    for (bool changed = true; changed;) {
+        changed = false;
         a.body = dt_activity_of(diff, body, a.active_in, a.seeded);
         for (uint32_t i = 0; i < n; i++)
             if (a.body->wanted[1 + i] && active_out[i] && !a.seeded[i])
-                a.seeded[i] = again = true;
+                a.seeded[i] = changed = true;
     }
     return a;
 }

@@ -210,7 +210,7 @@ static bool is_cheaply_made(Redo *r, const DtValue *value)
     return cheap;
 }
 
-static DtValue *again(Redo *r, DtValue *value);
+static DtValue *recompute(Redo *r, DtValue *value);
 
 /* In a copy of an inner loop, values saved of its iterations are passed in. */
 static void take_inner(Redo *r, const DtOp *op, DtOp *copy)
@@ -219,7 +219,7 @@ static void take_inner(Redo *r, const DtOp *op, DtOp *copy)
         DtValue *inside = copy->func->results.at[i], *out = op->out[i];
         if (!r->choice.is_saved[out->id] || !r->choice.kept[out->id] || inside->op == NULL)
             continue;
-        DtValue *input = dt_loops_take(copy, again(r, out), true, inside->name);
+        DtValue *input = dt_loops_take(copy, recompute(r, out), true, inside->name);
         for (uint32_t k = 0; k < copy->func->ops.n; k++)
             for (uint32_t n = 0; n < copy->func->ops.at[k]->n_in; n++)
                 if (copy->func->ops.at[k]->in[n] == inside)
@@ -234,7 +234,7 @@ static void copy_op(Redo *r, const DtOp *op)
 {
     DtValue **in = DT_NEW_ARRAY(r->arena, DtValue *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = again(r, op->in[i]);
+        in[i] = recompute(r, op->in[i]);
     DtBuilder b = {.func = r->pair->backward->func, .span = op->span, .path = op->path};
     DtOp *copy = dt_graph_copy(&b, op, in);
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -255,7 +255,7 @@ static void copy_op(Redo *r, const DtOp *op)
 }
 
 /* The value in the backward body. */
-static DtValue *again(Redo *r, DtValue *value)
+static DtValue *recompute(Redo *r, DtValue *value)
 {
     DtValue **made = &r->made[value->id];
     if (*made != NULL)
@@ -304,7 +304,7 @@ static DtValue *instead(Redo *r, DtValue **replaced, DtValue *result)
     DtValue *value = behind_result(r->pair, result);
     if (*replaced != NULL)
         return *replaced;
-    *replaced = again(r, value);
+    *replaced = recompute(r, value);
     if (value != result) {
         DtBuilder b = {.func = r->pair->backward->func, .span = r->pair->backward->span};
         const DtRelabel *out = &result->op->relabels[0];

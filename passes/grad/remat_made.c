@@ -22,7 +22,7 @@ enum { FEW = 16 }; /* times fewer elements than the value has: a gain, a bias */
 typedef struct Made {
     const DtRematChoice *choice;
     const DtLoop *loop;
-    bool *again; /* per value id of the forward body: the backward body computes it too */
+    bool *in_backward; /* per value id of the forward body: the backward body computes it too */
     bool *seen;  /* values whose bytes are counted already */
     double bytes;
     const DtValue *of; /* the value under consideration */
@@ -49,7 +49,7 @@ static const DtOp *find_same(const DtFunc *body, const DtOp *op, const DtValue *
     return NULL;
 }
 
-static void find_again(Made *m, const DtFunc *body, const DtFunc *backward, const DtValue **same)
+static void find_in_backward(Made *m, const DtFunc *body, const DtFunc *backward, const DtValue **same)
 {
     const DtValue **in = DT_NEW_ARRAY(body->module->arena, const DtValue *, backward->n_values + 1);
     for (uint32_t i = 0; i < backward->ops.n; i++) {
@@ -61,7 +61,7 @@ static void find_again(Made *m, const DtFunc *body, const DtFunc *backward, cons
         if (!there)
             continue;
         same[op->out[0]->id] = there->out[0];
-        m->again[there->out[0]->id] = true;
+        m->in_backward[there->out[0]->id] = true;
     }
 }
 
@@ -93,7 +93,7 @@ static bool is_made(Made *m, const DtValue *value)
     if (op && (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA))
         return true;
     bool is = op && dt_op_is_pointwise(op->kind) && dt_op_is_cheap(op->kind) &&
-              (!dt_op_is_dear(op->kind) || m->again[value->id]);
+              (!dt_op_is_dear(op->kind) || m->in_backward[value->id]);
     for (uint32_t i = 0; is && i < op->n_in; i++)
         is = is_made(m, op->in[i]);
     return is;
@@ -105,9 +105,9 @@ bool dt_remat_drop_made(const DtFunc *body, const DtLoop *loop, const DtFunc *ba
     DtArena *arena = body->module->arena;
     Made made = {.choice = choice, .loop = loop}, *m = &made;
     bool some = false;
-    m->again = DT_NEW_ARRAY(arena, bool, body->n_values + 1);
+    m->in_backward = DT_NEW_ARRAY(arena, bool, body->n_values + 1);
     m->seen = DT_NEW_ARRAY(arena, bool, body->n_values + 1);
-    find_again(m, body, backward, same);
+    find_in_backward(m, body, backward, same);
     for (uint32_t i = 0; i < body->ops.n; i++) {
         const DtValue *value = body->ops.at[i]->out[0];
         if (!choice->kept[value->id] || !choice->is_saved[value->id] || is_needed[value->id])

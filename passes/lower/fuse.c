@@ -44,7 +44,7 @@ typedef struct Fuse {
     DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
     DtValue **copy;     /* by value id: in the kernel being made */
     DT_VEC(uint32_t) copied; /* ids that have one */
-    DtFuseRecompute **again; /* by value id */
+    DtFuseRecompute **recomputed; /* by value id */
     DtValue *const **operands; /* by value id: of the op that makes it, as they were */
     bool *is_dead;      /* by position in func->ops: no op reads its results */
     uint32_t n_kernels;
@@ -74,12 +74,12 @@ static DtValue *argument(Fuse *f, Kernel *k, DtValue *value)
     return f->copy[value->id];
 }
 
-static bool is_again(const Fuse *f, const DtValue *value, uint32_t group)
+static bool is_recomputed(const Fuse *f, const DtValue *value, uint32_t group)
 {
-    return dt_fuse_computes(f->again[value->id], group);
+    return dt_fuse_computes(f->recomputed[value->id], group);
 }
 
-static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group);
+static DtValue *recompute(Fuse *f, Kernel *k, const DtValue *value, uint32_t group);
 
 /* An operand of the kernel: another kernel's result, an argument, or a recomputed value. */
 static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t group)
@@ -87,12 +87,12 @@ static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t
     DtValue *value = f->operands[op->out[0]->id][i];
     if (f->group_of[value->id] == group)
         return value;
-    if ((dt_op_is_inline(value) && !dt_op_reads_elsewhere(op, i)) || is_again(f, value, group))
-        return again(f, k, value, group);
+    if ((dt_op_is_inline(value) && !dt_op_reads_elsewhere(op, i)) || is_recomputed(f, value, group))
+        return recompute(f, k, value, group);
     return argument(f, k, value);
 }
 
-static DtValue *again(Fuse *f, Kernel *k, const DtValue *value, uint32_t group)
+static DtValue *recompute(Fuse *f, Kernel *k, const DtValue *value, uint32_t group)
 {
     if (f->copy[value->id])
         return f->copy[value->id];
@@ -151,7 +151,7 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
 /* Marks a value that `group` needs; for a value that the group recomputes, its operands instead. */
 static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
 {
-    if (!is_again(f, value, group)) {
+    if (!is_recomputed(f, value, group)) {
         needed[value->id] = true;
         f->outside[value->id] = f->outside[value->id] || f->group_of[value->id] != group;
         return;
@@ -169,7 +169,7 @@ static void find_outside(Fuse *f)
         needed[func->results.at[i]->id] = f->outside[func->results.at[i]->id] = true;
     for (uint32_t i = func->ops.n; i-- > 0;) {
         const DtOp *op = func->ops.at[i];
-        f->is_dead[i] = op->n_out == 1 && f->again[op->out[0]->id] && !needed[op->out[0]->id];
+        f->is_dead[i] = op->n_out == 1 && f->recomputed[op->out[0]->id] && !needed[op->out[0]->id];
         for (uint32_t j = 0; j < op->n_in && !f->is_dead[i]; j++)
             need(f, op->in[j], f->group[i], needed);
     }
@@ -214,10 +214,10 @@ static void drop_unread(Fuse *f)
     func->ops.n -= kept;
 }
 
-static bool computes_again(const Fuse *f, const DtOp *op, uint32_t group)
+static bool reads_recomputed(const Fuse *f, const DtOp *op, uint32_t group)
 {
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (is_again(f, op->in[i], group))
+        if (is_recomputed(f, op->in[i], group))
             return true;
     return false;
 }
@@ -274,11 +274,11 @@ static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t 
     f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
-    f->again = DT_NEW_ARRAY(scratch, DtFuseRecompute *, n);
+    f->recomputed = DT_NEW_ARRAY(scratch, DtFuseRecompute *, n);
     f->operands = DT_NEW_ARRAY(scratch, DtValue *const *, n);
     f->is_dead = DT_NEW_ARRAY(scratch, bool, n_ops + 1);
     return dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare, scratch, f->group,
-                         f->rows, f->again);
+                         f->rows, f->recomputed);
 }
 
 static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
@@ -306,7 +306,7 @@ static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare,
     DtOp **ops = sort_ops(f, n_groups, end);
     memset(&func->ops, 0, sizeof func->ops);
     for (uint32_t g = 0; g < n_groups; first = end[g++])
-        if (end[g] - first == 1 && !computes_again(f, ops[first], g))
+        if (end[g] - first == 1 && !reads_recomputed(f, ops[first], g))
             keep_op(f, ops[first]);
         else if (end[g] > first)
             make_kernel(f, ops + first, end[g] - first, g);
@@ -377,11 +377,11 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
         kept[func->results.at[i]->id] = true;
     for (uint32_t i = func->ops.n; i-- > 0;) {
         const DtOp *op = func->ops.at[i];
-        const bool again = op->n_out == 1 && drawn[op->out[0]->id] && !kept[op->out[0]->id];
+        const bool redrawn = op->n_out == 1 && drawn[op->out[0]->id] && !kept[op->out[0]->id];
         const bool tiles = op->kind == DT_OP_CALL && op->func->fused && !op->n_axes;
-        for (uint32_t k = 0; !again && !tiles && k < op->n_in; k++)
+        for (uint32_t k = 0; !redrawn && !tiles && k < op->n_in; k++)
             kept[op->in[k]->id] = true;
-        if (again)
+        if (redrawn)
             op->out[0]->made_anew = 2;
     }
 }

@@ -19,11 +19,11 @@ typedef struct DtFuseRecompute {
     struct DtFuseRecompute *next;
 } DtFuseRecompute;
 
-static inline bool dt_fuse_computes(const DtFuseRecompute *again, uint32_t group)
+static inline bool dt_fuse_computes(const DtFuseRecompute *recomputed, uint32_t group)
 {
-    while (again && again->group != group)
-        again = again->next;
-    return again;
+    while (recomputed && recomputed->group != group)
+        recomputed = recomputed->next;
+    return recomputed;
 }
 
 /* fuse_known.c. A sum that is complete before any product may be read by ops after products, in
@@ -46,7 +46,7 @@ void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);
  * which a shared kernel may increase temporaries. ret_rows: by group; ret_again: by value id.
  * Returns the number of groups. */
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
-                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_again);
+                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_recomputed);
 
 /* fuse_check.c: records the operands of each op before kernels are made; dt_fuse_check aborts if
  * the kernels read other values. */

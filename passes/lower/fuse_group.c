@@ -440,7 +440,7 @@ static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_product
 }
 
 uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
-                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_again)
+                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_recomputed)
 {
     uint32_t n = func->ops.n;
     DtFusion fusion = {.arena = scratch, .limits = limits, .func = func, .spare = spare}, *f = &fusion;
@@ -469,7 +469,7 @@ uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_
         if (f->groups[i].ops.n > 0)
             ret_rows[ret_group[i]] = rows_of(f, &f->groups[i]);
     for (uint32_t v = 0; v < func->n_values; v++)
-        for (DtFuseRecompute *again = ret_again[v] = f->again[v]; again; again = again->next)
-            again->group = ret_group[again->group];
+        for (DtFuseRecompute *item = ret_recomputed[v] = f->recomputed[v]; item; item = item->next)
+            item->group = ret_group[item->group];
     return n_groups;
 }

@@ -58,7 +58,7 @@ typedef struct DtFusion {
     uint32_t *stamp, now;      /* by group: number of the search that visited it last */
     uint32_t *found, n_found;  /* groups found by the last search */
     DtFusePlaced *placed;
-    DtFuseRecompute **again;       /* by value id: groups that recompute it */
+    DtFuseRecompute **recomputed;       /* by value id: groups that recompute it */
 } DtFusion;
 
 /* The operands of op i: operand j, and after these the previous sum over stages, since all stages

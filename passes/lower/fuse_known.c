@@ -116,14 +116,14 @@ static bool is_shared(const Known *k, const DtValue *value, const DtOp *sum, uin
     return is;
 }
 
-static DtValue *again(DtBuilder *b, const Known *k, DtValue *value, const DtOp *sum, uint32_t depth)
+static DtValue *copy_for_sum(DtBuilder *b, const Known *k, DtValue *value, const DtOp *sum, uint32_t depth)
 {
     if (!is_map(value, sum) || depth == 0)
         return value;
     const DtOp *op = value->op;
     DtValue **in = DT_NEW_ARRAY(k->func->module->arena, DtValue *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = again(b, k, op->in[i], sum, depth - 1);
+        in[i] = copy_for_sum(b, k, op->in[i], sum, depth - 1);
     DtOp *copy = dt_graph_copy(b, op, in);
     copy->span = op->span, copy->path = op->path;
     return copy->out[0];
@@ -149,7 +149,7 @@ uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_c
         if (is_copied(&k, op)) {
             DtValue **in = DT_NEW_ARRAY(func->module->arena, DtValue *, 1);
             (*ret_copied)[n++] = (DtFuseCopied){.sum = op, .in = op->in, .first = func->ops.n};
-            in[0] = again(&b, &k, op->in[0], op, DEEP);
+            in[0] = copy_for_sum(&b, &k, op->in[0], op, DEEP);
             op->in = in;
         }
         DT_PUSH(func->module->arena, func->ops, op);

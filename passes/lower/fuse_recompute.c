@@ -42,9 +42,9 @@ static bool is_listed(const DtValue *value, const DtValue *const *list, uint32_t
     return false;
 }
 
-static bool is_again(const DtFusion *f, const DtValue *value, uint32_t group)
+static bool is_recomputed(const DtFusion *f, const DtValue *value, uint32_t group)
 {
-    return dt_fuse_computes(f->again[value->id], group);
+    return dt_fuse_computes(f->recomputed[value->id], group);
 }
 
 static int64_t bytes_of(const DtFusion *f, const DtValue *value)
@@ -59,8 +59,8 @@ static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
 {
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
         const DtOp *op = f->func->ops.at[f->readers[r]];
-        if (f->group_of[f->readers[r]] == group || (op->n_out == 1 && is_again(f, op->out[0], group)))
-            return !is_in(f, value, group) && !is_again(f, value, group);
+        if (f->group_of[f->readers[r]] == group || (op->n_out == 1 && is_recomputed(f, op->out[0], group)))
+            return !is_in(f, value, group) && !is_recomputed(f, value, group);
     }
     return false;
 }
@@ -73,11 +73,11 @@ static bool is_written(const DtFusion *f, const DtValue *value)
     for (uint32_t r = f->reader[value->id]; !is && r < f->reader[value->id + 1]; r++) {
         const DtOp *op = f->func->ops.at[f->readers[r]];
         const uint32_t group = f->group_of[f->readers[r]];
-        is = group != own && !is_again(f, value, group);
+        is = group != own && !is_recomputed(f, value, group);
         if (op->n_out != 1)
             continue;
-        for (const DtFuseRecompute *again = f->again[op->out[0]->id]; again && !is; again = again->next)
-            is = again->group != own && !is_again(f, value, again->group);
+        for (const DtFuseRecompute *item = f->recomputed[op->out[0]->id]; item && !is; item = item->next)
+            is = item->group != own && !is_recomputed(f, value, item->group);
     }
     return is;
 }
@@ -111,7 +111,7 @@ static bool take(Attempt *a, const DtValue *value, uint32_t depth)
 {
     const DtFusion *f = a->f;
     if (dt_op_is_inline(value) || is_listed(value, a->made, a->n_made) || is_listed(value, a->read, a->n_read) ||
-        reads(f, value, a->group) || is_again(f, value, a->group))
+        reads(f, value, a->group) || is_recomputed(f, value, a->group))
         return true;
     const Attempt before = *a;
     const bool lies = lies_in_memory(f, value);
@@ -161,9 +161,9 @@ static bool attempt(DtFusion *f, const DtValue *value, uint32_t group, Attempt *
 static void keep(const Attempt *a)
 {
     for (uint32_t i = 0; i < a->n_made; i++) {
-        DtFuseRecompute *again = DT_NEW(a->f->arena, DtFuseRecompute);
-        *again = (DtFuseRecompute){.group = a->group, .next = a->f->again[a->made[i]->id]};
-        a->f->again[a->made[i]->id] = again;
+        DtFuseRecompute *recomputed = DT_NEW(a->f->arena, DtFuseRecompute);
+        *recomputed = (DtFuseRecompute){.group = a->group, .next = a->f->recomputed[a->made[i]->id]};
+        a->f->recomputed[a->made[i]->id] = recomputed;
     }
 }
 
@@ -189,9 +189,9 @@ static Readers readers_of(const DtFusion *f, const DtValue *value)
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
         const DtOp *op = f->func->ops.at[f->readers[r]];
         add_reader(f, value, f->group_of[f->readers[r]], &readers);
-        const DtFuseRecompute *again = op->n_out == 1 ? f->again[op->out[0]->id] : NULL;
-        for (; again; again = again->next)
-            add_reader(f, value, again->group, &readers);
+        const DtFuseRecompute *recomputed = op->n_out == 1 ? f->recomputed[op->out[0]->id] : NULL;
+        for (; recomputed; recomputed = recomputed->next)
+            add_reader(f, value, recomputed->group, &readers);
     }
     return readers;
 }
@@ -234,7 +234,7 @@ static bool is_large(const DtFusion *f, const DtValue *value)
 
 void dt_fuse_recompute(DtFusion *f)
 {
-    f->again = DT_NEW_ARRAY(f->arena, DtFuseRecompute *, f->func->n_values + 1);
+    f->recomputed = DT_NEW_ARRAY(f->arena, DtFuseRecompute *, f->func->n_values + 1);
     for (uint32_t i = f->func->ops.n; i-- > 0;) {
         const DtOp *op = f->func->ops.at[i];
         if (op->n_out == 1 && is_large(f, op->out[0]) && is_map(f, op->out[0]) && is_written(f, op->out[0]))

@@ -106,13 +106,13 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
         out->over = NULL;
 }
 
-static void part_again(DtMemory *m, DtOp *pack)
+static void part_repeated(DtMemory *m, DtOp *pack)
 {
     for (uint32_t i = 0; i < pack->n_in && pack->n_axes && pack->holds; i++) {
-        bool again = false;
+        bool repeated = false;
         for (uint32_t k = 0; k < pack->n_in; k++)
-            again = again || (pack->holds[k] && !pack->holds[i] && dt_op_viewed(pack->in[i]) == pack->in[k]);
-        if (again)
+            repeated = repeated || (pack->holds[k] && !pack->holds[i] && dt_op_viewed(pack->in[i]) == pack->in[k]);
+        if (repeated)
             copy_operand(m, pack, i, NULL);
     }
 }
@@ -155,6 +155,6 @@ void dt_memory_copies(DtMemory *m, DtOp *op)
     if (op->kind == DT_OP_DOT && m->fuses)
         straighten(m, op);
     if (op->kind == DT_OP_PACK)
-        part_again(m, op);
+        part_repeated(m, op);
     settle(m, op);
 }

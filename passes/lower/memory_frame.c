@@ -229,7 +229,7 @@ static void lay_out(DtFunc *func, DtArena *arena)
     const int64_t most = find_needs(arena, l.choices, found.n);
     for (size_t i = 0; i < DT_COUNT(orders) && l.bytes > most; i++) {
         qsort(l.choices, l.n, sizeof *l.choices, orders[i]);
-        for (int again = 0; again < TRIES && l.bytes > most; again++)
+        for (int attempt = 0; attempt < TRIES && l.bytes > most; attempt++)
             move_to_front(&l, try_order(&l));
     }
     func->frame = l.bytes;

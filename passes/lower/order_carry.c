@@ -158,7 +158,7 @@ static void insert(DtArena *arena, DtValue ***list, uint32_t *n, uint32_t at, Dt
     ++*n;
 }
 
-static void number_again(DtValue *const *list, uint32_t n)
+static void renumber(DtValue *const *list, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         list[i]->index = i;
@@ -187,7 +187,7 @@ static DtValue *add_ring(const Carry *c, const DtType *type, DtBuilder *b)
     insert(c->module->arena, &body->inputs.at, &body->inputs.n, 1 + c->loop->loop->n_carried, ring);
     body->inputs.cap = body->inputs.n;
     body->n_args++;
-    number_again(body->inputs.at, body->inputs.n);
+    renumber(body->inputs.at, body->inputs.n);
     return dt_graph_ringbuf_turn(b, ring);
 }
 
@@ -268,7 +268,7 @@ static void change_loop(Carry *c, DtValue *ring)
     *loop = *op->loop;
     insert(c->module->arena, &op->in, &op->n_in, loop->n_carried, ring);
     insert(c->module->arena, &op->out, &op->n_out, loop->n_carried, new_ring(c->func, ring->type, op));
-    number_again(op->out, op->n_out);
+    renumber(op->out, op->n_out);
     loop->n_carried++;
     op->loop = loop;
 }

@@ -75,10 +75,10 @@ static bool has_room(const Fill *f, uint32_t at)
         made += f->live.bytes[op->out[i]->id];
     for (uint32_t k = 0; k < op->n_in; k++) {
         const DtValue *in = dt_op_viewed(op->in[k]);
-        bool again = false;
+        bool repeated = false;
         for (uint32_t i = 0; i < k; i++)
-            again = again || dt_op_viewed(op->in[i]) == in;
-        gone += !again && f->live.last[in->id] == at ? f->live.bytes[in->id] : 0;
+            repeated = repeated || dt_op_viewed(op->in[i]) == in;
+        gone += !repeated && f->live.last[in->id] == at ? f->live.bytes[in->id] : 0;
     }
     return dt_order_has_room(&f->live, f->window - 1, f->window, made) &&
            dt_order_has_room(&f->live, f->window, at, made - gone);

@@ -134,9 +134,9 @@ typedef struct DtOpHome {
 } DtOpHome;
 
 /* Whether the pieces that read an op's results recompute them, and from what. */
-typedef enum DtAgain { DT_AGAIN_NO, DT_AGAIN_FREE, DT_AGAIN_PARAM } DtAgain;
+typedef enum DtRecompute { DT_RECOMPUTE_NO, DT_RECOMPUTE_FREE, DT_RECOMPUTE_PARAM } DtRecompute;
 /* of_value: of the op's operands, by id. */
-DtAgain dt_stage_again(const DtOp *op, const uint8_t *of_value);
+DtRecompute dt_stage_recompute(const DtOp *op, const uint8_t *of_value);
 
 /* Of an expanded function. */
 typedef struct DtAssigned {

@@ -26,13 +26,13 @@ typedef struct Assigner {
     DtAssigned *to;
     uint32_t words; /* of a set of pieces */
     const bool *forward;
-    uint8_t *again, *value_again; /* per op, and per value: DtAgain */
+    uint8_t *recompute, *value_recompute; /* per op, and per value: DtAgain */
     uint64_t *value_homes; /* per value: the pieces whose forward part has it */
     uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
     uint8_t *known;        /* per op: Known */
     bool *early;           /* per op: a backward one that is done in F */
     int32_t *goal;         /* per value: the parameter of whose gradient alone it is part, UNUSED, MORE */
-    bool begin_again;      /* more of them were found */
+    bool restart;      /* more of them were found */
 } Assigner;
 
 enum { UNUSED = -1, MORE = -2 };
@@ -62,21 +62,21 @@ static bool is_cheap(const DtOp *op)
     return kind == DT_CLASS_MAP || kind == DT_CLASS_AXIS;
 }
 
-DtAgain dt_stage_again(const DtOp *op, const uint8_t *of_value)
+DtRecompute dt_stage_recompute(const DtOp *op, const uint8_t *of_value)
 {
     if (op->kind == DT_OP_PARAM)
-        return DT_AGAIN_PARAM;
+        return DT_RECOMPUTE_PARAM;
     if (dt_op_info[op->kind].op_class == DT_CLASS_SOURCE)
-        return DT_AGAIN_FREE;
-    const DtAgain all = op->n_in > 0 ? (DtAgain)of_value[op->in[0]->id] : DT_AGAIN_NO;
+        return DT_RECOMPUTE_FREE;
+    const DtRecompute all = op->n_in > 0 ? (DtRecompute)of_value[op->in[0]->id] : DT_RECOMPUTE_NO;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (of_value[op->in[i]->id] != all)
-            return DT_AGAIN_NO;
-    if (all == DT_AGAIN_FREE)
-        return is_cheap(op) ? all : DT_AGAIN_NO;
+            return DT_RECOMPUTE_NO;
+    if (all == DT_RECOMPUTE_FREE)
+        return is_cheap(op) ? all : DT_RECOMPUTE_NO;
     const bool of_param = op->kind == DT_OP_CAST || dt_op_info[op->kind].data == DT_DATA_VIEW ||
                           dt_op_info[op->kind].op_class == DT_CLASS_COMM;
-    return of_param && op->n_in == 1 ? all : DT_AGAIN_NO;
+    return of_param && op->n_in == 1 ? all : DT_RECOMPUTE_NO;
 }
 
 /* ---- sets of pieces ---- */
@@ -106,10 +106,10 @@ static const DtStore *param_of(const DtValue *value)
 static void read_forward(const Assigner *a, const DtOp *op, uint32_t piece)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const uint8_t again = a->again[number_of(a, op->in[i])];
-        if (again == DT_AGAIN_NO)
+        const uint8_t recompute = a->recompute[number_of(a, op->in[i])];
+        if (recompute == DT_RECOMPUTE_NO)
             add_home(a, a->value_homes, op->in[i]->id, piece);
-        else if (again == DT_AGAIN_PARAM)
+        else if (recompute == DT_RECOMPUTE_PARAM)
             add_home(a, a->store_homes, param_of(op->in[i])->index, piece);
     }
 }
@@ -124,9 +124,9 @@ static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
         for (uint32_t i = 0; i < op->n_in; i++) {
             const uint32_t of = number_of(a, op->in[i]);
             int64_t home = -1;
-            if (a->again[of] == DT_AGAIN_PARAM)
+            if (a->recompute[of] == DT_RECOMPUTE_PARAM)
                 home = largest(a, a->store_homes, param_of(op->in[i])->index, piece);
-            else if (a->again[of] == DT_AGAIN_NO && a->forward[of])
+            else if (a->recompute[of] == DT_RECOMPUTE_NO && a->forward[of])
                 home = largest(a, a->value_homes, op->in[i]->id, piece);
             if (home >= 0 && home < piece) {
                 piece = (uint32_t)home;
@@ -174,7 +174,7 @@ static uint32_t lowest_cotangent(const Assigner *a, const DtOp *op)
 static bool is_known(Assigner *a, uint32_t i)
 {
     const DtOp *op = op_at(a, i);
-    if (a->again[i] != DT_AGAIN_NO || a->forward[i])
+    if (a->recompute[i] != DT_RECOMPUTE_NO || a->forward[i])
         return true;
     if (a->known[i] == KNOWN_NOT_ASKED) {
         bool known = !a->e->fixed.at[i];
@@ -188,9 +188,9 @@ static bool is_known(Assigner *a, uint32_t i)
 /* Assigns the op and its operands to the early part. */
 static void make_early(Assigner *a, uint32_t i)
 {
-    if (a->again[i] != DT_AGAIN_NO || a->forward[i] || a->early[i])
+    if (a->recompute[i] != DT_RECOMPUTE_NO || a->forward[i] || a->early[i])
         return;
-    a->early[i] = a->begin_again = true;
+    a->early[i] = a->restart = true;
     for (uint32_t k = 0; k < op_at(a, i)->n_in; k++)
         make_early(a, number_of(a, op_at(a, i)->in[k]));
 }
@@ -228,15 +228,15 @@ static bool assign_op(Assigner *a, uint32_t i, bool live)
     const DtOp *op = op_at(a, i);
     const uint32_t place = a->e->place.at[i];
     DtOpHome home = {live ? DT_HOME_ANY : DT_HOME_NONE, place};
-    a->again[i] = (uint8_t)dt_stage_again(op, a->value_again);
+    a->recompute[i] = (uint8_t)dt_stage_recompute(op, a->value_recompute);
     for (uint32_t k = 0; k < op->n_out; k++)
-        a->value_again[op->out[k]->id] = a->again[i];
-    if (live && a->again[i] == DT_AGAIN_NO && (a->forward[i] || a->early[i])) {
+        a->value_recompute[op->out[k]->id] = a->recompute[i];
+    if (live && a->recompute[i] == DT_RECOMPUTE_NO && (a->forward[i] || a->early[i])) {
         home = (DtOpHome){DT_HOME_F, a->early[i] ? early_piece(a, op) : place};
         read_forward(a, op, home.piece);
         for (uint32_t k = 0; k < op->n_out; k++)
             add_home(a, a->value_homes, op->out[k]->id, home.piece);
-    } else if (live && a->again[i] == DT_AGAIN_NO) {
+    } else if (live && a->recompute[i] == DT_RECOMPUTE_NO) {
         const uint32_t lowest = lowest_cotangent(a, op);
         home = (DtOpHome){DT_HOME_B, a->e->fixed.at[i] ? place : backward_piece(a, op, lowest)};
         if (home.piece > lowest && !reads_early(a, op, home.piece)) {
@@ -438,7 +438,7 @@ static void settle_results(Assigner *a)
 static bool assign_all(Assigner *a, const bool *live)
 {
     const uint32_t n = a->e->func->ops.n;
-    a->begin_again = false;
+    a->restart = false;
     a->to->ops.n = a->to->op_of.n = 0;
     memset(a->value_homes, 0, (size_t)a->e->func->n_values * a->words * sizeof *a->value_homes);
     memset(a->store_homes, 0, (size_t)a->s->module->stores.n * a->words * sizeof *a->store_homes);
@@ -489,8 +489,8 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
     }
     a.forward = dt_stage_ancestors(s->arena, func, forward);
     const bool *live = dt_stage_ancestors(s->arena, func, all);
-    a.again = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
-    a.value_again = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
+    a.recompute = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
+    a.value_recompute = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
     a.value_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)func->n_values * a.words + 1);
     a.store_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)s->module->stores.n * a.words + 1);
     a.known = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
@@ -499,7 +499,7 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
     do
         if (!assign_all(&a, live))
             return false;
-    while (a.begin_again);
+    while (a.restart);
     settle_results(&a);
     drop_dead(&a);
     return true;

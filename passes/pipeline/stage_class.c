@@ -142,10 +142,10 @@ void dt_stage_take_apart(DtStager *s)
 {
     for (uint32_t i = 0; i < s->pipeline->n_stages; i++) {
         const uint32_t first = s->class_first[i], last = first + s->class_more[i];
-        const bool again = (first > 0 && s->apart[first - 1]) ||
+        const bool known = (first > 0 && s->apart[first - 1]) ||
                            (last + 1 < s->whole->n_stages && s->apart[last + 1]);
         for (uint32_t stage = first; s->differs[i] && stage <= last; stage++)
-            s->apart[stage] = again || stage == first || stage == last;
+            s->apart[stage] = known || stage == first || stage == last;
     }
 }
 

@@ -231,14 +231,14 @@ static void add_loop(DtStager *s, const DtOp *op)
     DT_PUSH(s->arena, s->loops, loop);
 }
 
-/* The cost to its piece of an op between loops: none if readers recompute it. again: per value,
+/* The cost to its piece of an op between loops: none if readers recompute it. recompute: per value,
  * whether it is recomputed; set here for the op's result. */
-static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *again)
+static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *recompute)
 {
-    const DtAgain own = dt_stage_again(op, again);
+    const DtRecompute own = dt_stage_recompute(op, recompute);
     for (uint32_t i = 0; i < op->n_out; i++)
-        again[op->out[i]->id] = (uint8_t)own;
-    return own == DT_AGAIN_NO ? cost_of(s, op) : (Cost){0};
+        recompute[op->out[i]->id] = (uint8_t)own;
+    return own == DT_RECOMPUTE_NO ? cost_of(s, op) : (Cost){0};
 }
 
 /* Lists the chain of the entry: the loops, and the parts between them that have a cost. */
@@ -247,12 +247,12 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
     const DtFunc *func = entry->func;
     const bool *forward =
         dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
-    uint8_t *again = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
+    uint8_t *recompute = DT_NEW_ARRAY(s->arena, uint8_t, func->n_values + 1);
     Cost between = {0};
     for (uint32_t i = 0; i < func->ops.n && !s->failed; i++) {
         const DtOp *op = func->ops.at[i];
         const bool named = is_named(s, op);
-        const Cost cost = named ? (Cost){0} : cost_between(s, op, again);
+        const Cost cost = named ? (Cost){0} : cost_between(s, op, recompute);
         if (!forward[i])
             continue;
         if (!named) {

@@ -76,17 +76,17 @@ static Slice *slice_loop(Slice *s, const DtOp *op)
         delayed[i] = !early[i] && s->delayed[op->out[i]->id];
     }
     for (;;) {
-        bool again = false;
+        bool changed = false;
         Slice *sub = slice(s->arena, op->func, op->loop, early, delayed);
         for (uint32_t i = 0; i < op->loop->n_carried; i++) {
             const uint32_t id = op->func->inputs.at[1 + i]->id;
             if (sub->early[id] && !early[i])
-                early[i] = again = true;
+                early[i] = changed = true;
             if (sub->delayed[id] && !early[i] && !delayed[i])
-                delayed[i] = again = true;
+                delayed[i] = changed = true;
             delayed[i] = delayed[i] && !early[i];
         }
-        if (!again)
+        if (!changed)
             return sub;
     }
 }

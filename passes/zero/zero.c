@@ -235,10 +235,10 @@ static void read_gradients(Zero *z, uint32_t number)
         Member *m = &z->members[store->of->index];
         const DtValue *value = entry->func->results.at[i];
         uint16_t pending = value->type->partial & (uint16_t)~z->time;
-        bool again = m->store != NULL;
+        bool repeated = m->store != NULL;
         const DtPipelineSchedule *pipeline = z->buckets.module->pipeline;
-        m->several = m->several || (pipeline && (again || pipeline->n_stages > MOST_STAGES));
-        m->usable = again ? m->usable && m->pending == pending : store->of->type->rank > 0;
+        m->several = m->several || (pipeline && (repeated || pipeline->n_stages > MOST_STAGES));
+        m->usable = repeated ? m->usable && m->pending == pending : store->of->type->rank > 0;
         m->store = store->of;
         m->pending = pending;
         m->entry = number;

@@ -149,7 +149,7 @@ static void add_pieces(const DtPlan *plan, const DtPlanSaved *saved, DtText *tex
 
 static void print_saved(const DtPlan *plan, DtText *text)
 {
-    char one[32], all[32], again[32];
+    char one[32], all[32], recomputed[32];
     if (plan->n_saved)
         dt_text_add(text, "\nsaved for the backward loop, of one micro-batch on one rank\n");
     for (uint32_t i = 0; i < plan->n_saved; i++) {
@@ -159,7 +159,7 @@ static void print_saved(const DtPlan *plan, DtText *text)
                        dt_people_bytes(all, (double)s->saved * (double)s->iterations));
         if (s->recomputed)
             dt_text_printf(text, ", %s of each computed again",
-                           dt_people_bytes(again, (double)s->recomputed));
+                           dt_people_bytes(recomputed, (double)s->recomputed));
         add_pieces(plan, s, text);
         dt_text_add(text, "\n");
     }

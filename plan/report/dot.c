@@ -148,14 +148,14 @@ static void add_collectives(const Graph *g, const char *node, const Work *work)
     char words[32];
     for (uint32_t k = 0; k < g->plan->n_groups; k++) {
         double received = work->received[k];
-        bool again = false;
+        bool repeated = false;
         for (uint32_t j = 0; j < g->plan->n_groups; j++) {
             if (j == k || g->plan->groups[j].mask != g->plan->groups[k].mask)
                 continue;
-            again = again || (j < k && work->received[j] > 0);
+            repeated = repeated || (j < k && work->received[j] > 0);
             received += work->received[j];
         }
-        if (work->received[k] > 0 && !again)
+        if (work->received[k] > 0 && !repeated)
             dt_text_printf(g->text, "  %s -> c%u_%x [style=dashed, color=\"#b07aa1\", dir=none, constraint=false, "
                            "label=\"%s\"];\n", node, g->stage, g->plan->groups[k].mask,
                            dt_people_bytes(words, received));
@@ -183,18 +183,18 @@ static void add_hexagons(Graph *g, const double *received)
     for (uint32_t k = 0; k < plan->n_groups; k++) {
         int64_t runs[DT_INST_KINDS] = {0}, all = 0;
         double bytes = 0;
-        bool again = false;
+        bool repeated = false;
         for (uint32_t j = 0; j < plan->n_groups; j++) {
             if (plan->groups[j].mask != plan->groups[k].mask)
                 continue;
-            again = again || j < k;
+            repeated = repeated || j < k;
             bytes += received[j];
             for (uint32_t i = 0; i < DT_INST_KINDS; i++) {
                 runs[i] += g->kinds[j * DT_INST_KINDS + i];
                 all += g->kinds[j * DT_INST_KINDS + i];
             }
         }
-        if (again || all == 0)
+        if (repeated || all == 0)
             continue;
         dt_text_printf(g->text, "    c%u_%x [shape=hexagon, fillcolor=\"#f2e6f0\", label=\"over ", g->stage,
                        plan->groups[k].mask);
@@ -312,12 +312,12 @@ static void add_parts(Graph *g, double *received)
     for (uint32_t e = 0; e < g->plan->n_entries; e++) {
         const DtPlanEntry *entry = &g->plan->entries[e];
         DtDotPart part;
-        bool again = false;
+        bool repeated = false;
         if (!dt_plan_on_stage(entry->stage, g->stage) || !dt_dot_part(g->plan, entry, &part) || !is_called(g, entry))
             continue;
         for (uint32_t i = 0; i < parts.n; i++)
-            again = again || (parts.at[i].kind == part.kind && parts.at[i].piece == part.piece);
-        if (again)
+            repeated = repeated || (parts.at[i].kind == part.kind && parts.at[i].piece == part.piece);
+        if (repeated)
             continue;
         DT_PUSH(g->arena, parts, part);
         add_part(g, &part, received);

@@ -211,22 +211,22 @@ static json_t *json_traffic(const DtSummary *s)
         dt_arena_exhausted((plan->n_groups + plan->n_channels + 1) * sizeof *traffic);
     dt_report_traffic(plan, traffic, traffic + plan->n_groups);
     for (uint32_t g = 0; g < plan->n_groups; g++) {
-        bool again = traffic[g].runs == 0;
+        bool repeated = traffic[g].runs == 0;
         for (uint32_t k = 0; k < g; k++)
-            again = again || plan->groups[k].mask == plan->groups[g].mask;
-        if (!again)
+            repeated = repeated || plan->groups[k].mask == plan->groups[g].mask;
+        if (!repeated)
             json_array_append_new(axes, json_axis(s, g, traffic));
     }
     for (uint32_t c = 0; c < plan->n_channels; c++) {
         const DtPlanChannel *channel = &plan->channels[c];
         double sum = 0;
-        bool again = false;
+        bool repeated = false;
         for (uint32_t k = 0; k < plan->n_channels; k++)
             if (plan->channels[k].from == channel->from && plan->channels[k].to == channel->to) {
-                again = again || k < c;
+                repeated = repeated || k < c;
                 sum += traffic[plan->n_groups + k].received;
             }
-        if (!again && sum > 0)
+        if (!repeated && sum > 0)
             json_array_append_new(messages, json_pack("[i, i, f]", (int)channel->from, (int)channel->to, sum));
     }
     free(traffic);

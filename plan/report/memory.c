@@ -29,10 +29,10 @@ static int64_t communicators(const DtPlan *plan)
 {
     int64_t n = plan->meta->n_ranks > 1;
     for (uint32_t g = 0; g < plan->n_groups; g++) {
-        bool again = plan->groups[g].size < 2 || plan->groups[g].size == plan->meta->n_ranks;
+        bool repeated = plan->groups[g].size < 2 || plan->groups[g].size == plan->meta->n_ranks;
         for (uint32_t k = 0; k < g; k++)
-            again = again || plan->groups[k].mask == plan->groups[g].mask;
-        n += !again;
+            repeated = repeated || plan->groups[k].mask == plan->groups[g].mask;
+        n += !repeated;
     }
     return n;
 }

@@ -67,14 +67,14 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-bool dt_recomputed_find(DtArena *arena, const DtPlan *plan, bool *ret_again)
+bool dt_recomputed_find(DtArena *arena, const DtPlan *plan, bool *ret_recomputed)
 {
     bool *forward = DT_NEW_ARRAY(arena, bool, plan->n_insts + 1);
     bool *backward = DT_NEW_ARRAY(arena, bool, plan->n_insts + 1);
     uint64_t *keys = DT_NEW_ARRAY(arena, uint64_t, plan->n_insts + 1);
     uint32_t n = 0;
     bool any = false;
-    memset(ret_again, 0, plan->n_insts * sizeof *ret_again);
+    memset(ret_recomputed, 0, plan->n_insts * sizeof *ret_recomputed);
     for (uint32_t i = 0; i < plan->n_saved; i++)
         any = any || plan->saved[i].recomputed > 0;
     for (uint32_t e = 0; any && e < plan->n_entries; e++)
@@ -87,8 +87,8 @@ bool dt_recomputed_find(DtArena *arena, const DtPlan *plan, bool *ret_again)
     any = false;
     for (uint32_t i = 0; n && i < plan->n_insts; i++) {
         const uint64_t key = backward[i] && !forward[i] ? key_of(plan, &plan->insts[i]) : 0;
-        ret_again[i] = key && bsearch(&key, keys, n, sizeof *keys, by_number);
-        any = any || ret_again[i];
+        ret_recomputed[i] = key && bsearch(&key, keys, n, sizeof *keys, by_number);
+        any = any || ret_recomputed[i];
     }
     return any;
 }

@@ -9,6 +9,6 @@
 #include <stdbool.h>
 
 /* ret_again: by instruction, n_insts of them. False: nothing is recomputed. */
-bool dt_recomputed_find(DtArena *arena, const DtPlan *plan, bool *ret_again);
+bool dt_recomputed_find(DtArena *arena, const DtPlan *plan, bool *ret_recomputed);
 
 #endif

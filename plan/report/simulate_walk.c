@@ -340,7 +340,7 @@ static const SimMemo *find_memo(const Sim *sim, const SimStage *stage, const DtP
     return NULL;
 }
 
-static void run_again(const Sim *sim, SimStage *stage, const SimMemo *memo)
+static void run_recorded(const Sim *sim, SimStage *stage, const SimMemo *memo)
 {
     stage->now += memo->seconds;
     set_state(sim, stage, memo->after);
@@ -383,7 +383,7 @@ void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item)
     const SimMemo *memo = same ? find_memo(sim, stage, entry, when, state, &n) : NULL;
     const uint32_t depth = stage->depth++;
     if (memo)
-        run_again(sim, stage, memo);
+        run_recorded(sim, stage, memo);
     else
         run_new(sim, stage, entry, when, same && n < MOST_MEMOS);
     stage->depth = depth;

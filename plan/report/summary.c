@@ -35,7 +35,7 @@ static void add_flops(void *context, const DtPlanInst *inst, int64_t runs, doubl
     DtSummary *s = context;
     const double flops = (double)runs * ranks * flops_of(s->plan, inst);
     s->flops += inst->kind == DT_INST_GEMM ? 0 : flops;
-    s->again_flops += s->again && s->again[inst - s->plan->insts] ? flops : 0;
+    s->recomputed_flops += s->recomputed && s->recomputed[inst - s->plan->insts] ? flops : 0;
 }
 
 /* ---- changes that would help most ---- */
@@ -115,10 +115,10 @@ static void try_overlap(Trials *t)
     const DtPlan *plan = t->s->plan;
     for (uint32_t g = 0; g < plan->n_groups; g++) {
         const uint32_t mask = plan->groups[g].mask;
-        bool again = false;
+        bool repeated = false;
         for (uint32_t k = 0; k < g; k++)
-            again = again || plan->groups[k].mask == mask;
-        if (!again && exposed_of(t->s, mask) > t->s->sim.seconds * 0.005)
+            repeated = repeated || plan->groups[k].mask == mask;
+        if (!repeated && exposed_of(t->s, mask) > t->s->sim.seconds * 0.005)
             add_change(t, without(t, is_over, mask), true,
                        dt_arena_printf(t->arena, "if collectives over %s ran wholly beside other work",
                                        axes_of(t, mask)));
@@ -161,19 +161,19 @@ static void try_level(Trials *t)
                                dt_people_share(buf, s->sim.stages[most].time[DT_TIME_BUBBLE], s->sim.seconds)));
 }
 
-static bool is_again(const DtSummary *s, const DtPlanInst *inst, uint32_t which)
+static bool is_recomputed(const DtSummary *s, const DtPlanInst *inst, uint32_t which)
 {
     (void)which;
-    return s->again[inst - s->plan->insts];
+    return s->recomputed[inst - s->plan->insts];
 }
 
 static void try_keep(Trials *t)
 {
     char buf[32];
-    if (t->s->again)
-        add_change(t, without(t, is_again, 0), false,
+    if (t->s->recomputed)
+        add_change(t, without(t, is_recomputed, 0), false,
                    dt_arena_printf(t->arena, "if backward computed no products and attention again (`remat`), %s of "
-                                   "all operations", dt_people_share(buf, t->s->again_flops, t->s->flops)));
+                                   "all operations", dt_people_share(buf, t->s->recomputed_flops, t->s->flops)));
 }
 
 static int by_seconds(const void *a, const void *b)
@@ -232,8 +232,8 @@ static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary 
     }
     s->dtype = dt_price_dtype(s->plan);
     s->peak = dt_price_peak(s->plan, &s->model, s->dtype);
-    bool *again = DT_NEW_ARRAY(arena, bool, s->plan->n_insts + 1);
-    s->again = dt_recomputed_find(arena, s->plan, again) ? again : NULL;
+    bool *recomputed = DT_NEW_ARRAY(arena, bool, s->plan->n_insts + 1);
+    s->recomputed = dt_recomputed_find(arena, s->plan, recomputed) ? recomputed : NULL;
     s->flops = s->plan->meta->flops;
     dt_report_visit_step(s->plan, add_flops, s);
     s->model_flops = s->plan->meta->model_flops > 0 ? s->plan->meta->model_flops : s->flops;

@@ -42,8 +42,8 @@ typedef struct DtSummary {
     /* fraction of the step in which stages wait for others, the mean over stages */
     double bubble;
     /* by instruction: a product or attention that recomputes what was not saved; NULL: none
-     * does. again_flops: their operations in a step over all ranks */
-    const bool *again; double again_flops;
+     * does. recomputed_flops: their operations in a step over all ranks */
+    const bool *recomputed; double recomputed_flops;
     /* the most helpful change first */
     DtReportChange changes[DT_REPORT_CHANGES]; uint32_t n_changes;
     /* from the options: */

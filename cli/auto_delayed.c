@@ -14,16 +14,16 @@
  * a sum is so many times smaller than its operands */
 enum { SUM = 4, TURNS = 3, MOST_WORK = 1 << 20, NONE = -1 };
 
-typedef struct Late {
+typedef struct Delayed {
     DtWalk walk;
     /* by run: loop i is 2 i + 1, the part before it 2 i; NONE: it does not count */
     DT_VEC(uint32_t) parts;
     DT_VEC(uint32_t) ends;  /* number of runs at the end of a part, or of an iteration of a loop */
     uint32_t part;
     bool last, counts;      /* the last micro-batch; of that one turn of each loop counts */
-} Late;
+} Delayed;
 
-static void mark(Late *l)
+static void mark(Delayed *l)
 {
     DT_PUSH(l->walk.arena, l->ends, l->walk.runs.n);
     while (l->parts.n < l->walk.runs.n)
@@ -35,7 +35,7 @@ static int64_t turns_of(const DtPlanSchedule *loop) { return loop->count < TURNS
 /* A loop of micro-batches is register 0, one of layers the next. */
 static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 {
-    Late *l = w->context;
+    Delayed *l = w->context;
     const DtPlanSchedule *s = &w->plan->schedule[item];
     (void)depth;
     mark(l);
@@ -50,7 +50,7 @@ static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 
 static void leave(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 {
-    Late *l = w->context;
+    Delayed *l = w->context;
     const DtPlanSchedule *s = &w->plan->schedule[item];
     (void)depth;
     mark(l);
@@ -136,7 +136,7 @@ static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
 
 /* Bytes made by forward and read by backward, in the part after all loops: read, and not written
  * before, after the first instruction of that part that writes a scalar, the loss. */
-static int64_t kept_behind(const Late *l, uint32_t part)
+static int64_t kept_behind(const Delayed *l, uint32_t part)
 {
     DtSpans live = {.arena = l->walk.arena};
     uint32_t from = 0, to, loss = NONE;
@@ -162,7 +162,7 @@ static int64_t kept_behind(const Late *l, uint32_t part)
 
 /* Bytes of parameters that are read both before the first loop (parts 0 and 4 n) and in a later
  * part outside of loops: a table that is also the head's matrix. */
-static int64_t tied_of(const Late *l, uint32_t n)
+static int64_t tied_of(const Delayed *l, uint32_t n)
 {
     DtSpans front = {.arena = l->walk.arena}, behind = {.arena = l->walk.arena};
     for (uint32_t i = 0; i < l->walk.runs.n; i++) {
@@ -184,7 +184,7 @@ void dt_auto_read_delayed(DtArena *arena, const DtPlan *plan, const DtSpace *spa
 {
     DtArena *scratch = dt_arena_child(arena);
     const uint32_t n = space->n_loops, n_parts = 4 * n + 1;
-    Late l = {.walk = {.arena = scratch, .plan = plan, .most_turns = TURNS, .work = MOST_WORK, .enter = enter,
+    Delayed l = {.walk = {.arena = scratch, .plan = plan, .most_turns = TURNS, .work = MOST_WORK, .enter = enter,
                        .leave = leave}, .last = true, .counts = true};
     double *kept = DT_NEW_ARRAY(scratch, double, n_parts);
     Sets sets = {.early.arena = scratch, .delayed.arena = scratch};

@@ -271,7 +271,7 @@ static uint32_t reduction(DtKBuild *b, DtReduce reduce, DtDtype dtype, uint32_t 
                                        .integer = DT_KNONE, .op = b->op});
 }
 
-uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes)
+uint32_t dt_kernel_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes)
 {
     return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype, .reduce = op->reduce,
                                        .n_args = 1, .args = {arg}, .axes = axes, .after_rows = true,
@@ -279,10 +279,10 @@ uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes
 }
 
 /* The same over the outer axes, row by row. */
-static uint32_t late_reduction(DtKBuild *b, const DtOp *op, uint32_t arg)
+static uint32_t reduction_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg)
 {
     const uint32_t all = (1u << b->k->n_axes) - 1, outer = (1u << b->k->n_outer) - 1;
-    return dt_kernel_late(b, op, arg, all & ~outer);
+    return dt_kernel_after_rows(b, op, arg, all & ~outer);
 }
 
 static uint32_t iota_node(DtKBuild *b, const DtOp *op)
@@ -476,7 +476,7 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op)
             else if (b->in->attention && op->axes[0] != b->in->attention->keys)
                 node = dt_kernel_attend_total(b, op, arg);
             else if (dt_kernel_axis(b, op->axes[0]) < (int)b->k->n_outer)
-                node = late_reduction(b, op, arg);
+                node = reduction_after_rows(b, op, arg);
             else
                 node = reduction(b, op->reduce, op->out[0]->type->dtype, arg);
             break;

@@ -136,7 +136,7 @@ uint32_t dt_kernel_attend_total(DtKBuild *b, const DtOp *op, uint32_t arg)
     uint32_t axes = 0;
     for (uint32_t a = 0; a < b->k->n_axes; a++)
         axes |= (uint32_t)has(op->out[0], b->k->axis[a]) << a;
-    return dt_kernel_late(b, op, arg, axes);
+    return dt_kernel_after_rows(b, op, arg, axes);
 }
 
 /* ---- all of it ---- */

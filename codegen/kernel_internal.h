@@ -34,7 +34,7 @@ uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
 uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written);
 DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node);
 /* Sum of a node that has these axes of the space: over the others. */
-uint32_t dt_kernel_late(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes);
+uint32_t dt_kernel_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes);
 /* kernel_pieces.c; pieces of rows have a multiple of so many elements */
 void dt_kernel_pieces(DtKernel *k, int64_t unit);
 

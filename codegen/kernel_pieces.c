@@ -22,7 +22,7 @@ static int64_t points(const DtKernel *k, uint32_t from, uint32_t to)
     return n;
 }
 
-static uint32_t late_sums(const DtKernel *k)
+static uint32_t sums_after_rows(const DtKernel *k)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++)
@@ -82,7 +82,7 @@ static void cut_axis(DtKernel *k, int64_t row_unit)
 
 void dt_kernel_pieces(DtKernel *k, int64_t unit)
 {
-    const uint32_t sums = late_sums(k);
+    const uint32_t sums = sums_after_rows(k);
     if (sums)
         cut_rows(k, sums);
     else if (only_reduces(k))

@@ -68,7 +68,7 @@ static void open_row(DtPrint *c)
 }
 
 /* Before all rows. */
-static void late_begin(DtPrint *c)
+static void sums_begin(DtPrint *c)
 {
     int64_t n;
     const char *at = dt_print_row_sum_element(c, &n);
@@ -88,7 +88,7 @@ static void late_begin(DtPrint *c)
 
 /* Printed after each row: if it is the last row of its piece, adds the piece's sums to their lane
  * and clears them. */
-static void late_piece(DtPrint *c)
+static void sums_piece(DtPrint *c)
 {
     int64_t stride[DT_MAX_RANK] = {0}, rows = 1, n;
     const char *at = dt_print_row_sum_element(c, &n);
@@ -111,7 +111,7 @@ static void late_piece(DtPrint *c)
 
 /* Printed after all rows: combines the lanes, then computes and stores the values that depend on
  * the sums. */
-static void late_end(DtPrint *c)
+static void sums_end(DtPrint *c)
 {
     int64_t n;
     const char *at = dt_print_row_sum_element(c, &n);
@@ -392,7 +392,7 @@ static void print_row(DtPrint *c)
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
     const uint32_t lanes = dt_print_c_row_lanes(k);
     if (has_row_sums(c))
-        late_begin(c);
+        sums_begin(c);
     for (uint32_t a = 0; a < first_inner; a++) {
         dt_print_open(c, a);
         dt_print_c_draws_axis(c, a, NULL, false);
@@ -420,10 +420,10 @@ static void print_row(DtPrint *c)
             lanes_end(c, phase, lanes);
     }
     if (has_row_sums(c))
-        late_piece(c);
+        sums_piece(c);
     dt_print_close(c, first_inner);
     if (has_row_sums(c))
-        late_end(c);
+        sums_end(c);
 }
 
 /* ---- COLUMN ---- */

@@ -202,7 +202,7 @@ static bool reads_after_rows(const DtFusion *f, const DtOp *op, uint32_t a, uint
 }
 
 /* Marks sums over rows and values computed from them. */
-static void mark_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
+static void mark_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
@@ -223,11 +223,11 @@ static void mark_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, 
 
 /* Whether values known after the rows are no larger than a row, and no row reads them; all other
  * values with a row's axes only are computed for each row. */
-static bool columns_are_late(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
+static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     int64_t elements = 0;
-    mark_late(f, joined, a, b);
+    mark_after_rows(f, joined, a, b);
     for (uint32_t side = 0; side < 2; side++) {
         const DtFuseGroup *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
@@ -262,7 +262,7 @@ static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, u
 static bool columns_fit(const DtFusion *f, DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     joined->apart = !joined->rows && is_closed(f, joined, a, b);
-    return joined->apart || columns_are_late(f, joined, a, b);
+    return joined->apart || columns_are_after_rows(f, joined, a, b);
 }
 
 /* ---- merging ---- */

@@ -39,11 +39,11 @@ static bool goes_its_own_way(const DtOp *op)
            (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op));
 }
 
-/* The loops of a kernel in which a value is computed, from the reductions that it depends on. late:
+/* The loops of a kernel in which a value is computed, from the reductions that it depends on. after_rows:
  * it depends on a sum over rows. reached: it depends on input x. */
 typedef struct Phase {
     uint32_t phase;
-    bool late, reached;
+    bool after_rows, reached;
 } Phase;
 
 static bool sums_rows(const DtOp *fused, const DtOp *op)
@@ -66,14 +66,14 @@ static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
         for (uint32_t k = 0; k < op->n_in; k++) {
             const Phase *from = &ret_phases[op->in[k]->id];
             to->phase = from->phase > to->phase ? from->phase : to->phase;
-            to->late = to->late || from->late;
+            to->after_rows = to->after_rows || from->after_rows;
             to->reached = to->reached || from->reached;
         }
         if (goes_its_own_way(op) ||
             (to->reached && op->kind != DT_OP_REDUCE && !dt_op_is_pointwise(op->kind)))
             return false;
         if (sums_rows(fused, op))
-            to->late = true;
+            to->after_rows = true;
         else if (op->kind == DT_OP_REDUCE)
             to->phase++;
     }
@@ -101,7 +101,7 @@ static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, cons
     if (!find_phases(op, at, phases))
         return false;
     const Phase *mine = &phases[func->results.at[out]->id];
-    for (uint32_t i = 0; i < op->n_out && !mine->late; i++)
+    for (uint32_t i = 0; i < op->n_out && !mine->after_rows; i++)
         if ((m->reads[op->out[i]->id] || m->last[op->out[i]->id] == at_end) &&
             phases[func->results.at[i]->id].phase > mine->phase)
             return false;

@@ -35,7 +35,7 @@ typedef struct Starts {
     /* by value: number of the first op that reads it; n: only a result; 0: never read */
     uint32_t *first_use;
     DtValue **done;       /* by value: the result of its `done`, which readers use */
-    DtOp **late;          /* by value: the view that makes it and still waits for a reader */
+    DtOp **unread;          /* by value: the view that makes it and still waits for a reader */
 } Starts;
 
 bool dt_order_exchanges(const DtOp *op)
@@ -151,7 +151,7 @@ static void find_uses(Starts *s)
     DtArena *arena = s->func->module->arena;
     s->first_use = DT_NEW_ARRAY(arena, uint32_t, s->func->n_values + 1);
     s->done = DT_NEW_ARRAY(arena, DtValue *, s->func->n_values + 1);
-    s->late = DT_NEW_ARRAY(arena, DtOp *, s->func->n_values + 1);
+    s->unread = DT_NEW_ARRAY(arena, DtOp *, s->func->n_values + 1);
     for (uint32_t i = 0; i < s->func->results.n; i++)
         s->first_use[s->func->results.at[i]->id] = s->n;
     for (uint32_t i = s->n; i-- > 0;)
@@ -211,8 +211,8 @@ static bool is_carried(const DtFunc *func, const DtValue *value)
 static DtValue *read_done(Starts *s, DtValue *value)
 {
     DtOp *op = value->op;
-    if (s->late[value->id]) {
-        s->late[value->id] = NULL;
+    if (s->unread[value->id]) {
+        s->unread[value->id] = NULL;
         op->in[0] = read_done(s, op->in[0]);
         give(s, op);
     }
@@ -245,8 +245,8 @@ static void write_starts(Starts *s)
     for (uint32_t i = 0; i < s->n; i++) {
         DtOp *op = s->ops[i];
         finish(s, i);
-        if (dt_order_is_view(op) && (is_open(s, op->in[0]) || s->late[op->in[0]->id])) {
-            s->late[op->out[0]->id] = op;
+        if (dt_order_is_view(op) && (is_open(s, op->in[0]) || s->unread[op->in[0]->id])) {
+            s->unread[op->out[0]->id] = op;
             continue;
         }
         const bool waits = op->kind != DT_OP_RINGBUF_PUT && op->kind != DT_OP_DONE && !op->starts;

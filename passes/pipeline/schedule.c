@@ -190,7 +190,7 @@ typedef struct Waiting {
     uint32_t first, n;
 } Waiting;
 
-static void late_W(DtLister *l, Waiting *waiting, uint32_t chunk)
+static void delayed_W(DtLister *l, Waiting *waiting, uint32_t chunk)
 {
     B(l, chunk);
     waiting->chunk[waiting->n++ % DT_COUNT(waiting->chunk)] = chunk;
@@ -204,19 +204,19 @@ static void waiting_W(DtLister *l, Waiting *waiting)
 static void dualpipe_end(DtLister *l, Waiting *waiting)
 {
     const uint32_t p = l->p, s = l->stage, half = (s + 1) / 2;
-    bool late = false;
+    bool delayed = false;
     for (uint32_t i = 0; i < s + 1; i++) {
         for (uint32_t chunk = 2; chunk-- > 0;) { /* the middle of these is where lateness begins */
-            late = late || (i == half && chunk == s % 2);
-            if (late)
-                late_W(l, waiting, chunk);
+            delayed = delayed || (i == half && chunk == s % 2);
+            if (delayed)
+                delayed_W(l, waiting, chunk);
             else
                 BW(l, chunk);
         }
     }
     for (uint32_t i = 0; i < p - s - 1; i++) {
         waiting_W(l, waiting);
-        late_W(l, waiting, 0);
+        delayed_W(l, waiting, 0);
     }
     while (waiting->first < waiting->n)
         waiting_W(l, waiting);

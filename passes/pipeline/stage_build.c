@@ -325,7 +325,7 @@ static int32_t finish_part(Build *w, uint32_t phase, uint32_t piece)
 
 /* ---- B and W apart ---- */
 
-static bool is_late(const PartResult *result)
+static bool is_delayed(const PartResult *result)
 {
     return result->to.store && result->to.store->kind == DT_STORE_GRAD;
 }
@@ -355,21 +355,21 @@ static void finish_split(Build *w, uint32_t piece)
     Part *part = &w->parts[DT_ACTION_B][piece];
     DtFunc *bwd = part->func, *primal = DT_NEW(arena_of(w), DtFunc);
     const uint32_t n = part->results.n;
-    bool *late = DT_NEW_ARRAY(arena_of(w), bool, n + 1);
+    bool *delayed = DT_NEW_ARRAY(arena_of(w), bool, n + 1);
     DtEntryResult *early_to = DT_NEW_ARRAY(arena_of(w), DtEntryResult, n + 1);
-    DtEntryResult *late_to = DT_NEW_ARRAY(arena_of(w), DtEntryResult, n + 1);
-    uint32_t n_early = 0, n_late = 0;
+    DtEntryResult *delayed_to = DT_NEW_ARRAY(arena_of(w), DtEntryResult, n + 1);
+    uint32_t n_early = 0, n_delayed = 0;
     for (uint32_t i = 0; i < n; i++) {
         dt_graph_return(bwd, part->results.at[i].value);
         DT_PUSH(arena_of(w), bwd->wanted, i);
-        late[i] = is_late(&part->results.at[i]);
-        if (late[i])
-            late_to[n_late++] = part->results.at[i].to;
+        delayed[i] = is_delayed(&part->results.at[i]);
+        if (delayed[i])
+            delayed_to[n_delayed++] = part->results.at[i].to;
         else
             early_to[n_early++] = part->results.at[i].to;
     }
     bwd->primal = primal;
-    dt_wgrad_func(bwd, late);
+    dt_wgrad_func(bwd, delayed);
     DtFunc *x = primal->bwd_x, *weights = primal->bwd_w;
     const uint32_t n_cross = x->results.n - n_early;
     DtEntryResult *results = DT_NEW_ARRAY(arena_of(w), DtEntryResult, x->results.n + 1);
@@ -378,9 +378,9 @@ static void finish_split(Build *w, uint32_t piece)
     settle_crossing(w, x, n_early, piece, part->stores.at, results, crossing);
     w->run.pieces[piece].b =
         add_entry(w, x, DT_ACTION_B, piece, part->stores.at, x->results.n, results);
-    if (n_late > 0)
+    if (n_delayed > 0)
         w->run.pieces[piece].w =
-            add_entry(w, weights, DT_ACTION_W, piece, crossing, n_late, late_to);
+            add_entry(w, weights, DT_ACTION_W, piece, crossing, n_delayed, delayed_to);
 }
 
 /* ---- the run ---- */

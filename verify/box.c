@@ -259,6 +259,7 @@ static Verdict compare_draw(Box *b, const Side *sides, Seen *seen)
     Verdict worst = EQUAL;
     memset(&b->rounded, 0, sizeof b->rounded);
     memset(&b->products, 0, sizeof b->products);
+    memset(&b->roundings, 0, sizeof b->roundings);
     b->left = b->whole ? MOST_WHOLE : MOST_ELEMENTS;
     for (uint32_t i = 0; i < n_args; i++) {
         args[i] = dt_boxsmall_tensor(b, sides[0].func->args.at[i]);

@@ -74,6 +74,12 @@ typedef struct BoxRounded {
     uint32_t n_ops[2];
 } BoxRounded;
 
+/* A tensor that an op casts. Memory of a draw is not used again in it, so this is one tensor. */
+typedef struct BoxRounding {
+    const CertOp *op;
+    const DtResidue *at;
+} BoxRounding;
+
 typedef struct Box {
     DtArena *arena, *scratch; /* lifetime of the box; of one draw */
     DtResidues *r;
@@ -89,6 +95,7 @@ typedef struct Box {
     bool narrows[2];
     DT_VEC(BoxRounded) rounded; /* in this draw */
     DT_VEC(const CertOp *) products; /* in this draw: products in few digits */
+    DT_VEC(BoxRounding) roundings;   /* in this draw: what the second function casts */
     DT_VEC(const CertOp *) exact; /* casts that only undo the widening by a sum of one element */
     const char *from;     /* dtype of the current op's first operand */
     uint32_t n_mesh, ranks;

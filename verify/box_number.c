@@ -137,6 +137,17 @@ static void count_product(Box *b, const CertOp *op, const BoxShape *made)
     one->products += b->second ? 0 : made->n;
 }
 
+/* Whether the op has cast this very tensor before, as every step of a ring casts the queries: the
+ * numbers are rounded to the same ones again. */
+static bool is_cast_again(Box *b, const CertOp *op, const BoxTensor *x)
+{
+    for (uint32_t i = 0; i < b->roundings.n; i++)
+        if (b->roundings.at[i].op == op && b->roundings.at[i].at == x->at)
+            return true;
+    DT_PUSH(b->scratch, b->roundings, ((BoxRounding){op, x->at}));
+    return false;
+}
+
 bool dt_boxnumber_is_sum(const CertOp *op)
 {
     return is(op->kind, "add") || (is(op->kind, "reduce") && op->reduce && is(op->reduce, "sum"));
@@ -152,6 +163,8 @@ bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const Bo
     if (narrows && !is(op->kind, "cast"))
         return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of", op->kind);
     if (!b->counts)
+        return true;
+    if (narrows && b->second && is_cast_again(b, op, in[0]))
         return true;
     if (narrows)
         rounded_of(b, made)->n[b->second] += made->n;

@@ -90,7 +90,7 @@ static void put_metrics(json_t *object, const DtShown *shown)
 
 static void put_norm(json_t *object, const DtLossReport *loss)
 {
-    if (loss->grad_norm >= 0)
+    if (!(loss->grad_norm < 0)) /* also where it is not a number, in a step that is skipped */
         json_object_set_new(object, "grad_norm", real(loss->grad_norm));
     json_object_set_new(object, "lr", real(loss->lr));
 }

@@ -94,7 +94,7 @@ void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between
 
 static void add_norm(const DtLossReport *loss, DtText *text)
 {
-    if (loss->grad_norm >= 0)
+    if (!(loss->grad_norm < 0))
         dt_text_printf(text, "  norm %.3g", loss->grad_norm);
 }
 

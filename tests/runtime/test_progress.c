@@ -4,6 +4,10 @@
 #include "runtime/command.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* How many lines 40 of 100,000 steps leave if a line is due every period_ns. */
 static int lines_of(uint64_t period_ns)
@@ -49,6 +53,38 @@ Test(progress, half_a_minute)
     cr_assert(progress.period_ns == 30000000000u);
     dt_progress_close(&progress);
     fclose(out);
+}
+
+/* A skipped step whose norm is not a number has one in the log and in its line; a plan without
+ * norms has none. */
+Test(progress, a_norm_that_is_no_number_is_shown)
+{
+    static const DtPlanMeta meta = {.n_ranks = 1, .batch = 1};
+    const DtPlan plan = {.meta = &meta};
+    const DtRank rank = {.plan = &plan};
+    for (int has = 0; has < 2; has++) {
+        char path[] = "/tmp/dt_progressXXXXXX", text[2][4096] = {"", ""};
+        const int fd = mkstemp(path);
+        FILE *out = tmpfile(), *file = fdopen(fd, "r");
+        DtProgress progress;
+        DtLog *log;
+        DtStepReport report = {.step = 1, .n_losses = 1, .seconds = 0.01};
+        report.losses[0].grad_norm = has ? NAN : -1;
+        cr_assert(out && file && dt_log_open(path, true, &log).code == DT_EXIT_OK);
+        dt_progress_open(&progress, &rank, out, 0, 1);
+        dt_progress_step(&progress, &report);
+        dt_progress_close(&progress);
+        dt_log_step(log, &report, &plan);
+        cr_assert(dt_log_close(log).code == DT_EXIT_OK);
+        rewind(out);
+        cr_assert(fread(text[0], 1, sizeof text[0] - 1, out) > 0);
+        cr_assert(fread(text[1], 1, sizeof text[1] - 1, file) > 0);
+        cr_expect_eq(strstr(text[0], "norm nan") != NULL, has, "%s", text[0]);
+        cr_expect_eq(strstr(text[1], "\"grad_norm\":null") != NULL, has, "%s", text[1]);
+        fclose(out);
+        fclose(file);
+        unlink(path);
+    }
 }
 
 /* ---- the command that goes on ---- */

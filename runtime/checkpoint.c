@@ -17,6 +17,7 @@
 #include "runtime/rank.h"
 
 #include "base/hash.h"
+#include "base/tryread.h"
 #include "plan/report/memory.h"
 #include "runtime/reduce.h"
 
@@ -524,25 +525,52 @@ static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from
     }
 }
 
-static void take_as(const Wanted *wanted, const DtPlanStore *store, int64_t iteration,
-                    const DtTensor *tensor)
+/* ---- a file that somebody may cut short ---- */
+
+/* Reading a tensor of the mapped file, as dt_tryread wants it. */
+typedef struct Reading {
+    const DtTensor *tensor;
+    uint64_t digest; /* run_digest: the result */
+    void *to;        /* run_conversion: the tensor in another dtype */
+    uint32_t to_dtype;
+} Reading;
+
+static void run_digest(void *context)
+{
+    Reading *r = context;
+    r->digest = dt_hash_bytes(r->tensor->at, (size_t)r->tensor->bytes, 0);
+}
+
+static void run_conversion(void *context)
+{
+    const Reading *r = context;
+    convert(r->to, r->to_dtype, r->tensor->at, r->tensor->dtype,
+            r->tensor->bytes / dt_kinds_size(r->tensor->dtype));
+}
+
+/* Returns NULL, or the address that could not be read; so does take. */
+static const uint8_t *take_as(const Wanted *wanted, const DtPlanStore *store, int64_t iteration,
+                              const DtTensor *tensor, const DtFileView *view)
 {
     const DtRank *rank = wanted->rank;
     if (!dt_plan_on_stage(store->stage, rank->stage))
-        return;
-    if (store->dtype != tensor->dtype)
-        convert(wanted->logical, store->dtype, tensor->at, tensor->dtype,
-                tensor->bytes / dt_kinds_size(tensor->dtype));
-    dt_pack_take(rank, store, iteration,
-                 store->dtype != tensor->dtype ? wanted->logical : (const char *)tensor->at);
+        return NULL;
+    if (store->dtype == tensor->dtype)
+        return dt_pack_take(rank, store, iteration, (const char *)tensor->at, view);
+    Reading conversion = {.tensor = tensor, .to = wanted->logical, .to_dtype = store->dtype};
+    const uint8_t *missing = dt_tryread(view, run_conversion, &conversion);
+    return missing ? missing : dt_pack_take(rank, store, iteration, wanted->logical, NULL);
 }
 
 /* Copies a saved value to its store; a master copy is also rounded to the parameter. */
-static void take(const Wanted *wanted, const Home *home, const DtTensor *tensor)
+static const uint8_t *take(const Wanted *wanted, const Home *home, const DtTensor *tensor,
+                           const DtFileView *view)
 {
-    take_as(wanted, home->store, home->iteration, tensor);
-    if (home->store->kind == DT_PLAN_MASTER)
-        take_as(wanted, &wanted->rank->plan->stores[home->store->of], home->iteration, tensor);
+    const DtPlanStore *store = home->store;
+    const uint8_t *missing = take_as(wanted, store, home->iteration, tensor, view);
+    if (missing || store->kind != DT_PLAN_MASTER)
+        return missing;
+    return take_as(wanted, &wanted->rank->plan->stores[store->of], home->iteration, tensor, view);
 }
 
 static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file,
@@ -555,13 +583,17 @@ static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTen
             continue;
         const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
         const DtTensor *claim = find_tensor(said, tensor->name);
-        if (claim == NULL || claim->digest != dt_hash_bytes(tensor->at, (size_t)tensor->bytes, 0))
+        Reading digest = {.tensor = tensor};
+        const uint8_t *missing = dt_tryread(&file->view, run_digest, &digest);
+        if (!missing && (claim == NULL || claim->digest != digest.digest))
             return dt_status_fail(
                 DT_EXIT_IO,
                 "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
                 "says",
                 path, tensor->name);
-        take(wanted, home, tensor);
+        missing = missing ? missing : take(wanted, home, tensor, &file->view);
+        if (missing)
+            return dt_safetensors_cut(path, file, missing);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
     }
     return DT_OK;

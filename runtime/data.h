@@ -82,6 +82,10 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
 /* Numbers at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n: i32, of floats f32. Fails if
  * an integer is no i32, or a u32 is not below 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
+/* Calls read(context), which reads memory of the file and must hold nothing that would have to be
+ * given back (base/tryread.h). Fails, with the place, if the file was cut short meanwhile. */
+DtStatus dt_datatext_try(const DtTokens *tokens, DtTokenFile *file, void (*read)(void *),
+                         void *context);
 /* Fails, with the name, if a file that was read since the last call has become shorter: the mapped
  * rest of its last page reads as zeros. */
 DtStatus dt_datatext_cut(const DtTokens *tokens);

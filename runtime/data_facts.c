@@ -5,7 +5,6 @@
 #include "runtime/data.h"
 
 #include "base/hash.h"
-#include "base/tryread.h"
 
 #include <string.h>
 
@@ -37,10 +36,9 @@ static DtStatus add_bytes(const DtTokens *tokens, uint64_t at, uint64_t *digest)
         }
         const uint64_t there = file->view.len - at;
         Piece piece = {file->view.at + at, there < left ? there : left, *digest};
-        file->touched = true;
-        if (dt_tryread(&file->view, add_piece, &piece))
-            return dt_status_fail(DT_EXIT_IO, "%.300s was cut short while the run reads it",
-                                  file->path);
+        DtStatus status = dt_datatext_try(tokens, file, add_piece, &piece);
+        if (!dt_status_ok(&status))
+            return status;
         *digest = piece.digest;
         left -= piece.len;
         at = 0;

@@ -129,32 +129,51 @@ static const char *what_text_is(const DtTokenFile *file)
                                                 : NULL;
 }
 
+/* What the first bytes of a file tell. */
+typedef struct Look {
+    const DtTokenFormat *format;
+    const DtTokenFile *file;
+    const char *text; /* JSON, CSV, .., or NULL */
+    bool is_of_doubles, is_twice_as_wide;
+} Look;
+
+static void look_at_file(void *context)
+{
+    Look *look = context;
+    look->text = look->format->text ? what_text_is(look->file) : NULL;
+    look->is_of_doubles = is_of_doubles(look->format, look->file);
+    look->is_twice_as_wide = is_twice_as_wide(look->format, look->file);
+}
+
 /* One warning of a source: of the first file that is something else. */
-static void note_files(const DtData *data, DtText *ret_notes)
+static DtStatus note_files(const DtData *data, DtText *ret_notes)
 {
     const DtTokenFormat *format = &data->tokens.format;
     const uint32_t dtype = format->dtype;
     for (uint32_t i = 0; i < data->tokens.n_files; i++) {
-        const DtTokenFile *file = &data->tokens.files[i];
-        const char *text = format->text ? what_text_is(file) : NULL;
-        if (text) {
+        DtTokenFile *file = &data->tokens.files[i];
+        Look look = {.format = format, .file = file};
+        DtStatus status = dt_datatext_try(&data->tokens, file, look_at_file, &look);
+        if (!dt_status_ok(&status))
+            return status;
+        if (look.text) {
             begin_note(data, ret_notes);
             dt_text_printf(
                 ret_notes,
                 "warning: %s looks like %s, and `text` reads all of its bytes, also names of "
                 "fields, quotes and separators; write the texts alone to a file to train on them",
-                file->path, text);
-            return;
+                file->path, look.text);
+            return DT_OK;
         }
-        if (is_of_doubles(format, file)) {
+        if (look.is_of_doubles) {
             begin_note(data, ret_notes);
             dt_text_printf(ret_notes,
                            "warning: %s looks like a file of 64-bit floats; write it as f32: "
                            "numpy.fromfile(FILE, 'f8').astype('f4').tofile(NEW)",
                            file->path);
-            return;
+            return DT_OK;
         }
-        if (is_twice_as_wide(format, file)) {
+        if (look.is_twice_as_wide) {
             begin_note(data, ret_notes);
             dt_text_printf(
                 ret_notes,
@@ -162,9 +181,10 @@ static void note_files(const DtData *data, DtText *ret_notes)
                 "read it as `bin(..., %s)`",
                 dt_kinds_name(dtype), file->path, dtype == DT_PLAN_I32 ? "0 or -1" : "0",
                 16 * format->width, dtype == DT_PLAN_U16 ? "u32" : "i64");
-            return;
+            return DT_OK;
         }
     }
+    return DT_OK;
 }
 
 /* ---- values ---- */
@@ -262,11 +282,14 @@ DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
 {
     if (data->synthetic)
         return DT_OK;
-    note_files(data, ret_notes);
+    DtStatus status = note_files(data, ret_notes);
+    if (!dt_status_ok(&status))
+        return dt_data_located(data, status);
     int64_t reach = data->offsets - 1 + data->windows * data->row;
     if (reach > LOOK_BYTES / data->tokens.format.width)
         return DT_OK;
-    DtStatus status = dt_data_is_float(data) ? look_at_floats(data, reach, ret_notes) : DT_OK;
+    if (dt_data_is_float(data))
+        status = look_at_floats(data, reach, ret_notes);
     for (uint32_t i = 0;
          i < data->reader->n_inputs && !dt_data_is_float(data) && dt_status_ok(&status); i++) {
         Aside aside = {0};

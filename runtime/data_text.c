@@ -10,41 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static DtStatus map_file(const char *path, const DtTokenFormat *format, int64_t start, DtTokenFile *ret_file)
-{
-    struct stat stat_of;
-    *ret_file = (DtTokenFile){.path = path, .start = start};
-    DtStatus status = dt_file_map(path, &ret_file->view);
-    if (dt_status_ok(&status) && stat(path, &stat_of) == 0) {
-        ret_file->device = stat_of.st_dev;
-        ret_file->number = stat_of.st_ino;
-    }
-    return dt_status_ok(&status) ? dt_databin_layout(format, ret_file) : status;
-}
-
-DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format, double from,
-                          double to, DtTokens *ret_tokens)
-{
-    DtTokens *t = ret_tokens;
-    *t = (DtTokens){.files = DT_NEW_ARRAY(memory, DtTokenFile, files->n + 1), .format = *format};
-    for (uint32_t i = 0; i < files->n; i++) {
-        DtTokenFile *file = &t->files[t->n_files++];
-        DtStatus status = map_file(files->at[i], format, t->total, file);
-        if (dt_status_ok(&status) && file->n == 0 && files->n == 1)
-            status = dt_status_fail(DT_EXIT_IO, "%.300s is empty", file->path);
-        if (!dt_status_ok(&status)) {
-            dt_datatext_close(t);
-            return status;
-        }
-        t->total += file->n;
-    }
-    /* both ends round alike, so a part that ends at 0.9 meets one that begins at 0.9 */
-    t->first = (int64_t)(from * (double)t->total);
-    int64_t end = to < 1 ? (int64_t)(to * (double)t->total) : t->total;
-    t->n = end - t->first;
-    return DT_OK;
-}
-
 void dt_datatext_close(DtTokens *tokens)
 {
     for (uint32_t i = 0; i < tokens->n_files; i++)
@@ -124,25 +89,6 @@ static int64_t convert(const uint8_t *from, uint32_t dtype, int64_t n, void *ret
     }
 }
 
-/* at: of the number in the file, from 0. */
-static DtStatus refuse(const DtTokens *tokens, const DtTokenFile *file, int64_t at)
-{
-    const int64_t byte = (int64_t)file->skip + at * tokens->format.width;
-    int64_t value = 0;
-    memcpy(&value, file->view.at + byte, (size_t)tokens->format.width);
-    if (tokens->format.dtype == DT_PLAN_I64)
-        return dt_status_fail(
-            DT_EXIT_IO,
-            "token number %lld (byte %lld) of %.250s is %lld, which is no i32: is it a "
-            "file of other numbers?",
-            (long long)at, (long long)byte, file->path, (long long)value);
-    return dt_status_fail(
-        DT_EXIT_IO,
-        "token number %lld (byte %lld) of %.250s is %lld, not below 2^31: is it a file "
-        "of 16-bit tokens?",
-        (long long)at, (long long)byte, file->path, (long long)value);
-}
-
 /* The error for a file that was cut short: bytes from `end` on are missing. */
 static DtStatus refuse_cut(const DtTokens *tokens, const DtTokenFile *file, int64_t end)
 {
@@ -171,6 +117,105 @@ DtStatus dt_datatext_cut(const DtTokens *tokens)
     return DT_OK;
 }
 
+DtStatus dt_datatext_try(const DtTokens *tokens, DtTokenFile *file, void (*read)(void *),
+                         void *context)
+{
+    file->touched = true;
+    const uint8_t *missing = dt_tryread(&file->view, read, context);
+    if (!missing)
+        return DT_OK;
+    DtStatus status = dt_datatext_cut(tokens); /* knows the new end, not only the page */
+    return dt_status_ok(&status) ? refuse_cut(tokens, file, missing - file->view.at) : status;
+}
+
+/* ---- opening ---- */
+
+typedef struct Layout {
+    const DtTokenFormat *format;
+    DtTokenFile *file;
+    DtStatus status;
+} Layout;
+
+static void find_layout(void *context)
+{
+    Layout *layout = context;
+    layout->status = dt_databin_layout(layout->format, layout->file);
+}
+
+static DtStatus map_file(const DtTokens *tokens, DtTokenFile *file)
+{
+    struct stat stat_of;
+    Layout layout = {&tokens->format, file, DT_OK};
+    DtStatus status = dt_file_map(file->path, &file->view);
+    if (!dt_status_ok(&status))
+        return status;
+    if (stat(file->path, &stat_of) == 0) {
+        file->device = stat_of.st_dev;
+        file->number = stat_of.st_ino;
+    }
+    status = dt_datatext_try(tokens, file, find_layout, &layout);
+    return dt_status_ok(&status) ? layout.status : status;
+}
+
+DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format,
+                          double from, double to, DtTokens *ret_tokens)
+{
+    DtTokens *t = ret_tokens;
+    *t = (DtTokens){.files = DT_NEW_ARRAY(memory, DtTokenFile, files->n + 1), .format = *format};
+    for (uint32_t i = 0; i < files->n; i++) {
+        DtTokenFile *file = &t->files[t->n_files++];
+        *file = (DtTokenFile){.path = files->at[i], .start = t->total};
+        DtStatus status = map_file(t, file);
+        if (dt_status_ok(&status) && file->n == 0 && files->n == 1)
+            status = dt_status_fail(DT_EXIT_IO, "%.300s is empty", file->path);
+        if (!dt_status_ok(&status)) {
+            dt_datatext_close(t);
+            return status;
+        }
+        t->total += file->n;
+    }
+    /* both ends round alike, so a part that ends at 0.9 meets one that begins at 0.9 */
+    t->first = (int64_t)(from * (double)t->total);
+    int64_t end = to < 1 ? (int64_t)(to * (double)t->total) : t->total;
+    t->n = end - t->first;
+    return DT_OK;
+}
+
+/* ---- reading ---- */
+
+typedef struct Value {
+    const uint8_t *from;
+    size_t bytes;
+    int64_t value;
+} Value;
+
+static void read_value(void *context)
+{
+    Value *value = context;
+    memcpy(&value->value, value->from, value->bytes);
+}
+
+/* at: of the number in the file, from 0. */
+static DtStatus refuse(const DtTokens *tokens, DtTokenFile *file, int64_t at)
+{
+    const int64_t byte = (int64_t)file->skip + at * tokens->format.width;
+    Value value = {file->view.at + byte, (size_t)tokens->format.width, 0};
+    DtStatus status = dt_datatext_try(tokens, file, read_value, &value);
+    if (!dt_status_ok(&status))
+        return status;
+    if (tokens->format.dtype == DT_PLAN_I64)
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "token number %lld (byte %lld) of %.250s is %lld, which is no i32: is it a "
+            "file of other numbers?",
+            (long long)at, (long long)byte, file->path, (long long)value.value);
+    return dt_status_fail(
+        DT_EXIT_IO,
+        "token number %lld (byte %lld) of %.250s is %lld, not below 2^31: is it a file "
+        "of 16-bit tokens?",
+        (long long)at, (long long)byte, file->path, (long long)value.value);
+}
+
 /* convert() as dt_tryread calls it. */
 typedef struct Conversion {
     const uint8_t *from;
@@ -197,13 +242,9 @@ DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *r
             continue; /* an empty file */
         const uint8_t *from = file->view.at + file->skip + inside * tokens->format.width;
         Conversion conversion = {from, tokens->format.dtype, take, 0, to};
-        file->touched = true;
-        const uint8_t *missing = dt_tryread(&file->view, run_conversion, &conversion);
-        if (missing) {
-            DtStatus status = dt_datatext_cut(tokens); /* knows the new end, not only the page */
-            return dt_status_ok(&status) ? refuse_cut(tokens, file, missing - file->view.at)
-                                         : status;
-        }
+        DtStatus status = dt_datatext_try(tokens, file, run_conversion, &conversion);
+        if (!dt_status_ok(&status))
+            return status;
         if (conversion.good < take)
             return refuse(tokens, file, inside + conversion.good);
         at += take;

@@ -4,6 +4,7 @@
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
+#include "base/tryread.h"
 #include "plan/kinds.h"
 
 #include <string.h>
@@ -135,12 +136,35 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
     return dt_device_seen(rank, place_of(rank, store, &range, iteration));
 }
 
-void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical)
+/* Elements of a logical tensor on their way to this rank. */
+typedef struct Taking {
+    const DtRank *rank;
+    const DtPlanStore *store;
+    DtStoreRange range;
+    char *held, *logical;
+} Taking;
+
+static void run_taking(void *context)
 {
-    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
-    move(rank->plan, rank->coord, store, range.first, range.n, lent.at, (char *)(uintptr_t)logical, false);
+    const Taking *t = context;
+    move(t->rank->plan, t->rank->coord, t->store, t->range.first, t->range.n, t->held, t->logical,
+         false);
+}
+
+const uint8_t *dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
+                            const char *logical, const DtFileView *view)
+{
+    Taking taking = {rank, store, dt_pack_range(rank->plan, rank->coord, store), NULL,
+                     (char *)(uintptr_t)logical};
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &taking.range, iteration));
+    const uint8_t *missing = NULL;
+    taking.held = lent.at;
+    if (view)
+        missing = dt_tryread(view, run_taking, &taking);
+    else
+        run_taking(&taking);
     dt_device_back(rank, &lent, true);
+    return missing;
 }
 
 void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical)

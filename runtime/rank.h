@@ -3,6 +3,7 @@
 #ifndef DT_RUNTIME_RANK_H
 #define DT_RUNTIME_RANK_H
 
+#include "base/file.h"
 #include "runtime/runtime.h"
 
 /* Row-major over the mesh, the first axis slowest. */
@@ -37,8 +38,10 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
 /* One iteration's logical tensor where this rank has it, NULL if it has a part or nothing of it, or has it where host
  * code cannot look. */
 const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration);
-/* This rank's elements from the logical tensor. */
-void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical);
+/* This rank's elements from the logical tensor. view: of the file that it is mapped from, or NULL.
+ * Returns NULL, or the address that could not be read since the file was cut short. */
+const uint8_t *dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
+                            const char *logical, const DtFileView *view);
 /* This rank's elements into the logical tensor, whose others stay. */
 void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical);
 /* Some elements of the logical tensor, row-major: n from number `first` on. */

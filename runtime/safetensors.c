@@ -4,10 +4,12 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/tryread.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_HEADER = 64 << 20, ALIGN = 8 };
 
@@ -234,12 +236,33 @@ static DtStatus read_header(DtArena *arena, const char *path, json_t *header, co
     return check_cover(path, file, data, len);
 }
 
+typedef struct Copy {
+    void *to;
+    const uint8_t *from;
+    size_t len;
+} Copy;
+
+static void run_copy(void *context)
+{
+    const Copy *copy = context;
+    memcpy(copy->to, copy->from, copy->len);
+}
+
+/* The first bytes of the file, which somebody may cut short meanwhile. */
+static DtStatus copy_bytes(const char *path, const DtTensorFile *file, void *to, uint64_t len)
+{
+    Copy copy = {to, file->view.at, (size_t)len};
+    const uint8_t *missing = dt_tryread(&file->view, run_copy, &copy);
+    return missing ? dt_safetensors_cut(path, file, missing) : DT_OK;
+}
+
 static DtStatus read_file(DtArena *arena, const char *path, DtTensorFile *file)
 {
     uint64_t len = file->view.len, header_len = 0;
     json_error_t error;
-    if (len >= 8)
-        memcpy(&header_len, file->view.at, 8);
+    DtStatus status = len >= 8 ? copy_bytes(path, file, &header_len, 8) : DT_OK;
+    if (!dt_status_ok(&status))
+        return status;
     if (len < 8 || header_len > len - 8 || header_len > MAX_HEADER)
         return dt_status_fail(
             DT_EXIT_IO,
@@ -247,18 +270,35 @@ static DtStatus read_file(DtArena *arena, const char *path, DtTensorFile *file)
             "have %llu",
             path, (unsigned long long)len, (unsigned long long)header_len);
     const uint8_t *data = file->view.at + 8 + header_len;
-    file->id = (DtTensorsId){(int64_t)len, dt_hash_bytes(file->view.at, 8 + header_len, 0)};
-    json_t *header =
-        json_loadb((const char *)file->view.at + 8, header_len, JSON_REJECT_DUPLICATES, &error);
+    char *bytes = dt_arena_alloc(arena, (size_t)header_len + 8);
+    status = copy_bytes(path, file, bytes, header_len + 8);
+    if (!dt_status_ok(&status))
+        return status;
+    file->id = (DtTensorsId){(int64_t)len, dt_hash_bytes(bytes, 8 + header_len, 0)};
+    json_t *header = json_loadb(bytes + 8, header_len, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(header)) {
         json_decref(header);
         return dt_status_fail(
             DT_EXIT_IO, "%.300s is damaged or no safetensors file: its header is no JSON object",
             path);
     }
-    DtStatus status = read_header(arena, path, header, data, len - 8 - header_len, file);
+    status = read_header(arena, path, header, data, len - 8 - header_len, file);
     json_decref(header);
     return status;
+}
+
+/* A copy may read the end of its source first, so the new size tells the place better than the
+ * address, if the file still has its name. */
+DtStatus dt_safetensors_cut(const char *path, const DtTensorFile *file, const uint8_t *missing)
+{
+    struct stat stat_of;
+    int64_t end = missing - file->view.at;
+    if (stat(path, &stat_of) == 0 && stat_of.st_size < end)
+        end = stat_of.st_size;
+    return dt_status_fail(DT_EXIT_IO,
+                          "%.300s was cut short while it was read: byte %lld and what follows is "
+                          "gone; the file had %zu bytes",
+                          path, (long long)end, file->view.len);
 }
 
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file)

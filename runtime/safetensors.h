@@ -52,6 +52,9 @@ typedef struct DtTensorFile {
  * of the file is trusted. */
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file);
 void dt_safetensors_close(DtTensorFile *file);
+/* The failure of a file that was cut short after it was opened, so that the byte at `missing` could
+ * not be read (base/tryread.h). */
+DtStatus dt_safetensors_cut(const char *path, const DtTensorFile *file, const uint8_t *missing);
 /* NULL if there is none of that name. */
 const DtTensor *dt_safetensors_find(const DtTensorFile *file, const char *name);
 

@@ -160,7 +160,7 @@ bool dt_trial_begin(DtTrialRun *run)
             if (at < 0)
                 return dt_rank_fail(run->rank, DT_EXIT_FAILED, "the plan is broken: `%.200s` has iterations that its "
                                     "loop has not", dt_plan_str(plan, plan->stores[s].path));
-            dt_pack_take(run->rank, &plan->stores[s], i, values + at);
+            dt_pack_take(run->rank, &plan->stores[s], i, values + at, NULL);
         }
     if (run->rank->rank == 0)
         run->trial->began = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rank 0 gathers from six ranks while it saves. The ranks are memory of this process: a plan
  * with padded axes, buckets and tensors that rank 0 has whole. Files must not depend on the size of
- * the pieces in which tensors are gathered, and a save must not allocate more than its pieces. */
+ * the pieces in which tensors are gathered, and a save must not allocate more than its pieces. A
+ * file that is cut short while a rank loads it is an error that names it. */
 #include "runtime/checkpoint.h"
 #include "runtime/device.h"
 #include "runtime/rank.h"
@@ -11,6 +12,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RANKS = 6, BIG = 1 << 21, STORES = 6, ARENA = BIG * 4 + 4096 };
 
@@ -114,7 +116,7 @@ static void fill(void)
             s.at = dt_device_at(s.memory[r]);
             dt_rank_coordinates(&s.plan, r, s.rank.coord);
             for (int64_t i = 0; i < loops; i++)
-                dt_pack_take(&s.rank, of, i, s.logical[n] + i * count * e);
+                dt_pack_take(&s.rank, of, i, s.logical[n] + i * count * e, NULL);
         }
     }
     s.at = dt_device_at(s.memory[0]);
@@ -296,6 +298,80 @@ Test(pieces, files_do_not_depend_on_them)
         expect_loads(i + 2);
     }
     dt_arena_free(arena);
+}
+
+/* ---- a file that is cut short while a rank loads it ---- */
+
+/* Before its n-th hash of bytes the loader finds the file cut short; n < 0: after it; 0: after it
+ * has mapped the file. */
+static struct {
+    bool on;
+    int at, seen;
+    off_t to;
+    char path[256];
+} cut;
+
+uint64_t __real_dt_hash_bytes(const void *bytes, size_t len, uint64_t seed);
+uint64_t __wrap_dt_hash_bytes(const void *bytes, size_t len, uint64_t seed);
+
+static void cut_now(int at)
+{
+    if (cut.on && cut.at == at)
+        cr_assert_eq(truncate(cut.path, cut.to), 0);
+}
+
+uint64_t __wrap_dt_hash_bytes(const void *bytes, size_t len, uint64_t seed)
+{
+    cut.seen++;
+    cut_now(cut.seen);
+    const uint64_t hash = __real_dt_hash_bytes(bytes, len, seed);
+    cut_now(-cut.seen);
+    return hash;
+}
+
+DtStatus __real_dt_file_map(const char *path, DtFileView *ret_view);
+DtStatus __wrap_dt_file_map(const char *path, DtFileView *ret_view);
+
+DtStatus __wrap_dt_file_map(const char *path, DtFileView *ret_view)
+{
+    const DtStatus status = __real_dt_file_map(path, ret_view);
+    cut_now(0);
+    return status;
+}
+
+/* Loads step 1 into a store of that dtype; the file of parameters loses what follows byte `to`. The
+ * loader hashes its header, then the tensor. */
+static void expect_cut(uint32_t dtype, int at, off_t to, const char *said)
+{
+    char path[256];
+    DtArena *arena = dt_arena_new();
+    DtManifest manifest;
+    save(0, 1);
+    s.stores[0].dtype = (uint8_t)dtype;
+    snprintf(path, sizeof path, "%s/step-00000001", s.folder);
+    DtStatus status =
+        dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), &manifest);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    snprintf(cut.path, sizeof cut.path, "%s", file_of(1, 0));
+    cut.on = true, cut.at = at, cut.seen = 0, cut.to = to;
+    status = dt_checkpoint_read(&s.rank, arena, path, manifest.serial, false, &manifest);
+    cut.on = false;
+    s.stores[0].dtype = DT_PLAN_F32;
+    cr_assert_eq(status.code, DT_EXIT_IO);
+    cr_assert(strstr(status.message, "model.safetensors was cut short while it was read: "), "%s",
+              status.message);
+    cr_assert(strstr(status.message, said), "%s", status.message);
+    dt_arena_free(arena);
+}
+
+Test(pieces, a_file_that_is_cut_short_is_named)
+{
+    fill_big();
+    expect_cut(DT_PLAN_F32, 0, 0, "byte 0 and what follows is gone; the file had 8388");
+    expect_cut(DT_PLAN_F32, 2, 1 << 20, "byte 1048576 and what");
+    expect_cut(DT_PLAN_F32, -2, 1 << 20, "byte 1048576 and what");
+    /* it is rounded while it is read */
+    expect_cut(DT_PLAN_BF16, -2, 1 << 20, "byte 1048576 and what");
 }
 
 /* ---- memory ---- */

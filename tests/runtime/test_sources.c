@@ -477,6 +477,29 @@ Test(sources, files_that_are_cut_short_are_named_with_the_place)
     }
 }
 
+/* So is one that is cut short between its opening and the first look at what it holds. */
+Test(sources, files_that_are_cut_short_are_named_by_the_first_look)
+{
+    static uint8_t bytes[2 * PAGE];
+    static const char said[] = "data.bin was cut short while the run reads it: value 0 (byte 0)";
+    static const uint32_t dtypes[] = {DT_PLAN_U8, DT_PLAN_U16, DT_PLAN_F32};
+    for (size_t i = 0; i < DT_COUNT(dtypes); i++) {
+        DtText notes = {0};
+        DtDataFact fact;
+        f.reader.dtype = (uint8_t)dtypes[i];
+        f.inputs[0].dtype = dtypes[i] == DT_PLAN_F32 ? DT_PLAN_F32 : DT_PLAN_I32;
+        fixture_file(&f, "data.bin", bytes, sizeof bytes);
+        DtData *data = fixture_data(&f);
+        cr_assert_eq(truncate(fixture_path(&f, "data.bin"), 0), 0);
+        DtStatus status = dt_data_look(data, &notes);
+        cr_assert(status.code == DT_EXIT_IO && strstr(status.message, said), "%s", status.message);
+        status = dt_data_fact(data->memory, data, &fact);
+        cr_assert(status.code == DT_EXIT_IO && strstr(status.message, said), "%s", status.message);
+        cr_assert_eq(notes.len, 0);
+        dt_data_close(data);
+    }
+}
+
 Test(sources, a_file_that_is_replaced_or_grows_is_read_as_it_was)
 {
     uint8_t bytes[40];

@@ -138,11 +138,10 @@ BUGS = [
     ("the second moment is saved as the first", "runtime/checkpoint.c",
      "1 + (int)store->kind - DT_PLAN_MOMENT1", "1", "runtime_checkpoint"),
     ("moments are not loaded", "runtime/checkpoint.c",
-     "        take(wanted, home, tensor);\n        atomic",
-     "        if (!is_moment(home->store))\n            take(wanted, home, tensor);\n   "
-     "     atomic", "runtime_checkpoint"),
+     "missing = missing ? missing : take(wanted", "missing = missing || is_moment(home->store) ? "
+     "missing : take(wanted", "runtime_checkpoint"),
     ("a parameter is not the rounding of the master copy that is loaded", "runtime/checkpoint.c",
-     "if (home->store->kind == DT_PLAN_MASTER)\n        take_as", "if (false)\n        take_as",
+     "if (missing || store->kind != DT_PLAN_MASTER)", "if (true)",
      "runtime_checkpoint"),
     ("a resumed loss has the updates of the last one", "runtime/resume.c",
      "found = &manifest->updates[k];", "found = &manifest->updates[manifest->n_updates - 1];",

@@ -130,9 +130,9 @@ int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCost
 int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct DtPlan *plan,
                    const DtCostModel *model);
 
-/* forms.c: whether functions of the program at path that have a second form (blocks, a gradient)
+/* clauses.c: whether functions of the program at path that have a second form (blocks, a gradient)
  * compute the same in it; not DT_EXIT_OK after a message. */
-int dt_cli_check_forms(DtCli *cli, struct DtModule *module, const char *path);
+int dt_cli_check_clauses(DtCli *cli, struct DtModule *module, const char *path);
 /* Reports the wrong clause of the named function if a ring of it does not compute the function's
  * result. False if the program at path has no such function, or it is the library's. why: the
  * difference. */

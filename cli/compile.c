@@ -582,7 +582,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         return code;
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL, is_for_gpus(cli), !cli->report))
         return DT_EXIT_DIAGNOSTICS;
-    code = dt_cli_check_forms(cli, program->module, path);
+    code = dt_cli_check_clauses(cli, program->module, path);
     if (code == DT_EXIT_OK)
         code = dt_cli_check_gradients(cli, program->module);
     if (code != DT_EXIT_OK)

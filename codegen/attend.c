@@ -321,8 +321,8 @@ static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64
     for (uint32_t i = 0; i < n && of->keys == 1; i++)
         if (blocks[i].of.keys == 1 && blocks[i].at + blocks[i].rows == these->at &&
             blocks[i].rows + these->rows <= most && blocks[i].of.first == of->first &&
-            blocks[i].of.last == of->last && blocks[i].of.form.number == of->form.number &&
-            blocks[i].of.form.reg == of->form.reg)
+            blocks[i].of.last == of->last && blocks[i].of.sum_of.number == of->sum_of.number &&
+            blocks[i].of.sum_of.reg == of->sum_of.reg)
             return &blocks[i];
     return NULL;
 }

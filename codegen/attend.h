@@ -74,7 +74,7 @@ static inline bool dt_tile_is_output(const DtTiling *g, uint32_t i)
     return g->part[i] == DT_TILE_OUTPUT || dt_tile_is_left(g, i);
 }
 
-/* Finds axes, roles and mask; false if the function has another form. */
+/* Finds axes, roles and mask; false if the function has no such roles. */
 bool dt_tile_analyse(DtTiling *g);
 
 /* attend_kernel.c: whether the target has a kernel for the whole function (lint L0588 if only

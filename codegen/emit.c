@@ -203,7 +203,7 @@ static void emit_copy(DtEmit *e, const DtOp *op)
     dt_place_set(e, op->out[0], output.place);
 }
 
-/* The ops of a call, or of its fused form, in place. tiles, not NULL: as attention in tiles, false if it has another
+/* The ops of a call, or of its fused kernels, in place. tiles, not NULL: as attention in tiles, false if it has another
  * shape, and why. */
 static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted, DtTileWhy *tiles)
 {
@@ -238,10 +238,10 @@ static void emit_call(DtEmit *e, const DtOp *op)
             (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
     }
     DtTileWhy why = {.why = DT_TILE_NO_PRODUCT};
-    const DtFunc *form = func->fused ? func->fused : func;
+    const DtFunc *kernels = func->fused ? func->fused : func;
     if (!func->fused || !emit_callee(e, op, func, wanted, &why)) {
-        dt_untiled_report(e, op, form, &why);
-        emit_callee(e, op, form, wanted, NULL);
+        dt_untiled_report(e, op, kernels, &why);
+        emit_callee(e, op, kernels, wanted, NULL);
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         dt_place_set(e, outputs[i].value, outputs[i].place);

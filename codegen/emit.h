@@ -337,7 +337,7 @@ void dt_concat_claim(DtEmit *e);
 bool dt_concat_emit(DtEmit *e, const DtOp *op);
 
 /* attend.c: emits the call of a streaming function, or of its gradient, in tiles, in the scope
- * of the callee. False, with nothing emitted, if the function has another form: ret_why says
+ * of the callee. False, with nothing emitted, if the function has no such roles: ret_why says
  * why, and which op is to blame (or NULL). */
 typedef struct DtTileWhy {
     const char *why;
@@ -349,8 +349,8 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_
 /* untiled.c: whether a lint has been reported for the streaming function; marks it as reported. */
 bool dt_untiled_is_reported(DtEmit *e, const DtFunc *func);
 /* Reports lint L0585 for a call whose ops are emitted one by one, if the memory that they keep
- * is large. form: the callee in kernels. */
-void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why);
+ * is large. kernels: the callee, fused. */
+void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *kernels, const DtTileWhy *why);
 
 /* mask.c: whether the function computes the same without the scores that the mask of op
  * `where` hides. outputs: by op position, whether the op's result leaves the block. */
@@ -396,18 +396,18 @@ typedef struct DtVisible {
     DtVisibleNumber numbers[DT_VISIBLE_NUMBERS]; /* the ones on which positions depend */
     uint32_t n_numbers;
     int64_t grain;                     /* numbers of keys are rounded up to a multiple of this */
-    int64_t n_points, least, most;     /* number of points; range of the values of forms */
+    int64_t n_points, least, most;     /* number of points; range of the values of sums */
     int64_t coord[DT_MAX_MESH], step[DT_VISIBLE_REGS]; /* the point being evaluated */
     /* by point and half of the queries: the keys of each half, 0 if they differ */
     int64_t *of_half;
     /* values evaluated so far for this block, to bound the work */
     uint32_t visits;
 } DtVisible;
-typedef struct DtVisibleForm {           /* rank number minus loop iteration; -1: without that term */
+typedef struct DtVisibleSum {           /* rank number minus loop iteration; -1: without that term */
     int number, reg;
-} DtVisibleForm;
-typedef struct DtVisibleCase {           /* the points where first <= value of form <= last */
-    DtVisibleForm form;
+} DtVisibleSum;
+typedef struct DtVisibleCase {           /* the points where first <= value of sum_of <= last */
+    DtVisibleSum sum_of;
     /* first, last of all cases: no guard is needed on that side */
     bool is_first, is_last;
     int64_t first, last, keys, points;

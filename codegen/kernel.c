@@ -578,11 +578,11 @@ static void build_outputs(DtKBuild *b)
         (op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK || op->kind == DT_OP_SCATTER_ADD)) {
         k->special = op;
         if (op->kind == DT_OP_SCATTER_ADD) {
-            k->form = DT_KFORM_SCATTER;
+            k->pattern = DT_KPATTERN_SCATTER;
             scatter(b, op);
             return;
         }
-        k->form = op->kind == DT_OP_SCAN ? DT_KFORM_SCAN : DT_KFORM_TOPK;
+        k->pattern = op->kind == DT_OP_SCAN ? DT_KPATTERN_SCAN : DT_KPATTERN_TOPK;
         uint32_t node = dt_kernel_value(b, op->in[0]);
         for (uint32_t i = 0; i < b->in->n_outputs; i++) {
             DtKStore store = {.node = node};
@@ -608,7 +608,7 @@ static void build_outputs(DtKBuild *b)
     }
 }
 
-/* ---- form and collapse ---- */
+/* ---- loop pattern, merged axes ---- */
 
 static uint32_t inner_mask(const DtKernel *k)
 {
@@ -619,21 +619,21 @@ static uint32_t inner_mask(const DtKernel *k)
  * along the last outer axis rather than along the last inner one. That is so if more loads are of
  * neighbours along columns, or equally many and fewer of distant elements. Loads that are equal for
  * all lanes do not count. */
-static DtKForm form_of(const DtKernel *k)
+static DtKPattern pattern_of(const DtKernel *k)
 {
     uint32_t inner = inner_mask(k);
     if (!inner || k->n_outer == 0)
-        return DT_KFORM_ROW;
+        return DT_KPATTERN_ROW;
     for (uint32_t i = 0; i < k->nodes.n; i++)
         if (k->nodes.at[i].after_rows)
-            return DT_KFORM_ROW;
+            return DT_KPATTERN_ROW;
     for (uint32_t i = 0; i < k->stores.n; i++) {
         const DtKNode *node = &k->nodes.at[k->stores.at[i].node];
         if ((node->axes & inner) || node->phase > 1)
-            return DT_KFORM_ROW;
+            return DT_KPATTERN_ROW;
         for (uint32_t a = k->n_outer; a < k->n_axes; a++) /* an expanded value */
             if (k->stores.at[i].stride[a])
-                return DT_KFORM_ROW;
+                return DT_KPATTERN_ROW;
     }
     const uint32_t along_row = k->n_axes - 1, along_column = k->n_outer - 1;
     /* loads of neighbouring and of distant elements */
@@ -648,8 +648,8 @@ static DtKForm form_of(const DtKernel *k)
         apart_column += node->coef[along_column] > 1;
     }
     const bool columns_better = k->extent[along_row] < 16 || apart_row > apart_column;
-    return column > row || (column == row && columns_better && k->extent[along_column] >= 16) ? DT_KFORM_COLUMN
-                                                                                              : DT_KFORM_ROW;
+    return column > row || (column == row && columns_better && k->extent[along_column] >= 16) ? DT_KPATTERN_COLUMN
+                                                                                              : DT_KPATTERN_ROW;
 }
 
 /* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a + 1. */
@@ -713,7 +713,7 @@ static void collapse(DtKBuild *b)
 DtKernel *dt_kernel_build(const DtKernelInput *input)
 {
     DtKBuild build = {.in = input, .k = DT_NEW(input->arena, DtKernel)};
-    build.k->form = DT_KFORM_ROW;
+    build.k->pattern = DT_KPATTERN_ROW;
     if (input->attention)
         return dt_kernel_attend(&build) ? build.k : NULL;
     space_of(&build);
@@ -721,7 +721,7 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     build_outputs(&build);
     if (!build.k->special) {
         collapse(&build);
-        build.k->form = form_of(build.k);
+        build.k->pattern = pattern_of(build.k);
         dt_kernel_pieces(build.k, input->choose_order ? DT_KROW_PIECE : 64);
     }
     if (input->choose_order)

@@ -104,12 +104,12 @@ typedef struct DtKPointer {
     uint32_t align;
 } DtKPointer;
 
-typedef enum DtKForm {
-    DT_KFORM_ROW,      /* lanes run along the last axis; reductions over it use a fixed tree */
-    DT_KFORM_COLUMN,   /* lanes run along the last outer axis, reductions are loops around them */
-    DT_KFORM_SCAN, DT_KFORM_TOPK, DT_KFORM_SCATTER, /* one op each */
-    DT_KFORM_ATTEND    /* of queries and keys: DtKAttend */
-} DtKForm;
+typedef enum DtKPattern {
+    DT_KPATTERN_ROW,      /* lanes run along the last axis; reductions over it use a fixed tree */
+    DT_KPATTERN_COLUMN,   /* lanes run along the last outer axis, reductions are loops around them */
+    DT_KPATTERN_SCAN, DT_KPATTERN_TOPK, DT_KPATTERN_SCATTER, /* one op each */
+    DT_KPATTERN_ATTEND    /* of queries and keys: DtKAttend */
+} DtKPattern;
 
 /* Attention. The space has the axes that queries and keys share, then queries, then keys; row
  * reductions run along keys. A score is the product of a row of a query and a row of a key. A
@@ -158,7 +158,7 @@ typedef enum DtKPieces { DT_KPIECES_NONE, DT_KPIECES_AXIS, DT_KPIECES_ROWS, DT_K
 
 typedef struct DtKernel {
     const char *symbol, *name;       /* "k12", "layernorm.fwd" */
-    DtKForm form;
+    DtKPattern pattern;
     uint32_t n_axes, n_outer;
     const char *axis[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK];
@@ -241,7 +241,7 @@ typedef struct DtKernelInput {
 
 /* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that is not
  * structure, a communication or a source from memory), or of attention, whose parts attend_parts.c found (NULL: it has
- * a form that no kernel has). */
+ * a function that no kernel supports). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
 

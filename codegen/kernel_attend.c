@@ -179,7 +179,7 @@ bool dt_kernel_attend(DtKBuild *b)
 {
     const DtKernelInput *in = b->in;
     const DtKAttention *a = in->attention;
-    b->k->form = DT_KFORM_ATTEND;
+    b->k->pattern = DT_KPATTERN_ATTEND;
     b->k->attend = DT_NEW(in->arena, DtKAttend);
     b->k->attend->mask = b->k->attend->dot = DT_KNONE;
     b->k->attend->paired = a->paired;

@@ -40,7 +40,7 @@ void dt_kernel_pieces(DtKernel *k, int64_t unit);
 
 void dt_kernel_price(DtKernel *k, const DtMesh *mesh);
 
-/* kernel_attend.c: the kernel of attention; false: no kernel has this form. */
+/* kernel_attend.c: the kernel of attention; false: no kernel supports it. */
 bool dt_kernel_attend(DtKBuild *b);
 uint32_t dt_kernel_attend_total(DtKBuild *b, const DtOp *op, uint32_t arg); /* a sum over other axes than keys */
 

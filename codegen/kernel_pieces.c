@@ -59,7 +59,7 @@ static bool only_reduces(const DtKernel *k)
 /* The inner axis that gives most pieces. */
 static void cut_axis(DtKernel *k, int64_t row_unit)
 {
-    const bool columns = k->form == DT_KFORM_COLUMN;
+    const bool columns = k->pattern == DT_KPATTERN_COLUMN;
     const int64_t enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / points(k, 0, k->n_outer);
     const int64_t most = less(points(k, k->n_outer, k->n_axes) / (columns ? COLUMN_PIECE : DT_KROW_PIECE), enough);
     if (most < LEAST_PIECES)

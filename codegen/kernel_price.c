@@ -59,12 +59,12 @@ static double dear(const DtKernel *k, const DtKNode *node)
 /* The axis that lanes run along, or n_axes: there are none. A sum by index has them if it adds up whole rows. */
 static uint32_t lanes_of(const DtKernel *k)
 {
-    bool rows = k->form == DT_KFORM_SCATTER && k->n_axes && k->stores.at[0].stride[k->n_axes - 1] == 1;
+    bool rows = k->pattern == DT_KPATTERN_SCATTER && k->n_axes && k->stores.at[0].stride[k->n_axes - 1] == 1;
     for (uint32_t t = 0; rows && t < k->n_target; t++)
         rows = !(k->nodes.at[k->target[t].node].axes >> (k->n_axes - 1) & 1);
     if ((k->special && !rows) || !k->n_axes)
         return k->n_axes;
-    return k->form == DT_KFORM_COLUMN ? k->n_outer - 1 : k->n_axes - 1;
+    return k->pattern == DT_KPATTERN_COLUMN ? k->n_outer - 1 : k->n_axes - 1;
 }
 
 /* How often a node with these axes is evaluated; lanes: how many lanes that takes. A node that is
@@ -74,7 +74,7 @@ static double times_of(const DtKernel *k, uint32_t axes, bool after_rows, double
     const uint32_t v = lanes_of(k);
     double times = 1, inside = 1;
     for (uint32_t i = 0; i < k->n_axes; i++) { /* in the order of loops: that of a column's lanes is the innermost */
-        const uint32_t a = k->form != DT_KFORM_COLUMN || i < v ? i : i + 1 < k->n_axes ? i + 1 : v;
+        const uint32_t a = k->pattern != DT_KPATTERN_COLUMN || i < v ? i : i + 1 < k->n_axes ? i + 1 : v;
         inside *= after_rows && !(axes >> a & 1) ? 1 : (double)k->extent[a];
         times = axes >> a & 1 ? inside : times;
     }
@@ -112,7 +112,8 @@ static uint32_t reductions_of(const DtKernel *k)
 static bool has_outer_lanes(const DtKernel *k)
 {
     const uint32_t v = lanes_of(k);
-    return k->form == DT_KFORM_ROW && v > 0 && v < k->n_axes && k->extent[v] < WIDTH && k->extent[v - 1] >= WIDTH &&
+    return k->pattern == DT_KPATTERN_ROW && v > 0 && v < k->n_axes && k->extent[v] < WIDTH &&
+                   k->extent[v - 1] >= WIDTH &&
            !reductions_of(k);
 }
 
@@ -222,7 +223,7 @@ static void add_rows(DtKernel *k)
     const double each = reduces ? of.combine * (k->extent[k->n_axes - 1] >= LONG ? WIDE : NARROW) : 0;
     const uint32_t outer = reduces ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     double lanes;
-    if (k->form == DT_KFORM_ROW)
+    if (k->pattern == DT_KPATTERN_ROW)
         k->special_flops += units(of.row * WIDTH + reductions_of(k) * each) *
                             times_of(k, (1u << outer) - 1, false, &lanes);
 }
@@ -232,7 +233,7 @@ static void add_in_turn(DtKernel *k)
 {
     double lanes;
     const DtType *type = k->special->out[0]->type;
-    const double rounds = k->form == DT_KFORM_TOPK ? (double)dt_type_extent(type, k->special->axes[1]) : 1;
+    const double rounds = k->pattern == DT_KPATTERN_TOPK ? (double)dt_type_extent(type, k->special->axes[1]) : 1;
     k->special_flops += of.serial * rounds * times_of(k, UINT32_MAX, false, &lanes);
 }
 

@@ -75,8 +75,8 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
                 if (!k->nodes.at[store->node].after_rows &&
                     k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
                     return false;
-            bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
-                        k->form != DT_KFORM_TOPK && k->form != DT_KFORM_SCATTER &&
+            bool same = node->n_index == 0 && node->offset == store->offset && k->pattern != DT_KPATTERN_SCAN &&
+                        k->pattern != DT_KPATTERN_TOPK && k->pattern != DT_KPATTERN_SCATTER &&
                         from->view->dtype == to->view.dtype &&
                         from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0 &&
                         memcmp(place->coord, to->coord, sizeof to->coord) == 0;
@@ -285,7 +285,7 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
                 old = e->copied ? e->copied : k->pointers.at[r].value;
         if (output->accumulate)
             flags |= DT_NOTE_ADDS;
-        else if (k->form == DT_KFORM_SCATTER)
+        else if (k->pattern == DT_KPATTERN_SCATTER)
             flags |= DT_NOTE_ZEROED;
         if (output->block)
             flags |= DT_NOTE_OF_BLOCK;
@@ -368,7 +368,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     }
     for (uint32_t i = 0; i < k->ints.n; i++)
         args[k->pointers.n + i] = dt_launch_integer(e, &k->ints.at[i]);
-    if (k->form == DT_KFORM_SCATTER && !outputs[0].accumulate) {
+    if (k->pattern == DT_KPATTERN_SCATTER && !outputs[0].accumulate) {
         DtEArg target = dt_place_arg(e, &outputs[0].place, true);
         dt_inst_add(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
         e->items.at[e->items.n - 1].inst.count = target.bytes;

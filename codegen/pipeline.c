@@ -5,7 +5,7 @@
  * Schedules. The actions of a stage become SET (micro-batch and slots), CALL of a piece, and RUN of a body that sends
  * or receives. Actions that repeat with micro-batches that advance evenly become a loop.
  *
- * Each form of a piece's entry that a stage calls becomes an entry of the plan.
+ * Each twin of a piece's entry that a stage calls becomes an entry of the plan.
  *
  * Named scalars (the loss) have one place on all stages and are added over them at the end, so that every rank can
  * read them. */
@@ -404,14 +404,14 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
     e->arena_bytes[arena] = others > emitted->temporaries ? others : emitted->temporaries;
 }
 
-/* Each form of the entry of this kind of a piece that is called; all of them together run it as often as one would. */
+/* Each twin of the entry of this kind of a piece that is called; all of them together run it as often as one would. */
 static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
     DtAction action = {.kind = kind, .unit = piece};
     double *flops = &e->plan->meta.at[0].flops, after = 0;
     char name[64];
     uint32_t n = 0;
-    for (int32_t number; (number = dt_pipeline_called(run, &action)) >= 0; action.form++) {
+    for (int32_t number; (number = dt_pipeline_called(run, &action)) >= 0; action.twin++) {
         if (!e->pipeline->is_called[number])
             continue;
         const DtEntryPoint first = dt_entry_new(run->kind, NULL, DT_PART_F + kind, (int32_t)piece);
@@ -519,7 +519,7 @@ static void finish_pieces(DtEmit *e, const DtPipelineRun *run)
     for (uint32_t g = 0; g < pipeline->n_pieces; g++)
         for (DtAction action = {.unit = g, .kind = DT_ACTION_F}; action.kind <= DT_ACTION_W; action.kind++) {
             int32_t number;
-            for (action.form = 0; (number = dt_pipeline_called(run, &action)) >= 0; action.form++)
+            for (action.twin = 0; (number = dt_pipeline_called(run, &action)) >= 0; action.twin++)
                 if (pipeline->stage_of[g] == (uint32_t)e->stage && e->pipeline->is_called[number])
                     dt_exchange_finish(e, &e->module->entries.at[number]);
         }

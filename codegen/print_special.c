@@ -210,9 +210,9 @@ void dt_print_special_live(DtPrint *c)
 
 void dt_print_special(DtPrint *c)
 {
-    switch (c->k->form) {
-    case DT_KFORM_SCAN: print_scan(c); break;
-    case DT_KFORM_TOPK: print_topk(c); break;
+    switch (c->k->pattern) {
+    case DT_KPATTERN_SCAN: print_scan(c); break;
+    case DT_KPATTERN_TOPK: print_topk(c); break;
     default: (c->k->pieces ? print_scatter_pieces : print_scatter)(c); break;
     }
 }

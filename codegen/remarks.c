@@ -161,7 +161,7 @@ static double visible(const DtEmit *e, const DtKernel *k)
 void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel)
 {
     DtPlanAttention record = {.kernel = kernel, .heads = 1, .kv_heads = 1};
-    if (k->form != DT_KFORM_ATTEND || k->attend->scores.n == 0)
+    if (k->pattern != DT_KPATTERN_ATTEND || k->attend->scores.n == 0)
         return;
     const DtKScore *score = &k->attend->scores.at[0];
     for (uint32_t a = 0; a < k->attend->queries; a++) {

@@ -31,7 +31,7 @@ typedef struct DtTargetRow {
     size_t (*print)(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
     /* how it is started; NULL: called as a function */
     DtPlanLaunch (*launch)(const DtKernel *kernel);
-    /* Chooses row_threads and row_each of a kernel of form ROW, on which results depend, and may
+    /* Chooses row_threads and row_each of a ROW kernel, on which results depend, and may
      * cut a SCATTER into pieces of points; NULL: the target does neither. */
     void (*order)(DtKernel *kernel);
     /* if the argument `lines` is set, comments in the text name the source lines */
@@ -40,7 +40,7 @@ typedef struct DtTargetRow {
      * names the failure. */
     DtStatus (*build)(struct DtEmit *e);
 
-    /* attention in one kernel: NULL, or why there is none of this form; the pointer itself is
+    /* attention in one kernel: NULL, or why it is not supported; the pointer itself is
      * NULL where the target has no such kernels */
     const char *(*attends)(const DtKernel *kernel);
     /* The kernel as a call of a library (without the kernel's number); NULL: no such library

@@ -12,11 +12,11 @@ static double bytes_of(const DtEmit *e, const DtType *type)
 }
 
 /* The largest value that the ops write. */
-static const DtValue *largest(const DtEmit *e, const DtFunc *form)
+static const DtValue *largest(const DtEmit *e, const DtFunc *kernels)
 {
     const DtValue *most = NULL;
-    for (uint32_t i = 0; i < form->ops.n; i++) {
-        const DtOp *op = form->ops.at[i];
+    for (uint32_t i = 0; i < kernels->ops.n; i++) {
+        const DtOp *op = kernels->ops.at[i];
         const bool makes = op->kind == DT_OP_FUSED || dt_op_info[op->kind].data == DT_DATA_MAKE;
         for (uint32_t k = 0; makes && k < op->n_out; k++)
             if (!dt_op_is_inline(op->out[k]) &&
@@ -35,14 +35,14 @@ bool dt_untiled_is_reported(DtEmit *e, const DtFunc *func)
     return false;
 }
 
-void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *form, const DtTileWhy *why)
+void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *kernels, const DtTileWhy *why)
 {
-    const DtValue *value = largest(e, form);
+    const DtValue *value = largest(e, kernels);
     double given = 0;
-    for (uint32_t i = 0; i < form->inputs.n; i++)
-        given += bytes_of(e, form->inputs.at[i]->type);
-    for (uint32_t i = 0; i < form->results.n; i++)
-        given += bytes_of(e, form->results.at[i]->type);
+    for (uint32_t i = 0; i < kernels->inputs.n; i++)
+        given += bytes_of(e, kernels->inputs.at[i]->type);
+    for (uint32_t i = 0; i < kernels->results.n; i++)
+        given += bytes_of(e, kernels->results.at[i]->type);
     if (!e->module->diags || e->options->unfused || !value || bytes_of(e, value->type) < LEAST ||
         bytes_of(e, value->type) <= given || dt_untiled_is_reported(e, call->func))
         return;

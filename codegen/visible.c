@@ -18,7 +18,7 @@
 
 /* widths: of blocks, whose kernels differ. visits: a value used twice is visited twice, so that n lines may be 2^n
  * visits; beyond these nothing is known. The certificate's limit (verify/plan_mask.c) is larger. */
-enum { MOST_POINTS = 4096, MOST_FORMS = 32, MOST_WIDTHS = 16, MOST_VISITS = 256 };
+enum { MOST_POINTS = 4096, MOST_SUMS = 32, MOST_WIDTHS = 16, MOST_VISITS = 256 };
 
 /* Whole numbers lo .. hi; not known: any. */
 typedef struct Range {
@@ -98,7 +98,7 @@ static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
         r->uses |= (uint16_t)(1u << axis->split[s]);
         number = number * m->size + r->coord[axis->split[s]];
     }
-    if (r->n_points == 0) /* forms are listed before points are looked at */
+    if (r->n_points == 0) /* sums are listed before points */
         note_number(r, axis->n_split, axis->split);
     for (uint32_t k = 0; k < 2; k++)
         if (block->axis[k] == op->axes[0])
@@ -325,7 +325,7 @@ static int64_t keys_of(DtVisible *r, int64_t p, int64_t at, int64_t rows)
     return lo * r->grain < r->n[1] ? lo * r->grain : r->n[1];
 }
 
-/* ---- points and forms ---- */
+/* ---- points and sums ---- */
 
 /* Sets the point with this number; false: there are no more. */
 static bool set_point(DtVisible *r, int64_t number)
@@ -361,22 +361,22 @@ static int64_t ranks_of(const DtVisible *r, const DtVisibleNumber *number)
 }
 
 /* At the point that is set. */
-static int64_t value_of(const DtVisible *r, const DtVisibleForm *form)
+static int64_t value_of(const DtVisible *r, const DtVisibleSum *sum_of)
 {
-    int64_t value = form->reg < 0 ? 0 : -r->step[form->reg];
-    for (uint32_t k = 0; form->number >= 0 && k < r->numbers[form->number].n; k++)
-        value += weight_of(r, &r->numbers[form->number], k) * r->coord[r->numbers[form->number].mesh[k]];
+    int64_t value = sum_of->reg < 0 ? 0 : -r->step[sum_of->reg];
+    for (uint32_t k = 0; sum_of->number >= 0 && k < r->numbers[sum_of->number].n; k++)
+        value += weight_of(r, &r->numbers[sum_of->number], k) * r->coord[r->numbers[sum_of->number].mesh[k]];
     return value;
 }
 
-static uint32_t forms_of(const DtVisible *r, DtVisibleForm *ret_forms)
+static uint32_t sums_of(const DtVisible *r, DtVisibleSum *ret_sums)
 {
     uint32_t n = 0;
-    ret_forms[n++] = (DtVisibleForm){-1, -1};
+    ret_sums[n++] = (DtVisibleSum){-1, -1};
     for (int k = -1; k < (int)r->n_numbers; k++)
         for (int i = -1; i < DT_VISIBLE_REGS; i++)
-            if ((k >= 0 || i >= 0) && (i < 0 || r->loops[i]) && n < MOST_FORMS)
-                ret_forms[n++] = (DtVisibleForm){k, i};
+            if ((k >= 0 || i >= 0) && (i < 0 || r->loops[i]) && n < MOST_SUMS)
+                ret_sums[n++] = (DtVisibleSum){k, i};
     return n;
 }
 
@@ -395,18 +395,18 @@ static void list_numbers(DtVisible *r)
         note_number(r, several[i].n, several[i].mesh);
 }
 
-/* The keys that this form leaves visible to a block of queries: keys[v - least] for its values
+/* The keys that this sum leaves visible to a block of queries: keys[v - least] for its values
  * v. */
-static int64_t tell(DtVisible *r, const DtVisibleForm *form, const int64_t *seen, int64_t *ret_keys,
+static int64_t tell(DtVisible *r, const DtVisibleSum *sum_of, const int64_t *seen, int64_t *ret_keys,
                     int64_t *ret_points)
 {
     int64_t sum = 0;
     for (int64_t v = 0; v <= r->most - r->least; v++)
         ret_keys[v] = ret_points[v] = 0;
     for (int64_t p = 0; set_point(r, p); p++) {
-        int64_t *most = &ret_keys[value_of(r, form) - r->least];
+        int64_t *most = &ret_keys[value_of(r, sum_of) - r->least];
         *most = seen[p] > *most ? seen[p] : *most;
-        ret_points[value_of(r, form) - r->least]++;
+        ret_points[value_of(r, sum_of) - r->least]++;
     }
     for (int64_t v = 0; v <= r->most - r->least; v++)
         sum += ret_keys[v] * ret_points[v];
@@ -472,15 +472,15 @@ uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
     const size_t n_values = (size_t)(r->most - r->least) + 1;
     int64_t *seen = DT_NEW_ARRAY(scratch, int64_t, (size_t)r->n_points + 1);
     int64_t *keys = DT_NEW_ARRAY(scratch, int64_t, n_values), *points = DT_NEW_ARRAY(scratch, int64_t, n_values);
-    DtVisibleForm forms[MOST_FORMS], best = {-1, -1};
+    DtVisibleSum sums[MOST_SUMS], best = {-1, -1};
     int64_t least = INT64_MAX;
     for (int64_t p = 0; set_point(r, p); p++)
         seen[p] = keys_of(r, p, at, rows);
-    const uint32_t n_forms = forms_of(r, forms);
-    for (uint32_t i = 0; i < n_forms; i++) {
-        int64_t sum = tell(r, &forms[i], seen, keys, points);
+    const uint32_t n_sums = sums_of(r, sums);
+    for (uint32_t i = 0; i < n_sums; i++) {
+        int64_t sum = tell(r, &sums[i], seen, keys, points);
         if (sum < least)
-            least = sum, best = forms[i];
+            least = sum, best = sums[i];
     }
     tell(r, &best, seen, keys, points);
     DtVisibleCase *cases = DT_NEW_ARRAY(scratch, DtVisibleCase, n_values);
@@ -493,7 +493,7 @@ uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
             cases[n - 1].last = v;
             cases[n - 1].points += here;
         } else {
-            cases[n++] = (DtVisibleCase){.form = best, .first = v, .last = v, .keys = k, .points = here};
+            cases[n++] = (DtVisibleCase){.sum_of = best, .first = v, .last = v, .keys = k, .points = here};
         }
     }
     n = join(cases, n, most);
@@ -504,18 +504,18 @@ uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
     return n;
 }
 
-/* form - from, or (upwards) to - form */
-static DtEArg guard_of(const DtVisible *r, const DtVisibleForm *form, int64_t sign, int64_t than)
+/* sum - from, or (upwards) to - sum */
+static DtEArg guard_of(const DtVisible *r, const DtVisibleSum *sum_of, int64_t sign, int64_t than)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER, .base = -sign * than};
-    const DtVisibleNumber *number = form->number >= 0 ? &r->numbers[form->number] : NULL;
+    const DtVisibleNumber *number = sum_of->number >= 0 ? &r->numbers[sum_of->number] : NULL;
     for (uint32_t k = 0; number && k < number->n; k++) {
         arg.coord_axis[k] = (uint8_t)(number->mesh[k] - dt_emit_first_device(&r->e->module->mesh));
         arg.coord[k] = sign * weight_of(r, number, k);
     }
-    if (form->reg >= 0) {
-        arg.reg[form->reg] = -sign;
-        arg.base -= sign * r->loops[form->reg]->first;
+    if (sum_of->reg >= 0) {
+        arg.reg[sum_of->reg] = -sign;
+        arg.base -= sign * r->loops[sum_of->reg]->first;
     }
     return arg;
 }
@@ -526,7 +526,7 @@ void dt_visible_guard(DtVisible *r, const DtVisibleCase *of_points)
     e->n_guards = 0;
     e->share = (double)of_points->points / (double)r->n_points;
     if (!of_points->is_first)
-        e->guards[e->n_guards++] = guard_of(r, &of_points->form, 1, of_points->first);
+        e->guards[e->n_guards++] = guard_of(r, &of_points->sum_of, 1, of_points->first);
     if (!of_points->is_last)
-        e->guards[e->n_guards++] = guard_of(r, &of_points->form, -1, of_points->last);
+        e->guards[e->n_guards++] = guard_of(r, &of_points->sum_of, -1, of_points->last);
 }

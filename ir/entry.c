@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points by what they are, and the names that texts and messages have for it: "grad", "grad.prologue",
- * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece), "grad.f3.1" (another form of it);
+ * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece), "grad.f3.1" (another twin of it);
  * "grad@critic" and "grad@critic.prologue" for the loss `critic`. */
 #include "ir/ir.h"
 
@@ -21,8 +21,8 @@ void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32
     entry->kind = kind;
     entry->part = part;
     entry->number = number;
-    if (part >= DT_PART_F && entry->form)
-        entry->name = dt_intern_printf("%s.%c%d.%u", name, "fbw"[part - DT_PART_F], number, entry->form);
+    if (part >= DT_PART_F && entry->twin)
+        entry->name = dt_intern_printf("%s.%c%d.%u", name, "fbw"[part - DT_PART_F], number, entry->twin);
     else if (part >= DT_PART_F)
         entry->name = dt_intern_printf("%s.%c%d", name, "fbw"[part - DT_PART_F], number);
     else if (number >= 0)
@@ -44,18 +44,18 @@ const char *dt_entry_run(const DtEntryPoint *entry)
     return entry->objective ? dt_intern_printf("%s@%s", name, entry->objective) : name;
 }
 
-/* The rest of a name: a number and, with ret_form, perhaps another one. */
-static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_form)
+/* The rest of a name: a number and, with ret_twin, perhaps another one. */
+static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_twin)
 {
     char *end;
     if (*digits < '0' || *digits > '9' || strlen(digits) > 19)
         return false;
-    const long number = strtol(digits, &end, 10), form = *end == '.' && ret_form ? strtol(end + 1, &end, 10) : 0;
-    if (number > 999999999 || form < 0 || form > 999999999)
+    const long number = strtol(digits, &end, 10), twin = *end == '.' && ret_twin ? strtol(end + 1, &end, 10) : 0;
+    if (number > 999999999 || twin < 0 || twin > 999999999)
         return false;
     *ret_number = (int32_t)number;
-    if (ret_form)
-        *ret_form = (uint32_t)form;
+    if (ret_twin)
+        *ret_twin = (uint32_t)twin;
     return *end == '\0';
 }
 
@@ -80,7 +80,7 @@ bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
     *ret_entry = (DtEntryPoint){.objective = all > len ? dt_intern_n(name + len + 1, all - len - 1) : NULL};
     if (all == len + 1)
         return false;
-    if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number, of >= DT_PART_F ? &ret_entry->form : NULL))
+    if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number, of >= DT_PART_F ? &ret_entry->twin : NULL))
         return false;
     dt_entry_set(ret_entry, (DtEntryKind)kind, of, number);
     return strcmp(ret_entry->name, name) == 0; /* no leading zeros */
@@ -92,7 +92,7 @@ DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char
     for (uint32_t i = 0; i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
         if (entry->kind == kind && entry->objective == objective && entry->part == part && entry->number == number &&
-            entry->form == 0)
+            entry->twin == 0)
             return entry;
     }
     return NULL;

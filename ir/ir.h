@@ -433,7 +433,7 @@ struct DtFunc {
     /* the gradient that the program states; NULL: derived from the ops */
     const DtStatedGradient *gradient;
     const DtStream *stream; /* NULL: it does not stream */
-    /* the function that defines what this one computes, of which it is another form (blocks of a
+    /* the function that defines what this one computes, which it computes in another way (blocks of a
      * scan); removed once entry "grad" exists; NULL: itself */
     DtFunc *meant;
     /* the same function with its ops fused into kernels, for calls of attention that no tiled
@@ -497,7 +497,7 @@ typedef struct DtEntryPoint {
     DtEntryPart part;
     const char *objective; /* name of the loss that it is for; NULL: `loss`, or none */
     int32_t number;       /* of the piece, else of the stage whose part it is; -1: of none */
-    uint32_t form;        /* of a piece: number among the entries that differ only in their gathers
+    uint32_t twin;        /* of a piece: number among the entries that differ only in their gathers
                            * ahead */
     const char *name;     /* says kind, part and number (entry.c) */
     DtFunc *func;

@@ -13,7 +13,7 @@
  *   }
  *
  * stages: that of each piece. `run grad direct`: messages need no places in transit (ir/pipeline.h). Behind the name of
- * an entry stand those of its other forms; an action `0F3.1` calls the first of these. Their number is the size of the
+ * an entry stand those of its other twins; an action `0F3.1` calls the first of these. Their number is the size of the
  * mesh axis. */
 #include "ir/irtext.h"
 
@@ -37,9 +37,9 @@ static void print_piece(const DtModule *module, uint32_t piece, const DtPieceEnt
             continue;
         dt_text_printf(text, " %s=", parts[i].key);
         dt_quote_add(text, module->entries.at[parts[i].entry].name);
-        for (uint32_t k = 0; k < entries->forms[i].n; k++) {
+        for (uint32_t k = 0; k < entries->twins[i].n; k++) {
             dt_text_printf(text, " %s=", parts[i].key);
-            dt_quote_add(text, module->entries.at[entries->forms[i].at[k]].name);
+            dt_quote_add(text, module->entries.at[entries->twins[i].at[k]].name);
         }
     }
     dt_text_add(text, "\n");
@@ -121,15 +121,15 @@ static int32_t read_entry(DtIrLex *lex, const DtModule *module, const char *part
     return -1;
 }
 
-/* The entries of piece i, each followed by its other forms. */
+/* The entries of piece i, each followed by its other twins. */
 static void read_piece(DtIrLex *lex, DtModule *module, DtPieceEntries *entries)
 {
     static const char *const keys[] = {"f", "b", "w"};
     int32_t *const main[] = {&entries->f, &entries->b, &entries->w};
     for (size_t k = 0; k < DT_COUNT(keys); k++) {
         *main[k] = read_entry(lex, module, keys[k]);
-        for (int32_t form; *main[k] >= 0 && (form = read_entry(lex, module, keys[k])) >= 0;)
-            DT_PUSH(module->arena, entries->forms[k], form);
+        for (int32_t twin; *main[k] >= 0 && (twin = read_entry(lex, module, keys[k])) >= 0;)
+            DT_PUSH(module->arena, entries->twins[k], twin);
     }
 }
 

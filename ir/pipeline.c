@@ -37,9 +37,9 @@ int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action)
     if (is_transfer(action->kind))
         return -1;
     const DtPieceEntries *entries = &run->pieces[action->unit];
-    if (action->form == 0)
+    if (action->twin == 0)
         return dt_pipeline_entry(entries, action->kind);
-    return action->form <= entries->forms[action->kind].n ? entries->forms[action->kind].at[action->form - 1] : -1;
+    return action->twin <= entries->twins[action->kind].n ? entries->twins[action->kind].at[action->twin - 1] : -1;
 }
 
 /* How often the first `period` of n actions come in a row; ret_step: of their micro-batches. */
@@ -78,8 +78,8 @@ void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, 
     }
     dt_text_printf(ret_text, "%u%s%s%lld", dt_pipeline_piece(run, action), names[action->kind],
                    what, (long long)action->micro);
-    if (action->form)
-        dt_text_printf(ret_text, ".%u", action->form);
+    if (action->twin)
+        dt_text_printf(ret_text, ".%u", action->twin);
 }
 
 static void print_plain(const DtPipelineRun *run, const DtAction *at, uint32_t n, bool *first,
@@ -204,10 +204,10 @@ static bool read_action(Reader *r, DtAction *ret_action)
         return false;
     ret_action->micro = micro;
     if (!is_transfer(ret_action->kind) && take(r, ".")) {
-        int64_t form;
-        if (!read_number(r, INT32_MAX, &form))
+        int64_t twin;
+        if (!read_number(r, INT32_MAX, &twin))
             return false;
-        ret_action->form = (uint32_t)form;
+        ret_action->twin = (uint32_t)twin;
     }
     return true;
 }

@@ -74,7 +74,7 @@ typedef struct DtAction {
     uint32_t kind;  /* DtActionKind */
     uint32_t unit;  /* a piece, or a channel of the run */
     int64_t micro;  /* in a period: of its first repetition */
-    uint32_t form;  /* F, B, W: number of the form of the piece's entry */
+    uint32_t twin;  /* F, B, W: number of the twin of the piece's entry */
 } DtAction;
 
 typedef DT_VEC(DtAction) DtActions;
@@ -93,12 +93,12 @@ typedef struct DtChannel {
     DT_VEC(DtStore *) stores;      /* CHANNEL stores of stage `to`; not empty */
 } DtChannel;
 
-/* The entries of a piece: numbers in DtModule.entries, -1 where there is none. forms, by
- * DtActionKind: the other forms of each entry, from number 1 on (DtEntryPoint.form). They have
+/* The entries of a piece: numbers in DtModule.entries, -1 where there is none. twins, by
+ * DtActionKind: the other twins of each entry, from number 1 on (DtEntryPoint.twin). They have
  * the same results and the same meaning, but prefetch differently. */
 typedef struct DtPieceEntries {
     int32_t f, b, w;
-    DT_VEC(int32_t) forms[3];
+    DT_VEC(int32_t) twins[3];
 } DtPieceEntries;
 
 typedef struct DtPipelineRun {
@@ -134,13 +134,13 @@ static inline bool dt_pipeline_takes(uint32_t kind) { return kind == DT_ACTION_R
 /* The entry that an action of this kind calls, -1: the piece has none. */
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
 
-/* The same in the form of the action. */
+/* The same for the twin of the action. */
 int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action);
 
 /* Whether two actions are equal, micro-batches aside. */
 static inline bool dt_pipeline_same(const DtAction *a, const DtAction *b)
 {
-    return a->kind == b->kind && a->unit == b->unit && a->form == b->form;
+    return a->kind == b->kind && a->unit == b->unit && a->twin == b->twin;
 }
 
 /* Whether a store or entry of stages stage .. stage + more belongs to stage s. */
@@ -184,7 +184,7 @@ DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n);
 
 /* All actions of a stage: `[0F0 0SEND_F0]*3+1 (0F3 0SEND_F3 0RECV_B0 0B0)*6+1 [0RECV_B6
  * 0B6]*3+1`: the period in parentheses, repetitions in brackets. Reads back: false, with the
- * reason, if text is not of that form or names a channel that the run lacks. */
+ * reason, if text is not of that kind or names a channel that the run lacks. */
 void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions, DtText *ret_text);
 bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
                               DtStageActions *ret_actions, const char **ret_problem);

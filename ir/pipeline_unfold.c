@@ -188,7 +188,7 @@ static void end_steps(DtFunc *func)
 static DtEntryPoint copy_entry(const Expander *x, const DtEntryPoint *entry, uint32_t k)
 {
     const int32_t stage = entry->stage + (int32_t)k; /* pieces get numbers of their own later */
-    DtEntryPoint copy = {.form = entry->form};
+    DtEntryPoint copy = {.twin = entry->twin};
     dt_entry_set(&copy, entry->kind, entry->part, stage);
     copy.stage = stage;
     copy.func = copy_func(x, entry->func, copy.name, k);
@@ -239,9 +239,9 @@ static void expand_run(Expander *x, DtPipelineRun *run, const uint32_t *first)
         rename_entry(x, run, g, DT_PART_F, first, &run->pieces[g].f);
         rename_entry(x, run, g, DT_PART_B, first, &run->pieces[g].b);
         rename_entry(x, run, g, DT_PART_W, first, &run->pieces[g].w);
-        for (uint32_t k = 0; k < DT_COUNT(run->pieces[g].forms); k++)
-            for (uint32_t i = 0; i < run->pieces[g].forms[k].n; i++)
-                rename_entry(x, run, g, DT_PART_F + k, first, &run->pieces[g].forms[k].at[i]);
+        for (uint32_t k = 0; k < DT_COUNT(run->pieces[g].twins); k++)
+            for (uint32_t i = 0; i < run->pieces[g].twins[k].n; i++)
+                rename_entry(x, run, g, DT_PART_F + k, first, &run->pieces[g].twins[k].at[i]);
     }
     for (uint32_t i = 0; i < run->channels.n; i++)
         expand_channel(x, &run->channels.at[i]);

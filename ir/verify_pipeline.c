@@ -114,11 +114,11 @@ static bool check_piece_entry(DtVerify *v, const DtPipelineRun *run, uint32_t pi
     return entry != NULL;
 }
 
-/* Another form of an entry has its results. */
+/* Another twin of an entry has its results. */
 static void check_form(DtVerify *v, const DtPipelineRun *run, uint32_t piece, uint32_t kind, uint32_t i)
 {
     const DtPieceEntries *entries = &run->pieces[piece];
-    const int32_t first = dt_pipeline_entry(entries, kind), number = entries->forms[kind].at[i];
+    const int32_t first = dt_pipeline_entry(entries, kind), number = entries->twins[kind].at[i];
     if (first < 0 || !check_piece_entry(v, run, piece, first) || !check_piece_entry(v, run, piece, number))
         return;
     const DtEntryPoint *a = &v->module->entries.at[first], *b = &v->module->entries.at[number];
@@ -136,7 +136,7 @@ static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
     const DtPieceEntries *entries = &run->pieces[piece];
     for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++) {
         check_piece_entry(v, run, piece, dt_pipeline_entry(entries, kind));
-        for (uint32_t i = 0; i < entries->forms[kind].n; i++)
+        for (uint32_t i = 0; i < entries->twins[kind].n; i++)
             check_form(v, run, piece, kind, i);
     }
     if (entries->f < 0)
@@ -213,7 +213,7 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
                               dt_entry_kind_name(run->kind), piece);
     const DtPieceEntries *entries = &run->pieces[piece];
     if ((action.kind == DT_ACTION_B && entries->b < 0) || (action.kind == DT_ACTION_W && entries->w < 0) ||
-        (action.form && (transfer || action.form > entries->forms[action.kind].n)))
+        (action.twin && (transfer || action.twin > entries->twins[action.kind].n)))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
                               stage, dt_entry_kind_name(run->kind), piece);
     if (action.kind >= DT_ACTION_START_SEND && !run->direct)

@@ -18,15 +18,15 @@ enum {
 #define KIR_NONE UINT32_MAX
 
 typedef enum KirDtype { KIR_BOOL, KIR_I32, KIR_F32, KIR_F16, KIR_BF16, KIR_DTYPES } KirDtype;
-typedef enum KirForm {
+typedef enum KirPattern {
     KIR_ROW,
     KIR_COLUMN,
     KIR_SCAN,
     KIR_TOPK,
     KIR_SCATTER,
     KIR_ATTEND,
-    KIR_FORMS
-} KirForm;
+    KIR_PATTERNS
+} KirPattern;
 typedef enum KirPieces { KIR_WHOLE, KIR_OF_AXIS, KIR_OF_ROWS, KIR_OF_POINTS, KIR_PIECES } KirPieces;
 typedef enum KirReduce { KIR_SUM, KIR_MAX, KIR_MIN, KIR_REDUCES } KirReduce;
 typedef enum KirNodeKind {
@@ -123,7 +123,7 @@ typedef struct KirList {
 
 struct DtKirKernel {
     char symbol[64];
-    KirForm form;
+    KirPattern pattern;
     uint32_t n_axes, n_outer, n_pointers, n_integers, n_nodes, n_stores, n_targets, n_scores,
         n_sums;
     int64_t extent[KIR_AXES];

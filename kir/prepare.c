@@ -125,7 +125,7 @@ static void list_scalars(Preparing *p, uint32_t phase)
 static void list_points(Preparing *p, uint32_t phase)
 {
     const DtKirKernel *k = p->k;
-    const bool is_row = k->form == KIR_ROW || k->form == KIR_ATTEND;
+    const bool is_row = k->pattern == KIR_ROW || k->pattern == KIR_ATTEND;
     for (uint32_t i = 0; i < k->n_nodes; i++)
         if (dt_kir_reduces_at(k, i, phase) || dt_kir_adds_at(k, i, phase))
             need(p, k->nodes[i].args[0]);
@@ -136,7 +136,7 @@ static void list_points(Preparing *p, uint32_t phase)
         if (k->nodes[k->sums[i].node].phase == phase)
             need(p, k->sums[i].node);
     for (uint32_t i = 0; i < k->n_nodes; i++) /* scans, top-k, sums by index: all that there is */
-        if (!is_row && k->form != KIR_COLUMN && k->nodes[i].live)
+        if (!is_row && k->pattern != KIR_COLUMN && k->nodes[i].live)
             need(p, i);
     take(p, &p->k->points[phase]);
 }
@@ -146,7 +146,7 @@ static void list_final(Preparing *p)
     const DtKirKernel *k = p->k;
     p->rows = false;
     for (uint32_t s = 0; s < k->n_stores; s++)
-        if (k->form == KIR_COLUMN || k->nodes[k->stores[s].node].after_rows)
+        if (k->pattern == KIR_COLUMN || k->nodes[k->stores[s].node].after_rows)
             need(p, k->stores[s].node);
     take(p, &p->k->final);
 }
@@ -164,14 +164,14 @@ static int64_t elements(const DtKirKernel *k, uint32_t axes)
 static void make_room_for_sum(Preparing *p, KirNode *node)
 {
     const DtKirKernel *k = p->k;
-    const int64_t n = k->form == KIR_COLUMN   ? KIR_WIDTH
-                      : k->form == KIR_ATTEND ? elements(k, node->after_rows ? node->axes : 0)
+    const int64_t n = k->pattern == KIR_COLUMN   ? KIR_WIDTH
+                      : k->pattern == KIR_ATTEND ? elements(k, node->after_rows ? node->axes : 0)
                       : node->after_rows      ? k->n_row_sums
                                               : k->n_lanes;
     node->sum = cells(p, n, 1);
     node->pieces = cells(p,
-                         k->form == KIR_ROW && !node->after_rows ? 1
-                         : k->form == KIR_ATTEND                 ? 0
+                         k->pattern == KIR_ROW && !node->after_rows ? 1
+                         : k->pattern == KIR_ATTEND                 ? 0
                                                                  : n,
                          KIR_LANES);
 }
@@ -214,7 +214,7 @@ uint32_t dt_kir_kept(const DtKirKernel *k)
 bool dt_kir_prepare(DtKirKernel *k)
 {
     Preparing p = {.k = k, .cells = MOST_CELLS, .seen = calloc(k->n_nodes + 1, sizeof(bool))};
-    const bool is_row = k->form == KIR_ROW || k->form == KIR_ATTEND;
+    const bool is_row = k->pattern == KIR_ROW || k->pattern == KIR_ATTEND;
     const bool has_inner = k->n_outer < k->n_axes;
     find_live(k);
     k->first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;

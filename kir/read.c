@@ -244,8 +244,8 @@ static void read_reduce(Reader *r, KirNode *node, uint32_t number_of_node)
     if (node->after_rows)
         fail(r, "a sum is of sums over rows");
     node->after_rows = flag(r);
-    if (node->after_rows && r->k->form != KIR_ATTEND &&
-        (r->k->form != KIR_ROW || r->k->n_outer == r->k->n_axes))
+    if (node->after_rows && r->k->pattern != KIR_ATTEND &&
+        (r->k->pattern != KIR_ROW || r->k->n_outer == r->k->n_axes))
         fail(r, "a sum over rows has no rows");
     node->axes = (uint32_t)number(r, 0, (1 << KIR_AXES) - 1) & ((1u << r->k->n_axes) - 1);
     node->phase += !node->after_rows;
@@ -285,11 +285,11 @@ static void read_node(Reader *r, uint32_t n)
 
 static void read_space(Reader *r)
 {
-    static const char *const forms[] = {"row", "column", "scan", "topk", "scatter", "attend"};
+    static const char *const patterns[] = {"row", "column", "scan", "topk", "scatter", "attend"};
     DtKirKernel *k = r->k;
     int64_t points = 1;
     snprintf(k->symbol, sizeof k->symbol, "%.63s", word(r));
-    k->form = (KirForm)one_of(r, forms, KIR_FORMS);
+    k->pattern = (KirPattern)one_of(r, patterns, KIR_PATTERNS);
     k->n_axes = count(r, KIR_AXES);
     k->n_outer = count(r, k->n_axes);
     for (uint32_t a = 0; a < k->n_axes; a++) {
@@ -299,8 +299,8 @@ static void read_space(Reader *r)
         else
             points *= k->extent[a];
     }
-    if (((k->form == KIR_COLUMN || k->form == KIR_ATTEND) && k->n_outer == 0) ||
-        ((k->form == KIR_TOPK || k->form == KIR_ATTEND) && k->n_outer + 1 != k->n_axes))
+    if (((k->pattern == KIR_COLUMN || k->pattern == KIR_ATTEND) && k->n_outer == 0) ||
+        ((k->pattern == KIR_TOPK || k->pattern == KIR_ATTEND) && k->n_outer + 1 != k->n_axes))
         fail(r, "a space lacks an axis of its form");
     expect(r, "pointers");
     k->n_pointers = count(r, KIR_MOST_POINTERS);
@@ -326,9 +326,9 @@ static void read_order(Reader *r)
         fail(r, "there are too many pieces");
     if (k->pieces_of == KIR_OF_AXIS && (k->piece_axis < k->n_outer || k->piece_axis >= k->n_axes))
         fail(r, "pieces are of no inner axis");
-    if ((k->pieces_of == KIR_OF_POINTS && k->form != KIR_SCATTER) ||
-        (k->pieces_of == KIR_OF_AXIS && k->form != KIR_ROW && k->form != KIR_COLUMN) ||
-        (k->pieces_of == KIR_OF_ROWS && k->form != KIR_ROW))
+    if ((k->pieces_of == KIR_OF_POINTS && k->pattern != KIR_SCATTER) ||
+        (k->pieces_of == KIR_OF_AXIS && k->pattern != KIR_ROW && k->pattern != KIR_COLUMN) ||
+        (k->pieces_of == KIR_OF_ROWS && k->pattern != KIR_ROW))
         fail(r, "pieces are none of the form");
     expect(r, "lanes");
     k->n_lanes = (uint32_t)number(r, 1, KIR_MOST_LANES);
@@ -405,7 +405,7 @@ static void read_stores(Reader *r)
         target->extent = number(r, 1, most_points);
         target->stride = number(r, -most_offset, most_offset);
     }
-    if (k->n_stores == 0 && (k->form == KIR_SCAN || k->form == KIR_TOPK || k->form == KIR_SCATTER))
+    if (k->n_stores == 0 && (k->pattern == KIR_SCAN || k->pattern == KIR_TOPK || k->pattern == KIR_SCATTER))
         fail(r, "nothing is stored");
 }
 

@@ -445,7 +445,7 @@ bool dt_kir_run(DtKirKernel *k, const DtKirCall *call)
     k->strayed = false;
     k->spent = 0;
     memset(k->i, 0, sizeof k->i);
-    switch (k->form) {
+    switch (k->pattern) {
     case KIR_ROW: rows(k); break;
     case KIR_COLUMN: columns(k); break;
     case KIR_SCAN: scan(k); break;

@@ -49,8 +49,8 @@ static bool read_part(const char *rest, DtPlanName *ret_name)
     ret_name->number = take_number(&rest);
     if (letter && ret_name->number >= 0 && *rest == '.') {
         rest++;
-        ret_name->form = take_number(&rest);
-        if (ret_name->form < 1)
+        ret_name->twin = take_number(&rest);
+        if (ret_name->twin < 1)
             return false;
     }
     return ret_name->number >= 0 && *rest == '\0';

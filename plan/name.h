@@ -29,7 +29,7 @@ typedef struct DtPlanName {
     DtPlanRun run;         /* NO_RUN: the name is of no such form */
     DtPlanPart part;
     int32_t number;        /* of the piece or the stage; -1: none */
-    int32_t form;          /* 0: the first */
+    int32_t twin;          /* 0: the first */
     const char *objective; /* points into the name, n_objective characters long; none: 0 */
     uint32_t n_objective;
 } DtPlanName;

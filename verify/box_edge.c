@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: finds the positions at which a function may change its form. Both functions are run on
+/* Boxes: finds the positions at which a function may change its formula. Both functions are run on
  * the sources of integers: sums of positions along axes, numbers of a range (a loop iteration, a
  * block), and quotients and remainders of such sums, with constants. Where two are compared,
  * their difference is zero at computable positions: those are the edges. An integer made
@@ -13,17 +13,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TERMS = 6, FORMS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8, MOST_OPS = 100000,
+enum { TERMS = 6, LINEARS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8, MOST_OPS = 100000,
        MOST_EDGES = 4096, MOST_PERIOD = 8 };
 
-typedef struct Form {
+typedef struct Linear {
     uint32_t n;
     struct {
         uint32_t var;
         int64_t by;
     } term[TERMS];
     int64_t plus;
-} Form;
+} Linear;
 
 typedef enum Made { POSITION, RANGE, QUOTIENT, REST, ANYTHING } Made;
 
@@ -31,18 +31,18 @@ typedef struct Var {
     Made made;
     const char *axis;  /* POSITION */
     int64_t lo, n;     /* RANGE */
-    Form of;           /* QUOTIENT, REST: of this, */
+    Linear of;           /* QUOTIENT, REST: of this, */
     int64_t by;        /* by that */
     bool lens[BOX_NAMES]; /* along which lenses positions are in it */
     uint64_t axes;        /* along which axes: a bit for each, which several may share */
     double most;          /* largest absolute value; ANYTHING: 0, unknown */
 } Var;
 
-/* The possible values of all elements of a tensor. Integers: one of some forms. Floats: a constant;
- * or scale times one of some forms, plus shift; or, with n = 0, unknown. */
+/* The possible values of all elements of a tensor. Integers: one of some linear functions of
+ * variables. Floats: a constant; or scale times one of these, plus shift; or, with n = 0, unknown. */
 typedef struct Value {
     uint32_t n;
-    Form form[FORMS];
+    Linear linear[LINEARS];
     bool is_number;
     double number, scale, shift;
 } Value;
@@ -56,11 +56,11 @@ typedef struct Edges {
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* ---- variables and forms ---- */
+/* ---- variables and linear functions of them ---- */
 
 static bool is_thin(const BoxLens *lens) { return lens->position && !lens->fixed && lens->unit > 2; }
 
-static double most_of(const Edges *e, const Form *f)
+static double most_of(const Edges *e, const Linear *f)
 {
     double most = fabs((double)f->plus);
     for (uint32_t i = 0; i < f->n; i++)
@@ -103,18 +103,18 @@ static uint32_t position_var(Edges *e, const char *axis)
     return add_var(e, var);
 }
 
-static Form constant(int64_t x) { return (Form){.plus = x}; }
+static Linear constant(int64_t x) { return (Linear){.plus = x}; }
 
-static Form of_var(uint32_t var) { return (Form){.n = 1, .term = {{var, 1}}}; }
+static Linear of_var(uint32_t var) { return (Linear){.n = 1, .term = {{var, 1}}}; }
 
-static void depends(const Edges *e, const Form *f, bool *lens)
+static void depends(const Edges *e, const Linear *f, bool *lens)
 {
     for (uint32_t i = 0; i < f->n; i++)
         for (uint32_t k = 0; k < e->b->n_lenses; k++)
             lens[k] = lens[k] || e->vars.at[f->term[i].var]->lens[k];
 }
 
-static uint64_t axes_of(const Edges *e, const Form *f)
+static uint64_t axes_of(const Edges *e, const Linear *f)
 {
     uint64_t axes = 0;
     for (uint32_t i = 0; i < f->n; i++)
@@ -128,16 +128,16 @@ static Value anything(Edges *e, uint32_t n, const Value *const *of)
     Var var = {.made = ANYTHING};
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < of[i]->n; k++) {
-            depends(e, &of[i]->form[k], var.lens);
-            var.axes |= axes_of(e, &of[i]->form[k]);
+            depends(e, &of[i]->linear[k], var.lens);
+            var.axes |= axes_of(e, &of[i]->linear[k]);
         }
-    return (Value){.n = 1, .form = {of_var(add_var(e, var))}};
+    return (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
 }
 
 /* x + by y; false: it is no such sum. */
-static bool add_form(const Form *x, const Form *y, int64_t by, Form *ret_sum)
+static bool add_form(const Linear *x, const Linear *y, int64_t by, Linear *ret_sum)
 {
-    Form sum = *x;
+    Linear sum = *x;
     int64_t plus;
     bool fits = !__builtin_mul_overflow(y->plus, by, &plus) && !__builtin_add_overflow(sum.plus, plus, &sum.plus);
     for (uint32_t i = 0; fits && i < y->n; i++) {
@@ -160,17 +160,17 @@ static bool add_form(const Form *x, const Form *y, int64_t by, Form *ret_sum)
     return fits && llabs(sum.plus) < INT64_MAX / 4;
 }
 
-static Form without(const Form *f, uint32_t term)
+static Linear without(const Linear *f, uint32_t term)
 {
-    Form rest = *f;
+    Linear rest = *f;
     rest.term[term] = rest.term[--rest.n];
     return rest;
 }
 
 /* ---- edges ---- */
 
-/* Evaluates all positions along axes on which the form depends. */
-static void look_at_all(Edges *e, const Form *f)
+/* Evaluates all positions along axes on which the linear function depends. */
+static void look_at_all(Edges *e, const Linear *f)
 {
     bool lens[BOX_NAMES] = {0};
     depends(e, f, lens);
@@ -190,20 +190,20 @@ static void add_edge(Edges *e, int64_t at)
         DT_PUSH(e->b->arena, e->b->places, at);
 }
 
-static void cross(Edges *e, const Form *f, int depth);
+static void cross(Edges *e, const Linear *f, int depth);
 
-static void cross_less(Edges *e, const Form *of, int64_t x, int depth)
+static void cross_less(Edges *e, const Linear *of, int64_t x, int depth)
 {
-    const Form c = constant(x);
-    Form less;
+    const Linear c = constant(x);
+    Linear less;
     if (add_form(of, &c, -1, &less))
         cross(e, &less, depth);
     else
         look_at_all(e, of);
 }
 
-/* The unit of the only lens on which the form depends; 0: there are others, or none. */
-static int64_t unit_of(const Edges *e, const Form *f)
+/* The unit of the only lens on which the linear function depends; 0: there are others, or none. */
+static int64_t unit_of(const Edges *e, const Linear *f)
 {
     bool lens[BOX_NAMES] = {0};
     int64_t unit = 0;
@@ -216,14 +216,14 @@ static int64_t unit_of(const Edges *e, const Form *f)
 }
 
 /* Whether a count modulo m wraps around at most once per block. */
-static bool is_of_blocks(const Edges *e, const Form *f, int64_t m)
+static bool is_of_blocks(const Edges *e, const Linear *f, int64_t m)
 {
     const int64_t unit = unit_of(e, f);
     return unit && m % unit == 0;
 }
 
 /* Whether term i of f is the number of a block, so often that it moves f by blocks. */
-static bool counts_blocks(const Edges *e, const Form *f, uint32_t i)
+static bool counts_blocks(const Edges *e, const Linear *f, uint32_t i)
 {
     const Var *var = e->vars.at[f->term[i].var];
     return var->made == QUOTIENT && is_of_blocks(e, &var->of, var->by) && f->term[i].by % unit_of(e, &var->of) == 0;
@@ -231,7 +231,7 @@ static bool counts_blocks(const Edges *e, const Form *f, uint32_t i)
 
 /* Whether another term of f varies along an axis of term i. Then f may be zero although neither
  * term is zero. */
-static bool mixes(const Edges *e, const Form *f, uint32_t i)
+static bool mixes(const Edges *e, const Linear *f, uint32_t i)
 {
     const uint64_t axes = counts_blocks(e, f, i) ? 0 : e->vars.at[f->term[i].var]->axes;
     bool mixes = false;
@@ -242,10 +242,10 @@ static bool mixes(const Edges *e, const Form *f, uint32_t i)
 
 /* Term i of f is a quotient or a remainder. Adds edges where this term makes f zero, and where it
  * is 0 or 1. */
-static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
+static void cross_inner(Edges *e, const Linear *f, uint32_t i, int depth)
 {
     const Var *var = e->vars.at[f->term[i].var];
-    const Form rest = without(f, i);
+    const Linear rest = without(f, i);
     const int64_t at = dt_cert_down(-f->plus, f->term[i].by), step = var->made == QUOTIENT ? var->by : 1,
                   turn = var->made == QUOTIENT ? 1 : var->by;
     int64_t zero;
@@ -272,7 +272,7 @@ static void add_roots(Edges *e, int64_t unit, int64_t by, int64_t plus)
 }
 
 /* f is a sum of positions and of numbers of ranges: of each of these, if they do not count blocks. */
-static void cross_position(Edges *e, const Form *f, uint32_t position)
+static void cross_position(Edges *e, const Linear *f, uint32_t position)
 {
     const int64_t unit = dt_boxsmall_lens(e->b, e->vars.at[f->term[position].var]->axis)->unit,
                   by = f->term[position].by;
@@ -304,7 +304,7 @@ static void cross_position(Edges *e, const Form *f, uint32_t position)
 
 /* Something is decided by f being above, at or below zero. Of other positions the first one of a block is looked at,
  * so that it is enough to have the roots of one. */
-static void cross(Edges *e, const Form *f, int depth)
+static void cross(Edges *e, const Linear *f, int depth)
 {
     uint32_t position = f->n;
     for (uint32_t i = 0; i < f->n; i++) {
@@ -314,7 +314,7 @@ static void cross(Edges *e, const Form *f, int depth)
             return;
         }
         if (var->made == ANYTHING) {
-            const Form one = of_var(f->term[i].var), rest = without(f, i);
+            const Linear one = of_var(f->term[i].var), rest = without(f, i);
             look_at_all(e, &one);
             dt_boxsmall_constant(e->b, dt_cert_down(-f->plus, f->term[i].by));
             cross(e, &rest, depth);
@@ -329,13 +329,13 @@ static void cross(Edges *e, const Form *f, int depth)
 
 /* ---- values ---- */
 
-static void push(Edges *e, Value *to, const Form *form)
+static void push(Edges *e, Value *to, const Linear *linear)
 {
-    if (to->n < FORMS) {
-        to->form[to->n++] = *form;
+    if (to->n < LINEARS) {
+        to->linear[to->n++] = *linear;
         return;
     }
-    const Value more = {.n = 1, .form = {*form}}, *both[] = {to, &more};
+    const Value more = {.n = 1, .linear = {*linear}}, *both[] = {to, &more};
     *to = anything(e, 2, both);
 }
 
@@ -345,18 +345,18 @@ static Value sum_of(Edges *e, const Value *x, const Value *y, int64_t by)
     const Value *both[] = {x, y};
     for (uint32_t i = 0; i < x->n; i++)
         for (uint32_t k = 0; k < y->n; k++) {
-            Form form;
-            if (!add_form(&x->form[i], &y->form[k], by, &form))
+            Linear linear;
+            if (!add_form(&x->linear[i], &y->linear[k], by, &linear))
                 return anything(e, 2, both);
-            push(e, &sum, &form);
+            push(e, &sum, &linear);
         }
     return sum;
 }
 
 static bool is_constant(const Value *x, int64_t *ret_constant)
 {
-    *ret_constant = x->form[0].plus;
-    return x->n == 1 && x->form[0].n == 0;
+    *ret_constant = x->linear[0].plus;
+    return x->n == 1 && x->linear[0].n == 0;
 }
 
 static Value product_of(Edges *e, const Value *x, const Value *y)
@@ -374,21 +374,21 @@ static void decide(Edges *e, const Value *x, const Value *y)
 {
     const Value apart = sum_of(e, x, y, -1);
     for (uint32_t i = 0; i < apart.n; i++)
-        cross(e, &apart.form[i], NESTED);
+        cross(e, &apart.linear[i], NESTED);
 }
 
 static Value either_of(Edges *e, const Value *x, const Value *y)
 {
     Value both = *x;
     for (uint32_t i = 0; i < y->n; i++)
-        push(e, &both, &y->form[i]);
+        push(e, &both, &y->linear[i]);
     both.scale = x->scale;
     both.shift = x->shift;
     return both;
 }
 
-/* Least and largest of a form of ranges alone. */
-static bool range_of(const Edges *e, const Form *f, int64_t *ret_lo, int64_t *ret_hi)
+/* Least and largest of a linear function of ranges alone. */
+static bool range_of(const Edges *e, const Linear *f, int64_t *ret_lo, int64_t *ret_hi)
 {
     *ret_lo = *ret_hi = f->plus;
     for (uint32_t i = 0; i < f->n; i++) {
@@ -425,12 +425,12 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
     if (!is_constant(y, &m) || m < 1 || m > INT32_MAX)
         return anything(e, 2, both);
     for (uint32_t i = 0; i < x->n; i++) {
-        const Form *f = &x->form[i];
+        const Linear *f = &x->linear[i];
         Var var = {.made = made, .of = *f, .by = m, .axes = axes_of(e, f)};
         depends(e, f, var.lens);
         if (f->n == 0) {
             const int64_t quotient = dt_cert_down(f->plus, m);
-            const Form number = constant(made == QUOTIENT ? quotient : f->plus - quotient * m);
+            const Linear number = constant(made == QUOTIENT ? quotient : f->plus - quotient * m);
             push(e, &all, &number);
             continue;
         }
@@ -444,8 +444,8 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
             if (made == REST && var.axes && !is_of_blocks(e, f, m))
                 repeat(e, m);
         }
-        const Form form = of_var(add_var(e, var));
-        push(e, &all, &form);
+        const Linear linear = of_var(add_var(e, var));
+        push(e, &all, &linear);
     }
     return all;
 }
@@ -460,8 +460,8 @@ static void decide_float(Edges *e, const Value *x, const Value *y)
         return;
     const Value none = {.n = 1}, apart = sum_of(e, x, y->n ? y : &none, -1);
     for (uint32_t i = 0; i < apart.n; i++) {
-        cross_less(e, &apart.form[i], (int64_t)floor(zero), NESTED);
-        cross_less(e, &apart.form[i], (int64_t)ceil(zero), NESTED);
+        cross_less(e, &apart.linear[i], (int64_t)floor(zero), NESTED);
+        cross_less(e, &apart.linear[i], (int64_t)ceil(zero), NESTED);
     }
 }
 
@@ -483,12 +483,12 @@ static Value relabelled(Edges *e, const CertOp *op, const Value *x)
 {
     Value y = *x;
     for (uint32_t i = 0; i < y.n; i++)
-        for (uint32_t t = 0; t < y.form[i].n; t++) {
-            const Var *var = e->vars.at[y.form[i].term[t].var];
+        for (uint32_t t = 0; t < y.linear[i].n; t++) {
+            const Var *var = e->vars.at[y.linear[i].term[t].var];
             for (uint32_t r = 0; r < op->n_relabels && var->made == POSITION; r++)
                 for (uint32_t k = 0; k < op->relabels[r].n_from; k++)
                     if (op->relabels[r].from[k] == var->axis && op->relabels[r].n_to) {
-                        y.form[i].term[t].var = position_var(e, op->relabels[r].to[op->relabels[r].n_to - 1]);
+                        y.linear[i].term[t].var = position_var(e, op->relabels[r].to[op->relabels[r].n_to - 1]);
                         r = op->n_relabels;
                         break;
                     }
@@ -500,12 +500,12 @@ static Value source_of(Edges *e, const CertOp *op)
 {
     const CertType *type = op->types[0];
     if (is(op->kind, "iota") && op->n_axes == 1)
-        return (Value){.n = 1, .form = {of_var(position_var(e, op->axes[0]))}};
+        return (Value){.n = 1, .linear = {of_var(position_var(e, op->axes[0]))}};
     if (!is(op->kind, "const"))
         return is_float(type) ? (Value){0} : anything(e, 0, NULL);
     if (is_float(type))
         return (Value){.is_number = true, .number = op->number};
-    return dt_box_is_whole(op->number) ? (Value){.n = 1, .form = {constant((int64_t)op->number)}}
+    return dt_box_is_whole(op->number) ? (Value){.n = 1, .linear = {constant((int64_t)op->number)}}
                                        : anything(e, 0, NULL);
 }
 
@@ -515,7 +515,7 @@ static Value held(Edges *e, const CertType *type, const Value *x)
     const bool whole = is(type->dtype, "i32"),
                holds = whole || is(type->dtype, "i64") || (is_float(type) && !dt_boxnumber_narrows("f32", type->dtype));
     for (uint32_t i = 0; i < x->n; i++)
-        if (x->form[i].n && (!holds || (whole && most_of(e, &x->form[i]) > INT32_MAX / 2)))
+        if (x->linear[i].n && (!holds || (whole && most_of(e, &x->linear[i]) > INT32_MAX / 2)))
             return anything(e, 1, &x);
     return *x;
 }
@@ -582,7 +582,7 @@ static bool stays(const CertOp *op)
 
 /* Whether f grows faster than positions do. Then the element after the first position of a block is
  * not the next one. */
-static bool skips(const Edges *e, const Form *f)
+static bool skips(const Edges *e, const Linear *f)
 {
     bool skips = false;
     for (uint32_t i = 0; i < f->n; i++)
@@ -592,7 +592,7 @@ static bool skips(const Edges *e, const Form *f)
 
 /* Whether f may be a place that is not looked at, and no other: it does not go as positions do, block by block, nor is
  * it made of operands. */
-static bool strays(const Edges *e, const Form *f)
+static bool strays(const Edges *e, const Linear *f)
 {
     bool steps = f->n == 0, strays = false;
     for (uint32_t i = 0; i < f->n; i++) {
@@ -610,7 +610,7 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
 {
     for (uint32_t i = 1; i < op->n_in; i++)
         for (uint32_t k = 0; k < in[i]->n; k++) {
-            const Form *f = &in[i]->form[k],
+            const Linear *f = &in[i]->linear[k],
                        where = i <= op->n_axes ? of_var(position_var(e, op->axes[i - 1])) : constant(0);
             cross(e, f, NESTED);
             if (f->n == 0)
@@ -656,7 +656,7 @@ static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y
     return made;
 }
 
-/* Of two floats: whether their forms are of one scale. */
+/* Of two floats: whether their linear functions have one scale. */
 static bool is_alike(const Value *x, const Value *y)
 {
     return x->n && y->n && x->scale == y->scale && x->shift == y->shift;
@@ -688,13 +688,13 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, 
     return held(e, op->types[0], &made);
 }
 
-/* A sum over a thinned axis also counts positions that are not evaluated, so its form depends on
+/* A sum over a thinned axis also counts positions that are not evaluated, so its linear function depends on
  * the axis. */
 static void note_summed(Edges *e, const CertOp *op, Value *out)
 {
-    for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->form[0].n == 1; i++) {
+    for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->linear[0].n == 1; i++) {
         const BoxLens *lens = dt_boxsmall_lens(e->b, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]);
-        Var *var = e->vars.at[out->form[0].term[0].var];
+        Var *var = e->vars.at[out->linear[0].term[0].var];
         if (lens && var->made == ANYTHING && (is(op->kind, "reduce") || is(op->kind, "scatter_add")))
             var->lens[lens - e->b->lenses] = true;
     }
@@ -711,7 +711,7 @@ static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, co
     Value *args = DT_NEW_ARRAY(e->b->scratch, Value, func->n_args + 1);
     const uint32_t skip = op->loop ? 1 : 0;
     if (op->loop)
-        args[0] = (Value){.n = 1, .form = {of_var(add_var(e, (Var){.made = RANGE, .lo = op->loop->first,
+        args[0] = (Value){.n = 1, .linear = {of_var(add_var(e, (Var){.made = RANGE, .lo = op->loop->first,
                                                                    .n = op->loop->count}))}};
     for (uint32_t i = 0; i < op->n_in; i++) {
         args[i + skip] = *in[i];
@@ -720,7 +720,7 @@ static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, co
             for (uint32_t k = 0; k < e->b->n_lenses; k++)
                 var.lens[k] = is_thin(&e->b->lenses[k]);
             args[i + skip] = is_float(func->args.at[i + skip]) ? (Value){0}
-                                                               : (Value){.n = 1, .form = {of_var(add_var(e, var))}};
+                                                               : (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
         }
     }
     return walk(e, program, func, args, out);

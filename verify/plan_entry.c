@@ -67,7 +67,7 @@ const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
         const DtPlanEntry *other = &walk->plan->entries[i];
         const DtPlanName their = dt_plan_name(dt_plan_str(walk->plan, other->name));
         rank += dt_plan_on_stage(other->stage, walk->stage) && their.part == name.part &&
-                dt_plan_name_same_run(&their, &name) && their.form == 0 && their.number < name.number;
+                dt_plan_name_same_run(&their, &name) && their.twin == 0 && their.number < name.number;
     }
     return find_piece(walk, &name, rank);
 }

@@ -516,7 +516,8 @@ enum { FULL = 1 << 16, LANES = DT_PRINT_LANES, SHORT = 2 };
 
 int64_t dt_print_c_vector_axis(const DtKernel *k)
 {
-    return k->form == DT_KFORM_ROW ? (int64_t)k->n_axes - 1 : k->form == DT_KFORM_COLUMN ? (int64_t)k->n_outer - 1 : -1;
+    return k->pattern == DT_KPATTERN_ROW      ? (int64_t)k->n_axes - 1
+           : k->pattern == DT_KPATTERN_COLUMN ? (int64_t)k->n_outer - 1 : -1;
 }
 
 static int64_t trips_of(const DtKernel *k, uint32_t axis)
@@ -532,7 +533,7 @@ static void choose_trips(DtPrint *c)
     double points = 1;
     if (k->row_threads) /* in the order of another target: lanes are others */
         return;
-    if (k->form == DT_KFORM_TOPK)
+    if (k->pattern == DT_KPATTERN_TOPK)
         points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
     for (uint32_t a = 0; a < k->n_axes; a++)
         points *= (double)k->extent[a];
@@ -604,9 +605,9 @@ size_t dt_print_c_kernel(const DtKernel *kernel, DtDiags *diags, bool lines, DtT
     size_t body = head(c, diags);
     trips_lines(c);
     dt_print_c_draws_begin(c);
-    switch (kernel->form) {
-    case DT_KFORM_ROW: print_row(c); break;
-    case DT_KFORM_COLUMN: print_column(c); break;
+    switch (kernel->pattern) {
+    case DT_KPATTERN_ROW: print_row(c); break;
+    case DT_KPATTERN_COLUMN: print_column(c); break;
     default: dt_print_special(c); break;
     }
     c->depth = 0;

@@ -18,7 +18,7 @@ enum {
     LEAST = 16   /* lanes for which calls are made together */
 };
 
-static bool is_column(const DtKernel *k) { return k->form == DT_KFORM_COLUMN; }
+static bool is_column(const DtKernel *k) { return k->pattern == DT_KPATTERN_COLUMN; }
 
 /* Whether the loop over axis a is inside the loop over axis `around`; a column's lanes are
  * inside all its inner loops. */

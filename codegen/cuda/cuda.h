@@ -20,7 +20,7 @@ extern const char dt_cuda_device[], dt_cuda_host[], dt_cuda_lanes[], dt_cuda_wid
     dt_cuda_draws[];
 extern const char dt_cuda_attend[]; /* follows these in units with attention */
 
-/* attend_tile.c: NULL, or why attention of this form has no kernel. */
+/* attend_tile.c: NULL, or why this attention has no kernel. */
 const char *dt_cuda_attends(const DtKernel *kernel);
 
 /* attend_library.c: the description of attention for cuDNN, or NULL. attend_laid.c: the strides of

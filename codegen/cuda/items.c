@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that all forms of kernels share about the item of a thread or of a group of threads. */
+/* Text that all loop patterns share about the item of a thread or of a group of threads. */
 #include "codegen/cuda/items.h"
 
 #define line dt_print_line

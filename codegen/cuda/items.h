@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that all forms of kernels share about the item of a thread or of a group of threads
+/* Text that all loop patterns share about the item of a thread or of a group of threads
  * (items.c). */
 #ifndef DT_CODEGEN_CUDA_ITEMS_H
 #define DT_CODEGEN_CUDA_ITEMS_H

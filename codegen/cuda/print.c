@@ -155,7 +155,7 @@ static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTi
     *ret_attend = (DtAttendTile){.shared = 0};
     if (kernel->special)
         dt_print_special_live(c);
-    const DtTile tile = dt_tile_of(kernel, c->live, kernel->form == DT_KFORM_ROW ? dt_rows_uses(c) : NULL);
+    const DtTile tile = dt_tile_of(kernel, c->live, kernel->pattern == DT_KPATTERN_ROW ? dt_rows_uses(c) : NULL);
     if (!tile.threads) /* limits of the target leave none */
         dt_print_fail(c, "sums over rows that a block has no room for");
     return tile;

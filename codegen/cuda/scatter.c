@@ -57,7 +57,8 @@ static bool is_listed(const DtKernel *k)
 {
     const uint32_t free = free_of(k);
     const int64_t points = points_of(k, ((1u << k->n_axes) - 1) & ~free);
-    bool good = k->form == DT_KFORM_SCATTER && points >= FEW_POINTS && points <= INT32_MAX && places_of(k) <= INT32_MAX;
+    bool good = k->pattern == DT_KPATTERN_SCATTER && points >= FEW_POINTS && points <= INT32_MAX &&
+                places_of(k) <= INT32_MAX;
     for (uint32_t t = 0; t < k->n_target; t++)
         good = good && !(k->nodes.at[k->target[t].node].axes & free);
     return good;

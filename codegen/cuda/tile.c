@@ -62,7 +62,7 @@ static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
 static uint32_t free_of(const DtKernel *k, const bool *live)
 {
     uint32_t free = 0, n = k->special || reduces(k, live) ? k->n_outer : k->n_axes;
-    if (k->form != DT_KFORM_SCATTER)
+    if (k->pattern != DT_KPATTERN_SCATTER)
         return (1u << n) - 1;
     for (uint32_t a = 0; a < k->n_axes; a++)
         free |= (uint32_t)(k->stores.at[0].stride[a] != 0) << a;
@@ -80,9 +80,9 @@ static int64_t row_of(const DtKernel *k)
 
 void dt_tile_order(DtKernel *k)
 {
-    if (k->form == DT_KFORM_SCATTER)
+    if (k->pattern == DT_KPATTERN_SCATTER)
         dt_scatter_pieces(k);
-    if (!k->n_axes || k->form != DT_KFORM_ROW)
+    if (!k->n_axes || k->pattern != DT_KPATTERN_ROW)
         return;
     const bool one_axis = k->n_outer + 1 == k->n_axes;
     k->row_each = vector_of(k, NULL);
@@ -186,7 +186,7 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live, const uint32_t *uses)
 {
     DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live), .items = 1,
                    .pieces = k->pieces ? k->pieces : 1};
-    if (k->form == DT_KFORM_ROW && reduces(k, live)) {
+    if (k->pattern == DT_KPATTERN_ROW && reduces(k, live)) {
         tile.vector = k->row_each;
         tile.group = k->row_threads;
         tile.lanes = tile.vector * tile.group;

@@ -112,19 +112,19 @@ static uint32_t lanes_of(const DtKernel *k)
 
 static int64_t special_of(const DtKernel *k)
 {
-    if (k->form == DT_KFORM_TOPK)
+    if (k->pattern == DT_KPATTERN_TOPK)
         return dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
-    return k->form == DT_KFORM_SCAN && k->special->reverse;
+    return k->pattern == DT_KPATTERN_SCAN && k->special->reverse;
 }
 
 /* Where the part begins that the symbol does not decide. */
 static size_t add_head(DtText *t, const DtKernel *k)
 {
-    static const char *const forms[] = {"row", "column", "scan", "topk", "scatter", "attend"};
+    static const char *const patterns[] = {"row", "column", "scan", "topk", "scatter", "attend"};
     static const char *const pieces[] = {"none", "axis", "rows", "points"};
     dt_text_printf(t, "kernel %s", k->symbol);
     const size_t body = t->len;
-    dt_text_printf(t, " %s %u %u", forms[k->form], k->n_axes, k->n_outer);
+    dt_text_printf(t, " %s %u %u", patterns[k->pattern], k->n_axes, k->n_outer);
     add_list(t, k->extent, k->n_axes);
     dt_text_printf(t, "\npointers %u", k->pointers.n);
     for (uint32_t i = 0; i < k->pointers.n; i++)
@@ -143,7 +143,7 @@ static void add_stores(DtText *t, const DtKernel *k)
     for (uint32_t i = 0; i < k->stores.n; i++) {
         const DtKStore *store = &k->stores.at[i];
         const bool indices =
-            k->form == DT_KFORM_TOPK && k->pointers.at[store->pointer].value->index == 1;
+            k->pattern == DT_KPATTERN_TOPK && k->pointers.at[store->pointer].value->index == 1;
         dt_text_printf(t, "%u %u %lld %d %d", store->pointer, store->node, (long long)store->offset,
                        store->accumulate, indices);
         add_list(t, store->stride, k->n_axes);

@@ -183,7 +183,7 @@ static bool compute(Staged *s, uint32_t stage, const DtAction *action)
     if (number < 0 || called < 0)
         return dt_judge_problem(j, "stage %u has an action of piece %u that has no entry", stage,
                                 action->unit);
-    const DtEntryPoint *entry = &j->of->placed->entries.at[called]; /* all forms have the results of the first */
+    const DtEntryPoint *entry = &j->of->placed->entries.at[called]; /* all twins have the results of the first */
     int64_t at[DT_MAX_MESH] = {0};
     if (j->time)
         at[0] = micro;

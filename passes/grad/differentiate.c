@@ -269,7 +269,7 @@ static void drop_merges(DtModule *module)
             module->funcs.at[i]->stream = dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
 }
 
-/* Functions that are another form of one have been compared with it. */
+/* Functions that replace another one (blocks of a scan) have been compared with it. */
 static bool drop_meanings(DtModule *module)
 {
     const uint32_t before = module->funcs.n;

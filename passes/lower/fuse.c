@@ -339,7 +339,7 @@ static bool has_product(const DtFunc *func)
     return false;
 }
 
-/* Gives a called function with a product a form in kernels: a copy, whose loops have bodies of their own. */
+/* Gives a called function with a product a fused copy, whose loops have bodies of their own. */
 static void copy_called(const DtFunc *func)
 {
     for (uint32_t k = 0; k < func->ops.n; k++) {
@@ -388,11 +388,11 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
 
 /* Fuses the copy of a called function and the bodies of its loops, which follow it in the
  * module. */
-static void fuse_form(DtFunc *form, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
+static void fuse_called(DtFunc *called, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
 {
-    const DtModule *module = form->module;
+    const DtModule *module = called->module;
     uint32_t first = 0, end;
-    while (module->funcs.at[first] != form)
+    while (module->funcs.at[first] != called)
         first++;
     for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
     while (end-- > first)
@@ -416,7 +416,7 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < n; i++) {
         DtFunc *func = module->funcs.at[i];
         if (func->fused) {
-            fuse_form(func->fused, context, bytes, scratch, &made);
+            fuse_called(func->fused, context, bytes, scratch, &made);
             DT_PUSH(scratch, made, func);
         } else {
             fuse_func(func, context, bytes, scratch, &made);

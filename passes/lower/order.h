@@ -69,7 +69,7 @@ DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map);
 
 /* ---- order_pieces.c ---- */
 
-/* Rewrites the entries of pieces, in as many forms as the actions of their stages need. done: by
+/* Rewrites the entries of pieces, in as many twins as the actions of their stages need. done: by
  * entry, nothing is left to do. */
 void dt_order_pieces(DtModule *module, bool *done);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers ahead in a pipeline: in its last loop a piece gathers for the first loop of the piece that its stage runs
- * next, of whichever micro-batch. What comes next differs by place in the schedule, so an entry takes as many *forms*
+ * next, of whichever micro-batch. What comes next differs by place in the schedule, so an entry takes as many *twins*
  * as there are pieces that come next, and one more for the first action of a run, which finds nothing gathered; the
  * actions say which they call.
  *
@@ -14,16 +14,16 @@
 #include <string.h>
 
 /* The properties of its entry that an action needs. */
-typedef struct Form {
+typedef struct Twin {
     int32_t next;               /* entry that comes next, -1: none */
     uint32_t next_piece, kind;  /* as in DtAheadOf */
     bool goes_on;
-} Form;
+} Twin;
 
 typedef struct Entry {
     DtOrderChain *chain; /* NULL: it gathers nothing, or not for others */
     DtStore *ringbuf;
-    DT_VEC(Form) forms;
+    DT_VEC(Twin) twins;
 } Entry;
 
 typedef struct Pieces {
@@ -163,30 +163,30 @@ static uint32_t place_of(const Pieces *p, uint32_t piece, uint32_t kind)
     return place;
 }
 
-static uint32_t form_of(Pieces *p, int32_t number, Form form)
+static uint32_t twin_of(Pieces *p, int32_t number, Twin twin)
 {
     Entry *entry = &p->entries[number];
-    for (uint32_t i = 0; i < entry->forms.n; i++)
-        if (entry->forms.at[i].next == form.next && entry->forms.at[i].goes_on == form.goes_on)
+    for (uint32_t i = 0; i < entry->twins.n; i++)
+        if (entry->twins.at[i].next == twin.next && entry->twins.at[i].goes_on == twin.goes_on)
             return i;
-    DT_PUSH(p->module->arena, entry->forms, form);
-    return entry->forms.n - 1;
+    DT_PUSH(p->module->arena, entry->twins, twin);
+    return entry->twins.n - 1;
 }
 
-/* Chooses the form that each action calls, from the last action to the first. next: the first later
+/* Chooses the twin that each action calls, from the last action to the first. next: the first later
  * action that gathers; its kind is DT_ACTION_KINDS if there is none. first: the action that finds
  * no gathers in the ring. */
-static void name_forms(Pieces *p, DtActions *list, DtAction *next, const DtAction *first)
+static void name_twins(Pieces *p, DtActions *list, DtAction *next, const DtAction *first)
 {
     for (uint32_t i = list->n; i-- > 0;) {
         DtAction *action = &list->at[i];
         const int32_t number = sharer(p, action);
         if (number < 0)
             continue;
-        Form form = {.next = -1, .goes_on = action != first};
+        Twin twin = {.next = -1, .goes_on = action != first};
         if (next->kind != DT_ACTION_KINDS)
-            form = (Form){sharer(p, next), place_of(p, next->unit, next->kind), next->kind, action != first};
-        action->form = form_of(p, number, form);
+            twin = (Twin){sharer(p, next), place_of(p, next->unit, next->kind), next->kind, action != first};
+        action->twin = twin_of(p, number, twin);
         *next = *action;
     }
 }
@@ -200,7 +200,7 @@ static void order_stage(Pieces *p)
         for (uint32_t i = 0; i < p->pipeline->n_pieces * 3; i++) {
             const int32_t number = entry_here(p, i / 3, i % 3);
             if (number >= 0 && p->entries[number].chain)
-                form_of(p, number, (Form){.next = -1});
+                twin_of(p, number, (Twin){.next = -1});
         }
         return;
     }
@@ -209,15 +209,15 @@ static void order_stage(Pieces *p)
     DtAction next = {.kind = DT_ACTION_KINDS};
     if (!first)
         first = first_of(p, &list.epilogue); /* then the period has none */
-    name_forms(p, &list.epilogue, &next, first);
+    name_twins(p, &list.epilogue, &next, first);
     if (begin)
         next = *begin;
-    name_forms(p, &list.period, &next, first);
-    name_forms(p, &list.prologue, &next, first);
+    name_twins(p, &list.period, &next, first);
+    name_twins(p, &list.prologue, &next, first);
     *actions = list;
 }
 
-/* ---- forms ---- */
+/* ---- twins ---- */
 
 static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChain *chain, DtOrderChain *ret_chain)
 {
@@ -241,39 +241,39 @@ static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChai
     return copy;
 }
 
-static void write_form(Pieces *p, int32_t number, const Form *form, DtFunc *func, DtOrderChain *chain)
+static void write_twin(Pieces *p, int32_t number, const Twin *twin, DtFunc *func, DtOrderChain *chain)
 {
     const Entry *entry = &p->entries[number];
-    const DtOrderHanded handed = {.store = entry->ringbuf, .goes_on = form->goes_on, .piece = form->next_piece,
-                                  .kind = form->kind,
-                                  .next = form->next < 0 ? NULL : &p->entries[form->next].chain->loops.at[0]};
+    const DtOrderHanded handed = {.store = entry->ringbuf, .goes_on = twin->goes_on, .piece = twin->next_piece,
+                                  .kind = twin->kind,
+                                  .next = twin->next < 0 ? NULL : &p->entries[twin->next].chain->loops.at[0]};
     dt_order_write(func, chain, &handed);
 }
 
-/* The entry becomes its first form; its other forms are added after all entries. */
+/* The entry becomes its first twin; its other twins are added after all entries. */
 static void write_forms(Pieces *p, int32_t number, DtPieceEntries *of, uint32_t kind)
 {
     DtModule *module = p->module;
     const Entry *entry = &p->entries[number];
     DtFunc *func = module->entries.at[number].func;
     const DtEntryResult result = {.store = entry->ringbuf};
-    for (uint32_t i = 1; i < entry->forms.n; i++) {
-        DtEntryPoint form = module->entries.at[number];
+    for (uint32_t i = 1; i < entry->twins.n; i++) {
+        DtEntryPoint twin = module->entries.at[number];
         DtOrderChain chain;
-        form.form = i;
-        dt_entry_set(&form, form.kind, form.part, form.number);
-        form.func = copy_func(func, form.name, entry->chain, &chain);
-        memset(&form.results, 0, sizeof form.results);
+        twin.twin = i;
+        dt_entry_set(&twin, twin.kind, twin.part, twin.number);
+        twin.func = copy_func(func, twin.name, entry->chain, &chain);
+        memset(&twin.results, 0, sizeof twin.results);
         for (uint32_t k = 0; k < module->entries.at[number].results.n; k++)
-            DT_PUSH(module->arena, form.results, module->entries.at[number].results.at[k]);
-        DT_PUSH(module->arena, form.results, result);
-        write_form(p, number, &entry->forms.at[i], form.func, &chain);
-        DT_PUSH(module->arena, of->forms[kind], (int32_t)module->entries.n);
-        DT_PUSH(module->arena, module->entries, form);
+            DT_PUSH(module->arena, twin.results, module->entries.at[number].results.at[k]);
+        DT_PUSH(module->arena, twin.results, result);
+        write_twin(p, number, &entry->twins.at[i], twin.func, &chain);
+        DT_PUSH(module->arena, of->twins[kind], (int32_t)module->entries.n);
+        DT_PUSH(module->arena, module->entries, twin);
     }
     DtOrderChain chain = *entry->chain;
     DT_PUSH(module->arena, module->entries.at[number].results, result);
-    write_form(p, number, &entry->forms.at[0], func, &chain);
+    write_twin(p, number, &entry->twins.at[0], func, &chain);
 }
 
 /* Pieces of a class share their entries. */
@@ -285,8 +285,8 @@ static void write_piece(Pieces *p, uint32_t piece, uint32_t kind, bool *done)
         return;
     for (uint32_t g = 0; done[number] && g < piece; g++)
         if (dt_pipeline_entry(&p->run->pieces[g], kind) == number) {
-            for (uint32_t i = 0; i < p->run->pieces[g].forms[kind].n; i++)
-                DT_PUSH(p->module->arena, entries->forms[kind], p->run->pieces[g].forms[kind].at[i]);
+            for (uint32_t i = 0; i < p->run->pieces[g].twins[kind].n; i++)
+                DT_PUSH(p->module->arena, entries->twins[kind], p->run->pieces[g].twins[kind].at[i]);
             return;
         }
     done[number] = true;

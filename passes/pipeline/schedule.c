@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules. A schedule is a list of F, B and W actions per stage; each form below writes
+/* Pipeline schedules. A schedule is a list of F, B and W actions per stage; each kind below writes
  * the list of one stage as its paper draws it. p stages, m micro-batches, v pieces per stage:
  *
  *   gpipe             all F, then all B (Huang et al. 2019). Bubble (p-1)/(m+p-1); m in flight
@@ -67,7 +67,7 @@ static void BW(DtLister *l, uint32_t chunk)
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* ---- the forms ---- */
+/* ---- the kinds ---- */
 
 /* Pieces in order, so that a run without backward drains even where one stage has several. */
 static void list_forward(DtLister *l)
@@ -251,7 +251,7 @@ static void list_dualpipe_v(DtLister *l)
     dualpipe_end(l, &waiting);
 }
 
-static const DtScheduleForm forms[] = {
+static const DtScheduleKind kinds[] = {
     {"gpipe", false, false, list_gpipe},
     {"1f1b", false, false, list_1f1b},
     {"interleaved_1f1b", false, false, list_interleaved},
@@ -261,17 +261,17 @@ static const DtScheduleForm forms[] = {
     {"forward", false, false, list_forward},
 };
 
-const DtScheduleForm *dt_schedule_find(const char *name)
+const DtScheduleKind *dt_schedule_find(const char *name)
 {
-    for (size_t i = 0; i < DT_COUNT(forms); i++)
-        if (strcmp(forms[i].name, name) == 0)
-            return &forms[i];
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
     return NULL;
 }
 
-uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32_t piece)
+uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32_t piece)
 {
-    if (form->there_and_back && piece >= n_stages)
+    if (kind->there_and_back && piece >= n_stages)
         return 2 * n_stages - 1 - piece;
     return piece % n_stages;
 }
@@ -409,7 +409,7 @@ static DtActions with_transfers(DtArena *arena, const Ends *ends, const DtAction
 }
 
 bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
-                      const DtScheduleForm *form, DtPipelineRun *run, DtText *ret_problem)
+                      const DtScheduleKind *kind, DtPipelineRun *run, DtText *ret_problem)
 {
     const uint32_t p = pipeline->n_stages;
     const Ends ends = find_ends(arena, pipeline, run);
@@ -425,9 +425,9 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
                            .stage = s,
                            .m = pipeline->n_micro};
         DtStageActions *actions = &run->stages[s], plain;
-        /* `forward` stands in for every form, where that put the pieces */
+        /* `forward` stands in for every kind, where that put the pieces */
         lister.there_and_back = pipeline->n_pieces > p && pipeline->stage_of[p] == p - 1 && p > 1;
-        form->list(&lister);
+        kind->list(&lister);
         dt_schedule_compress(&lister.list, &plain);
         actions->prologue = with_transfers(arena, &ends, &plain.prologue);
         actions->period = with_transfers(arena, &ends, &plain.period);

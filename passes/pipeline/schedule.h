@@ -9,24 +9,24 @@
 
 typedef struct DtLister DtLister;
 
-typedef struct DtScheduleForm {
+typedef struct DtScheduleKind {
     const char *name; /* as in `pipeline h on pipe (schedule = ...)` */
     bool splits;      /* gradients of parameters (W) are separate actions */
     bool
         there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod stages */
     void (*list)(DtLister *lister);
-} DtScheduleForm;
+} DtScheduleKind;
 
-/* NULL: no such schedule. "forward" is the form of runs without backward. */
-const DtScheduleForm *dt_schedule_find(const char *name);
-uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32_t piece);
+/* NULL: no such schedule. "forward" is the kind of runs without backward. */
+const DtScheduleKind *dt_schedule_find(const char *name);
+uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32_t piece);
 
 /* Fills run->stages from run->pieces (the entries of each piece) and run->channels (the pieces
  * that they connect), and the channels' slots: as few as pass dt_schedule_check, at least 2.
  * O(list) time, O(prologue + period + epilogue) memory. False: no number of slots suffices;
  * ret_problem says why. */
 bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
-                      const DtScheduleForm *form, DtPipelineRun *run, DtText *ret_problem);
+                      const DtScheduleKind *kind, DtPipelineRun *run, DtText *ret_problem);
 
 /* In how many micro-batches at once a value is live: from the end of action `write` to the end
  * of `read`. Each occurs once per micro-batch on the stage, in order of micro-batches

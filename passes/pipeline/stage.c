@@ -47,7 +47,7 @@ static bool make_pipeline(DtStager *s)
     pipeline->n_micro = s->context->parallel->micro > 1 ? s->context->parallel->micro : 1;
     pipeline->stage_of = DT_NEW_ARRAY(s->arena, uint32_t, pipeline->n_pieces);
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
-        pipeline->stage_of[i] = dt_schedule_stage(s->form, pipeline->n_stages, i);
+        pipeline->stage_of[i] = dt_schedule_stage(s->kind, pipeline->n_stages, i);
     s->whole = pipeline;
     s->loop_of = DT_NEW_ARRAY(s->arena, int32_t, module->stores.n + 1);
     s->copies = DT_NEW_ARRAY(s->arena, DtStageCopies, module->stores.n + 1);
@@ -135,7 +135,7 @@ static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, 
     *s = (DtStager){
         .module = module, .arena = module->arena, .context = context, .line = line, .apart = apart};
     s->diags = by_stage ? module->diags : dt_diag_new(module->arena);
-    s->form = dt_schedule_find(line->schedule);
+    s->kind = dt_schedule_find(line->schedule);
     if (make_pipeline(s) && cut_entries(s) && !s->unequal)
         return true;
     module->funcs.n = n_funcs; /* the functions that remain are verified */

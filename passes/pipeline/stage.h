@@ -34,7 +34,7 @@ typedef struct DtStager {
     DtArena *arena;
     const DtPassContext *context;
     const DtPipeline *line;
-    const DtScheduleForm *form;
+    const DtScheduleKind *kind;
     DtPipelineSchedule *pipeline; /* by class once dt_stage_classes has run */
     DtPipelineSchedule *whole;    /* then: by stage */
     /* per class: its first stage, and how many stages follow it */

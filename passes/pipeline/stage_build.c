@@ -475,16 +475,16 @@ static bool share_schedule(Build *w)
 static bool fill_schedule(Build *w, bool backward)
 {
     DtText problem = {0};
-    const DtScheduleForm *form = backward ? w->s->form : dt_schedule_find("forward");
+    const DtScheduleKind *kind = backward ? w->s->kind : dt_schedule_find("forward");
     if (!backward && share_schedule(w))
         return true;
     const bool drains =
-        dt_schedule_fill(arena_of(w), w->s->whole, form, &w->unfolded, &problem);
+        dt_schedule_fill(arena_of(w), w->s->whole, kind, &w->unfolded, &problem);
     if (!drains) {
         DtDiag *diag = dt_stage_refuse(w->s, E0592, w->s->line->span,
                                        "schedule `%s` of this pipeline deadlocks, a case that "
                                        "is not implemented yet",
-                                       form->name);
+                                       kind->name);
         dt_diag_note(diag, "%s", problem.at ? problem.at : "");
         dt_diag_help(diag, "`schedule = \"1f1b\"`, or another number of micro-batches");
     }
@@ -553,7 +553,7 @@ bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const Dt
     for (uint32_t g = 0; g < n; g++)
         w->run.pieces[g].f = finish_part(w, DT_ACTION_F, g);
     for (uint32_t g = lowest; g < n; g++) {
-        if (s->form->splits)
+        if (s->kind->splits)
             finish_split(w, g);
         else
             w->run.pieces[g].b = finish_part(w, DT_ACTION_B, g);

@@ -120,7 +120,7 @@ void dt_stage_classes(DtStager *s)
     uint32_t *next = DT_NEW_ARRAY(s->arena, uint32_t,
                                   by_class->n_stages); /* piece of each first stage to look at */
     for (uint32_t g = 0; g < by_class->n_pieces; g++) {
-        const uint32_t class = dt_schedule_stage(s->form, by_class->n_stages, g);
+        const uint32_t class = dt_schedule_stage(s->kind, by_class->n_stages, g);
         by_class->stage_of[g] = class;
         while (whole->stage_of[next[class]] != s->class_first[class])
             next[class]++;

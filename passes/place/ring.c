@@ -79,7 +79,7 @@ static bool *dependents(const DtFunc *func, const DtValue *from, DtArena *arena)
 }
 
 /* Whether a value that has t, or another reduction over t, depends on the reduction. */
-static bool is_inner(const DtRingForm *f, const DtValue *reduction, DtArena *arena)
+static bool is_inner(const DtRingFacts *f, const DtValue *reduction, DtArena *arena)
 {
     const bool *depends = dependents(f->func, reduction, arena);
     for (uint32_t i = 0; i < f->func->ops.n; i++) {
@@ -90,9 +90,9 @@ static bool is_inner(const DtRingForm *f, const DtValue *reduction, DtArena *are
     return false;
 }
 
-/* ---- the form ---- */
+/* ---- all facts ---- */
 
-static bool refuse(DtRingForm *f, const char *reason)
+static bool refuse(DtRingFacts *f, const char *reason)
 {
     f->reason = reason;
     return false;
@@ -104,7 +104,7 @@ bool dt_ring_takes(const DtOp *op)
            op->kind == DT_OP_REDUCE || op->kind == DT_OP_RELABEL;
 }
 
-static bool is_supported(DtRingForm *f, const DtOp *op)
+static bool is_supported(DtRingFacts *f, const DtOp *op)
 {
     if (op->kind == DT_OP_IOTA)
         return op->axes[0] != f->t && !op->out[0]->type->axes[0].n_split;
@@ -113,7 +113,7 @@ static bool is_supported(DtRingForm *f, const DtOp *op)
 
 /* ---- results that add up over blocks ---- */
 
-static bool is_row(const DtRingForm *f, const DtValue *value)
+static bool is_row(const DtRingFacts *f, const DtValue *value)
 {
     for (uint32_t i = 0; i < f->n_rows; i++)
         if (f->rows[i] == value)
@@ -123,7 +123,7 @@ static bool is_row(const DtRingForm *f, const DtValue *value)
 }
 
 /* Sums over t that nothing with t reads, made of rows. */
-static bool find_sums(DtRingForm *f, DtArena *arena)
+static bool find_sums(DtRingFacts *f, DtArena *arena)
 {
     for (uint32_t i = 0; i < f->func->ops.n; i++) {
         const DtOp *op = f->func->ops.at[i];
@@ -150,7 +150,7 @@ static bool find_sums(DtRingForm *f, DtArena *arena)
 
 /* Finds the inputs of a block's part; part has the function's inputs. types: of these, if axes
  * other than t are summed; NULL: unknown. */
-static bool is_part(DtRingForm *f, const DtFunc *part, const DtType *const *types)
+static bool is_part(DtRingFacts *f, const DtFunc *part, const DtType *const *types)
 {
     if (part->results.n > DT_RING_PARTS)
         return refuse(f, "its parts are too many values");
@@ -168,9 +168,9 @@ static bool is_part(DtRingForm *f, const DtFunc *part, const DtType *const *type
     return true;
 }
 
-static bool find_form(const DtFunc *func, const char *t, const DtType *const *types, DtArena *arena, DtRingForm *f)
+static bool find_facts(const DtFunc *func, const char *t, const DtType *const *types, DtArena *arena, DtRingFacts *f)
 {
-    *f = (DtRingForm){.func = func, .t = t, .stream = func->stream};
+    *f = (DtRingFacts){.func = func, .t = t, .stream = func->stream};
     if (!f->stream)
         return refuse(f, "it does not say how it streams: `stream`, and for its gradient `gradient`");
     if (f->stream->axis != t)
@@ -182,9 +182,9 @@ static bool find_form(const DtFunc *func, const char *t, const DtType *const *ty
     return f->stream->part ? is_part(f, f->stream->part, types) : find_sums(f, arena);
 }
 
-bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form)
+bool dt_ring_facts(const DtFunc *func, const char *t, DtArena *arena, DtRingFacts *ret_facts)
 {
-    return find_form(func, t, NULL, arena, ret_form);
+    return find_facts(func, t, NULL, arena, ret_facts);
 }
 
 const bool *dt_ring_functions(const DtModule *module)
@@ -247,7 +247,7 @@ static uint16_t bits_of(const DtType *type, const DtFunc *func, const DtType *co
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint16_t mesh, DtArena *arena)
 {
-    DtRingForm form;
+    DtRingFacts facts;
     bool major = true;
     uint32_t parts = 0; /* in addition to the part that has_room counts */
     for (uint32_t i = 0; i < func->inputs.n; i++)
@@ -259,10 +259,10 @@ const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *
         return "it has too many arguments";
     if (!has_room(func, axis, major ? parts : parts + DT_MAX_SPLIT - 1))
         return "it has values of too many axes";
-    if (!find_form(func, axis, types, arena, &form))
-        return form.reason;
-    for (uint32_t i = 0; form.stream->part && i < form.stream->part->results.n; i++)
-        if ((bits_of(form.stream->part->results.at[i]->type, func, types) & mesh) != mesh)
+    if (!find_facts(func, axis, types, arena, &facts))
+        return facts.reason;
+    for (uint32_t i = 0; facts.stream->part && i < facts.stream->part->results.n; i++)
+        if ((bits_of(facts.stream->part->results.at[i]->type, func, types) & mesh) != mesh)
             return "a part lacks the axis that the ranks share the results by";
     return NULL;
 }

@@ -37,7 +37,7 @@ typedef struct Ring {
     DtArena *arena;
     const DtOp *call;
     const DtFunc *func;
-    const DtRingForm *form;
+    const DtRingFacts *facts;
     DtRingRanks ranks;
     int64_t n, length; /* ranks; keys of a block */
     const char *t;
@@ -585,7 +585,7 @@ static DtValue *outside(Ring *g, const DtValue *value)
 /* Results of the block: finals, then results that have t. They add up. */
 static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *step)
 {
-    const DtRingForm *f = g->form;
+    const DtRingFacts *f = g->facts;
     state->n = block->n_out;
     for (uint32_t i = 0; i < block->n_out; i++) {
         DtValue *term = block->out[i];
@@ -602,7 +602,7 @@ static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *st
 
 static void differentiate(Ring *g)
 {
-    const DtRingForm *f = g->form;
+    const DtRingFacts *f = g->facts;
     const DtValue *wanted[MAX_IN];
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->n_rows; i++)
@@ -655,15 +655,15 @@ static void drop_inputs(Ring *g, DtValue **ret_in)
 
 DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
 {
-    DtRingForm form;
+    DtRingFacts form;
     const DtFunc *func = call->func;
     Ring ring = {.arena = module->arena,
                  .call = call,
                  .func = func,
-                 .form = &form,
+                 .facts = &form,
                  .t = call->axes[0]},
          *g = &ring;
-    if (!dt_ring_form(func, g->t, g->arena, &form))
+    if (!dt_ring_facts(func, g->t, g->arena, &form))
         DT_BUG("a ring call of `%s`: %s", func->name, form.reason);
     g->ranks = dt_ringpart_ranks(&module->mesh, call->mesh);
     g->n = g->ranks.axis.extent;

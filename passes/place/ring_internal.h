@@ -12,7 +12,7 @@ enum { DT_RING_INPUTS = 12, DT_RING_PARTS = 8, DT_RING_RESULTS = 32 };
  * backward part, results without the axis t are sums over blocks, and results with t belong to
  * the block. rows: values without t that ops with t read, computed before the rounds. finals:
  * sums over t, which no op with t reads. */
-typedef struct DtRingForm {
+typedef struct DtRingFacts {
     const DtFunc *func;
     const DtStream *stream;
     const char *t;
@@ -21,10 +21,10 @@ typedef struct DtRingForm {
     const DtValue *finals[8];
     uint32_t n_finals;
     const char *reason;
-} DtRingForm;
+} DtRingFacts;
 
-/* False with a reason if func does not have this form. */
-bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form);
+/* False with a reason if func has no such facts. */
+bool dt_ring_facts(const DtFunc *func, const char *t, DtArena *arena, DtRingFacts *ret_facts);
 
 /* ---- ring_part.c ---- */
 

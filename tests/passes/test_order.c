@@ -186,11 +186,11 @@ Test(order, changes_of_forms)
         DtAction *action = NULL;
         for (uint32_t s = 0, left = n; s < module->pipeline->n_stages && !action; s++)
             for (uint32_t i = 0; i < run->stages[s].prologue.n && !action; i++)
-                if (run->stages[s].prologue.at[i].form && left-- == 0)
+                if (run->stages[s].prologue.at[i].twin && left-- == 0)
                     action = &run->stages[s].prologue.at[i];
         if (!action)
             break;
-        action->form--;
+        action->twin--;
         found += judge(&o, module)[0] != '\0';
     }
     cr_expect(n > 4 && 2 * found > n, "%u of %u changes are found", found, n);

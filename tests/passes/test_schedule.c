@@ -10,7 +10,7 @@
 
 typedef struct Case {
     DtArena *arena;
-    const DtScheduleForm *form;
+    const DtScheduleKind *form;
     DtPipelineSchedule pipeline;
     DtPipelineRun run;
 } Case;
@@ -30,7 +30,7 @@ static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
     DtArena *arena = dt_arena_new();
     Case *c = DT_NEW(arena, Case);
     const bool forward = strncmp(name, "forward:", 8) == 0;
-    const DtScheduleForm *places = dt_schedule_find(forward ? name + 8 : name);
+    const DtScheduleKind *places = dt_schedule_find(forward ? name + 8 : name);
     cr_assert(places, "%s", name);
     c->arena = arena;
     c->form = forward ? dt_schedule_find("forward") : places;

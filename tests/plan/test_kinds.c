@@ -56,7 +56,7 @@ Test(kinds, names_of_entries)
         const char *name;
         DtPlanRun run;
         DtPlanPart part;
-        int32_t number, form;
+        int32_t number, twin;
         const char *objective;
     } rows[] = {
         {"step", DT_PLAN_STEP, DT_PLAN_WHOLE, -1, 0, ""},
@@ -77,7 +77,7 @@ Test(kinds, names_of_entries)
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const DtPlanName name = dt_plan_name(rows[i].name);
         cr_expect(name.run == rows[i].run && name.part == rows[i].part && name.number == rows[i].number &&
-                      name.form == rows[i].form && name.n_objective == strlen(rows[i].objective) &&
+                      name.twin == rows[i].twin && name.n_objective == strlen(rows[i].objective) &&
                       !strncmp(name.n_objective ? name.objective : "", rows[i].objective, name.n_objective),
                   "%s", rows[i].name);
         cr_expect_eq(dt_plan_name_is_part(&name), strchr(rows[i].name, '.') != NULL);

@@ -9,7 +9,7 @@ typedef struct Run { DtArena *arena; DtPipelineSchedule pipeline; DtPipelineRun 
 
 static Run run_of(uint32_t p, uint32_t v, int64_t m)
 {
-    const DtScheduleForm *form = dt_schedule_find("interleaved_1f1b");
+    const DtScheduleKind *form = dt_schedule_find("interleaved_1f1b");
     Run r = {.arena = dt_arena_new(), .pipeline = {.n_stages = p, .n_pieces = p * v, .n_micro = m}};
     DtText problem = {0};
     r.pipeline.stage_of = DT_NEW_ARRAY(r.arena, uint32_t, p * v);

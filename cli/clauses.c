@@ -352,7 +352,8 @@ static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudge
     return DT_EXIT_DIAGNOSTICS;
 }
 
-/* Functions that compute another form of what they mean: the forms are proved equal before anything else is done. */
+/* Proves, before anything else, that blocks and custom gradients agree with the functions
+ * that have them. */
 static int check_blocks(DtCli *cli, const DtModule *module, const char *path)
 {
     DtText text = {0};
@@ -395,7 +396,7 @@ static int check_blocks(DtCli *cli, const DtModule *module, const char *path)
     return code;
 }
 
-int dt_cli_check_forms(DtCli *cli, DtModule *module, const char *path)
+int dt_cli_check_clauses(DtCli *cli, DtModule *module, const char *path)
 {
     check_merges(cli, module);
     return check_blocks(cli, module, path);

@@ -110,7 +110,7 @@ static int reap(Run *run, Child *of)
     return state;
 }
 
-/* It has closed its end of the pipe. */
+/* Ends a child that has closed its end of the pipe. */
 static DtStatus end(Run *run, Child *of)
 {
     DtStatus status;
@@ -155,7 +155,7 @@ static DtStatus wait_for_one(Run *run)
     return status;
 }
 
-/* Of those that still run nothing is wanted any more. */
+/* Kills the children that still run; their results are not needed. */
 static void end_all(Run *run)
 {
     for (uint32_t i = 0; i < run->begun; i++)

@@ -10,7 +10,7 @@
 /* DT_CUDA_LIBRARIES: folders, separated by colons, outside of which no library of CUDA is opened; NULL: anywhere. */
 static const char *only_folders(void) { return getenv("DT_CUDA_LIBRARIES"); }
 
-/* Of a pattern of folders, each version of the library there. */
+/* Opens the library from folders, a pattern that may match several versions. */
 static void *open_in(DtArena *arena, const DtCudaLib *library, const char *folders)
 {
     void *handle = NULL;

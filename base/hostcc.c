@@ -56,7 +56,7 @@ typedef struct Target {
     const char *flags[2];
 } Target;
 
-/* Those of one machine from low to high: code for one runs where a higher one is native. */
+/* Targets of one machine from low to high: the code of one runs where a higher one is native. */
 static const Target targets[] = {{"cpu-v1", X86_64, {"-march=x86-64"}},
                                  {"cpu-v2", X86_64, {"-march=x86-64-v2"}},
                                  {"cpu-v3", X86_64, {"-march=x86-64-v3"}},

@@ -81,7 +81,7 @@ static uint32_t count(const Sizes *sizes)
     return n;
 }
 
-/* Those of the cluster, or between least and most: one, two, four ... nodes. */
+/* Numbers of nodes to search: that of the cluster, or one, two, four ... between least and most. */
 static void search_sizes(DtAuto *a, const DtProgram *program, const DtSearchHost *host, Sizes *sizes)
 {
     const int64_t *gpus = program->parallel->auto_gpus, node = a->space.node;

@@ -31,7 +31,7 @@ typedef struct DtAuto {
     DT_VEC(DtAutoKept) kept;
 } DtAuto;
 
-/* Of a program whose chosen block says `auto`. False after a diagnostic. */
+/* Begins the search for a program whose chosen block says `auto`. False after a diagnostic. */
 bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto);
 
 /* The functions of DtSearchHost; context: the DtAuto. */

@@ -43,8 +43,8 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
                      "so many ranks", a->space.samples.name, (long long)a->space.samples.extent);
 }
 
-/* Of the smallest plan that was made; of none the smallest estimate: plans that were made may have shown that it is too
- * hopeful. */
+/* Bytes of the smallest compiled plan, or, without one, the smallest estimate: compiled plans may
+ * have shown that it is too low. */
 static double least_bytes(const DtSearch *search)
 {
     double bytes = INFINITY;

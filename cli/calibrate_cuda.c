@@ -54,7 +54,7 @@ static const Size sizes[] = { /* each does at most some forty times as much as o
 
 typedef DT_VEC(DtGpuTiming) Timings;
 
-/* Of one size. */
+/* Measurements of one size of the programs. */
 typedef struct Measured {
     const char *name;
     bool is_there;

@@ -50,7 +50,8 @@ static const Size sizes[] = {
 
 typedef DT_VEC(DtTiming) Timings;
 
-/* Of one size: each instruction's median time, and how often it ran. */
+/* Measurements of one size of the programs: each instruction's median time, and how often it
+ * ran. */
 typedef struct Measured {
     const char *name;
     Timings timings;

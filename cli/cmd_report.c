@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Of the files that were compiled. */
+/* A line of a source file that was compiled. */
 static const char *source_line(void *context, const char *path, uint32_t line)
 {
     const DtDiags *diags = context;

@@ -65,7 +65,7 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
-/* Of all losses that a step minimises, the mean where they take turns. */
+/* Operations of a step: the sum over its losses, or the mean if they take turns. */
 static double step_flops(const DtTrainConfig *train, const DtModule *module)
 {
     double flops = 0;

@@ -250,7 +250,8 @@ static Lines remat_lines(const Changes *c)
     return lines;
 }
 
-/* One line, then two of different kinds, then three; of each kind from the least to the most. */
+/* Tries one change, then two of different kinds, then three; within each kind from the least to the
+ * most. */
 static void try_all(Changes *c)
 {
     const Lines zero = zero_lines(c), micro = micro_lines(c), remat = remat_lines(c);

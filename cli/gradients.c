@@ -225,7 +225,8 @@ static void say(DtText *text, uint32_t n, const char *how, const char *of_one, c
         dt_text_printf(text, "%s: %u %s\n", how, n, n == 1 ? of_one : of_more);
 }
 
-/* Those of the library are tried by tests, and here where --verify asks for all. */
+/* Checks custom gradients of the program. Tests check those of the library; --verify checks them
+ * here too, if it asks for all. */
 int dt_cli_check_gradients(DtCli *cli, DtModule *module)
 {
     const uint32_t n_funcs = module->funcs.n;

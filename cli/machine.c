@@ -26,9 +26,9 @@
 
 /* Ranks are processes; and they share this machine's processors. */
 enum { MOST_RANKS = 64 };
-/* Of dtrun's command line. */
+/* Limits of dtrun's command line. */
 enum { MOST_WORDS = 64, MOST_REDIRECTS = 24 };
-/* Of a step: a compiler takes longer than to interpret the kernels. */
+/* Operations of a step below which interpreting kernels is faster than compiling them. */
 enum { LITTLE_WORK = 3000000 };
 
 typedef struct Run {

@@ -5,7 +5,8 @@
 
 #define DT_TILE_SEVERAL "the product of queries and keys sums over several axes"
 
-/* It has another shape: why, at which op (NULL: none in particular). */
+/* Records why the function has no tiles, and at which op (NULL: none in particular). Always
+ * false. */
 static bool differs(DtTiling *g, const DtOp *at, const char *why)
 {
     g->why = (DtTileWhy){.why = why, .at = at};
@@ -117,8 +118,8 @@ static bool mask_counts_along(const DtTiling *g, const char *axis)
     return false;
 }
 
-/* Of the axes that only queries have (grouped queries have their group too) the one that the mask counts
- * along, else the longest. */
+/* Whether axis is a better query axis than `than`, among the axes that only queries have (grouped
+ * queries also have their group): the one that the mask counts along, else the longest. */
 static bool is_better_query(const DtTiling *g, const DtType *z, const char *axis, const char *than)
 {
     if (!than)

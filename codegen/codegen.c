@@ -116,7 +116,8 @@ static bool splits_agree(const DtModule *module)
     return true;
 }
 
-/* Of a value that is wanted whole: micro-batches put their parts together along the axis of the samples only. */
+/* Whether a value that is wanted whole lacks parts: micro-batches assemble it only along the axis
+ * of the samples. */
 static bool lacks_all_micro(const DtModule *module, const DtOp *op)
 {
     const DtType *type = op->in[0]->type;

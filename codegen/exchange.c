@@ -205,7 +205,8 @@ void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry)
             wait_late(e, entry->func, entry->func->results.at[i], dt_op_late(entry->func->results.at[i]));
 }
 
-/* Of one, or of all iterations of a loop; false: that is no late sum. */
+/* Waits for a late sum, of one or of all iterations of a loop; false: op waits for something
+ * else. */
 static bool finish_late(DtEmit *e, const DtOp *op)
 {
     if (!dt_op_late(op->in[0]))

@@ -321,7 +321,7 @@ static bool is_shared(const DtEmit *e, uint32_t arena)
         const DtPlanInst *inst = &e->plan->insts.at[i];
         if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
             continue;
-        /* Only its owner writes `to`. */
+        /* in these collectives only the owner writes `to` */
         bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_SHIFT_BACK;
         for (uint32_t a = own ? 1 : 0; a < inst->n_args; a++) {
             const DtPlanArg *arg = &e->plan->args.at[inst->first_arg + a];

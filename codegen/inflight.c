@@ -12,7 +12,7 @@
 
 #include "base/bug.h"
 
-/* Of result number `result` of a body. */
+/* The ring buffer of the body's result number `result`. */
 static const DtType *ring_of(const DtFunc *body, uint32_t result)
 {
     return body->results.at[result]->op->in[0]->op->in[0]->type;

@@ -37,7 +37,7 @@ static const struct {
 #undef DT_PRICE_CONSTANT
 };
 
-/* Of a lane, in units. */
+/* Time of a lane's instructions, in units. */
 static double units(double instructions) { return instructions / of.unit; }
 
 static double dear(const DtKernel *k, const DtKNode *node)
@@ -98,7 +98,7 @@ static bool is_beside(const DtKernel *k, const DtKNode *node, uint32_t a)
     return step == 0 || step == 1;
 }
 
-/* Of each row, not over rows. */
+/* Number of reductions of each row, without sums over rows. */
 static uint32_t reductions_of(const DtKernel *k)
 {
     uint32_t n = 0;

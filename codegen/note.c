@@ -171,7 +171,7 @@ void dt_note_read(DtEmit *e, const DtValue *value)
     word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS);
 }
 
-/* Of the value's axes, in their order. */
+/* Writes the strides of the value's axes, in their order. */
 static void strides(DtEmit *e, const DtValue *value, const DtView *view)
 {
     for (uint32_t i = 0; i < value->type->rank; i++)

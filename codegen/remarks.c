@@ -98,7 +98,7 @@ static double value_of(Mask *m, uint32_t number)
     return 1;
 }
 
-/* Of the scores of two blocks. */
+/* The share of visible scores of two blocks. */
 static double share_of(Mask *m)
 {
     const DtKAttend *a = m->k->attend;
@@ -112,7 +112,7 @@ static double share_of(Mask *m)
     return seen / (GRID * GRID);
 }
 
-/* So many blocks do ranks have of the keys' axis; keys false: of the others. */
+/* Number of blocks into which ranks split the keys' axis; keys false: the queries' axis. */
 static int64_t blocks_of(const DtEmit *e, const DtKernel *k, bool keys, bool *ret_zigzag)
 {
     int64_t blocks = 1;

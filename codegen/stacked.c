@@ -41,7 +41,7 @@ static int64_t recomputed(const DtEmit *e, const DtFunc *body)
     return bytes;
 }
 
-/* Of one entry. */
+/* Records of one entry. */
 typedef DT_VEC(DtPlanSaved) Loops;
 
 static void add_loop(DtEmit *e, Loops *loops, const DtOp *op, int64_t saved, int64_t recomputed)

@@ -153,7 +153,8 @@ static void find_peak(double *peak, const Sample *sample)
         }
 }
 
-/* One constant for all dtypes: products of 16 bits say it; a peak of f32 that no data sheet says follows from it. */
+/* Fits one constant for products of all dtypes, from those of 16 bits. An f32 peak that no data
+ * sheet gives follows from it. */
 static void fit_products(DtDevice *device, const Sample *half, const Sample *single, bool knows_single)
 {
     const bool has_half = count(half) >= LEAST;

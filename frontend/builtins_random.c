@@ -116,7 +116,7 @@ static DtValue *uniform_draw(DtLower *l, const DtBuiltinCall *c, const DtType *t
     return draw(l, type, dt_frame_site(l, l->now->frame, c->builtin->name));
 }
 
-/* Of constants or tensors; the second also of nothing, which is `otherwise`. */
+/* Combines constants or tensors; b may also be nothing, which stands for `otherwise`. */
 static DtVal combine(DtLower *l, DtOpKind kind, DtVal a, DtVal b)
 {
     if (!dt_val_is_constant(&a) || !dt_val_is_constant(&b)) {

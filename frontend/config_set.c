@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* One option, cut up. */
+/* One option, split into its parts. */
 typedef struct Setting {
     DtArena *arena;
     DtDiags *diags;

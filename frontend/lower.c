@@ -495,7 +495,8 @@ static void evaluate_dims(DtLower *l)
     }
 }
 
-/* Of a file to be included: a dim without extent gets it from the file that includes this one, or from -D. */
+/* Whether the file may be meant to be included: a dim without extent gets it from the including
+ * file, or from -D. */
 static bool has_open_dims(const DtLower *l)
 {
     for (uint32_t i = 0; i < l->globals.n; i++)

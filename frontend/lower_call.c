@@ -612,7 +612,7 @@ static bool has_call(const DtExpr *expr)
     return expr->kind == DT_EXPR_CALL;
 }
 
-/* Of a call that has no function: errors in its arguments, and fixes if l->unknown says that it is
+/* After a call without a function: reports errors in its arguments, and adds fixes if l->unknown is
  * a function of another framework. */
 static void look_at_unknown(DtLower *l, const DtExpr *expr)
 {

@@ -22,7 +22,7 @@ DtBinding *dt_expr_find(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* Of values: no functions. */
+/* Names of values; functions are not listed. */
 static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t cap)
 {
     for (DtScope *scope = l->now ? l->now->scope : NULL; scope; scope = scope->parent) {

@@ -357,7 +357,7 @@ static bool lower_rules(DtLower *l, const DtDef *const *defs)
     return ok;
 }
 
-/* Of an objective that of `optimizer` is shown, or the first that there is. */
+/* Chooses the rate that is shown of an objective: that of `optimizer`, or the first one. */
 static void show_rates(DtTrainConfig *train)
 {
     for (uint32_t i = 0; i < train->groups.n; i++) {

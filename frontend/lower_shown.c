@@ -128,7 +128,8 @@ static bool means_another(const char *name)
     return strcmp(name, "inf") == 0 || strcmp(name, "batches") == 0;
 }
 
-/* Of a value with axes: its element here; NULL: it has others than the sums around it. */
+/* The element of a value at the present indices; NULL: it has other axes than the sums around
+ * it. */
 static DtValue *element_of(Shown *s, DtValue *value)
 {
     Element wanted = {.of = value};

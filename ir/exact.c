@@ -106,7 +106,7 @@ static DtExact part(DtExact x)
     return (DtExact){.p = inverse(field_p, x.p), .q = x.q == DT_EXACT_NONE ? x.q : inverse(field_q, x.q)};
 }
 
-/* Of another exponential nothing is known that it is part of. */
+/* The value of exp(x): of an unknown part nothing more than that is known. */
 static DtExact exponential(DtExact x)
 {
     const uint64_t root = UINT64_C(0x9e3779b97f4a7c15) % modulus(field_p); /* whose square has order q */

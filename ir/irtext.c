@@ -296,7 +296,8 @@ uint32_t dt_irtext_means(const DtOp *op)
     return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in == 1 ? op->in[0]->means : 0;
 }
 
-/* One number, where the results' follow each other; none where communication means its operand. */
+/* Prints numbers of serial values: one, if those of the results are consecutive; none, if a
+ * collective has its operand's. */
 static void print_means(Printer *p, const DtOp *op)
 {
     const uint32_t usual = dt_irtext_means(op);

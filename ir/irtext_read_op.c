@@ -180,7 +180,7 @@ static bool parse_means(DtIrReader *p, DtOp *op)
     return !list || dt_irlex_expect(&p->lex, ')');
 }
 
-/* One number, where those of the results follow each other, or one each. */
+/* Reads one number, if those of the results are consecutive, or one each. */
 static bool parse_final(DtIrReader *p, DtOp *op)
 {
     int64_t number = 0;

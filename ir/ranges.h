@@ -15,7 +15,7 @@ typedef struct DtInputRange {
     DtSpan span;         /* of the index */
 } DtInputRange;
 
-/* Of the input of that name (interned), over all entries of a program as it was lowered. */
+/* Values of the input of that name (interned), over all entries of a program as it was lowered. */
 DtInputRange dt_ranges_input(const DtModule *module, const char *input);
 
 /* A sum over samples that is 0 for every possible value of the input. */

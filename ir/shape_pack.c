@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* Of the axes after the kept ones. */
+/* All splits of the axes after the kept ones. */
 static uint16_t all_splits(const DtShape *s, const DtType *type)
 {
     uint16_t bits = 0;

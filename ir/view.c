@@ -153,7 +153,8 @@ bool dt_view_behind(const DtOp *relabel, const DtMesh *mesh, DtView *view)
     return through_relabel(relabel, false, mesh, &there) && dt_view_same_strides(&there, &result);
 }
 
-/* Of operand i, whose axes may stand in another order than the result's. */
+/* Extent of operand i along the concat's axis; its axes may be in another order than the
+ * result's. */
 static int64_t part_extent(const DtOp *concat, uint32_t i, const DtMesh *mesh)
 {
     const DtType *type = concat->in[i]->type;

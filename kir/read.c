@@ -207,7 +207,8 @@ static void read_draw(Reader *r, KirNode *node)
     coefficients(r, node->coef);
 }
 
-/* Of its arguments: axes, phase, whether it is made of a sum over rows. */
+/* Reads a node's arguments, and derives its axes, its phase, and whether it depends on a sum over
+ * rows. */
 static void read_arguments(Reader *r, KirNode *node, uint32_t n, uint32_t number_of_node)
 {
     node->n_args = n;

@@ -294,7 +294,7 @@ static void scan(DtKirKernel *k)
     } while (dt_kir_next(k, 0, k->n_outer));
 }
 
-/* Of a value of top-k, as the order has it. */
+/* A value of top-k as a float, for comparison. */
 static float float_of(const KirNode *node, KirCell x)
 {
     return dt_kir_is_float(node->dtype) ? x.f : (float)x.i;

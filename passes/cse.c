@@ -256,7 +256,8 @@ static bool join_operands(DtOp *op)
     return joined;
 }
 
-/* One round in func and its loops, in order; whether anything became one. The bodies belong to their loops. */
+/* One round in func and its loops, in order; returns whether anything was merged. Bodies belong to
+ * their loops. */
 static bool join_loops(DtFunc *func)
 {
     bool joined = false;

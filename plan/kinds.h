@@ -88,7 +88,7 @@ int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);
 /* Whether the product rounds its operands to tf32. */
 bool dt_kinds_tf32(const DtPlan *plan, const DtPlanGemm *gemm);
-/* Of an instruction (DtPlanInstKind): "all_reduce". */
+/* Name of an instruction (DtPlanInstKind): "all_reduce". */
 const char *dt_kinds_inst(uint32_t kind);
 
 #endif

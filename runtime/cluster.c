@@ -116,7 +116,7 @@ static bool give(DtClusterLinks *l, uint32_t node, const void *bytes, size_t n)
 
 static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n) { return transfer(l, node, false, bytes, n); }
 
-/* Of rank 0: a node that connects sends the token; others are rejected. */
+/* On rank 0: a node that connects sends the token; others are rejected. */
 static bool accept_heads(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;

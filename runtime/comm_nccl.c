@@ -34,7 +34,7 @@ static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
                : 0;
 }
 
-/* Of a queue, whose operations are never on their way at once. */
+/* Bytes of a queue's buffers, for its largest operation: operations of one queue never overlap. */
 static uint64_t memory_side(const DtRank *rank, uint32_t queue)
 {
     uint64_t most = 0;
@@ -240,7 +240,7 @@ static int end_group(const DtNccl *nccl, int result)
     return result ? result : ended;
 }
 
-/* Of `bytes` bytes a member has, those that it gets from others in an all-reduce where each adds up its share. */
+/* Bytes that a member receives from others in an all-reduce in which each adds up its share. */
 static uint64_t reduced_from_others(const DtNcclLink *link, int64_t count, int64_t e)
 {
     const int64_t size = link->size, me = link->me, share = count * (me + 1) / size - count * me / size;

@@ -77,7 +77,7 @@ static void set_int(Build *b, DtCudnnDesc *desc, int attribute, int64_t value)
     set_all(b, desc, attribute, IS_INT64, 1, &value);
 }
 
-/* Of an enumeration. */
+/* Sets an attribute whose value is an enumeration. */
 static void set_word(Build *b, DtCudnnDesc *desc, int attribute, int type, int value)
 {
     set_all(b, desc, attribute, type, 1, &value);
@@ -152,7 +152,7 @@ static Shape turned(Shape s)
     return s;
 }
 
-/* Of a part of the record. */
+/* Shape of a part of the record. */
 static Shape shape_of(const DtPlanSdpa *of, uint32_t part)
 {
     const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV,

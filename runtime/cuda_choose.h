@@ -6,7 +6,7 @@
 
 #include "runtime/cuda_lt.h"
 
-/* Of the time of an earlier candidate: a later one has to be faster than that. */
+/* A later candidate must take less than this share of the time of an earlier one. */
 #define DT_CUDA_MARGIN 0.98
 
 /* cuda_bench.c: operands of a product next to each other in new memory, and that of arena INSTEAD

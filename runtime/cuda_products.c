@@ -215,7 +215,7 @@ static void find_aligned(const DtPlan *plan, DtLtRow *rows)
     }
 }
 
-/* And from one index of the record's loops to the next. */
+/* Also for steps from one index of the record's loops to the next. */
 static void step_aligned(const DtPlanGemm *g, DtLtRow *row)
 {
     const int64_t *const batch[] = {g->a_batch, g->b_batch, g->c_batch};

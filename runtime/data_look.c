@@ -129,7 +129,7 @@ static const char *what_text_is(const DtTokenFile *file)
                                                 : NULL;
 }
 
-/* What the first bytes of a file tell. */
+/* Prints one warning for a source: about the first file with another format. */
 typedef struct Look {
     const DtTokenFormat *format;
     const DtTokenFile *file;

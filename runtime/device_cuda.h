@@ -14,7 +14,7 @@ typedef struct DtCudaWork {
     const DtNcclWindows *windows; /* NULL without --windows */
 } DtCudaWork;
 
-/* Of a rank whose device is dt_device_cuda, and is open. */
+/* For a rank whose device is dt_device_cuda, and open. */
 DtCudaWork dt_device_cuda_work(const DtRank *rank);
 /* Checks the status of a driver call (what: "record an event"); on failure the rank has failed. The
  * error may be that of earlier asynchronous work; then the slot names its instruction. */

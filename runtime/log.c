@@ -95,7 +95,7 @@ static void put_norm(json_t *object, const DtLossReport *loss)
     json_object_set_new(object, "lr", real(loss->lr));
 }
 
-/* Of several losses those that the step has taken. */
+/* Of several losses those with a turn in the step. */
 static json_t *losses_json(const DtStepReport *report)
 {
     json_t *losses = json_object();

@@ -98,7 +98,8 @@ DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl);
 /* Errors: there is no library, it is older than 2.27. */
 DtStatus dt_nccl_open_windows(DtArena *arena, DtNcclWindows *ret_windows);
 
-/* Of a communicator whose calls do not block. copies: of 2.28 and later, gathers are for copy engines. */
+/* Configuration of a communicator whose calls do not block. copies: from 2.28 on, gathers use copy
+ * engines. */
 DtNcclConfig dt_nccl_config(bool copies);
 
 /* How NCCL reduces such elements: its numbers of type and operation. False: it cannot. A bool is a byte that is 0 or 1:

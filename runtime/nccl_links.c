@@ -165,7 +165,7 @@ static const char *axes_of(DtNcclLinks *l, const DtNcclLink *link)
     return axes;
 }
 
-/* Of a channel: its value, stage to stage; of a group: its axes. */
+/* Name for messages: of a channel its value and stages, of a group its axes. */
 static const char *name_of(DtNcclLinks *l, const DtNcclLink *link)
 {
     const DtPlan *plan = l->rank->plan;
@@ -231,8 +231,8 @@ static bool are_well(DtNcclLinks *l, const Wait *wait)
     return true;
 }
 
-/* One look at how things stand while this rank waits, for the oldest operation if is_full. False: it should not any
- * more. */
+/* One look at all ranks while this rank waits, for the oldest operation if is_full. False: it must
+ * stop waiting. */
 static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
 {
     const DtNcclPending *p = look_at_pending(l);

@@ -12,7 +12,7 @@ typedef struct DtOutputs {
     bool made_log;
 } DtOutputs;
 
-/* Of checkpoints to be written; NULL: none are. */
+/* Folder of checkpoints to be written; NULL: none are. */
 const char *dt_outputs_folder(const DtRunOptions *options);
 
 /* Creates and locks folder and log. Errors: another run has locked them; or they have contents of

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* So many slices of the simulated step are kept, instructions included; the page thins them out. */
+/* Number of slices of the simulated step, including instructions; the page drops some of them. */
 static const uint32_t MOST_SLICES = 400000;
 
 /* The beginning of every page (plan/report/page.html), by which it is recognised. */

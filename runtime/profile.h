@@ -5,7 +5,7 @@
 
 #include "runtime/runtime.h"
 
-/* Of a rank, for steps from `first` on; all memory is taken here. */
+/* The profile of a rank, for steps from `first` on; allocates all memory here. */
 DtProfile *dt_profile_new(DtRank *rank, int64_t first);
 /* Around an instruction; received: bytes from other ranks in it. */
 void dt_profile_begin(DtProfile *profile);

@@ -9,7 +9,7 @@
 
 #include "runtime/runtime.h"
 
-/* Of a device with cells, when a rank is loaded; sets rank->readback. */
+/* For a device with cells, when a rank is loaded; sets rank->readback. */
 void dt_readback_open(DtRank *rank);
 /* Whether a scalar is to be copied to the host after the instruction. */
 bool dt_readback_has(const DtRank *rank, uint32_t inst);

@@ -65,7 +65,7 @@ static void give_back(DtRank *rank, Ready *ready, uint32_t n, bool written)
         dt_device_back(rank, &ready->inputs[i], written);
 }
 
-/* Of steps that are over: the entry did not run then. */
+/* Drops data that was read for earlier steps in which the entry did not run. */
 static void drop_old(DtRank *rank)
 {
     struct DtReading *reading = rank->reading;

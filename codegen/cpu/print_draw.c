@@ -69,7 +69,7 @@ static bool is_along(const DtPrint *c, uint32_t k)
     return c->loops->draw_axis[k] && c->loops->draw_axis[k] - 1 == dt_print_c_vector_axis(c->k);
 }
 
-/* Of a loop before which draws are made. */
+/* The most lanes of a loop before which draws are computed. */
 static int64_t most_lanes(const DtKernel *k)
 {
     const int64_t of_rows = dt_print_c_row_lanes(k);

@@ -471,7 +471,7 @@ static void store_sum(DtAttendPrint *a, uint32_t i)
     dt_print_close(c, 4);
 }
 
-/* Of a row, or of a row and a column. */
+/* Stores a value of a row, or of a row and a column. */
 static void store_node(DtAttendPrint *a, uint32_t i)
 {
     DtPrint *c = a->c;

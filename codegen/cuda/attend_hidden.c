@@ -33,7 +33,7 @@ static bool iota(Bounds *b, uint32_t k, const DtKNode *node)
     return true;
 }
 
-/* Of maps with bounds of both operands: x, y the first's, z, w the second's. */
+/* Prints bounds of a map, if both operands have some: x, y of the first, z, w of the second. */
 static bool map(Bounds *b, uint32_t k, const DtKNode *node)
 {
     static const struct {

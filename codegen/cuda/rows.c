@@ -163,7 +163,7 @@ const uint32_t *dt_rows_uses(DtPrint *c)
     return uses;
 }
 
-/* Those of the row, or of four rows if this is the first of them. */
+/* Prints the calls for the draws of the row, or of four rows if this is the first of them. */
 static void make_draws(DtPrint *c, const DtTile *tile)
 {
     dt_draws_along(c, tile);

@@ -18,7 +18,7 @@
 
 enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512, RANGES = 1 << 12,
        WARP = 32, MOST_BLOCKS = 1 << 16 };
-/* Of a sum in pieces: elements of its result, at most; points of a piece, at least; how many pieces. */
+/* A sum in pieces: most elements of its result; least points of a piece; least and most pieces. */
 enum { FEW_RESULTS = 1 << 14, LEAST_PIECE = 512, LEAST_PIECES = 4, MOST_PIECES = 256 };
 
 #define line dt_print_line

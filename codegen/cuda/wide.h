@@ -10,7 +10,7 @@ bool dt_wide_all(const DtKernel *kernel, const bool *live, uint32_t n);
 
 bool dt_wide_is_load(const DtKernel *kernel, uint32_t node, uint32_t n);
 
-/* Those that can be are wide from now on, by n elements: c->wide, c->wide_stores. */
+/* Makes all accesses wide, by n elements, that can be: c->wide, c->wide_stores. */
 void dt_wide_choose(DtPrint *c, uint32_t n);
 
 /* Declares the words of loads that are held in registers, before the phases of a row. */

@@ -19,7 +19,7 @@ DT_INLINE float dt_fma(float a, float b, float c) { return __builtin_fmaf(a, b, 
 DT_INLINE float dt_bits_float(int bits) { union { int i; float f; } u; u.i = bits; return u.f; }
 DT_INLINE int dt_float_bits(float x) { union { int i; float f; } u; u.f = x; return u.i; }
 
-/* One of two values, without a branch. */
+/* Selects one of two values without a branch. */
 #ifndef DT_OWN_CASTS
 DT_INLINE int dt_ipick(int c, int a, int b) { return (a & -(c != 0)) | (b & -(c == 0)); }
 DT_INLINE float dt_pick(int c, float a, float b)

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a value's own norm; and the part of all gradients' norm against which a gradient is held at least. */
+/* Tolerance relative to a value's own norm; ret_least: for a gradient, the least norm to compare
+ * with, relative to that of all gradients. */
 static double tolerance_of(const DtJudgeCase *c, double *ret_least)
 {
     *ret_least = c->rounds ? 0.05 : 1e-3;
@@ -87,7 +88,7 @@ static double norm(const DtTensor *tensor)
     return sqrt(squares);
 }
 
-/* Of all gradients among the results. */
+/* Norm of all gradients among the results. */
 static double gradient_norm(const DtEntryPoint *entry, DtTensor *const *results)
 {
     double squares = 0;
@@ -165,7 +166,7 @@ static double distance(const DtTensor *a, const DtTensor *b)
     return sqrt(squares);
 }
 
-/* Of all that the serial program holds. */
+/* Norm of all values of the serial program. */
 static double norm_of_all(const DtJudge *j)
 {
     double squares = 0;

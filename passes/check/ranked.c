@@ -148,8 +148,8 @@ void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, co
             raw[i] = results[i];
 }
 
-/* Of each rank: the sum (maximum, minimum) of the parts of the ranks that differ from it in these mesh
- * axes only, in order of ranks. */
+/* For each rank the sum (maximum, minimum) of the parts of the ranks that differ from it only in
+ * these mesh axes, in order of ranks. */
 static DtTensor **combined(DtJudge *j, DtTensor *const *parts, const DtType *type, uint16_t bits)
 {
     const DtOpKind kind = dt_interp_combining[type->pending];

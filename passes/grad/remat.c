@@ -50,7 +50,7 @@ typedef struct Remat {
     bool found;     /* something to change */
 } Remat;
 
-/* One pair while its backward body is made anew. */
+/* State of one pair of loops while its backward body is rebuilt. */
 typedef struct Redo {
     const Pair *pair;
     DtArena *arena;

@@ -43,7 +43,7 @@ bool dt_fuse_leaves(const DtFusion *f, const DtValue *value, uint32_t a, uint32_
 
 /* ---- bytes moved ---- */
 
-/* Of a rank's part. */
+/* Bytes of a rank's part of a value. */
 int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
 {
     return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);

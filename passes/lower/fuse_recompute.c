@@ -97,7 +97,8 @@ static bool is_map(const DtFusion *f, const DtValue *value)
 
 static bool make(Attempt *a, const DtValue *value, uint32_t depth);
 
-/* It has few elements compared with the group's points: storing it is cheap. */
+/* Whether the value has few elements compared with the group's points, so that storing it is
+ * cheap. */
 static bool is_row(const Attempt *a, const DtValue *value)
 {
     const DtMesh *mesh = &a->f->func->module->mesh;

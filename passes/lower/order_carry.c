@@ -148,7 +148,7 @@ static void list_moves(Carry *c)
     }
 }
 
-/* One more at place `at` of a list. */
+/* Inserts value at place `at` of a list. */
 static void insert(DtArena *arena, DtValue ***list, uint32_t *n, uint32_t at, DtValue *value)
 {
     DtValue **more = DT_NEW_ARRAY(arena, DtValue *, *n + 2);

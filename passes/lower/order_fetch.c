@@ -257,7 +257,7 @@ static void make_inputs(Writer *w, Body *body)
             copy_input(body, i);
 }
 
-/* Those of `of`, in these iterations. */
+/* Adds a `when` with the gathers of loop `of`, in these iterations. */
 static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ringbuf, const Values *operands,
                        DtFunc *branch, DtRange range, const DtAheadOf *whose)
 {

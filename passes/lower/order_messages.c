@@ -24,7 +24,7 @@ typedef DT_VEC(uint32_t) Numbers;
 
 enum { WORK = 16, TRANSIT = 1 }; /* how long an F lasts, and a message is on its way */
 
-/* Of a channel, on a stage. */
+/* The end of a channel on a stage. */
 typedef struct End {
     uint32_t channel;
     bool sends;

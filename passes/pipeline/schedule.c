@@ -297,7 +297,7 @@ static uint32_t middle(const DtActions *list)
     return lo + (hi - lo) / 2;
 }
 
-/* Of the list, [lo, hi) stands again n actions and `step` micro-batches further on. */
+/* The actions [lo, hi) of a list are equal to those n actions later, `step` micro-batches on. */
 typedef struct Repeat {
     uint32_t lo, hi, n;
     int64_t step;

@@ -138,7 +138,7 @@ typedef enum DtRecompute { DT_RECOMPUTE_NO, DT_RECOMPUTE_FREE, DT_RECOMPUTE_PARA
 /* of_value: of the op's operands, by id. */
 DtRecompute dt_stage_recompute(const DtOp *op, const uint8_t *of_value);
 
-/* Of an expanded function. */
+/* Assignment of the ops of an expanded function to pieces. */
 typedef struct DtAssigned {
     DT_VEC(DtOpHome) ops;   /* per op of the function */
     DT_VEC(uint32_t) op_of; /* by value: number of its op */

@@ -213,7 +213,8 @@ static void add_up(Relay *r, DtValue **start, DtValue *const *others)
             &r->b, dt_graph_binary(&r->b, DT_OP_ADD, start[i], before(r, total->out[i])), start[i]->type);
 }
 
-/* One step: what the rank before ends with, but on the first one. */
+/* One step: each rank begins with the previous rank's last part, the first one with its own initial
+ * value. */
 static void hand_on(Relay *r, DtValue *const *first, DtValue **start, DtValue *const *others)
 {
     const DtOp *own = run_own(r, start, others);

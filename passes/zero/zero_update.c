@@ -34,7 +34,7 @@
 
 #include <string.h>
 
-/* Of a bucket split by iterations, a rank owns some iterations, each whole. */
+/* How a rank holds a value: in a bucket split by iterations it owns some iterations, each whole. */
 typedef enum Shape { PLAIN, RUN, OWNED, ABSENT } Shape;
 
 /* The value of the padding of a run. */
@@ -183,7 +183,7 @@ static DtValue *whole(Update *u, const DtValue *old)
     return now->as[PLAIN];
 }
 
-/* Of a value with the loop's axis the iterations that this rank owns. */
+/* The iterations that this rank owns, of a value with the loop's axis. */
 static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
@@ -227,7 +227,7 @@ static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
     return now->as[RUN];
 }
 
-/* One number for each iteration of the bucket's loops, or for all. */
+/* Whether a type is one number for each iteration of the bucket's loops, or for all. */
 static bool is_factor(const DtBucket *bucket, const DtType *type)
 {
     const DtType *member = bucket->members.at[0]->type;

@@ -82,7 +82,7 @@ static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
         add(rows, "money", dt_people_count, hours[0] * a->price, hours[1] * b->price);
 }
 
-/* Of all collectives and messages, by a rank, the mean. */
+/* Bytes that a rank receives by all collectives and messages, the mean. */
 static double received(const DtSummary *s)
 {
     DtArena *arena = dt_arena_new();

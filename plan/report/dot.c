@@ -220,7 +220,7 @@ static uint32_t behind_loop(const DtPlan *plan, uint32_t at)
     return at;
 }
 
-/* One node for the items; an arrow from the one before. */
+/* Adds one node for the items, and an arrow from the previous node. */
 static void add_block(Graph *g, uint32_t first, uint32_t end, const char *title, double *received)
 {
     char node[DT_DOT_NAME];

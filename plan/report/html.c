@@ -59,7 +59,7 @@ static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
     return list;
 }
 
-/* Of the stages that time allows, first those that show most. */
+/* Adds the memory of as many stages as time allows, the most informative first. */
 static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
 {
     const uint32_t n_stages = s->sim.n_stages;

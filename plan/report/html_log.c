@@ -138,7 +138,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of all its values, before any are left out. */
+/* Median of all values, before any are dropped. */
 static double median_of(DtArena *arena, const Curve *curve)
 {
     double *values = DT_NEW_ARRAY(arena, double, curve->points.n + 1);

@@ -27,7 +27,8 @@ static int by_begin(const void *a, const void *b)
     return x->stage < y->stage ? -1 : x->stage > y->stage;
 }
 
-/* Those of a kind, of one stage or (UINT32_MAX) of all, by their begin, in an array of the caller's. */
+/* Slices of a kind, of one stage or (UINT32_MAX) of all, sorted by their begin, in an array of the
+ * caller's. */
 static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stage, uint32_t *ret_n)
 {
     const DtSlice **slices = calloc(s->sim.n_slices + 1, sizeof *slices);

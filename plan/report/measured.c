@@ -17,7 +17,7 @@ enum { SHOWN = 8 };
 
 typedef DT_VEC(double) Times;
 
-/* Of a process: entries of a step, which follow one another. */
+/* Consecutive entries of one step, on one process. */
 typedef struct Step {
     json_int_t process, number;
     double begin, end, seconds; /* seconds: of its entries */

@@ -19,7 +19,7 @@ typedef struct DtMeasured {
     double step;
 } DtMeasured;
 
-/* Of a trace of this plan; fails with DT_EXIT_IO if there is none, or it is of another plan. */
+/* Reads a trace of this plan; fails with DT_EXIT_IO if it does not exist or is of another plan. */
 DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan, DtMeasured *ret_measured);
 
 /* Seconds of a step by purpose, measured and predicted, and the instructions with the largest

@@ -24,7 +24,7 @@ extern const DtOverheadRow dt_memory_overheads[DT_OVERHEADS];
 /* Names of arena kinds for people: "parameters". */
 extern const char *const dt_memory_kinds[DT_ARENA_KINDS];
 
-/* Of one rank of a stage, in bytes. */
+/* Memory of one rank of a stage, in bytes. */
 typedef struct DtMemory {
     uint32_t stage;
     int64_t arenas[DT_ARENA_KINDS];   /* by kind, as the plan lays them out */

@@ -15,7 +15,8 @@
 
 /* ---- work ---- */
 
-/* Of one run; of attention that is a kernel all scores, also those that its mask hides: so does the model's number. */
+/* Operations of one run. Attention in one kernel counts all scores, including hidden ones, as the
+ * model's number does. */
 static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     if (inst->kind == DT_INST_GEMM)
@@ -196,7 +197,7 @@ static void find_changes(DtArena *arena, DtSummary *s)
 
 /* ---- all ---- */
 
-/* Of each instruction, the mean over the stages that run it. */
+/* Seconds of each instruction, the mean over the stages that run it. */
 static const double *mean_seconds(DtArena *arena, const DtSummary *s)
 {
     const DtPlan *plan = s->plan;

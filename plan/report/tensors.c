@@ -17,7 +17,7 @@ const DtPlanPack *dt_tensors_shared(const DtPlan *plan, const DtPlanStore *store
     return pack && pack->n_split && (double)store->bytes <= block ? pack : NULL;
 }
 
-/* Of its elements on a rank. */
+/* Bytes of its elements on a rank. */
 static double bytes_of(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = dt_tensors_shared(plan, store);

@@ -99,7 +99,8 @@ static bool leaves_out(const DtSummary *s)
     return some;
 }
 
-/* Of another software than ours: what it does that the times above have, and what they have not. */
+/* For other software than ours: its effects that the times above include, and those that they do
+ * not. */
 static void print_stack(const DtSummary *s, DtText *text)
 {
     const DtStack *stack = s->model.stack;

@@ -98,8 +98,8 @@ DT_TILES(f16, unsigned short)
 #define DT_PUT_16(name, m, ld, pair, x)                                                                               \
     m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = dt_to_##name(x), (void)pair
 #else
-/* Of 16-bit scores: relative errors below 2^-20 where the result is not below 2^-126, which counts as 0; of zeros of
- * both signs either is the larger one. */
+/* e^x for 16-bit scores: relative error below 2^-20, for results of at least 2^-126; smaller ones
+ * become 0. For maxima zeros of either sign are equal. */
 DT_INLINE float dt_coarse_exp(float x)
 {
     float y;

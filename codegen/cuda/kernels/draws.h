@@ -16,5 +16,5 @@ DT_INLINE void dt_draw_four(float *to, uint64_t key, uint64_t element, uint32_t 
     to[2] = dt_unit(behind == 1 ? v.d : behind == 2 ? w.a : w.b);
     to[3] = dt_unit(behind == 1 ? w.a : behind == 2 ? w.b : w.c);
 }
-/* One of them; they are in registers. */
+/* One of four values in registers. */
 DT_INLINE float dt_of_four(const float *u, int d) { return d < 2 ? d < 1 ? u[0] : u[1] : d < 3 ? u[2] : u[3]; }

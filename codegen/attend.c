@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in tiles: a call of a function that streams, `attend` of the library or one of a program's own, or of its
- * gradient, without a buffer of queries times keys. After Dao et al., "FlashAttention" (2022), with the row of scores
- * of a block of queries kept whole, since on a CPU it fits the cache.
+/* Attention in tiles: emits a call of a function that streams (the library's `attend` or a
+ * user's own),
+ * or of its gradient, without a buffer of queries times keys. After Dao et al., "FlashAttention"
+ * (2022),
+ * but the whole row of scores of a block of queries is kept, since on a CPU it fits the cache.
  *
- * The function's own ops say what is computed; this file only cuts them. With s the query axis, t the key
- * axis and every other axis of the scores a loop:
+ * The function's own ops define the computation; this file only cuts them. With s the query
+ * axis, t the
+ * key axis and every other axis of the scores a loop:
  *
- *   before     what depends on no scores: emitted first, as usual
+ *   before     ops that depend on no scores: emitted first, as usual
  *   scores     contractions whose result has s and t: one matrix product per block of queries
  *   region     everything between: scale, mask, softmax, its derivative: one row kernel per block
- *   outputs    contractions that take a region value: away over t, they give the block's rows (o, dq); away
- *              over s, they add up over the blocks and, with grouped queries, over the loop of the group (dk, dv)
- *   after      what depends on outputs
+ *   outputs    contractions of a region value: sums over t give the block's rows (o, dq); sums
+ *   over s
+ *              accumulate over the blocks and, with grouped queries, over the loop of the group
+ *              (dk, dv)
+ *   after      ops that depend on outputs
  *
- * A result of the region is an output too, written by the row kernel: without t (the maximum and sum of a ring's
- * block), or with both axes, block by block (the gradient of a bias that each query and key has). So is a sum over
- * queries, or over axes that are loops (the gradient of a bias that is alike for all of a batch): blocks add it up.
- * What has s and t but depends on no scores (a mask made of positions in memory) belongs to the region all the same.
- * Axes of which a rank has one element are no loops.
+ * A result of the region is an output too, which the row kernel writes: without t (the maximum
+ * and sum of
+ * a ring's block), or with both axes, block by block (the gradient of a bias per query and key).
+ * So is a
+ * sum over queries, or over axes that are loops (the gradient of a bias that a batch shares):
+ * blocks
+ * accumulate it. A value with s and t that depends on no scores (a mask of positions in memory)
+ * belongs
+ * to the region as well. Axes of which a rank has one element are no loops.
  *
- * With a mask of positions a block looks at the keys up to the last one that some of its queries may see (visible.c);
- * where that depends on the rank or on the step of a ring, there are several kinds of the block, of which guards
- * let one run. A function that does not have this shape is emitted op by op. */
+ * With a mask of positions a block reads only keys up to the last one that some of its queries
+ * may see
+ * (visible.c). If that depends on the rank or on the step of a ring, there are several blocks,
+ * and guards
+ * run one of them. A function without these parts is emitted op by op. */
 #include "codegen/attend.h"
 
 #include "base/bug.h"

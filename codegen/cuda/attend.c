@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of attention. What becomes of a score is printed from the function's own ops; around it stand loops over
- * tiles, and products of tiles (kernels/attend.h).
+/* Prints kernels of attention. The function of a score is printed from the function's own ops,
+ * inside
+ * loops over tiles, with products of tiles (kernels/attend.h).
  *
- * Names beside those of print.h: of a block r0 the first row, c0 the first column of the tile; t<k>, u<k>, m<k> tiles
- * of rows, of columns, of both, k<k> what node k is for each column of the tile; of a thread, for its two rows: w<k>
- * what node k is there, s<k> what a reduction has so far; z<k> scores, y<k> sums, e<k> what stores have so far. */
+ * Names, in addition to those of print.h. For a block: r0 is the first row and c0 the first
+ * column of the
+ * tile; t<k>, u<k> and m<k> are tiles of rows, of columns and of both; k<k> has the value of
+ * node k for
+ * each column of the tile. For a thread and its two rows: w<k> is the value of node k, s<k> the
+ * partial
+ * result of a reduction, z<k> scores, y<k> sums, e<k> partial results of stores. */
 #include "codegen/cuda/attend.h"
 #include "codegen/cuda/attend_print.h"
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How attention falls to blocks of threads.
+/* Assigns the work of attention to blocks of threads.
  *
- *   rows of queries   a block has a tile of queries and goes through the keys: o, dq, maxima and sums
- *   rows of keys      a block has a tile of keys and goes through the queries, and through what shares these keys
- *                     (grouped queries): dk, dv, sums over queries
- *   single            a block has a tile of both, and adds up over shared axes: the gradient of a bias
+ *   rows of queries   a block has a tile of queries and loops over the keys: o, dq, maxima and sums
+ *   rows of keys      a block has a tile of keys and loops over the queries, and over the query
+ *   heads
+ *                     that share these keys: dk, dv, sums over queries
+ *   single            a block has a tile of both, and sums over shared axes: the gradient of a bias
  *
- * Each element of a result is some block's own and is added up in one order, so there are no atomics, and a launch
- * gives the same bits each time. A warp has 16 rows. Sums stay in registers; where a block's would need more, others of
- * its kind make the rest, from the same scores. */
+ * Each element of a result belongs to one block, which adds it up in a fixed order. So no
+ * operation is
+ * atomic, and a launch gives the same bits each time. A warp has 16 rows. Sums stay in
+ * registers; if a
+ * block would need too many, other blocks compute some of the sums from the same scores. */
 #include "codegen/cuda/attend.h"
 #include "codegen/cuda/cuda.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers in kernels for GPUs. A call of the generator, some sixty instructions, gives four neighbouring
- * elements of a draw, in the order of its axes' names:
+/* Random numbers in kernels for GPUs. A call of the generator, some sixty instructions, gives four
+ * neighbouring elements of a draw, in the order of its axes' names:
  *
- *   along    they are neighbours of the last axis, of which a thread has four: one call
- *   across   they are neighbours of another axis: a thread goes through four rows, one after the other, and has
- *            called for all of its elements of these beforehand: f<k>[l] are the four of element l
+ *   along    neighbours are along the last axis, and a thread has all four: one call
+ *   across   neighbours are along another axis: a thread processes four rows in turn, and has
+ *   made the
+ *            calls for all of its elements in advance: f<k>[l] are the four of element l
  *
  * Elsewhere each element has a call of its own. The values are the same. */
 #include "codegen/cuda/draws.h"

@@ -1,23 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the points of a kernel fall to blocks and threads.
+/* Assigns the points of a kernel to blocks and threads.
  *
- *   maps      each thread has a point, or eight or four neighbouring ones if it can load and store them at once;
- *             neighbours in memory are neighbouring threads'. Where calls of the random generator give neighbours along
- *             another axis, it has those of four neighbours of that axis, too; rows likewise (draws.c)
- *   rows      a row has as many threads as have eight elements each, or four, of 16 bits 16 bytes: a part of a warp, or
- *             warps, all of a block; a thread loads its elements once and holds them in registers. Of a longer row each
- *             thread has others at a distance, and memory of the block keeps them
+ *   maps      each thread has a point, or eight or four neighbouring ones if it can load and
+ *   store them
+ *             at once; neighbours in memory belong to neighbouring threads. If calls of the random
+ *             generator give neighbours along another axis, a thread has those of four
+ *             neighbours of
+ *             that axis; likewise for rows (draws.c)
+ *   rows      a row has as many threads as are needed with eight elements each (or four; 16
+ *   bytes of
+ *             16-bit values): a part of a warp, or all warps of a block. A thread loads its
+ *             elements
+ *             once and holds them in registers. In a longer row each thread has further
+ *             elements, which
+ *             shared memory holds
  *   columns   each thread has a column, whose elements it adds in order
- *   pieces    of rows and columns are like rows and columns of their own; a second launch has 16 threads for the pieces
- *             of each
- *   sums      over rows, beside these: the threads of a row go through a piece of the rows; each adds its elements of
- *             the sums in registers, or in memory of the block
- *   by index  sums: a block has some places of the indexed axes, its threads those of the others (scatter.c); where
- *             few points are added, or indices differ along the others, each thread has what lies in one place of them
- *   others    each thread has a scan or a choice of the largest, and goes through it in order
+ *   pieces    pieces of rows and columns are rows and columns of their own; a second launch has 16
+ *             threads for the pieces of each
+ *   sums      over rows, in addition: the threads of a row loop over a piece of the rows; each
+ *   adds its
+ *             elements of the sums in registers, or in shared memory
+ *   by index  sums: a block has some places of the indexed axes, its threads those of the others
+ *             (scatter.c); with few points, or indices that differ along the others, each thread
+ *             has
+ *             everything at one place of them
+ *   others    each thread computes a scan or a top-k in order
  *
- * Which elements of a row meet in a sum, and in which order, is part of the kernel (kernel.h, row_threads): printed for
- * processors it gives the same bits (docs/kernels.md, section 2). */
+ * The elements of a row that a lane adds, and their order, are part of the kernel (kernel.h,
+ * row_threads):
+ * printed for processors it gives the same bits (docs/kernels.md, section 2). */
 #include "codegen/cuda/tile.h"
 
 #include "codegen/cuda/draws.h"

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Are the gradients those of the loss, and is the update what its optimizer says? Both passes define what the serial
- * program is, so nothing else compares them with anything.
+/* Checks that gradients are those of the loss, and that the update is that of the optimizer.
+ * Both passes
+ * define the serial program, so no other check compares their results with anything.
  *
- * Gradients: along a random direction d over all parameters the loss moves by its forward derivative (ir/tangent.h:
- * other rules, the other way round, on the program before it was differentiated), and by the inner product of d with
- * the gradients. A parameter's part of d is as long as its gradient is short (but for gradients below 1/1000 of all),
- * so that all count alike; then a gradient that is wrong by a part e of its norm shows as about e / sqrt(elements), of
- * sqrt(parameters) in all. Allowed are 1e-10 of that, or what both move by when parameters change in digit 13, up to
- * 1e-5, as in compare.c. If it is wrong, halves of the parameters are tried until one is found. `stop` needs no care:
- * what it stops has no forward derivative by its definition, and at corners both ways follow the language. A gradient
- * that a function states is compared with the function; a surrogate, which is meant to differ, is taken as it is.
+ * Gradients: along a random direction d over all parameters the loss changes by its forward
+ * derivative
+ * (ir/tangent.h: other rules, forward, on the program before differentiation). That must equal
+ * the inner
+ * product of d with the gradients. A parameter's part of d is as long as its gradient is short
+ * (except for
+ * gradients below 1/1000 of all), so all have equal weight. A gradient that is wrong by a part e
+ * of its
+ * norm then shows as about e / sqrt(elements), relative to sqrt(parameters). The tolerance is
+ * 1e-10 of
+ * that, or the change of both when parameters change in digit 13, up to 1e-5, as in compare.c.
+ * After an
+ * error, halves of the parameters are tested until one parameter is found. `stop` needs no
+ * exception: its
+ * operand has no forward derivative by definition. At corners both follow the language. A custom
+ * gradient
+ * is compared with its function; a surrogate, which differs on purpose, is accepted.
  *
- * The update: each optimizer once more, in plain loops over tensors, from what the stores hold. */
+ * The update: each optimizer is computed again, in plain loops over tensors, from the stores'
+ * values. */
 #include "passes/check/internal.h"
 
 #include "base/hash.h"

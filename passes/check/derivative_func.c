@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which function is to blame when a gradient is wrong: each function of the program that has a backward one is tried
- * alone, on operands by chance, as the gradients of the program are (derivative.c): how its results move along a
- * direction, by forward derivatives, against the inner product of the direction and what its backward function makes
- * of a cotangent by chance. Of what is wrong the innermost is named: none that it calls is wrong. This only helps to
- * find a bug that was found: operands by chance may lie where the program never is. A gradient that a function states
- * is tried so, too, before all (cli/gradients.c); and two functions that should compute the same are run alone
- * (cli/tried.c). */
+/* Finds the function with the wrong gradient. Each function with a backward one is tested alone,
+ * on random
+ * operands, as the gradients of the program are (derivative.c): the change of its results along a
+ * direction, by forward derivatives, against the inner product of the direction with the result
+ * of its
+ * backward function for random cotangents. The innermost wrong function is named: it calls no
+ * wrong one.
+ * This only locates an error that was found, since random operands may be ones that the program
+ * never
+ * has. Custom gradients are tested in this way on every compile (cli/gradients.c), and two
+ * functions that
+ * should compute the same are run alone (cli/tried.c). */
 #include "passes/check/internal.h"
 
 #include "base/philox.h"

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code against the interpreter: what real ranks hold after each event in the life of a run (a step, an
- * evaluation, a save, a resume) of the program, compiled as a plan, and the serial program's value of the same thing.
- * An evaluation, a save and a resume leave every bit as it was; one rank alone resumes the same checkpoint. The ranks
- * are somebody else's business (DtJudgeRunner); here are the values that they begin with, and the bound.
+/* Compares machine code with the interpreter: the values of real ranks after each event in the
+ * life of a
+ * run (a step, an evaluation, a save, a resume) of the program, compiled as a plan, with the serial
+ * program's. An evaluation, a save and a resume must not change a bit; one rank alone resumes
+ * the same
+ * checkpoint. DtJudgeRunner runs the ranks; this file has the initial values and the tolerance.
  *
- * Both compute on the same values; the interpreter in double precision, the ranks in the program's dtypes. What may
- * lie between them is asked of the program itself: it is run again in its dtypes, with a chance added to every
- * rounding. That moves a value as far as its dtype, its condition and the program before it make roundings count, so
- * what ranks may be off by is a small multiple of it. Where a decision (a maximum, a kink, a rounding to integers) lies
- * within roundings of its edge, both sides may be right; that does not come again with other values, so what differs
- * is tried with others before it is wrong. */
+ * Both compute on the same values, the interpreter in double precision, the ranks in the
+ * program's dtypes.
+ * The tolerance is measured: the program runs again in its dtypes, with a random error added to
+ * every
+ * rounding. That moves a value as far as its dtype, its condition and the ops before it magnify
+ * roundings.
+ * So ranks may differ by a small multiple of it. Near the edge of a decision (a maximum, a kink,
+ * a rounding
+ * to integers) both sides may be right. That does not recur with other values, so a difference
+ * is only an
+ * error if other values show it too. */
 #include "passes/check/internal.h"
 
 #include "base/formula.h"

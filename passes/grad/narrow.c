@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights are rounded once a step.
  *
- * Purpose: a weight that is stored wider than layers read it would be cast where it is read, in each micro-batch
- * forwards and backwards. If nothing but such casts reads it, it is stored as they make it, and the update, which alone
- * needs more, works on a master copy (passes/grad/optimizer.c) as if `precision` had asked for one:
+ * Purpose: a weight that is stored wider than layers read it would be cast at each use, in each
+ * micro-batch,
+ * forward and backward. If only such casts read it, it is stored in their dtype. The update,
+ * which alone
+ * needs more, uses a master copy (passes/grad/optimizer.c) as if `precision` had asked for one:
  *
  *   grad:   %1 = param() : f32[k, n] store=w      =>    %1 = param() : bf16[k, n] store=w
  *           %2 = cast(%1) : bf16[k, n]                  dot(%x, %1)
@@ -12,12 +14,16 @@
  *           return .. %3                                return .. %3, cast(%3)
  *             result store=w                              result store=w's master, result store=w
  *
- * The copy is what `params` says of checkpoints and what is drawn; the parameter is its rounding at every moment. That
- * pays where the cast has to lie in memory; one that kernels read alone (gains, biases) stays in them;
- * not so a bias that the target's library adds to a product.
+ * Checkpoints and initial values are those of the copy, in the dtype of `params`; the parameter
+ * is always its
+ * rounding. This pays if the cast must be in memory. Gains and biases, whose casts only kernels
+ * compute,
+ * stay as they are; an exception is a bias that the target's library adds to a product.
  *
- * A parameter is an input of functions and loops' bodies on its way. An input can be narrow if all that calls give it
- * is, and all that reads it are casts and inputs that can: what cannot is crossed out until nothing changes.
+ * A parameter may pass through inputs of functions and loops' bodies. An input can be narrow if
+ * all calls
+ * pass narrow values, and only casts and such inputs read it: others are removed until nothing
+ * changes.
  *
  * Requires: entries "grad" and "update". Establishes: see above. Breaks: nothing. */
 #include "passes/passes.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Behind the prelude: lanes to one. All threads of the warp get here; the result of a group's first thread, which has
- * the lower lanes at every step, is everybody's.
+/* Follows the prelude: combines lanes to one value. All threads of the warp call these. All
+ * threads get
+ * the result of the group's first thread, which has the lower lanes at every step.
  *
- *   group    16 lanes, one each, by halves, as the prelude's DT_TREE does it
- *   near     lanes of a group, of which each thread has as many as its vector, by pairs, as DT_PAIRS does it
- *   warps    results of so many warps, which lie in memory of the block, in each warp by pairs */
+ *   group    16 lanes, one per thread, by halves, like the prelude's DT_TREE
+ *   near     lanes of a group, of which each thread has as many as its vector, by pairs, like
+ *   DT_PAIRS
+ *   warps    results of several warps, in shared memory, combined in each warp by pairs */
 #define DT_GROUP(type, name, combine, shuffle, first)                                           \
     DT_INLINE type name##_group(type s, int group)                                              \
     {                                                                                           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strided blocks: what members of a group exchange, where it lies (plan.h, BLOK). */
+/* Strided blocks: the layout of data that members of a group exchange (plan.h, BLOK). */
 #ifndef DT_RUNTIME_BLOCKS_H
 #define DT_RUNTIME_BLOCKS_H
 

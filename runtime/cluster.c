@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of several nodes as if they had one mapping. The first rank of each node, its *head*, is connected with rank 0,
- * the head of node 0. A meeting of all:
+/* Ranks of several nodes as if they had one mapping. The first rank of each node, its *head*, is
+ * connected
+ * with rank 0, the head of node 0. A meeting of all:
  *
- *     ranks of a node meet | heads send rank 0 what their nodes published, and get what all have | they meet again
+ *     ranks of a node meet | heads send rank 0 the data of their nodes, and get that of all |
+ *     they meet again
  *
- * What is published is the slots, each written on its own node, and the part of the header from last_step on, of which
- * between two meetings one rank writes a part: rank 0 takes the bytes that changed on any node. */
+ * The data are the slots, each written on its own node, and the header from last_step on.
+ * Between two
+ * meetings only one rank writes a byte of the header: rank 0 takes the bytes that changed on any
+ * node. */
 #include "runtime/cluster.h"
 
 #include "runtime/comm_sync.h"

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run over several machines (--nodes, --node, --meet). Each has a supervisor, which starts its share of the ranks:
- * node i of n those from i ranks / n on. What ranks compute goes from GPU to GPU by NCCL; all else goes on as on one
- * machine, through the mapping of a node's ranks, of which the nodes have copies:
+/* A run over several machines (--nodes, --node, --meet). Each has a supervisor, which starts its
+ * share of
+ * the ranks: node i of n those from i ranks / n on. Data of ranks goes from GPU to GPU by NCCL.
+ * Everything
+ * else works as on one machine, through the mapping of a node's ranks, of which the nodes have
+ * copies:
  *
- *   cluster_meet.c   supervisors: meet before ranks start, and tell each other of failures, Ctrl-C and the end
- *   cluster.c        ranks: the first one of each node is connected with rank 0. When all ranks meet, they exchange
- *                    what they have published in header and slots, so what a rank writes there before a meeting is
- *                    seen by all behind it; and rank 0 reads what ranks of other nodes hold, to save it
+ *   cluster_meet.c   supervisors: meet before ranks start, and report failures, Ctrl-C and the end
+ *   cluster.c        ranks: the first one of each node is connected with rank 0. When all ranks
+ *   meet, they
+ *                    exchange the data in header and slots. So all ranks see, after a meeting,
+ *                    what a rank
+ *                    wrote there before it. Rank 0 reads memory of ranks of other nodes to save it
  *
- * The network is trusted, as NCCL trusts it: what comes is checked for being of this run, and for its size. */
+ * The network is trusted, as NCCL requires too: a message is only checked to be of this run, and
+ * for size. */
 #ifndef DT_RUNTIME_CLUSTER_H
 #define DT_RUNTIME_CLUSTER_H
 

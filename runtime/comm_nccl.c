@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives and messages between GPUs by NCCL. Each begins in the queue of its group or channel when what was begun
- * before it is done, and the host goes on meanwhile; the next instruction waits for it, unless it was only started
- * (plan.h, INST). nccl_links.h says why no two ranks wait for each other.
+/* Collectives and messages between GPUs by NCCL. Each begins in the queue of its group or
+ * channel when the
+ * work started before it is done, and the host continues meanwhile. The next instruction waits
+ * for it,
+ * unless it was only started (plan.h, INST). nccl_links.h explains why ranks never deadlock.
  *
- * Strided blocks (plan.h, BLOK) are laid side by side by copies on the queue's stream before, and taken apart
- * afterwards, in memory of each queue that is made when a rank is loaded. What moves without being added up moves as
+ * Strided blocks (plan.h, BLOK) are packed before and unpacked after, by copies on the queue's
+ * stream, in
+ * memory of each queue that is allocated when a rank is loaded. Data that is not summed moves as
  * bytes.
  *
- * Numbers of the host, which are few, barriers, what rank 0 saves, and messages of channels that need slots go
- * through the mapping, by `shm`, once the GPU is done with what was begun before. */
+ * A few things go through the mapping, by `shm`, once the GPU is done with earlier work: numbers
+ * of the
+ * host, barriers, data that rank 0 saves, and messages of channels that need slots. */
 #include "runtime/blocks.h"
 #include "runtime/cluster.h"
 #include "runtime/device.h"

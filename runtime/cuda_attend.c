@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by cuDNN instead of a plan's kernels: a graph for each shape is made when the plan is loaded, with the
- * first plan that the library proposes, and is run in every step, so that a run's bits are always the same on the
- * same device and version. Maximum and sum of a row lie as the plan's kernels have them, so that either may run
- * behind the other; between these and the library's one statistic stands a kernel of the plan's code (plan.h, SDPA).
- */
+/* Attention by cuDNN in place of a plan's kernels. A graph for each shape is made when the plan
+ * is loaded,
+ * with the first plan that the library proposes, and runs in every step. So a run's bits are
+ * always the
+ * same on the same device and version. The maximum and sum of a row are stored as by the plan's
+ * kernels, so
+ * that either may follow the other; a kernel of the plan converts between these and the
+ * library's one
+ * statistic (plan.h, SDPA). */
 #include "runtime/cuda_attend.h"
 #include "runtime/cuda_attend_graph.h"
 

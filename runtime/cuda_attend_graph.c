@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of matrix products, elementwise ops and reductions, in the order and form in which cuDNN knows attention. K
- * and V are read as their transposes where a row of scores is made. What lies between the ops has no memory. Forward,
- * the library wants to leave the statistic whether somebody reads it or not.
+/* Graphs of matrix products, elementwise ops and reductions, in the order in which cuDNN recognises
+ * attention. Rows of scores read K and V as their transposes. Values between the ops have no
+ * memory.
+ * Forward, the library requires the statistic as a result, even if nothing reads it.
  *
- * Backward, dq is the result of a product itself: the library then adds up its terms in one order, and keeps all of
- * dz for that in its workspace. If they went through memory of ours, it would add them as they come. */
+ * Backward, dq is the direct result of a product. The library then adds its terms in a fixed
+ * order, and
+ * keeps all of dz for that in its workspace. If the terms went through our memory, it would add
+ * them in any
+ * order. */
 #include "runtime/cuda_attend_graph.h"
 
 #include <string.h>

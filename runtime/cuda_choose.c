@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One algorithm for each product, before the first step (cuda_products.h). The first rank of each kind of GPU decides
- * for all ranks that have such a GPU and tells them; they check what they are told, since what was kept on disk or in
- * a checkpoint may be anything: cuBLASLt says of 64 bytes whether they are an algorithm for this product on this GPU,
- * and what workspace it wants.
+/* Chooses one algorithm for each product, before the first step (cuda_products.h). The first
+ * rank of each
+ * kind of GPU decides for all ranks with such a GPU and sends its choice to them. They check it,
+ * since a
+ * choice from disk or from a checkpoint may be any bytes: cuBLASLt tells whether 64 bytes are an
+ * algorithm
+ * for this product on this GPU, and how much workspace it needs.
  *
- * Products are timed on memory of their own, which is given back: nothing of the run is touched. */
+ * Products are timed in memory of their own, which is freed afterwards: nothing of the run is
+ * touched. */
 #include "runtime/cuda_choose.h"
 
 #include "base/hash.h"

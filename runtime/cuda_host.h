@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the host that the GPU reads and writes by itself (page-locked).
  *
- * A *ring* holds what goes to the GPU: who puts bytes there goes on while they are copied, and a piece of the ring is
- * used again when its copy is done. *Cells* hold scalars that come from the GPU as soon as they are there, while
- * instructions behind them still run. Neither waits for more than it needs, so a GPU always has work before it. */
+ * A *ring* holds data for the GPU: a writer continues while its bytes are copied, and a piece of
+ * the ring
+ * is reused when its copy is done. *Cells* receive scalars from the GPU as soon as they are
+ * computed, while
+ * later instructions still run. Neither waits longer than necessary, so the GPU never runs out
+ * of work. */
 #ifndef DT_RUNTIME_CUDA_HOST_H
 #define DT_RUNTIME_CUDA_HOST_H
 

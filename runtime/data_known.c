@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that `text` and `bin` would read as numbers but that are something else, as their first
- * bytes tell. One row per format, with what to do instead; the formats' own specifications say the
- * bytes. `raw` reads such files all the same. */
+/* Recognises files, by their first bytes, that `text` and `bin` would read as numbers but that
+ * have another
+ * format. One row per format, with a proposal; the bytes are those of the formats'
+ * specifications. `raw`
+ * reads such files all the same. */
 #include "runtime/data.h"
 
 #include <string.h>

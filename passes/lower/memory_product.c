@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products whose library does more (ir/epilogues.def) remain one op if it does so as operands and results lie; else
- * they are ops of their own again:
+/* Products with epilogues (ir/epilogues.def) stay one op if the library supports the layouts of
+ * their
+ * operands and results. Otherwise they become separate ops again:
  *
  *     %3 = fused(%x, %w, %b) func=f.k0 text=bias        %5 = dot[k](%x, %w)
  *                                                =>     %6 = expand(%b)
  *                                                       %3 = add(%5, %6)
  *
- * Where callers disagree on how a value lies they are, too. */
+ * They also do if callers disagree on the layout of a value. */
 #include "passes/lower/memory.h"
 
 #include "base/bug.h"

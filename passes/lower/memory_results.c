@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results that what makes them does not write where they belong are copied there: at the end, in the order in which
- * nothing is overwritten that is still read.
+/* Copies results to their places, if the ops that compute them do not write them there. The
+ * copies are at
+ * the end, in an order in which nothing is overwritten that is still read.
  *
  *     body(%i, %x, %y)                     body(%i, %x, %y)
  *       %1 = fused(%x, %y)                   %2 = copy(%x)
@@ -10,9 +11,12 @@
  *                                            %5 = copy(%3) over(%5=%y)
  *                                            return %4, %5, %2
  *
- * The third result is stacked: an input is copied before all ops, so that what is carried may be written over it. What
- * is carried, or stored, comes last, since the others may be what lay there; and if it is what lies where another one
- * goes, or there in another order, it is read before any of those is written. */
+ * The third result is stacked: an input is copied before all ops, so that a carried value may
+ * overwrite it.
+ * Carried values and stores are copied last, since other results may be their old contents. If
+ * one of them
+ * is the old content of another's place, or is there in another order, it is read before any is
+ * written. */
 #include "passes/lower/memory.h"
 
 /* No op computes it, but it exists: carried and stored values stay in place. */

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where values lie: op by op, as a function runs. Views have strides of what they are views of; results that go where
- * the caller wants them, those of that place; other results lie in memory of their own, in the order that
- * memory_lies.c chooses. Callers come first, so that a function knows how its operands lie; if two disagree it does
- * what is right for all: what such operands are joined to, or merged into, is copied. */
+/* Determines layouts op by op, as a function runs. Views have strides of their operands. Results
+ * with a
+ * place that the caller wants have that place's. Other results have memory of their own, in the
+ * order that
+ * memory_lies.c chooses. Callers are visited first, so that a function knows the layout of its
+ * operands. If
+ * two disagree, the function does what is right for all layouts: a concat or merge copies such
+ * operands. */
 #include "passes/lower/memory.h"
 
 #include <string.h>

@@ -1,34 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order: what runs when becomes text of the program.
+/* Order: makes the order of communication a part of the program.
  *
- * Purpose: a gather that says `ahead=k` is done k iterations before its own. What is gathered stays in a ring buffer, a
- * value of k + 1 slots that loops carry and hand to each other; its front slot is written, the ring buffer turns, and
- * the slot that is in front then holds what the iteration reads.
+ * Purpose: a gather with `ahead=k` runs k iterations before its own. Its result stays in a ring
+ * buffer, a
+ * value of k + 1 slots that loops carry and pass on. An iteration writes the front slot and
+ * turns the ring
+ * buffer; then the new front slot has the values that the iteration reads.
  *
  *   k = 1                              before                            after
  *                                      %p = param h.w                    %p = param h.w
  *                                                                        %r = ringbuf()
- *                                                                        %s = when(%r, %p) fetch of iteration 0
+ *                                                                        %s = when(%r, %p) fetch
+ *                                                                        of iteration 0
  *                                                                        %t = ringbuf_turn(%s)
  *   loop of n                          loop(%x, %p)                      loop(%x, %t, %p)
  *     body, iteration i of n             %w = all_gather(%p i)             %i = turn()
- *                                                                          when(%i in 0 .. n-2) fetch of %i + 1
- *                                                                          when(%i is n-1) fetch of the next loop's 0
+ *                                                                          when(%i in 0 .. n-2)
+ *                                                                          fetch of %i + 1
+ *                                                                          when(%i is n-1) fetch
+ *                                                                          of the next loop's 0
  *                                                                          ringbuf_turn
  *                                                                          %w = ringbuf_get()
  *
- * A slot is free again when its iteration ends, which is before the gathers of the iteration k + 1 behind it: so k + 1
- * slots do, nothing is copied, and rotation is a number that goes up. A loop that runs backwards counts down.
+ * A slot is free when its iteration ends, which is before the gathers for the iteration k + 1
+ * later. So
+ * k + 1 slots suffice, nothing is copied, and a turn increments a number. A backward loop counts
+ * down.
  *
- * An entry that has all its loops in one chain hands the ring buffer to the next micro-batch: it is a store, the first
- * gathers are done in the first micro-batch alone, and the last loop goes on with the first one, but for the last
- * micro-batch. In a pipeline the entries of pieces hand it to each other (order_pieces.c). Never across the update.
+ * If one chain contains all loops of an entry, the ring buffer passes to the next micro-batch:
+ * it is a
+ * store, only the first micro-batch does the first gathers, and the last loop gathers for the
+ * first one,
+ * except in the last micro-batch. In a pipeline the entries of pieces pass it on
+ * (order_pieces.c). It never
+ * survives the update.
  *
- * Then exchanges are started and done (order_start.c), and so are messages between stages of a pipeline
+ * Then exchanges are started and done (order_start.c), and so are messages between stages of a
+ * pipeline
  * (order_messages.c).
  *
- * Requires: values by their numbers (fuse). Establishes: no gather says `ahead`. Breaks: numbers of values; each says
- * which one it had (DtValue.final). */
+ * Requires: values by their numbers (fuse). Establishes: no gather has `ahead`. Breaks: numbers
+ * of values;
+ * each keeps its old one (DtValue.final). */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"

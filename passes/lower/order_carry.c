@@ -1,35 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bucket of gradients that is full at the end of an iteration is summed over ranks while the next iteration runs.
+/* Sums a bucket of gradients that is complete at the end of an iteration over ranks while the next
+ * iteration runs.
  *
  *   before                                    after
  *                                               %r = ringbuf()                         two slots
  *   %x, %g = loop(..)                           %x, %r', %g = loop(.., %r)
- *     ..                                          %t = ringbuf_turn(%ringbuf)          what reads this slot is done
+ *     ..                                          %t = ringbuf_turn(%ringbuf)          the
+ *     slot's last reader is done
  *     %5 = pack(%3, %4)                           %5 = pack(%3, %4)
  *                                                 %u = ringbuf_put(%t, %5)
  *                                                 %7 = ringbuf_get(%u)
  *     %6 = reduce_scatter(%5)                     %6 = start reduce_scatter(%7)
  *     return %x', %6                              return %x', %u, %6
- *                                               %h = done(%g)                          of all iterations
+ *                                               %h = done(%g)                          of all
+ *                                               iterations
  *
- * Gradients of an iteration are written into one slot while the other one is on its way. That takes a bucket more; what
- * has work beside it in its own iteration is done there.
+ * Gradients of an iteration are written into one slot while the other is in flight. That takes
+ * one more
+ * bucket. Exchanges that overlap with work of their own iteration end there instead.
  *
- * Where results are added to those of other micro-batches, the sum of an iteration is not written where it belongs, but
- * into the slot, too:
+ * If results accumulate over micro-batches, the sum of an iteration is not written to the
+ * result, but into
+ * the slot as well:
  *
  *                                                 %6 = start reduce_scatter(%7)
- *                                                 %v = ringbuf_put(%u, %6)           behind the bucket
+ *                                                 %v = ringbuf_put(%u, %6)           after the
+ *                                                 bucket
  *                                                 return %x', %v, %6
  *
- * When the slot is in front again, what came there is added to the result of its iteration; what is left in the slots
- * when the loop has ended, by the `done` of its result, in front of the next loop whose ring turns. So each term is
- * added in its micro-batch, and sums are those of exchanges in line, bit by bit.
+ * When the slot becomes the front one again, its sum is added to the result of its iteration.
+ * After the
+ * loop, the `done` of its result adds those of the remaining slots, before the next loop whose
+ * ring turns.
+ * So each term is added in its micro-batch, and sums have the bits of exchanges without overlap.
  *
- * One ring at a time turns. So a loop that gathers ahead puts its buckets behind what it gathers, in the slots that it
- * has; and if others in its entry do, or other pieces of its stage, but not the loop itself, it keeps to itself.
- *
- * So loops that add up may have the same bytes of a ring that they share. */
+ * Only one ring turns at a time. So a loop that gathers ahead puts its buckets into its own
+ * slots, after
+ * the gathered values. If other loops of its entry gather ahead, or other pieces of its stage,
+ * but not the
+ * loop itself, the loop is left as it is. Loops that accumulate may share the bytes of one ring. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chains of loops that gather ahead, written out: who makes the ring buffer, what of it is there before the first loop,
- * and what each iteration gathers for the one `ahead` behind it, in the same loop, in the next one, or in the first one
- * of the next micro-batch or of the piece that comes next. */
+/* Writes out chains of loops that gather ahead: the op that makes the ring buffer, its contents
+ * before the
+ * first loop, and the gathers of each iteration for the one `ahead` later, in the same loop, in
+ * the next
+ * one, or in the first one of the next micro-batch or of the next piece. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work for the time in which ranks exchange: where nothing runs between an exchange and the first op that reads its
- * result, the nearest product behind that which does not need it is done there, if no more is alive at the function's
- * peak then.
+/* Finds work for the time of an exchange. If nothing runs between an exchange and the first
+ * reader of its
+ * result, the nearest later product that does not need the result moves there, if the function's
+ * peak
+ * stays.
  *
  *   before                                     after
  *     %3 = reduce_scatter(%2)                    %3 = reduce_scatter(%2)
  *     %4 = fused(%3, %x)                         %5 = dot(%y, %2')       the gradient of a weight
  *     %5 = dot(%y, %2')                          %4 = fused(%3, %x)
  *
- * Views, and what kernels compute again, go with the product that reads them. Each op does what it did, on the same
- * values. */
+ * Views, and ops that kernels recompute, move with the product that reads them. Each op computes
+ * the same,
+ * from the same values. */
 #include "passes/lower/order.h"
 
 #include <string.h>

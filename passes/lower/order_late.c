@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients that micro-batches add up are summed over ranks in the last of them, while it goes on: each bucket when its
- * last term is there. Before that they only add up on each rank, where the result lies.
+/* Sums gradients that accumulate over micro-batches over ranks during the last micro-batch: each
+ * bucket
+ * when its last term is added. Before that each rank only accumulates its own terms in the result.
  *
  *   before                                      after
  *     body: %5 = pack(%3, %4)                     body: %5 = pack(%3, %4)
  *           return %x, %5                               %6 = start late all_reduce(%5)
  *                                                       return %x, %6
  *     %x, %g = loop(..)                           %x, %g = loop(..)
- *     return %g       completed behind all        %h = done(%g)
+ *     return %g       completed at the end        %h = done(%g)
  *                                                 return %h
  *
- * A late sum means what any sum does: that of each micro-batch's terms, which the result adds up; so the interpreter
- * knows nothing of it. What runs is the other order of the two sums: it needs no memory, since it is done where the
- * result adds up. Nobody else reads it. It goes on beside all that comes before the next one in its place.
+ * A late sum has the meaning of any other: each micro-batch sums its terms over ranks, and the
+ * result
+ * accumulates these sums. So the interpreter needs no rule for it. The machine runs the two sums
+ * in the
+ * other order. That needs no memory, since the sum is done in the result, which nobody else
+ * reads. It
+ * overlaps with everything before the next late sum of the same result.
  *
- * It is for results that the entry would complete behind all micro-batches: pass `zero` packs them. A piece of a
- * pipeline returns them without `done`: that is behind all actions of the run, since the piece before waits for it. */
+ * It applies to results that the entry would complete after all micro-batches; pass `zero` packs
+ * them. A
+ * piece of a pipeline returns them without `done`, which then comes after all actions of the
+ * run, since the
+ * previous stage waits for the piece. */
 #include "passes/lower/order.h"
 
 #include "base/bug.h"

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many bytes of a function's own values are alive while each op runs, so that nothing is moved to where it makes
- * the most of them more.
+/* Bytes of a function's own values that are live while each op runs, so that moves do not raise
+ * the peak.
  *
- * A value lives from its op to the last one that reads it or a view of it; what is joined into a bucket or a concat
- * lives as long as that, which takes nothing more. What is no memory of the function's own counts nothing: inputs,
- * stores, ring buffers, what kernels compute again, and results, which have a place outside. A kernel's result may take
- * the memory of an operand of its size that dies there. What runs inside of an op (a loop, a call) counts while it
- * does. */
+ * A value lives from its op to the last reader of it or of a view of it. A part of a bucket or
+ * concat lives
+ * as long as that, without memory of its own. Values without memory in the function do not
+ * count: inputs,
+ * stores, ring buffers, values that kernels recompute, and results, which have a place outside.
+ * A kernel's
+ * result may take the memory of an operand of its size that dies there. Memory inside of an op
+ * (a loop, a
+ * call) counts while the op runs. */
 #include "passes/lower/order.h"
 
 static bool joins(const DtOp *op) { return op->kind == DT_OP_PACK || op->kind == DT_OP_CONCAT; }

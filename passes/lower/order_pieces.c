@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers ahead in a pipeline: in its last loop a piece gathers for the first loop of the piece that its stage runs
- * next, of whichever micro-batch. What comes next differs by place in the schedule, so an entry takes as many *twins*
- * as there are pieces that come next, and one more for the first action of a run, which finds nothing gathered; the
- * actions say which they call.
+/* Gathers ahead in a pipeline: in its last loop a piece gathers for the first loop of the piece
+ * that its
+ * stage runs next, for whichever micro-batch. The next piece depends on the place in the
+ * schedule. So an
+ * entry gets *twins*: one for each piece that may follow, and one more for the first action of a
+ * run, which
+ * finds no gathers in the ring. Actions name the twin that they call.
  *
- * The ring buffer is a store of the stage, one for each run. This needs all that gathers ahead on a stage to do it
- * equally far, in one chain each; otherwise each entry has a ring buffer of its own. In "predict" one micro-batch alone
- * goes through the pieces of a plan: there each begins anew. */
+ * The ring buffer is a store of the stage, one for each run. All gathers ahead on a stage must
+ * have the
+ * same distance, in one chain per entry; otherwise each entry has a ring buffer of its own. So
+ * has each
+ * entry in "predict", where one micro-batch alone goes through the pieces. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks exchange goes on beside other work: it is started as early as its operand is there, and done where its
- * result is read first.
+/* Overlaps exchanges between ranks with computation: starts them as soon as their operand is
+ * computed, and
+ * waits for them before their first reader.
  *
  *   before                                     after
  *     %3 = fused(..)      term of a sum          %3 = fused(..)
@@ -9,16 +10,21 @@
  *     %6 = fused(%5, ..)                         %7 = done(%5)
  *                                                %6 = fused(%7, ..)
  *
- * Moved up is what may take no more memory than its operand: sums, blocks that change places; as far as the
- * function's peak stays what it is (order_live.c), and done before what is read would be kept for too long. A gather
- * stays where it is, since its result is longer: how far ahead of its use it is done says `ahead`. Sums over stages of
- * a pipeline stay, too, as all stages come to them in one order. Views of a result wait for their readers. Where
- * nothing runs beside an exchange, order_fill.c looks for something.
+ * Exchanges whose result is no longer than their operand move up: sums, and all_to_all. They
+ * move as far as
+ * the function's peak stays (order_live.c), and end before their operand would be kept too long.
+ * A gather
+ * stays in place, since its result is longer; `ahead` moves it. Sums over stages of a pipeline
+ * stay too, as
+ * all stages must reach them in one order. Views of a result wait for their readers. If an
+ * exchange would
+ * overlap with nothing, order_fill.c looks for work.
  *
  * A gather into a ring buffer is done where an iteration reads it, wherever it was started.
  *
- * Where nothing runs between start and end it is no start. In the order of the ops ranks do what they did; a device
- * with queues waits at `done` alone. */
+ * An exchange without overlap is not started. Ranks compute the same, in the order of the ops; a
+ * device
+ * with queues only waits at `done`. */
 #include "passes/lower/order.h"
 
 typedef struct Starts {

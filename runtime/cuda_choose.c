@@ -172,13 +172,23 @@ static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
         c->n_lost += recorded->n > 0;
         return false;
     }
-    if (found->second) /* no algorithm of its own was used */
-        return false;
     if (!suits(c, gemm, &found->algorithm)) {
         c->n_unfit++;
         return false;
     }
     choice->algorithm = found->algorithm;
+    return true;
+}
+
+/* A record whose products have their second form keeps its algorithm all the same: a record of the
+ * same product that has one form uses it. */
+static bool keep_second(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
+{
+    const DtChoice *recorded = dt_algorithms_find(&c->rank->recorded, choice->key);
+    if (!recorded || !recorded->second || !dt_forms_of(c->products->plan, gemm))
+        return false;
+    if (suits(c, gemm, &recorded->algorithm))
+        choice->algorithm = recorded->algorithm;
     return true;
 }
 
@@ -193,9 +203,7 @@ static void decide_product(DtChoosing *c, uint32_t gemm)
             return;
         }
     choice->algorithm = c->products->rows[gemm].algorithm;
-    const DtChoice *recorded = dt_algorithms_find(&c->rank->recorded, choice->key);
-    if (c->products->rows[gemm].is_refused ||
-        (recorded && recorded->second && dt_forms_of(c->products->plan, gemm)))
+    if (c->products->rows[gemm].is_refused || keep_second(c, gemm, choice))
         return; /* a kernel does its epilogue (cuda_forms.c) */
     const bool first = c->rank->options->algorithms_first;
     const Source source = find_recorded(c, gemm, choice)          ? RECORDED
@@ -272,12 +280,19 @@ static bool take(DtChoosing *c, const DtChoice *told, uint32_t leader)
     return true;
 }
 
-/* For checkpoints: of all kinds. */
+/* For checkpoints: of all kinds. Records of one product have one algorithm, but only those with two
+ * forms in the plan have the second one. */
 static void remember(DtRank *rank, const DtChoice *told, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (!dt_algorithms_find(&rank->chosen, told[i].key))
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = 0;
+        while (k < rank->chosen.n &&
+               memcmp(rank->chosen.at[k].key, told[i].key, sizeof told[i].key) != 0)
+            k++;
+        if (k == rank->chosen.n)
             rank->chosen.at[rank->chosen.n++] = told[i];
+        rank->chosen.at[k].second = rank->chosen.at[k].second || told[i].second;
+    }
 }
 
 static bool tell_all(DtChoosing *c)

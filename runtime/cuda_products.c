@@ -337,6 +337,11 @@ bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_
     return dt_cuda_products_begin(products, gemm, &products->rows[gemm].algorithm, at, false);
 }
 
+bool dt_cuda_products_does(const DtCudaProducts *products, uint32_t gemm)
+{
+    return !products->rows[gemm].is_refused;
+}
+
 uint64_t dt_cuda_products_bytes(const DtPlan *plan) { return plan->n_gemms ? DT_LT_WORKSPACE : 0; }
 
 void dt_cuda_products_close(DtCudaProducts *products)

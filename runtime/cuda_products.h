@@ -38,6 +38,8 @@ typedef struct DtCudaProducts DtCudaProducts;
 DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
                                DtCudaStream *stream, DtCudaProducts **ret_products);
 bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS]);
+/* Whether the library does the record's product: else its instructions need their second forms. */
+bool dt_cuda_products_does(const DtCudaProducts *products, uint32_t gemm);
 /* cuda_choose.c: called by all ranks together before the first step. Chooses an algorithm for
  * each product and kind of GPU, used by all GPUs of that kind: the one in the resumed
  * checkpoint; else one kept from an earlier run on such a GPU; else the fastest here, by timing;

@@ -533,6 +533,11 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT
     uint64_t there[DT_GEMM_OPERANDS];
     for (uint32_t k = 0; k < DT_GEMM_OPERANDS; k++)
         there[k] = at[k].at;
+    if (!dt_cuda_products_does(state->products, gemm))
+        return dt_rank_fail(state->rank, DT_EXIT_FAILED,
+                            "cuBLASLt does not do product %u of the plan on this device, and this "
+                            "instruction has no second form",
+                            gemm);
     if (dt_cuda_products_run(state->products, gemm, there))
         return true;
     ask(state);

@@ -38,7 +38,8 @@ train {
 cluster twins { gpus = 2; gpu = "cpu" }
 parallel twice on twins { mesh twin = 2; shard batch on twin }
 """
-SAVES, ALL = 164, 4096  # the epilogue of bias and GELU that keeps its input; all of them
+# The epilogue of bias and GELU that keeps its input; that of a bias; all of them.
+SAVES, BIAS, ALL = 164, 4, 4096
 
 
 def lines(folder):
@@ -87,7 +88,8 @@ def check_kept(t, usual, slow):
     begun = t.train("slow=%d" % SAVES, steps=1)
     again = t.train("", "--resume", begun + "/saved")
     assert tensors(again) == tensors(slow)
-    assert manifest(again)["forms"] == manifest(begun, 1)["forms"]
+    for key in ("forms", "products"):
+        assert manifest(again)[key] == manifest(begun, 1)[key], key
     begun = t.train("", steps=1)
     again = t.train("slow=%d" % SAVES, "--resume", begun + "/saved")
     assert tensors(again) == tensors(usual) and "forms" not in manifest(again)
@@ -131,6 +133,61 @@ def check_processor(dtc, dtrun):
         assert (note % (first, then) in said) == (then != "timed"), said
     said = run(dtrun, "cpu.plan", "--epilogues", "some", wants=2)
     assert "--epilogues wants all, none or timed, not `some`" in said, said
+
+
+def number(line, name):
+    found = re.search(r" %s=(\d+)" % name, line)
+    return int(found[1]) if found else 0
+
+
+def with_one_form(text, of_step, own_record):
+    """A plan's text in which the product of BIAS has one form in one of its two instructions: in
+    that of the step, or of a prediction. own_record: the other one has a record of its own, which
+    is the same product, after all others."""
+    records = text.split("\n")
+    all_of = {tag: [i for i, line in enumerate(records) if line.startswith(tag + " ")]
+              for tag in ("GEMM", "INST", "BODY", "ARGS", "AREN")}
+    arena = next(n for n, i in enumerate(all_of["AREN"]) if " kind=instead" in records[i])
+    gemm = next(n for n, i in enumerate(all_of["GEMM"]) if " epilogue=bias_add " in records[i])
+    step, predict = [i for i in all_of["INST"]
+                     if number(records[i], "ref") == gemm and " instead=" in records[i]]
+    one, two = (step, predict) if of_step else (predict, step)
+    body = records[all_of["BODY"][number(records[one], "instead") - 1]]
+    for n in range(number(body, "n_insts")):  # it is nobody's second form any more
+        inst = records[all_of["INST"][number(body, "first_inst") + n]]
+        for a in range(number(inst, "n_args")):
+            at = all_of["ARGS"][number(inst, "first_arg") + a]
+            records[at] = records[at].replace(" arena=%d" % arena, " arena=3")
+    records[one] = re.sub(r" instead=\d+", "", records[one])
+    if own_record:
+        records[two] = records[two].replace(" ref=%d " % gemm, " ref=%d " % len(all_of["GEMM"]))
+        copy = re.sub(r" # \d+$", "", records[all_of["GEMM"][gemm]])
+        records.insert(all_of["GEMM"][-1] + 1, copy)
+    return "\n".join(records)
+
+
+def check_shared(dtc, dtrun):
+    """Two records are one product, and only the second has two forms: a run that goes on keeps the
+    form and the algorithm, though a checkpoint has one choice for both."""
+    text = run(dtc, "dump", "one.plan")
+    plans = {}
+    for name, of_step, own_record in (("apart", False, True), ("mixed", True, False)):
+        with open(name + ".txt", "w") as file:
+            file.write(with_one_form(text, of_step, own_record))
+        run(dtc, "asm", name + ".txt", "-o", name + ".plan")
+        plans[name] = Trainer(dtrun, name + ".plan")
+        plans[name].n = 200 + 100 * of_step
+    t = plans["apart"]
+    slow = "fast=1 slow=%d" % BIAS
+    straight, begun = t.train(slow, "--unproved"), t.train(slow, "--unproved", steps=1)
+    again = t.train("fast=2", "--unproved", "--resume", begun + "/saved")
+    assert tensors(again) == tensors(straight)
+    for key in ("forms", "products"):
+        assert manifest(again)[key] == manifest(begun, 1)[key], key
+    t = plans["mixed"]
+    t.train("", "--unproved")
+    t.train("refuses=%d" % BIAS, "--unproved", wants=1)
+    assert "cuBLASLt does not do product" in t.said and "has no second form" in t.said, t.said
 
 
 def edits(text):
@@ -182,6 +239,7 @@ def main():
         trainer = Trainer(dtrun, "one.plan")
         check_kept(trainer, *check_timed(trainer))
         check_ranks(dtc, dtrun)
+        check_shared(dtc, dtrun)
     print("products have one form on all ranks, whatever the library refuses")
 
 

@@ -77,8 +77,8 @@ static inline bool dt_tile_is_output(const DtTiling *g, uint32_t i)
 /* Finds axes, roles and mask; false if the function has no such roles. */
 bool dt_tile_analyse(DtTiling *g);
 
-/* attend_kernel.c: whether the target has a kernel for the whole function (lint L0588 if only
- * for other forms), and its launch. All operands must be in memory. */
+/* attend_kernel.c: whether the target has a kernel for the whole function (lint L0588 if only for
+ * other functions), and its launch. All operands must be in memory. */
 bool dt_attend_has_kernel(DtTiling *g);
 void dt_attend_launch(DtTiling *g);
 

@@ -159,7 +159,8 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_RINGBUF_PUT: emit_put(e, op); return true;
     case DT_OP_RINGBUF:
         dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]));
-        dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer); /* a loop that carries it has all of it */
+        /* for a loop that carries the ring buffer, its whole memory is in use */
+        dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer);
         dt_event_turn(e, op->out[0]->type, true);
         return true;
     case DT_OP_RINGBUF_TURN:

@@ -46,7 +46,8 @@ Test(arena, zeroed_aligned_disjoint)
     dt_arena_free(arena);
 }
 
-/* A child's memory is the parent's afterwards, and zeroed; what others still have is left alone. */
+/* Freed memory of a child goes back to the parent and is zeroed; memory of other children does not
+ * change. */
 Test(arena, children)
 {
     DtArena *arena = dt_arena_new();
@@ -95,7 +96,8 @@ Test(arena, vec_grows)
     dt_arena_free(arena);
 }
 
-/* Where nothing was taken in between a list grows where it is; else what is there already stays as it was. */
+/* A list grows in place if nothing was allocated after it; otherwise it moves, and its old elements
+ * stay as they were. */
 Test(arena, vec_grows_in_place)
 {
     DtArena *arena = dt_arena_new();

@@ -201,7 +201,8 @@ Test(diag, span_over_lines)
     expect_golden("span_over_lines", false);
 }
 
-/* Marks stand under what they mark, also when the line is cut; no output line is much longer than the cut. */
+/* Marks are under the marked text, also in a line that is cut; no output line is much longer than
+ * the cut. */
 Test(diag, long_lines)
 {
     enum { LEN = 1 << 20 };

@@ -38,7 +38,7 @@ Test(formula, values)
     }
 }
 
-/* What is refused is told from what is no formula. */
+/* A formula that refuses its settings is distinguished from text that is no formula. */
 Test(formula, refuses)
 {
     DtFormulaProblem problem;

@@ -18,7 +18,7 @@ Test(stages, texts)
     cr_assert(dt_stages_same(NULL, "") && dt_stages_same("1", "1") && !dt_stages_same("1", NULL));
 }
 
-/* Numbers in front of bits, from a fixed seed. */
+/* Texts of ranges are compared with arrays of flags, at random from a fixed seed. */
 Test(stages, members_are_those_of_the_flags)
 {
     uint64_t state = 7;

@@ -121,7 +121,8 @@ Test(judge, copies_that_differ)
     dt_arena_free(pair.arena);
 }
 
-/* Of what a tensor is multiplied by, the last number: that of decay. */
+/* Changes a factor in the update: the last constant of the multiplications, which is that of
+ * decay. */
 static bool decays_more(const DtFunc *func, double by)
 {
     for (uint32_t i = func->ops.n; i-- > 0;) {
@@ -170,7 +171,8 @@ static DtOp *find_constant(const DtFunc *func, double number)
     return NULL;
 }
 
-/* A program under its layout `both`, with something added to a factor in what the ranks do. layers: NULL or text. */
+/* Judges a program under its layout `both`, with something added to a factor in the placed copy.
+ * layers: NULL or text. */
 static DtJudgement judge_changed(Pair *pair, const char *path, const char *layers, double factor, double added)
 {
     DtJudgement judgement;
@@ -195,7 +197,8 @@ static DtJudgement judge_changed(Pair *pair, const char *path, const char *layer
     return judgement;
 }
 
-/* centred.dsl keeps the mean of what was centred in a state: 1e-17, another 1e-17 in every order of additions. */
+/* centred.dsl keeps the mean of centred values in a state: about 1e-17, and another number in every
+ * order of additions. */
 Test(judge, roundings_of_zero)
 {
     Pair pair;
@@ -210,8 +213,9 @@ Test(judge, roundings_of_zero)
     dt_arena_free(pair.arena);
 }
 
-/* deep.dsl magnifies roundings: what differs is held against what the serial program does itself. A factor that is
- * wrong by 1e-7 is found all the same, and where the program magnifies too much nothing is said to be equal. */
+/* deep.dsl magnifies roundings, so differences are compared with those of the serial program
+ * itself. A factor that is wrong by 1e-7 is still found. If the program magnifies too much, the
+ * judge does not call it equal. */
 Test(judge, roundings_that_are_magnified)
 {
     Pair pair;
@@ -289,7 +293,7 @@ Test(judge, layouts_in_16_bits)
 
 /* ---- the serial program itself ---- */
 
-/* Result i of the serial entry becomes twice what it is. */
+/* Doubles result i of the serial entry. */
 static void double_result(Pair *pair, const char *name, uint32_t i)
 {
     DtFunc *func = dt_entry_named(pair->c.serial, name)->func;
@@ -359,9 +363,9 @@ Test(judge, a_parameter_that_decays_more_than_it_should)
 
 /* ---- sums over stages ---- */
 
-/* T5 on three stages: on the first alone, the norm of the gradients has a term that is in no bucket (`rel_d`, whose
- * gradient no other stage has terms of), so what that stage gives to the sum over stages is complete over the
- * replicas. */
+/* T5 on three stages: on the first alone, the norm of the gradients has a term that is in no bucket
+ * (`rel_d`, to whose gradient no other stage contributes). So that stage's term of the sum over
+ * stages is complete over the replicas. */
 Test(judge, stages_add_what_is_complete)
 {
     static const DtOption dims[] = {{.name = "batch", .value = "16"}, {.name = "src", .value = "8"},

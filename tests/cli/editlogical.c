@@ -11,7 +11,7 @@
 
 enum { MAX = 1 << 28 };
 
-/* A builder of what the plan has. */
+/* A builder with the contents of the plan. */
 static DtPlanBuilder *rebuild(DtArena *arena, const DtPlan *plan)
 {
     DtPlanBuilder *b = dt_write_new(arena);

@@ -180,7 +180,7 @@ double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry)
     uint8_t *bytes;
     size_t len;
     DtRunOptions options = {.plan_path = "bench.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN,
-                            .generate = ""}; /* predictions have memory, too */
+                            .generate = ""}; /* so that memory for predictions exists */
     DtRank rank = {0};
     int fd;
     dt_write_bytes(builder, &bytes, &len);
@@ -235,7 +235,7 @@ static uint32_t compare(Bench *t, DtTensor *const *expected, double *const *got,
     return bad;
 }
 
-/* What pass `memory` said of ops one by one. */
+/* Drops the decisions of pass `memory` for separate ops. */
 static void forget_memory(const DtModule *module)
 {
     for (uint32_t f = 0; f < module->funcs.n; f++)

@@ -52,7 +52,7 @@ static const Case cases[] = {
      5, true},
     {"examples/gpt2.dsl",
      {{"batch", "2"}, {"seq", "19"}, {"vocab", "4200"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}},
-     6, false}, /* a table of which a block has two rows */
+     6, false}, /* a block has two rows of the table */
     {"examples/vit.dsl",
      {{"batch", "2"}, {"gh", "3"}, {"ph", "5"}, {"embed", "132"}, {"heads", "2"}, {"layers", "2"}}, 6, false},
     {"examples/mamba.dsl",
@@ -99,7 +99,7 @@ static const Case long_heads[] = {
     {"examples/gpt2.dsl",
      {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "1"}, {"layers", "2"}}, 6, false},
 };
-/* Attention that goes through several tiles: of 16 bits, of f32, with a bias. */
+/* Attention with several tiles: of 16 bits, of f32, with a bias. */
 static const Case tiles[] = {
     {"examples/gpt2.dsl",
      {{"batch", "1"}, {"seq", "70"}, {"vocab", "70"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
@@ -152,7 +152,8 @@ static const Fault faults[] = {
     {"the last place of a block is another's", "own < high - low", "own < high - low - 1", TABLES},
 };
 
-/* What an address sanitizer must notice: behind a row, a block's memory, a workspace. */
+/* Faults that an address sanitizer must notice: accesses beyond a row, shared memory, a
+ * workspace. */
 static const Fault strays[] = {
     {"rows are written beyond their end", "if (l < left) ((type *)p)[l]", "if (l <= left) ((type *)p)[l]", POINTS},
     {"a row that the block holds is longer than its memory", "dt_give(h14 + j", "dt_give(h14 + 8 + j", ROWS},
@@ -161,7 +162,7 @@ static const Fault strays[] = {
     {"a tile of keys beyond the last one", "const int is = r < left", "const int is = r <= left", ATTENTION},
 };
 
-/* What a thread sanitizer must notice. */
+/* Faults that a thread sanitizer must notice. */
 static const Fault races[] = {
     {"warps do not wait for each other", "dt_block();\n            const float n", "const float n", ROWS},
     {"the next exchange overwrites one", "turn ^= 1;", "", ROWS},
@@ -175,14 +176,14 @@ static const Fault races[] = {
     {"what scores become is read before it is there", "dt_warp();\n                dt_nn", "dt_nn", TILES + 1},
 };
 
-/* Options of the compiler, for kernels and for the shim, and of what it makes; a program, and what its output must
- * fulfil; what a report says. */
+/* Options of the compiler for kernels and for the shim, and of the resulting program; a program
+ * that tests the sanitizer, and its expected output; the beginning of a report. */
 typedef struct Sanitizer { const char *kernels, *shim, *options, *probe, *proof, *report, *good; } Sanitizer;
 
 static const Sanitizer address = {"-O1 -DAPART -fsanitize=address", "-fsanitize=address -DDT_SHIM_ADDRESS",
                                   "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0", "-", "grep fine",
                                   "ERROR: AddressSanitizer", "no access outside of what a kernel has"};
-/* Not optimised: each thread reads what the text says, also where it does not need it. */
+/* Not optimised: each thread reads everything that the text reads, even if it does not need it. */
 static const Sanitizer threads = {"-O0 -g -fsanitize=thread", "-DDT_SHIM_THREADS", "TSAN_OPTIONS=halt_on_error=1",
                                   "tests/codegen/fibers.c", "grep 'data race'", "WARNING: ThreadSanitizer: data race",
                                   "no two threads touch the same at once"};
@@ -310,7 +311,7 @@ static const char *planted(DtArena *arena, const char *text, const Fault *fault)
     return copy;
 }
 
-/* fault: NULL, or what is wrong with the CUDA text, which must be noticed. */
+/* fault: NULL, or a change of the CUDA text, which must be noticed. */
 static void compare(const Case *of, const char *folder, uint32_t order, const Fault *fault)
 {
     DtArena *arena = dt_arena_new();
@@ -359,7 +360,7 @@ static const Fault other_texts[] = {
     {"a product is a sum", "map mul f32", "map add f32", POINTS},
 };
 
-/* Called by the shared object that stands for what is interpreted. */
+/* Called by the shared object that replaces interpreted kernels. */
 void dt_test_interpret(const char *path, const char *symbol, char *const *p, const long *q);
 void dt_test_interpret(const char *path, const char *symbol, char *const *p, const long *q)
 {
@@ -422,7 +423,8 @@ static DtHostBytes build_interpreted(DtArena *arena, const char *folder, const D
     return bytes;
 }
 
-/* rows: in whose order; fault: NULL, or what is another text, which must be noticed. */
+/* rows: target whose order of additions is used; fault: NULL, or a change of the text, which must
+ * be noticed. */
 static void interpret(const Case *of, const char *folder, const char *rows, const Fault *fault)
 {
     DtArena *arena = dt_arena_new();
@@ -470,7 +472,7 @@ static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
     return shared && shared < end ? SHIM_SHARED : (int)b->launches.at[k].shared;
 }
 
-/* What shim_run.c includes. */
+/* The text that shim_run.c includes. */
 static const char *calls_text(DtArena *arena, const DtPlanBuilder *b, const char *text)
 {
     DtHostCall *calls;
@@ -504,7 +506,8 @@ static const char *said_in(DtArena *arena, const char *path)
     return lines;
 }
 
-/* "`n4 = n0 + n3;'": the line of the kernel behind what a report says there; NULL: it names none. */
+/* "`n4 = n0 + n3;'": the line of the kernel after the words `what` in a report; NULL: it names
+ * none. */
 static const char *line_behind(DtArena *arena, const char *text, const char *said, const char *what)
 {
     const char *at = strstr(said, what);
@@ -520,7 +523,7 @@ static const char *line_behind(DtArena *arena, const char *text, const char *sai
     return dt_arena_printf(arena, "`%.*s'", (int)strcspn(text, "\n"), text);
 }
 
-/* What a race's two lines are; of other reports "". */
+/* The two lines of a race; "" for other reports. */
 static const char *lines_of(DtArena *arena, const char *text, const char *said)
 {
     const char *one = line_behind(arena, text, said, "WARNING: ThreadSanitizer");
@@ -528,7 +531,8 @@ static const char *lines_of(DtArena *arena, const char *text, const char *said)
     return one && other ? dt_arena_printf(arena, ": %s, %s", one, other) : "";
 }
 
-/* Whether text, with the shim and what calls its kernels, becomes the program `run` of the folder. */
+/* Whether text, with the shim and the calls of its kernels, compiles to the program `run` in the
+ * folder. */
 static bool build_run(DtArena *arena, const Sanitizer *by, const char *folder, const char *text)
 {
     const char *flags = "-std=gnu11 -w -fno-math-errno -fno-trapping-math -ffp-contract=off";

@@ -111,14 +111,14 @@ static void limit_room(void)
 
 static char *stack_of(int thread) { return stacks + ((size_t)dt_shim_block * MOST + (size_t)thread) * STACK; }
 
-/* ---- what is in order, for the thread sanitizer ---- */
+/* ---- order of accesses, for the thread sanitizer ---- */
 
 #ifdef DT_SHIM_THREADS
 enum { NO_SYNC = 1 };
 static void *home_thread, *threads[SOME_BLOCKS][MOST];
 static char began, ended, meetings[2][SOME_BLOCKS][MOST][2];
 
-/* What runs from here on is this thread's, home's if it is negative. */
+/* Accesses from here on belong to this thread, or to home if it is negative. */
 static void becomes(int thread)
 {
     if (!home_thread)
@@ -139,7 +139,8 @@ static void goes(int thread, int whole)
     __tsan_acquire(place_of(thread, whole));
     fibers[thread].meetings[whole]++;
 }
-/* Each block is behind the beginning of its launch, and the end of the launch behind each block. */
+/* Each block is ordered after the beginning of its launch, and the end of the launch after each
+ * block. */
 static void begins(void) { __tsan_release(&began); }
 static void has_begun(void) { __tsan_acquire(&began); }
 static void ends(void) { __tsan_release(&ended); }
@@ -219,7 +220,7 @@ static void run(void)
     to_home(dt_shim_thread);
 }
 
-/* ---- what threads call ---- */
+/* ---- functions that threads call ---- */
 
 static float wait_for_warp(float x, int from, int line)
 {
@@ -251,7 +252,8 @@ void dt_shim_block_wait(int line)
     goes(me, 1);
 }
 
-/* All have given their x when they go on, and none gives another before all have taken what it came to. */
+/* All threads have given their x when they continue, and none gives another before all have read
+ * the result. */
 int dt_shim_block_any(int x, int line)
 {
     static int any, going;
@@ -283,8 +285,9 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes)
     leaves();
 }
 
-/* If all threads of the warp wait, they go on. What they give stays until each has gone on and waits again, since none
- * waits twice before that: a warp whose values are still being taken is let go thread by thread. */
+/* If all threads of the warp wait, they continue. Their values stay until each has continued and
+ * waits again, since none waits twice before that: while values are still being read, threads of
+ * the warp continue one by one. */
 static void let_go(int warp)
 {
     static float given[WARP];
@@ -300,7 +303,7 @@ static void let_go(int warp)
             fail("a value is wanted of another warp", warp + i);
         given[i] = fibers[fibers[warp + i].from].gives;
     }
-    for (int i = 0; i < WARP; i++) { /* each finds what it wanted as its own */
+    for (int i = 0; i < WARP; i++) { /* each thread finds the value that it wanted */
         fibers[warp + i].gives = given[i];
         fibers[warp + i].from = warp + i;
         set_state(warp + i, READY);
@@ -323,7 +326,7 @@ static void let_block_go(int n)
         set_state(i, READY);
 }
 
-/* The first thread from `from` to n - 1 that is ready, -1: none is. */
+/* The first ready thread from `from` to n - 1; -1: there is none. */
 static int first_ready(int from, int n)
 {
     for (int word = from / 64; word * 64 < n; word++) {
@@ -342,7 +345,7 @@ static int last_ready(int n)
     return -1;
 }
 
-/* The next of n threads to run, -1: none is ready. */
+/* The next of n threads to run; -1: none is ready. */
 static int next_of(int n)
 {
     if (DT_SHIM_ORDER == 0)

@@ -13,7 +13,7 @@
 
 enum { MOST = 256, ARENAS = 64, LINE = 128 };
 
-typedef struct Range { int arena; long at, bytes; } Range; /* -1 bytes: behind the last one */
+typedef struct Range { int arena; long at, bytes; } Range; /* bytes -1: the end of the list */
 
 extern int dt_shim_room;
 

@@ -108,8 +108,8 @@ static DtValue *add_param(Case *c, DtBuilder *b, const DtType *type)
     return dt_graph_source(b, DT_OP_PARAM, type, path, store);
 }
 
-/* A value of that type with a reduction pending over pair->partial; now and then it is the same along an axis and lies
- * in memory without it. */
+/* A value of that type with a reduction pending over pair->partial. Sometimes it is constant along
+ * an axis, which its memory then lacks. */
 static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dtype, DtReduce reduce)
 {
     const DtMesh *mesh = &c->module->mesh;
@@ -235,7 +235,7 @@ static void put(const DtType *type, char *at, int64_t i, double value)
 static int be_rank(Case *c, const DtPlan *plan, uint32_t number, int fd, char *out)
 {
     DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .timeout = 20,
-                            .generate = ""}; /* predictions have memory, too */
+                            .generate = ""}; /* so that memory for predictions exists */
     DtRank rank = {0};
     alarm(60);
     DtStatus status = dt_load_rank(&options, plan, number, fd, &rank);
@@ -303,7 +303,7 @@ static void compare(Case *c, const DtPlan *plan, uint32_t n, const char *out, Dt
     }
 }
 
-/* ---- what is on its way ---- */
+/* ---- exchanges in flight ---- */
 
 static bool meet(const DtPlanArg *a, const DtPlanArg *b)
 {

@@ -349,7 +349,8 @@ Test(fusion, carried_values_swap_shift_and_stay)
         DtValue *late = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, sum, dt_graph_cast(&b, number, DT_F32)));
         DtValue *turned = dt_graph_reorder(&b, x[2], reordered(type, 1));
         DtValue *mixed = bench_mod8(&b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
-        DtValue *results[6][5] = {{x[1], x[0], x[3], x[2], x[0]},      /* two swaps; what came in is kept */
+        /* two swaps; the carried values are also results */
+        DtValue *results[6][5] = {{x[1], x[0], x[3], x[2], x[0]},
                                   {x[1], x[2], x[3], x[0], sum},       /* a ring */
                                   {sum, x[0], late, mixed, x[0]},      /* a shift register */
                                   {sum, sum, sum, sum, sum},           /* one value to all */
@@ -539,7 +540,7 @@ Test(fusion, calls_in_place)
     bench_free(t);
 }
 
-/* ---- what lies in memory at a time ---- */
+/* ---- live memory ---- */
 
 /* The windows that one gradient of a convolution reads, and the gradient of windows that the other one makes: never
  * both. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is joined ---- */
+/* ---- joined values ---- */
 
 static uint32_t kernels_named(const DtPlanBuilder *plan, const char *kind)
 {
@@ -18,8 +18,9 @@ static uint32_t kernels_named(const DtPlanBuilder *plan, const char *kind)
     return n;
 }
 
-/* Halves that one kernel makes of each other, as those of a rotary embedding, merged in another order than they lie in;
- * a product beside a kernel's result, along the outer, a middle and the last axis: all written where they belong. */
+/* Values that are written directly into a concat: halves that one kernel computes from each other,
+ * as in a rotary embedding, merged in another order than they have in memory; a product and a
+ * kernel's result, along the outer, a middle and the last axis. */
 Test(groups, parts_are_written_in_place)
 {
     Bench *t = bench_new();
@@ -53,7 +54,8 @@ Test(groups, parts_are_written_in_place)
     bench_free(t);
 }
 
-/* Inputs, what is a result too, and what is joined twice. */
+/* Values that are copied into a concat: inputs, values that are results too, and values that occur
+ * twice. */
 Test(groups, parts_that_others_read_are_copied)
 {
     Bench *t = bench_new();
@@ -82,8 +84,8 @@ static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)
     return n;
 }
 
-/* Logits, and two products of what a kernel makes of them. dense: they are a result, and what the kernel makes is one
- * long row to a third product. */
+/* Logits, and two products of a kernel's function of them. dense: they are a result, and the
+ * kernel's result is one long row of a third product. */
 static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, bool dense)
 {
     Bench *t = bench_new();
@@ -162,7 +164,7 @@ Test(groups, gradients_of_a_norm_share_a_kernel)
     }
 }
 
-/* What a row reads must not wait for a sum over all rows. */
+/* A value of a row must not depend on a sum over all rows. */
 Test(groups, rows_do_not_read_sums_over_rows)
 {
     Bench *t = bench_new();
@@ -177,7 +179,8 @@ Test(groups, rows_do_not_read_sums_over_rows)
     bench_free(t);
 }
 
-/* A sum over rows reads what it adds up again, in the phase of that: nothing may lie over it by then. */
+/* A sum over rows reads its operands again, in their phase: nothing may have overwritten them by
+ * then. */
 Test(groups, late_sums_find_what_they_read)
 {
     Bench *t = bench_new();
@@ -193,7 +196,7 @@ Test(groups, late_sums_find_what_they_read)
     bench_free(t);
 }
 
-/* A kernel that goes through all points at once is not cut into rows of three. */
+/* A kernel that could process all points at once is not cut into rows of three. */
 Test(groups, short_rows_are_not_added_up)
 {
     Bench *t = bench_new();
@@ -206,8 +209,9 @@ Test(groups, short_rows_are_not_added_up)
     bench_free(t);
 }
 
-/* Both gradients of f(gate) * up: nothing but what they read is common, which is read once. What only one of two such
- * kernels waits for would lie in memory longer, and they stay apart: p is gone when q is made. */
+/* Both gradients of f(gate) * up share only their operands, which one kernel reads once. They stay
+ * apart if values that only one of them needs would be live longer: p is dead when q is
+ * computed. */
 Test(groups, readers_of_the_same_share_a_kernel)
 {
     Bench *t = bench_new();

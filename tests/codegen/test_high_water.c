@@ -123,7 +123,7 @@ static void load(const DtPlan *plan, uint32_t number, DtGemmKind gemm, int fd, D
 {
     *options =
         (DtRunOptions){.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = gemm, .data_synthetic = true,
-                       .generate = ""}; /* predictions have memory, too */
+                       .generate = ""}; /* so that memory for predictions exists */
     memset(rank, 0, sizeof *rank);
     const DtStatus status = dt_load_rank(options, plan, number, fd, rank);
     cr_assert(dt_status_ok(&status), "%s", status.message);
@@ -151,7 +151,7 @@ static void run_entries(DtRank *rank, bool all)
 
 /* ---- high-water marks ---- */
 
-/* What all processes of a case see: a byte of `touched` for each of each rank's arenas. */
+/* Shared by all processes of a case: a byte of `touched` for each byte of each rank's arenas. */
 typedef struct Marks {
     pthread_barrier_t poisoned, done;
     bool touched[];
@@ -179,8 +179,9 @@ static Marks *open_marks(const DtPlan *plan)
     return marks;
 }
 
-/* Marks the bytes of each arena of the rank that differ from the pattern after all entries have run. Others may read
- * and write the arena, so none is poisoned when something runs, or gone. */
+/* Marks the bytes of each arena of the rank that differ from the pattern after all entries have
+ * run. Other ranks may access the arena, so none is overwritten while another rank runs, or
+ * freed. */
 static void mark(const DtPlan *plan, uint32_t number, int fd, int pattern, Marks *marks)
 {
     DtRunOptions options;
@@ -220,7 +221,8 @@ static void mark_all(const DtPlan *plan, int pattern, Marks *marks)
     close(fd);
 }
 
-/* The highest byte that was written, of any rank of the stage; inputs have one size, whatever stages read. */
+/* The highest byte that any rank of the stage has written. Arenas of inputs have one size on all
+ * stages, so all stages count there. */
 static int64_t high_water(const DtPlan *plan, const Marks *marks, uint32_t arena, uint32_t stage)
 {
     const bool common = plan->arenas[arena].kind == DT_ARENA_INPUTS;

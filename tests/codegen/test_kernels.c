@@ -38,7 +38,8 @@ Test(kernels, unary_maps)
     bench_free(t);
 }
 
-/* What has no C text is refused, with or without machine code, and not printed as something else. */
+/* Ops without C text are refused, with or without machine code, and not printed as something
+ * else. */
 Test(kernels, marks_are_refused, .signal = SIGABRT)
 {
     Bench *t = bench_new();
@@ -46,7 +47,7 @@ Test(kernels, marks_are_refused, .signal = SIGABRT)
     bench_check(t);
 }
 
-/* Infinities, NaN and signed zeros; what is below 2^-126 counts as 0. */
+/* Infinities, NaN and signed zeros; results below 2^-126 count as 0. */
 Test(kernels, unary_maps_of_special_values)
 {
     Bench *t = bench_new();
@@ -334,7 +335,8 @@ Test(kernels, dots_of_views)
     bench_free(t);
 }
 
-static uint32_t count_of(Bench *t, DtPlanInstKind kind) /* in the fused plan of what was checked */
+/* number of instructions of this kind in the fused plan of the last program */
+static uint32_t count_of(Bench *t, DtPlanInstKind kind)
 {
     const DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "", .compiler = "test",
                                       .no_kernels = true};
@@ -345,9 +347,9 @@ static uint32_t count_of(Bench *t, DtPlanInstKind kind) /* in the fused plan of 
     return n;
 }
 
-/* What is summed lies in another order in one operand than in the other, apart in one, apart in both: a library does
- * the product of copies. In 16 bits too; with axes that both operands keep, and results in any order. Unfused, no
- * operand is copied. */
+/* Summed axes that are in another order in one operand than in the other, or not contiguous in one
+ * or both: the library multiplies copies. In 16 bits too; with axes that both operands keep, and
+ * results in any order. Unfused, no operand is copied. */
 Test(kernels, dots_in_other_orders)
 {
     static const DtDtype dtypes[] = {DT_F32, DT_BF16};
@@ -408,7 +410,8 @@ Test(kernels, reductions)
     bench_free(t);
 }
 
-/* Axes so long that kernels take their trips from a variable (codegen/cpu/print.c), with a rest behind whole lanes. */
+/* Axes so long that kernels read their trip counts from a variable (codegen/cpu/print.c), with a
+ * rest after whole lanes. */
 Test(kernels, reductions_of_long_axes)
 {
     static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};
@@ -424,7 +427,7 @@ Test(kernels, reductions_of_long_axes)
     bench_free(t);
 }
 
-/* Sums in pieces: of columns, of rows over two axes, of what is computed for each point. */
+/* Sums in pieces: of columns, of rows over two axes, of a value computed for each point. */
 Test(kernels, reductions_in_pieces)
 {
     static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};
@@ -568,7 +571,7 @@ Test(kernels, sixteen_bit_floats)
     bench_free(t);
 }
 
-/* ---- what gcc 12.2 compiled wrongly ---- */
+/* ---- code that gcc 12.2 compiled wrongly ---- */
 
 /* Loads of neighbours in loops that are unrolled, all behind one condition of the loop around: where the condition
  * became a branch, the vectoriser (-O3, x86-64-v3 and v4) made masked loads at half the stride. Sums that are

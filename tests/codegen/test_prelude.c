@@ -150,7 +150,8 @@ Test(prelude, errors_over_all_magnitudes)
     }
 }
 
-/* What no sweep of errors sees: infinities, NaN with any bits, signs of zero, values beyond the range. */
+/* Values outside of the sweeps: infinities, NaN with any bits, signs of zero, values beyond the
+ * range. */
 Test(prelude, ends)
 {
     void *library = compile("cc", "-O3", "native");

@@ -22,7 +22,8 @@ static Sums sums_of(Bench *t, DtValue *result)
     return sums;
 }
 
-/* A result of so many dear functions, in units of codegen/kernel_price.c; what is beside them is small. */
+/* A result costs so many costly functions, in units of codegen/kernel_price.c; its other costs are
+ * small. */
 static void expect(Sums sums, double units, double beside)
 {
     cr_expect_eq(sums.kernels, 1);

@@ -43,13 +43,14 @@ typedef struct Variant {
     const char *name;
     bool unfused, tiles;
     int64_t micro;
-    const char *drops; /* what loops compute again; NULL: nothing, "": all that they save */
+    const char *drops; /* values that loops recompute; NULL: none, "": all that they save */
     DtDtype compute;          /* DT_BOOL (0): as written without `precision`, f32 */
 } Variant;
 
 static double unit(const Variant *v) { return v->compute == DT_BF16 ? 0x1p-8 : v->compute == DT_F16 ? 0x1p-11 : 0; }
 
-/* What one run of a plan leaves: all stores before, after the step, after the update; inputs; the loss. */
+/* The outcome of one run of a plan: all stores before, after the step, after the update; inputs;
+ * the loss. */
 typedef struct Outcome {
     DtTensor **before, **stepped, **updated;
     const char **input_names;
@@ -204,7 +205,7 @@ static Outcome run(DtArena *arena, const Program *p, const Variant *v)
     size_t len;
     DtRunOptions options = {
         .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true,
-        .generate = ""}; /* predictions have memory, too */
+        .generate = ""}; /* so that memory for predictions exists */
     DtRank rank = {0};
     Outcome outcome = {0};
     int fd;
@@ -391,8 +392,8 @@ Test(programs, loops)
     check_program(&loops, (const Variant[]){fused, plain, again}, 3);
 }
 
-/* What a loop hands over and what it computes again add up to what it hands over without `remat`; the memory plan
- * shrinks by what all iterations but the one being computed again do not hand over. */
+/* Saved and recomputed bytes of a loop add up to the saved bytes without `remat`. The memory plan
+ * shrinks by the values that all iterations but one do not save; one is being recomputed. */
 Test(programs, memory_of_what_is_computed_again)
 {
     static const Variant variants[] = {{.name = "saved", .tiles = true, .micro = 1},

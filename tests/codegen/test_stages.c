@@ -267,7 +267,7 @@ static void close_plan(void) { dt_arena_free(memory); }
 
 TestSuite(plan_of_stages, .init = open_plan, .fini = close_plan);
 
-/* What a schedule repeats is one loop; slots have their register. */
+/* The repeated part of a schedule is one loop, and slots have a register. */
 Test(plan_of_stages, schedules_are_compressed)
 {
     uint32_t loops = 0, sets = 0;

@@ -33,7 +33,7 @@ static double predicted(const DtDevice *device, const DtTiming *t)
     return t->is_product ? dt_cost_product(&model, t->product) : dt_cost_kernel(&model, t->kernel);
 }
 
-/* What a machine with known constants would have measured, off by up to `noise`. */
+/* Times that a machine with known constants would measure, off by up to `noise`. */
 static size_t times(const DtDevice *device, DtTiming ret_timings[64], double noise)
 {
     size_t n = 0;
@@ -110,7 +110,8 @@ Test(calibrate, noise_is_averaged_and_shown)
     cr_expect_float_eq(device.at[DT_COST_memory].within, c.kernel_off, 1e-12);
 }
 
-/* Half of the times twice as long, half of them half as long: constants stay. What weighs nothing does not count. */
+/* Half of the times are twice as long, the other half half as long, so constants stay. Timings
+ * without weight do not count. */
 Test(calibrate, errors_are_those_of_logarithms)
 {
     const DtDevice made_by = machine();
@@ -163,7 +164,7 @@ static DtGpuTiming gpu_attention(int64_t heads, int64_t length, bool backward)
                                               .backward = backward}}};
 }
 
-/* What its events would have measured: an operation's start takes 2 us there. */
+/* Times that events would measure: the start of an operation takes 2 us there. */
 static size_t gpu_times(DtDevice device, DtGpuTiming ret_timings[96], double noise)
 {
     size_t n = 0;
@@ -241,7 +242,8 @@ Test(calibrate_gpu, constants_come_back)
     cr_expect(gpu_worst(&made_by, &device) < 0.005, "%g", gpu_worst(&made_by, &device));
     cr_expect_float_eq(device.at[DT_COST_launch].value, 5e-6, 1e-12);
     cr_expect_float_eq(device.at[DT_COST_step].value, 1e-3, 1e-9);
-    for (int i = 0; i < DT_COST_CONSTANTS; i++) /* what was fitted is near, all else as it was */
+    /* fitted constants are near the true ones, others unchanged */
+    for (int i = 0; i < DT_COST_CONSTANTS; i++)
         cr_expect(fabs(device.at[i].value / made_by.at[i].value - 1) < 0.02 || i == DT_COST_step, "%s: %g, not %g",
                   dt_cost_constants[i].name, device.at[i].value, made_by.at[i].value);
 }
@@ -260,7 +262,7 @@ Test(calibrate_gpu, noise_is_averaged_and_shown)
     cr_expect_eq(device.at[DT_COST_link].within, dt_cost_constants[DT_COST_link].within);
 }
 
-/* Without a data sheet: peaks are what was reached, times the same. */
+/* Without a data sheet peaks are the highest measured rates; predicted times are the same. */
 Test(calibrate_gpu, peaks_may_be_unknown)
 {
     const DtDevice made_by = other_gpu();

@@ -25,8 +25,9 @@ static DtCostProduct product(int64_t m, int64_t n, int64_t k)
     return (DtCostProduct){.m = m, .n = n, .k = k, .dtype = DT_COST_F16};
 }
 
-/* Weight gradients of a stage, as the zero bubble paper's authors timed them (Tables 5 and 6, milliseconds): products
- * alone, with nothing fitted but what an A100's fastest tiles reach. */
+/* Weight gradients of a stage, as the zero bubble paper's authors timed them (Tables 5 and 6,
+ * milliseconds): products alone, with nothing fitted except the rates of an A100's fastest
+ * tiles. */
 Test(cost, weight_gradients_of_four_models)
 {
     static const struct { int64_t hidden, tokens, layers; double ms; } rows[] = {
@@ -139,7 +140,7 @@ Test(cost, narrow_products_of_a_processor)
     cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 20, 1);
 }
 
-/* What a Python program does for a step is no part of a plan's, on one device or on many. */
+/* The host's time of a Python program is not part of a plan's step, on one device or on many. */
 Test(cost, fixed_time_is_that_of_the_software)
 {
     const DtDevice device = a100();

@@ -57,8 +57,8 @@ Test(devices, attention_as_in_charts)
     }
 }
 
-/* A product of 8192 on an H200 with random data: 770 to 800 TFLOP/s; a copy 4.3 TB/s. What lasts is less, so the
- * library says less, but not by more than two standard deviations. */
+/* A product of 8192 on an H200 with random data: 770 to 800 TFLOP/s; a copy 4.3 TB/s. Sustained
+ * rates are lower, so the library has less, but within two standard deviations. */
 Test(devices, single_operations_of_an_h200)
 {
     const DtCostModel model = {.device = device("h200")};

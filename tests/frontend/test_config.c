@@ -222,7 +222,7 @@ Test(config, devices_of_the_library_are_whole)
     }
 }
 
-/* What dt_device_print says of a device reads back as that device. */
+/* The output of dt_device_print reads back as the same device. */
 Test(config, printed_devices_read_back)
 {
     const DtProgram *first = example("tests/frontend/hardware.dsl");
@@ -285,8 +285,8 @@ Test(config, synthetic)
     cr_assert_not(dt_configready_check(diags, p, true, false, true));
 }
 
-/* What schedules of torch.optim.lr_scheduler 2.15 give: OneCycleLR, PolynomialLR, CosineAnnealingLR,
- * LinearLR, StepLR, ExponentialLR. The others by hand. */
+/* Results of schedules of torch.optim.lr_scheduler 2.15: OneCycleLR, PolynomialLR,
+ * CosineAnnealingLR, LinearLR, StepLR, ExponentialLR. The others by hand. */
 Test(config, schedules)
 {
     static const struct {

@@ -209,8 +209,8 @@ Test(laws, library) { check_laws("library", 7); }
 Test(laws, numbers) { check_laws("numbers", 9); }
 Test(laws, structure) { check_laws("structure", 8); }
 
-/* What lacks axes gets the order of what has them all: a class token before the patches of a ViT leaves these as they
- * lie. */
+/* An operand that lacks axes gets the order of the operand with all of them: a class token before
+ * the patches of a ViT does not reorder the patches. */
 Test(lower, concat_keeps_the_order_of_the_whole)
 {
     Lowered low = lower("examples/vit.dsl");

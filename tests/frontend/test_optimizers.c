@@ -38,7 +38,7 @@ static const char program_text[] =
     "  steps = 20\n"
     "}\n";
 
-/* What the model has; the second axis of a matrix is a list of two here. */
+/* Parameters of the model; the second axis of a matrix is a list of two here. */
 static const char vector[] = "param w[n] = ones; return x * sum[n](w)", wide[] = "return hold[m, (two, half)](x)",
                   tall[] = "return hold[n, m](x)",
                   three[] = "param w[two, n, m] = ones; return x * sum[two, n, m](w)";

@@ -139,7 +139,7 @@ Test(syntax, grouping)
                     "(((((l:f)[a, (b, c)])(x))[a -> b]).size)(2) ** 2");
 }
 
-/* Every span lies within its parent's and begins and ends with a token. */
+/* Every span is within its parent's and begins and ends with a token. */
 static void check_span(const Parsed *p, const char *source, DtSpan outer, const DtExpr *e)
 {
     cr_assert(outer.lo <= e->span.lo && e->span.lo < e->span.hi && e->span.hi <= outer.hi,
@@ -205,7 +205,7 @@ Test(syntax, each_faulty_statement_is_one_error)
     expect_errors("\"\n{{{\n}\n", 3);
 }
 
-/* What follows an error is in the tree. */
+/* Statements after an error are in the tree. */
 Test(syntax, goes_on_behind_errors)
 {
     Parsed p = parse_text("fn f(x) {\n a = = x\n b = x\n}\nlyer g(x) { c = x }\naxis z");

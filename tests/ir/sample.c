@@ -164,7 +164,7 @@ static void add_communication(DtBuilder *b)
     dt_graph_unpack(b, 1, bucket, 6, wholes);
 }
 
-/* What a branch gathers of a stacked value, and a ring that goes through one. */
+/* A branch that gathers a stacked value, and passes a ring buffer on. */
 static void add_ring(DtBuilder *b, DtValue *stacked)
 {
     DtAxis axes[] = {sample_axis("@ringbuf", 2), sample_split("@on.tensor", 2, TENSOR), sample_axis("@slot", 128)};

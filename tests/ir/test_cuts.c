@@ -96,7 +96,7 @@ static void add(Row *row, int64_t count, double cost)
     row->cost[row->cuts.n_runs - 1][0] = cost;
 }
 
-/* A loop with something before and behind it, on stages of one kind or of two. */
+/* A loop with a part before and after it, on stages of one kind or of two. */
 static void draw_row(uint64_t *seed, Row *row)
 {
     const uint32_t stages = 2 + draw(seed, 2), chunks = 2 + draw(seed, stages == 2 ? 2 : 1);

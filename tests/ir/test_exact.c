@@ -13,7 +13,7 @@ static DtExact two(DtOpKind kind, DtExact x, DtExact y) { return dt_exact_map(ki
 
 static DtExact one(DtOpKind kind, DtExact x) { return dt_exact_map(kind, x, dt_exact_unknown); }
 
-/* Doubles are rational numbers, and are what they are however small or large. */
+/* Doubles are rational numbers and exact, however small or large. */
 Test(exact, numbers_are_those_of_doubles)
 {
     static const double some[] = {0, 1, -1, 3, 0.1, -0.3, 1e300, -1e-300, 5e-324, 0x1p-1074, 0x1.fffffffffffffp1023};
@@ -51,7 +51,7 @@ Test(exact, laws)
     }
 }
 
-/* -inf is the lowest, and no term of anything but sums; what is unknown is equal to nothing. */
+/* -inf is the lowest, and only sums have it as a term; unknown numbers equal nothing. */
 Test(exact, what_is_no_number)
 {
     const DtExact x = dt_exact_draw(1);

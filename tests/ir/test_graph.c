@@ -33,7 +33,7 @@ static Fixture start(void)
     return f;
 }
 
-/* The function is sound, too. */
+/* Also checks that the function is valid. */
 static void stop(Fixture *f)
 {
     DtText problems = {0};
@@ -136,7 +136,7 @@ Test(graph, spans_paths_names)
     stop(&f);
 }
 
-/* The builder copies what it is given. */
+/* The builder copies its arguments. */
 Test(graph, arguments_are_copied)
 {
     Fixture f = start();
@@ -151,7 +151,8 @@ Test(graph, arguments_are_copied)
     stop(&f);
 }
 
-/* Copies of all ops of the sample's layer: the same text, but for memory, which belongs to the place of an op. */
+/* Copies of all ops of the sample's layer: the same text, except for memory, which belongs to the
+ * original op. */
 Test(graph, copies)
 {
     DtArena *arena = dt_arena_new();
@@ -228,7 +229,7 @@ Test(graph, sweep_and_renumber)
     stop(&f);
 }
 
-/* What the shape rules refuse ends the process. */
+/* An op that the shape rules refuse ends the process. */
 Test(graph, broken_ops_abort, .signal = SIGABRT)
 {
     Fixture f = start();

@@ -97,7 +97,7 @@ Test(interp_index, select)
     fixture_free(f);
 }
 
-/* Duplicates add up, what is out of range is dropped. */
+/* Duplicates add up, and indices out of range are dropped. */
 Test(interp_index, scatter_by_hand)
 {
     Fixture *f = fixture_new();

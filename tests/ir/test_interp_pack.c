@@ -56,7 +56,7 @@ Test(interp_pack, a_row_per_rank_that_splits)
     fixture_free(f);
 }
 
-/* Of each rank's own places of the kept axis: the bucket of all of them is that of what nobody split. */
+/* If ranks split the kept axis, the bucket of all their parts equals that of the whole tensor. */
 Test(interp_pack, kept_axes_that_ranks_share)
 {
     Fixture *f = fixture_new();

@@ -91,7 +91,7 @@ Test(interp_rng, element_is_row_major_over_sorted_names)
     cr_assert_eq(dt_interp_element(large, (int64_t[]){3999999999, 2}), 11999999999u);
 }
 
-/* What the draw of a site must be, from the definition. */
+/* The number of a site's draw, computed from the definition. */
 static double draw(const char *path, uint64_t seed, uint64_t element, uint32_t step,
                    uint32_t iteration)
 {

@@ -53,7 +53,7 @@ static DtOp *horner_loop(Fixture *f, bool reverse, DtValue *start, DtValue *k, D
     return dt_graph_loop(&f->b, body, loop, (DtValue *[]){start, k, w});
 }
 
-/* branch(n, ring, w): what iteration 2 - n of w is goes into the front slot. */
+/* branch(n, ring, w): puts iteration 2 - n of w into the front slot. */
 static DtFunc *fetch_branch(Fixture *f, const DtType *ring, const DtType *whole)
 {
     DtFunc *func = dt_graph_func(f->module, "fetch", DT_FUNC_BRANCH);

@@ -41,8 +41,8 @@ Test(irtext, round_trip)
     dt_arena_free(arena);
 }
 
-/* What the text of the sample must contain: one line for each feature that could be forgotten by
- * both sides. */
+/* Lines that the text of the sample must contain: one for each feature that printer and reader
+ * could both forget. */
 Test(irtext, says_everything)
 {
     static const char *const pieces[] = {
@@ -206,7 +206,7 @@ Test(irtext, meanings)
     dt_arena_free(arena);
 }
 
-/* A gradient that a function states: what reads back, what the reader refuses, what the verifier does. */
+/* Custom gradients: texts that read back, and texts that the reader or the verifier refuses. */
 static const struct {
     const char *what;
     const char *line, *inputs; /* of f, before its `return`; of the gradient */
@@ -251,7 +251,8 @@ Test(irtext, stated_gradients)
     }
 }
 
-/* Numbers count all values of a text; a copy of an op means what the op means, communication what its operand does. */
+/* Numbers count all values of a text; a copy of an op keeps its number, and a collective has its
+ * operand's. */
 Test(irtext, meanings_begin)
 {
     static const char text[] = "mesh m=2\n"
@@ -469,7 +470,7 @@ static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
     return len;
 }
 
-/* The small text keeps runs short; each run frees its memory. What is read must print and read
+/* The small text keeps runs short; each run frees its memory. Accepted texts must print and read
  * again. */
 Test(irtext, fuzz, .timeout = 600)
 {

@@ -175,7 +175,7 @@ Test(pipeline, walks_the_period)
     dt_arena_free(arena);
 }
 
-/* Rows of turns: in the lists before and behind the period and in it. */
+/* Repeated turns are short in the text: in the lists before and after the period, and in it. */
 Test(pipeline, rows_are_short)
 {
     static const char *const texts[][2] = {

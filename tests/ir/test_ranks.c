@@ -104,7 +104,8 @@ static DtTensor *random_tensor(DtArena *arena, const DtType *type)
 
 /* ---- placements ---- */
 
-/* What one mesh axis does to a value: nothing, split axis number what - 1, or a pending reduction. */
+/* Choices for one mesh axis and a value: it does nothing, splits axis number what - 1, or has a
+ * pending reduction. */
 static uint32_t choices_of(const DtType *type) { return type->rank + 4u; }
 
 /* Applies choice number `choice` on mesh axis m; NULL if the type cannot be. */
@@ -434,7 +435,7 @@ static int run_collective(Case *c, DtOpKind kind, const DtType *from, const DtTy
     return 1;
 }
 
-/* A collective changes who holds what; the value that is meant stays. */
+/* A collective changes the parts of ranks, but not the value. */
 static void check_collectives(uint32_t from, uint32_t step)
 {
     static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE,

@@ -18,7 +18,7 @@ static const char prologue[] =
     "func gk : kernel { arg %x : f32[a=3, b=4] %y = exp(%x) : f32[a=3, b=4] return %y }\n"
     "func body : body { arg %n : i32[] arg %x : f32[a=3, b=4] arg %w : f32[b=4]\n"
     "  %y = mul(%x, %w) : f32[a=3, b=4] %z = reduce[a](%y) : f32[b=4] return %y, %z }\n"
-    /* queries p, keys q: what attention is, and its gradient of keys */
+    /* queries p, keys q: attention, and its gradient of keys */
     "func ring : fn { arg %x : f32[p=4/d] arg %y : f32[q=6] %z = mul(%x, %y) : f32[p=4/d, q=6]\n"
     "  %o = reduce[q](%z) : f32[p=4/d] %g = reduce[p](%z) : f32[q=6]{sum d} return %o, %g }\n"
     "func rings : fn { arg %x : f32[p=4/d.t] arg %y : f32[q=8] %z = mul(%x, %y) : f32[p=4/d.t, q=8]\n"

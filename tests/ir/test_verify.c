@@ -489,7 +489,7 @@ Test(verify, many_problems)
     dt_arena_free(arena);
 }
 
-/* Pending sums: what only a placed module can get wrong. */
+/* Pending sums: errors that only a placed module can have. */
 Test(verify, states_and_gradients_may_be_pending)
 {
     static const char text[] = "mesh micro=2 time\nstore 0 : param f32[a=3] path=w "
@@ -527,7 +527,8 @@ static const char stream[] = "func f : fn stream=t part=p merge=m finish=q given
                              "  arg %s : f32[a=3]\n  arg %y : f32[a=3]\n"
                              "  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n";
 
-/* What becomes of the text, with the last `old` in it replaced, is a problem with these words; NULL: it is none. */
+/* Replaces the last `old` in the text; the verifier must report a problem with these words; NULL:
+ * none. */
 static void check_change(const char *from, const char *old, const char *new, const char *words)
 {
     DtArena *arena = dt_arena_new();
@@ -551,7 +552,8 @@ static void check_stream(const char *old, const char *new, const char *words)
     check_change(stream, old, new, words);
 }
 
-/* A loop's body has a frame, what is called once lies in its caller's; 64 bytes each value. */
+/* A loop's body has a frame; a function that is called once is in its caller's. Each value has 64
+ * bytes. */
 Test(verify, frames_have_room_for_what_is_in_use)
 {
     static const char text[] =
@@ -579,7 +581,7 @@ Test(verify, frames_have_room_for_what_is_in_use)
     check_change(text, "entry frame=320", "entry", "a frame that it does not have");
 }
 
-/* What micro-batches add up on each rank, and the last one cuts. */
+/* Gradients that micro-batches accumulate on each rank, and the last one shards. */
 Test(verify, late_sums_are_where_their_terms_are)
 {
     static const char text[] =
@@ -598,7 +600,7 @@ Test(verify, late_sums_are_where_their_terms_are)
                  "has terms, and is no bucket");
 }
 
-/* What iterations leave on its way, and comes to the slot that it was read from. */
+/* Sums that are in flight after their iteration, and come into the slot of their operand. */
 Test(verify, sums_in_slots_are_added_up)
 {
     static const char text[] =

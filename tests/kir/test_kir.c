@@ -19,7 +19,7 @@ static const char row[] = HEAD("row", "2 1 3 5", "3 f32 f32 f32", "0", "rows 0 2
                                "0") "nodes 4\nload f32 0 0 5 1 0x0p+0 0\nreduce max f32 0 0 1\nmap "
                                     "sub f32 0 1\nreduce sum f32 0 1 2\n"
                                     "stores 2\n1 2 0 0 0 5 1\n2 3 0 0 0 0 1\n" TAIL;
-/* The sum of each column of 3 x 5 of 16 bits, added to what is there. */
+/* The sum of each column of 3 x 5 in 16 bits, added to the old contents. */
 static const char column[] = HEAD("column", "2 1 5 3", "2 bf16 f32", "0", "none 0 0 0",
                                   "0") "nodes 2\nload bf16 0 0 1 5 0x0p+0 0\nreduce sum f32 0 0 "
                                        "1\nstores 1\n1 1 0 1 0 1 0\n" TAIL;
@@ -67,7 +67,7 @@ typedef struct Memory {
     int64_t integers[INTEGERS];
 } Memory;
 
-/* Each pointer has memory of its own, of that many bytes, so that a sanitizer sees what lies
+/* Each pointer has memory of its own, of that many bytes, so that a sanitizer sees accesses
  * outside. */
 static Memory new_memory(size_t bytes)
 {
@@ -329,7 +329,7 @@ Test(kir, texts_that_end_early_are_refused)
 {
     for (int i = 0; i < TEXTS; i++)
         for (size_t len = 1; len + 2 < strlen(texts[i]); len++) {
-            char *text = malloc(len); /* with no zero behind it */
+            char *text = malloc(len); /* without a terminating zero */
             memcpy(text, texts[i], len);
             cr_expect(!run_hostile(text, len), "%zu bytes of text %d", len, i);
             free(text);

@@ -120,7 +120,7 @@ const char *case_kind(const DtStore *store)
     return kinds[store->kind];
 }
 
-/* What is added to the initial value of an element; u is uniform in [0, 1). */
+/* The noise added to the initial value of an element; u is uniform in [0, 1). */
 static double noise(const DtStore *store, double u)
 {
     switch (store->kind) {
@@ -132,7 +132,8 @@ static double noise(const DtStore *store, double u)
     }
 }
 
-/* A master copy has what its parameter would have in f32; 16 bits hold that, rounded. */
+/* A master copy has the value that its parameter would have in f32; the parameter is that,
+ * rounded. */
 static void init_store(const DtStore *store, uint64_t seed, DtTensor *tensor)
 {
     const DtStore *drawn = store->kind == DT_STORE_MASTER ? store->of : store;
@@ -190,7 +191,7 @@ static double formula_value(const Sample *s, const char *formula)
     return value;
 }
 
-/* What the runtime gives to the optimizer: updates count from 1. The rate is the oracle's. */
+/* The runtime's scalars for the optimizer: updates count from 1. The rate is the oracle's. */
 static void make_scalars(Sample *s)
 {
     const DtTrainConfig *train = s->program->train;

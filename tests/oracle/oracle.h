@@ -55,8 +55,8 @@ typedef struct Sample {
     double roundoff; /* half the distance of 1 to the next number of the dtype; 0: f32 */
 } Sample;
 
-/* As case_kind, but what is stored beside a master copy that nobody asked for (pass `narrow`) is its rounding, which
- * is neither recorded nor given to others; the copy is the parameter. */
+/* As case_kind, but for a store whose master copy nobody asked for (pass `narrow`): it is the
+ * rounding of the copy, and neither recorded nor given to others; the copy is the parameter. */
 #define OUTCOME_ROUNDED "rounded"
 const char *outcome_kind(const Sample *s, const DtStore *store);
 
@@ -83,7 +83,7 @@ _Noreturn void oracle_fail(const char *format, ...) __attribute__((format(printf
 
 /* ---- case.c ---- */
 
-/* All cases of a file, in order. They point into what is returned, which is the caller's. */
+/* All cases of a file, in order. They point into the returned object, which the caller frees. */
 json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n);
 /* Lowers the program as the case says, for this block or "none". Ends the process on errors. */
 DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c, const char *parallel);
@@ -93,8 +93,8 @@ void sample_free(Sample *sample);
 DtTensor *sample_input(const Sample *sample, const char *name); /* NULL: none of that name */
 const char *case_kind(const DtStore *store);                    /* "param", "grad", "moment1" ... */
 bool case_is_given(const DtStore *store); /* whether it has a value before the step */
-/* What tensors may differ by: `single` in f32. In 16 bits `units` of roundoff: a value comes out of
- * a chain of operations, each off by up to one; the measured worst is half of what is allowed. */
+/* Tolerance of tensors: `single` in f32. In 16 bits `units` of roundoff: each operation of a chain
+ * may be off by one; the largest measured error is half of the tolerance. */
 double sample_tolerance(const Sample *sample, double single, double units);
 
 /* ---- outcome.c ---- */

@@ -56,8 +56,8 @@ const char *outcome_kind(const Sample *s, const DtStore *store)
     return store->kind == DT_STORE_MASTER ? case_kind(store->of) : case_kind(store);
 }
 
-/* What goes to stores. Gradients, and what states will be if the step is not skipped, are there for
- * the update to read. */
+/* Writes results to stores. Gradients, and next values of states, stay there for the update to
+ * read. */
 static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
                         Outcome *outcome)
 {
@@ -99,7 +99,7 @@ static bool look_up(const void *context, const char *name, size_t len, double *r
     return false;
 }
 
-/* A result, or what is shown under that name: the value of a formula of results, of one batch. */
+/* The value of a result, or of a formula of results with that name, for one batch. */
 static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
                     const char *name)
 {

@@ -25,7 +25,7 @@ enum { MAX_RANKS = 8 };
 
 typedef struct Planned {
     DtArena *arena;
-    const DtModule *placed; /* whose stores say what each rank holds */
+    const DtModule *placed; /* its stores describe the part of each rank */
     DtPlan plan;
     DtRunOptions options;
     DtRank ranks[MAX_RANKS];
@@ -273,7 +273,7 @@ static void fill_scalars(DtRank *rank, const Sample *s)
 static void load(Planned *p, const Sample *s)
 {
     p->options = (DtRunOptions){.plan_path = "oracle.plan", .steps = -1, .quiet = true,
-                                .generate = ""}; /* predictions have memory, too */
+                                .generate = ""}; /* so that memory for predictions exists */
     const uint32_t n_ranks = p->plan.meta->n_ranks;
     if (s->of->parallel ? n_ranks > MAX_RANKS : n_ranks != count_of(s->of, "ranks", MAX_RANKS))
         oracle_fail("%s: the plan is for %u ranks", s->of->name, p->plan.meta->n_ranks);
@@ -349,7 +349,8 @@ static double distance(const char *values, uint32_t dtype, const DtTensor *refer
     return sqrt(squares);
 }
 
-/* The store's elements, one behind the other; gradients of several parameters may lie in a bucket per iteration. */
+/* The store's elements, contiguous; gradients of several parameters may be in a bucket per
+ * iteration. */
 static const char *elements_of(Planned *p, const DtRank *rank, const DtPlanStore *store, int64_t n)
 {
     const DtPlan *plan = rank->plan;
@@ -418,7 +419,7 @@ static double read_scalar(const void *context, const DtPlanMetric *metric)
     return dt_exec_scalar(context, metric);
 }
 
-/* What dtrun shows of a loss after an evaluation of one batch: the SHOW record's value. */
+/* Compares the loss that dtrun shows after an evaluation of one batch: the SHOW record's value. */
 static void compare_shown(const DtRank *rank, const Sample *s, const char *entry, const char *name,
                           double want, Measure *measure)
 {

@@ -35,7 +35,8 @@ static void check_tensor(DtArena *arena, const json_t *tensors, const Result *r,
     }
 }
 
-/* In 16 bits: at most twice as far from float64 as PyTorch that computes everything in such a dtype. */
+/* In 16 bits the error may be at most twice that of PyTorch computing everything in such a dtype,
+ * relative to float64. */
 static void check_error(const Sample *s, const json_t *root, double off, Measure *measure)
 {
     if (s->roundoff == 0)

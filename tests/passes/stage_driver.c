@@ -174,8 +174,8 @@ static uint32_t count(Machine *m, const char *stages)
     return 0;
 }
 
-/* In rounds, so that stages can run one after the other: what all gave in the round before. Members
- * run the sums of one set of stages in one order. */
+/* Runs in rounds, so that stages can run one after the other: each reads the values that all gave
+ * in the previous round. Members run the sums of one set of stages in one order. */
 static DtTensor *across(void *context, const DtOp *op, const DtTensor *in)
 {
     Machine *m = context;
@@ -398,7 +398,7 @@ static bool is_state(const DtStore *store)
     return store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL;
 }
 
-/* What the copies of a gradient add up to. */
+/* The sum of the copies of a gradient. */
 static DtTensor *gradient(Machine *m, const DtStore *copy)
 {
     DtTensor *sum = NULL;

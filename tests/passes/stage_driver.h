@@ -26,7 +26,7 @@ typedef struct Staged {
     const Layout *layout;
     DtArena *arena;
     DtDiags *diags;
-    DtModule *whole, *cut; /* the reference, and what the pass made; cut NULL: refused */
+    DtModule *whole, *cut; /* the reference, and the pass's result; cut NULL: refused */
     DtParallelConfig parallel;
 } Staged;
 

@@ -292,7 +292,8 @@ static uint32_t count_ops(const DtModule *module, DtOpKind kind)
 
 Test(passes, inline_and_cse_keep_the_values)
 {
-    const DtStream stream = {.axis = dt_intern("t")}; /* any: what streams stays a call */
+    /* any: a call of a streaming function stays */
+    const DtStream stream = {.axis = dt_intern("t")};
     for (int inlines = 0; inlines < 2; inlines++) {
         Model *m = model_new();
         const DtPassContext context = {.inline_streams = inlines};
@@ -323,7 +324,7 @@ Test(passes, inline_and_cse_keep_the_values)
     }
 }
 
-/* Draws are not merged, whatever they are called; equal and unequal attributes are told apart. */
+/* Draws are never merged, whatever their names; ops with unequal attributes are not merged. */
 Test(passes, cse_merges_only_equals)
 {
     Check *c = check_new();

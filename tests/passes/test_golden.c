@@ -129,7 +129,7 @@ static DtModule *read_module(DtArena *arena, const char *name)
     return module;
 }
 
-/* What the pass makes of the module in the file `before`: the file `name`. */
+/* The pass must turn the module in the file `before` into that in the file `name`. */
 static void check_pass(const char *before, const char *name, DtPassRun *pass, const DtPassContext *context)
 {
     DtArena *arena = dt_arena_new();
@@ -140,8 +140,8 @@ static void check_pass(const char *before, const char *name, DtPassRun *pass, co
     dt_arena_free(arena);
 }
 
-/* Gradients in f32 of what is computed in bf16: products that a loop stacks, a sum that is rounded in between; one that
- * is read again stays as it is, and so does a state. */
+/* Gradients in f32 of values in bf16: products that a loop stacks, a sum that is rounded in
+ * between. A gradient with another reader stays as it is, and so does a state. */
 Test(golden, widen) { check_pass("widen_before", "widen", dt_pass_widen, &(DtPassContext){0}); }
 
 /* A loop and its backward loop, as differentiate and inline leave them, from a file. */
@@ -152,8 +152,8 @@ Test(golden, remat)
     check_pass("remat_before", "remat", dt_pass_remat, &(DtPassContext){.parallel = &parallel});
 }
 
-/* What kernels make of a product and a bias: the product is saved. Not where ranks may have parts of it, nor of the
- * sine, which a product reads. */
+/* Kernels compute a value from a product and a bias: the product is saved. That does not hold if
+ * ranks may have parts of it, nor for the sine, which a product reads. */
 Test(golden, remat_products)
 {
     DtShard line = {.axes = {dt_intern("embed")}, .n_axes = 1, .mesh = {dt_intern("tp")}, .n_mesh = 1};
@@ -163,10 +163,11 @@ Test(golden, remat_products)
     check_pass("remat_products_before", "remat_products_before", dt_pass_remat, &split);
 }
 
-/* g * exp(g) is made again of g, as the derivative evaluates exp(g); not tanh(u), of which it takes 1 - tanh(u)^2. */
+/* g * exp(g) is recomputed from g, since the derivative evaluates exp(g) anyway; tanh(u) is not, as
+ * the derivative needs 1 - tanh(u)^2. */
 Test(golden, remat_made) { check_pass("remat_made_before", "remat_made", dt_pass_remat, &(DtPassContext){0}); }
 
-/* Three of eight rows of a table are padding: what the maximum and the products over them read. */
+/* Three of eight rows of a table are padding, which the maximum and the products over them mask. */
 Test(golden, pad)
 {
     DtShard line = {.axes = {dt_intern("vocab")},
@@ -190,8 +191,8 @@ static DtTrainConfig adamw(void)
                                          .loss_scale = 1}};
 }
 
-/* A weight of a loop that two entries have is read in bf16 only, and gets a master copy; not so a bias, whose cast is
- * part of a kernel, and a weight that is read in f32, too. */
+/* A weight of a loop that two entries use is read in bf16 only, and gets a master copy. A bias does
+ * not, since its cast is part of a kernel, nor does a weight that is also read in f32. */
 Test(golden, narrow)
 {
     DtTrainConfig train = adamw();
@@ -236,24 +237,30 @@ Test(golden, fuse)
     check_pass("fuse_before", "fuse_before", dt_pass_fuse, &(DtPassContext){.unfused = true});
 }
 
-/* An update that waits for a norm: moments are not joined to it, and square the gradients once more. What is computed
- * again of z, with the maximum of its row, for a sum over all rows, is not written. */
+/* An update that waits for a norm: moments are not merged with the norm's kernel, and recompute the
+ * squares of gradients. A map of z and the maximum of its row, for a sum over all rows, is
+ * recomputed and not written. */
 Test(golden, fuse_again) { check_pass("fuse_again_before", "fuse_again", dt_pass_fuse, &(DtPassContext){0}); }
-/* What a weight's gradient reads is made by the kernel behind it, where that costs little memory beside the rest. */
+/* The kernel that follows computes an operand of a weight's gradient, if that takes little memory
+ * compared with the rest. */
 Test(golden, fuse_wait) { check_pass("fuse_wait_before", "fuse_wait", dt_pass_fuse, &(DtPassContext){0}); }
 
-/* A loop there and one back, which gather an iteration ahead: the ring goes through both, and in its last iteration
- * the first one gathers for the second. */
+/* A forward and a backward loop that gather an iteration ahead: the ring goes through both, and in
+ * its last iteration the first one gathers for the second. */
 Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPassContext){0}); }
 
-/* What is handed on goes on beside all that an iteration does; a sum begins where its term is made, and a view of it
- * waits for its reader; a gather that is read at once is no start. */
+/* A block that is passed on overlaps with everything in its iteration. A sum begins where its term
+ * is computed, and a view of it waits for its reader. A gather that is read at once is not
+ * started. */
 Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0}); }
-/* A product comes where an exchange is waited for; what would be kept for too long is done earlier, or not started. */
+/* A product moves to where an exchange is waited for. An exchange whose operand would be kept too
+ * long is done earlier, or not started. */
 Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0}); }
-/* A bucket that is full when its iteration ends is on its way in the next; one with work beside it is not. */
+/* A bucket that is complete at the end of its iteration is in flight during the next; one that
+ * overlaps with its own iteration is not. */
 Test(golden, order_carry) { check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0}); }
-/* Where micro-batches add up, what comes of it waits in the slot, too; one ring turns at a time. */
+/* If micro-batches accumulate, the reduced sum waits in the slot as well; one ring turns at a
+ * time. */
 Test(golden, order_carry_adds)
 {
     check_pass("order_carry_adds_before", "order_carry_adds", dt_pass_order, &(DtPassContext){0});
@@ -263,9 +270,11 @@ Test(golden, memory_carry_adds)
 {
     check_pass("order_carry_adds", "memory_carry_adds", dt_pass_memory, &(DtPassContext){0});
 }
-/* What micro-batches add up is summed in the last one: in the loop's body, and behind it. */
+/* Accumulated gradients are summed over ranks in the last micro-batch: in the loop's body, and
+ * after it. */
 Test(golden, order_late) { check_pass("order_late_before", "order_late", dt_pass_order, &(DtPassContext){0}); }
-/* Of what ranks share, each adds up its terms of all, which the last micro-batch cuts. */
+/* For gradients that ranks shard, each rank accumulates its terms of all shards; the last
+ * micro-batch shards the sum. */
 Test(golden, order_late_cut)
 {
     check_pass("order_late_cut_before", "order_late_cut", dt_pass_order, &(DtPassContext){0});
@@ -277,7 +286,7 @@ Test(golden, order_messages)
     check_pass("stage_split", "order_messages", dt_pass_order, &(DtPassContext){0});
     check_pass("stage_class", "order_messages_class", dt_pass_order, &(DtPassContext){0});
 }
-/* In a loop that gathers ahead, such a bucket lies behind what its slots have. */
+/* In a loop that gathers ahead, such a bucket comes after the gathered values in its slots. */
 Test(golden, order_carry_ahead)
 {
     check_pass("order_carry_ahead_before", "order_carry_ahead", dt_pass_order, &(DtPassContext){0});
@@ -287,16 +296,18 @@ Test(golden, order_carry_ahead)
  * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.
  * An update, of which one store is still read when its next value is there. */
 Test(golden, memory) { check_pass("memory_before", "memory", dt_pass_memory, &(DtPassContext){0}); }
-/* What kernels compute wherever they read it is in memory where an op takes an address: once, however many do. */
+/* Values that kernels recompute at each use are in memory if an op needs their address: once, for
+ * all such ops. */
 Test(golden, memory_positions)
 {
     check_pass("memory_positions_before", "memory_positions", dt_pass_memory, &(DtPassContext){0});
 }
-/* A sum over ranks that is started is written over its term, unless something else reads that meanwhile. What goes to
- * two parts of a stacked bucket lies in one of them and is copied for the other. */
+/* A started sum over ranks overwrites its term, unless something else reads the term meanwhile. A
+ * value that two parts of a stacked bucket contain is written to one of them and copied to the
+ * other. */
 Test(golden, memory_twice) { check_pass("memory_twice_before", "memory_twice", dt_pass_memory, &(DtPassContext){0}); }
-/* A product that adds a matrix whose rows its library takes, one whose rows it does not take, and one that gives a sum
- * of its operand, too, which is not added to what lies there. */
+/* A product that adds a matrix whose rows its library supports, one whose rows it does not, and one
+ * with a sum of its operand, which is not added to old contents. */
 Test(golden, memory_product)
 {
     check_pass("memory_product_before", "memory_product", dt_pass_memory, &(DtPassContext){.target = DT_TARGET_CUDA});
@@ -311,7 +322,7 @@ Test(golden, expand_axes)
     check_pass("expand_axes_before", "expand_axes", dt_pass_expand, &(DtPassContext){0});
 }
 
-/* The zigzag order of two mesh axes, one of which stays. */
+/* The zigzag order of two mesh axes; one of them stays. */
 Test(golden, expand_zigzag)
 {
     check_pass("expand_zigzag_before", "expand_zigzag", dt_pass_expand, &(DtPassContext){0});

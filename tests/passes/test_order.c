@@ -145,8 +145,8 @@ static bool change(DtModule *module, uint32_t number, char ret_what[200])
     return false;
 }
 
-/* Every change is found: by the verifier, or by what comes out. (Where k is even, a loop there and one back meet in the
- * middle: what lies in a slot from before is what should have been gathered.) */
+/* Every change is found, by the verifier or by the result. (If k is even, a forward and a backward
+ * loop meet in the middle: the old contents of a slot are those that should have been gathered.) */
 static void find_changes(const char *file, const char *name, uint32_t at_least, uint32_t judged)
 {
     Ordered o = order(file, name);
@@ -198,7 +198,8 @@ Test(order, changes_of_forms)
     dt_arena_free(o.arena);
 }
 
-/* What is left to a loop reads one slot while the next iteration writes the other one; a single slot is refused. */
+/* A started result of a loop reads one slot while the next iteration writes the other; a single
+ * slot is refused. */
 Test(order, second_slot)
 {
     static const char type[] = "\"@ringbuf\"=2";

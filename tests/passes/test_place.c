@@ -51,7 +51,7 @@ static DtModule *placed(DtArena *arena, const char *file, const char *name)
     return program->module;
 }
 
-/* ---- what is exchanged ---- */
+/* ---- exchanges ---- */
 
 static bool is_exchange(const DtOp *op)
 {
@@ -178,7 +178,7 @@ ParameterizedTest(Layout *layout, place, layouts)
     judge(layout);
 }
 
-/* Whatever is split, the result is the same. */
+/* The result is the same under every split. */
 ParameterizedTestParameters(place, zoo)
 {
     static Layout cases[] = {
@@ -235,8 +235,8 @@ static void expect_counts(const char *file, const char *name, bool reverse, Coun
 }
 
 /* One all_reduce per half-layer each way; with sequence parallelism a gather and a reduce_scatter,
- * and backward another gather of what the forward part had gathered. Data parallelism exchanges
- * nothing before the end. */
+ * and backward the gathers of the forward part again. Data parallelism exchanges nothing before the
+ * end. */
 Test(place, megatron)
 {
     expect_counts("layouts", "data", false, (Counts){0});
@@ -253,7 +253,8 @@ Test(place, beside)
     expect_counts("beside", "beside", false, (Counts){.all_gather = 1, .reduce_scatter = 1});
 }
 
-/* q, k, v and the result, and their cotangents, and backwards the result again; or k and v alone. */
+/* all_to_all of q, k, v and the result, of their cotangents, and of the result again backward; or
+ * gathers of k and v alone. */
 Test(place, contexts)
 {
     expect_counts("layouts", "ulysses", false, (Counts){.all_to_all = 4});

@@ -55,7 +55,7 @@ static void begin(Run *run, const char *precision, double loss_scale)
     }
 }
 
-/* Runs one entry; what it gives to stores goes there. Returns the metric `name`, if it gives one. */
+/* Runs one entry and writes its results to stores. Returns the metric `name`, if there is one. */
 static double run_entry(Run *run, const char *name, const char *metric)
 {
     const DtEntryPoint *point = entry(run, name);
@@ -88,7 +88,8 @@ static void expect_same(const Run *a, DtStoreKind kind_a, const Run *b, DtStoreK
               what, param->path);
 }
 
-/* Parameters in 16 bits with a master copy in f32 compute what parameters in f32 do: both are read as bf16. */
+/* Parameters in 16 bits with a master copy in f32 give the results of parameters in f32: both are
+ * read as bf16. */
 Test(precision, a_master_copy_is_the_parameter_in_f32)
 {
     Run a, b;
@@ -157,7 +158,7 @@ Test(precision, loss_scale)
     check_scaled("mixed(compute = f32, params = f32, grads = f32, loss_scale = dynamic)", 4096);
 }
 
-/* A gradient that is not finite: nothing changes, whatever store and rank of the axis it is in. */
+/* A gradient that is not finite, in any store and on any rank of the axis, changes nothing. */
 Test(precision, a_step_is_skipped)
 {
     static const double faults[] = {INFINITY, -INFINITY, NAN};
@@ -208,7 +209,8 @@ static void count_sums(const DtFunc *func, DtDtype dtype, uint32_t *ret_good, ui
     }
 }
 
-/* crosses: in another dtype than that of gradients; then it is the update that completes what micro-batches add up. */
+/* crosses: sums cross ranks in another dtype than that of gradients; then the update completes the
+ * sums over micro-batches. */
 static void check_reduce(const char *precision, int zero, int64_t micro, bool crosses)
 {
     Run run;

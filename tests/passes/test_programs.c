@@ -124,7 +124,8 @@ static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
     }
 }
 
-/* Whether it reads what a stream leaves, which numbers by chance are not, or leaves it: perhaps -inf. */
+/* Whether a function reads or returns parts of a stream, which random numbers are not: they may be
+ * -inf. */
 static bool takes_parts(const DtModule *module, const DtFunc *func)
 {
     bool takes = false;

@@ -15,7 +15,7 @@ typedef struct Case {
     Program program;
     char lines[100]; /* "h keep=wq,attend; g drop=mlp" */
     char saved
-        [100]; /* what the forward loop of the first line hands over: names, and elements of each */
+        [100]; /* the saved values of the forward loop without a line: names, and elements of each */
 } Case;
 
 /* ---- lines ---- */
@@ -52,7 +52,7 @@ static DtParallelConfig *read_lines(DtArena *arena, const char *lines)
     return config;
 }
 
-/* ---- what is saved ---- */
+/* ---- saved values ---- */
 
 static const DtOp *find_loop(const DtFunc *func, const char *label, bool reverse)
 {
@@ -98,7 +98,7 @@ static DtTensor **results_with(Run *run, const DtPassContext *context)
     dt_pass_inline(run->module, context);
     dt_pass_cse(run->module, context);
     expect_valid(run->module);
-    if (context->parallel != NULL) /* the other one shows what there is to save */
+    if (context->parallel != NULL) /* the other copy shows all values that can be saved */
         dt_pass_remat(run->module, context);
     expect_valid(run->module);
     init_stores(run);
@@ -220,8 +220,8 @@ ParameterizedTest(Case *c, remat, lines)
     check_case(c, false);
 }
 
-/* Without a layout nothing marks where layers begin, and what two instances compute alike is one op: it is known by
- * the names that it has in either. */
+/* Without a layout nothing marks where layers begin, so equal ops of two instances are merged. The
+ * op is known by its names in both. */
 Test(remat, merged_values_have_all_names)
 {
     static const char *const lines[][2] = {{"h", "x:8"},

@@ -201,8 +201,9 @@ static int64_t interleaved(int64_t p, int64_t v, int64_t m, int64_t s)
     return m == p || ahead > m * v ? m * v : ahead;
 }
 
-/* The unit of an interleaved or there-and-back schedule is a piece: 1/v of a stage's work, so 3(p-1) units are
- * 1/v of the idle time of 1f1b. m: at least least(p); a multiple of p where said. */
+/* The unit of an interleaved or there-and-back schedule is a piece: 1/v of a stage's work, so
+ * 3(p-1) units are 1/v of the idle time of 1f1b. m: at least least(p); a multiple of p in some
+ * rows. */
 static const struct {
     const char *name;
     uint32_t v;
@@ -333,7 +334,8 @@ static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *writ
     return most;
 }
 
-/* Periods in which more begins than ends, too: gradients of parameters may all wait until behind it. */
+/* Also periods in which more begins than ends: all gradients of parameters may wait until after
+ * it. */
 Test(schedule, slots_as_the_whole_list_needs)
 {
     static const uint32_t sizes[] = {1, 2, 5, 16};
@@ -355,7 +357,7 @@ Test(schedule, slots_as_the_whole_list_needs)
             }
 }
 
-/* ---- what is wrong is found ---- */
+/* ---- errors are found ---- */
 
 static void expect_stuck(Case *c, const char *message)
 {

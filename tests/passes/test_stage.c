@@ -74,7 +74,7 @@ static const Layout layouts[] = {
     {STATES, "1f1b", 4, 1, 4, {0}, {0}, false},
     {STATES, "zb_v", 2, 2, 4, {0}, {0}, false},
     {STATES, "interleaved_1f1b", 2, 2, 3, {1, 2, 3}, {0}, false},
-    /* pieces without iterations: the embedding, the head, what lies between two loops */
+    /* pieces without iterations: the embedding, the head, the part between two loops */
     {GPT2_FEW, "1f1b", 4, 1, 5, {0}, {0}, false},
     {GPT2_FEW, "zb_h1", 4, 1, 8, {0}, {0}, true},
     {GPT2_FEW, "zb_v", 2, 2, 4, {0}, {0}, false},
@@ -100,7 +100,7 @@ Test(stage, equals_the_program_in_one_piece, .timeout = 300)
     }
 }
 
-/* What the pass makes, as text. */
+/* Compares the pass's result, as text. */
 static void compare_golden(const char *name, const char *schedule)
 {
     const Layout layout = {
@@ -162,8 +162,8 @@ static void expect_stages(const Staged *p, const char *path, const char *stages)
     cr_expect(dt_stages_same(found, stages), "`%s` is on stages %s", path, found ? found : "none");
 }
 
-/* What stages have of all their pieces is alike, not what pieces have: filled one after the other, these would be 5, 6
- * and 4 iterations on three stages of two pieces, and 3 and 6 of pieces there and back. */
+/* Stages have equal sums over their pieces, not equal pieces. Filled one after the other, pieces
+ * would have 5, 6 and 4 iterations on three stages of two pieces, and 3 and 6 there and back. */
 Test(stage, cuts_level_stages)
 {
     static const struct { const char *dims, *schedule; uint32_t stages; int64_t most; } rows[] = {
@@ -207,7 +207,8 @@ Test(stage, cuts_before_the_first_iteration)
     expect_range(p, "h.mlp.up.w", 1, 0, 3);
     expect_range(p, "h.mlp.up.w", 2, 3, 1);
     expect_range(p, "h.mlp.up.w", 3, 0, 0);
-    expect_stages(p, "wte", "0, 3"); /* also the head; where its gradient is made of what comes back from stage 1 */
+    expect_stages(p, "wte", "0, 3"); /* also for the head; its gradient is computed from values that
+                                      * return from stage 1 */
     expect_stages(p, "wpe", "0");
     stage_free(p);
 }
@@ -279,7 +280,7 @@ Test(stage, refusals)
 
 /* ---- programs that no source is known to make ---- */
 
-/* A loop of two iterations, its backward loop, and between them what the case adds. */
+/* A loop of two iterations, its backward loop, and the case's own ops between them. */
 static const char a_module[] =
     "mesh pipe=2\n"
     "store 0 : param f32[h=2, e=2] path=h.w pattern=h.#.w loops=1 init=const(1, 0)\n"

@@ -66,8 +66,8 @@ Test(calls, one_function_many_times)
     check_free(c);
 }
 
-/* A function with an integer and a float result of which one is used; a float argument that gets
- * nothing. */
+/* A function with an integer and a float result of which one is used; a float argument without
+ * gradient. */
 Test(calls, inactive_arguments_and_results)
 {
     Check *c = check_new();
@@ -248,8 +248,8 @@ Test(loops, nested)
     check_free(c);
 }
 
-/* A recurrence over the positions of a sequence: the loop's axis is called like an axis of what it
- * saves. */
+/* A recurrence over the positions of a sequence: the loop's axis has the name of an axis of the
+ * saved values. */
 Test(loops, axis_of_the_loop_in_saved_values)
 {
     Check *c = check_new();
@@ -299,7 +299,7 @@ Test(loops, random_draws_repeat)
     check_free(c);
 }
 
-/* ---- what is saved ---- */
+/* ---- saved values ---- */
 
 /* gelu(x @e w + b): only the product is saved; bias, scaling and the inside of gelu are computed
  * again. */

@@ -412,7 +412,8 @@ static const char *const gradients[DT_OP_COUNT] = {
 #undef DT_OP
 };
 
-/* The square of what an op that is no map of one or two floats makes of x[a, b]; NULL: there is no case for the op. */
+/* The square of the result of an op on x[a, b], for ops that are no maps of one or two floats;
+ * NULL: there is no case for the op. */
 static DtValue *made_by(Check *c, DtOpKind kind)
 {
     const char *a = dt_intern("a"), *w = dt_intern("w");

@@ -150,7 +150,7 @@ Test(split, nested_loops)
     check_free(c);
 }
 
-/* What crosses is as narrow as it was handed over: a wider copy is made in both parts. */
+/* A value crosses in its narrow dtype; both parts compute the wider copy. */
 Test(split, wider_copy)
 {
     Check *c = check_new();

@@ -25,7 +25,7 @@
         __VA_ARGS__ \
     }
 
-/* An instruction with its arguments behind those that are there. */
+/* Appends an instruction with its arguments. */
 static inline void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args, size_t n_args)
 {
     inst.first_arg = b->args.n;

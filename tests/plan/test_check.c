@@ -160,7 +160,7 @@ static const Break breaks[] = {
     {"STOR", "more", 1, 0, 1, "of other stages"},
     {"STOR", "more", 1, 0, 2, "stage 0 and 2 more of 2"},
     {"AXIS", "step", 0, 0, (int64_t)1 << 62, "a step of"},
-    {"STOR", "pack", 0, 0, 1, NULL}, /* h.w lies in the bucket's bytes as well */
+    {"STOR", "pack", 0, 0, 1, NULL}, /* h.w is in the bucket's bytes as well */
     {"PACK", "run", 0, 0, 0, "a run of 0"},
     {"PACK", "run", 0, 0, 16, "of 64"},
     {"PACK", "extent", 0, 0, 32, "of 32"},
@@ -361,7 +361,7 @@ Test(check, stores_of_several_stages_stay_few)
     }
 }
 
-/* What an iteration reads it must have set itself. */
+/* An iteration must set each register that it reads. */
 Test(check, registers_are_set_before_they_are_read)
 {
     DtArena *arena = dt_arena_new();
@@ -379,7 +379,7 @@ Test(check, registers_are_set_before_they_are_read)
     dt_arena_free(arena);
 }
 
-/* Whether a plan with an entry of these items is read; message: what is wrong with it. */
+/* Whether a plan with an entry of these items is accepted; message: the expected error. */
 static void expect_entry(const DtPlanSchedule *items, uint32_t n, size_t row, const char *message)
 {
     DtArena *arena = dt_arena_new();
@@ -401,7 +401,8 @@ static void expect_entry(const DtPlanSchedule *items, uint32_t n, size_t row, co
     dt_arena_free(arena);
 }
 
-/* What a WHEN guards sees its register within bounds only, and what it sets has no value behind it. */
+/* Items of a WHEN see its register within bounds only; registers that they set have no value after
+ * it. */
 Test(check, guards_bound_registers)
 {
     static const DtPlanSchedule items[] = {
@@ -446,7 +447,8 @@ Test(check, guards_bound_registers)
     }
 }
 
-/* What an iteration sets the ring to, the next one finds, also behind guards; no other register's value. */
+/* The next iteration finds the ring's register as an iteration has set it, also after guards; it
+ * finds no other register's value. */
 Test(check, the_ring_keeps_its_value)
 {
     static const struct {
@@ -475,7 +477,7 @@ Test(check, the_ring_keeps_its_value)
     }
 }
 
-/* A register is 0 behind its loop, and so when the next iteration of a loop around that begins. */
+/* A register is 0 after its loop, and so at the next iteration of an outer loop. */
 Test(check, registers_of_loops_become_0)
 {
     for (int32_t value = 0; value < 4; value++) {

@@ -163,7 +163,7 @@ Test(planfile, files)
     cr_assert_eq(status.code, DT_EXIT_IO);
 }
 
-/* A parameter of stages 1 to 3, behind its moment, between stores of one stage. */
+/* A parameter of stages 1 to 3, after its moment, between stores of one stage. */
 Test(stages, one_record_per_stage)
 {
     const DtPlanAxis axes[] = {{.extent = 8, .local = 8},

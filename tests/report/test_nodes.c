@@ -65,7 +65,8 @@ Test(nodes, stages_are_on_consecutive_nodes)
     dt_arena_free(s.arena);
 }
 
-/* What goes from a fast stage to a slow one is as slow as the slow one's card; so is what all stages do together. */
+/* A message from a fast stage to a slow one is as slow as the slow one's card; so is a collective
+ * of all stages. */
 Test(nodes, instructions_are_priced_on_their_stage)
 {
     static const DtPlanGemm gemms[] = {{.m = 4096, .n = 4096, .k = 4096, .a_row = 4096, .a_col = 1, .b_row = 4096,
@@ -100,7 +101,8 @@ Test(nodes, instructions_are_priced_on_their_stage)
     dt_arena_free(s.arena);
 }
 
-/* Both stages run the same entry; the second one, on its device, takes longer: what repeats is told apart. */
+/* Both stages run the same entry, and the second one takes longer on its device: repeated work is
+ * recorded per stage. */
 Test(nodes, stages_that_do_the_same_take_their_own_time)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM}};

@@ -191,7 +191,7 @@ Test(report, json)
 /* A kernel for two targets, of which one spills; other kernels for the first alone. */
 Test(report, registers_by_target)
 {
-    static const char more[] = "sm_80\0sm_90a\0gelu"; /* behind the names of the sample */
+    static const char more[] = "sm_80\0sm_90a\0gelu"; /* after the names of the sample */
     char names[1024];
     DtPlan plan = sample();
     const DtPlanStr at = plan.n_strings;

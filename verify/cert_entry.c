@@ -38,7 +38,8 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
         why = "lies otherwise than its store says";
     else if (store && !passes && !dt_certproof_is_total(store) && !dt_certproof_is_update(p->base))
         why = "is stored before all of the step have read it";
-    else if (store ? !passes && !dt_certpad_is_zero(&p->state, value) : type->padded != 0)
+    else if (store ? !passes && !dt_certpad_is_zero(&p->state, value)
+                   : type->padded && dt_plan_name(entry->name).part != DT_PLAN_PROLOGUE)
         why = "has padding that is not zero, or goes to the user with it";
     const bool zeros = value->fill[CERT_REST] == CERT_ZERO && (!value->rest || (store && value->rest == store->path));
     if (!why && store && !passes && !dt_certproof_is_total(store) && dt_certpack_is(value->node) && !zeros)

@@ -251,12 +251,15 @@ bool dt_certsource_of(CertState *state, const CertOp *op, CertValue *ret_value)
     const CertType *type = op->types[0];
     if (is(op->kind, "param"))
         return param_source(p, op, ret_value);
-    if (type->partial || type->padded)
+    const bool is_left = op->text[0] == '@' && strchr(op->text, '.'); /* a result of a prologue */
+    if (type->partial || (type->padded && !is_left))
         return dt_cert_fail(state, op, "an input with a pending reduction or padding");
-    if (op->text[0] == '@' && strchr(op->text, '.')) { /* a result of a prologue */
+    if (is_left) {
         for (uint32_t i = 0; i < p->left.n; i++)
             if (p->left.at[i].key == op->text && is_prologue(p->left.at[i].entry, p->base)) {
-                ret_value->node = p->left.at[i].value.node; /* complete after the prologue */
+                const CertValue *left = &p->left.at[i].value;
+                ret_value->node = left->node; /* complete after the prologue */
+                memcpy(ret_value->fill, left->fill, sizeof left->fill);
                 return dt_certrule_same(p->left.at[i].value.type, 0, 0, type) ||
                        dt_cert_fail(state, op, "what a prologue has left is read as another type");
             }

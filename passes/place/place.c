@@ -661,7 +661,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     }
     entry->func = finish(&w);
     dt_placelazy_finish(p, entry);
-    return true;
+    return !p->failed;
 }
 
 /* Parameters with their gradients and moments, and states. */

@@ -248,10 +248,28 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     return NULL;
 }
 
+/* The inputs of a prediction hold one micro-batch, so no sum over the whole batch can be made. */
+static void refuse_prediction(DtPlacer *p, const DtOp *op)
+{
+    DtDiag *diag = dt_placerefuse_at(
+        p, E0590, op->span,
+        dt_arena_printf(p->module->arena,
+                        "`%s` needs the whole batch, but a prediction has one micro-batch alone",
+                        as_written(p, op)));
+    dt_placerefuse_call(diag, op);
+    dt_diag_note(diag,
+                 "`micro` cuts the batch in time; training and evaluation take all parts of it");
+    dt_diag_help(diag,
+                 "keep it in a `state` for predictions, `if training then mean[a](x) else mu`; or "
+                 "drop `micro`");
+}
+
 void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of)
 {
     if (!p->prologue)
         return;
+    if (of->kind == DT_ENTRY_PREDICT)
+        refuse_prediction(p, p->completed.at[0].from->op);
     DtEntryPoint point = dt_entry_new(of->kind, of->objective, DT_PART_PROLOGUE, -1);
     point.func = p->prologue;
     for (uint32_t i = 0; i < p->completed.n; i++)

@@ -113,7 +113,8 @@ OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_
        "sliced_ends", "zero_part", "ring_between", "ring_events", "rings_beside", "wide_beside",
        "ring_values", "own_norms", "stages_alike", "padded_alone", "zero_nested", "many_sums", "tied16",
        "grouped_halo", "unread_momentum", "attend_alone", "skip16", "skip_rounded", "padded_layers", "merged_one",
-       "norm_of_zeros", "behind_members", "ring_wide_queries"]
+       "norm_of_zeros", "behind_members", "ring_wide_queries",
+       "padded_ahead"]
 GPUS = ["one_rank"]  # the same, of the plan for GPUs
 
 

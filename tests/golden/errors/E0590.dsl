@@ -72,3 +72,18 @@ train {
 }
 cluster one { gpus = 1; gpu = "cpu" }
 parallel small on one { mesh data = 1; shard batch on data; micro batch = 2 }
+# ---- prediction
+include "std.dsl"
+dim batch = 8, embed = 8
+model m(x[batch, embed]) -> [batch, embed] {
+  param w[embed] = ones
+  return tanh(x - mean[batch](x)) * w
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, embed](m(x) ** 2)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel p on pair { mesh half = 2; shard batch on half; micro batch = 2 }

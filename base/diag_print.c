@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics as text. The lines that matter stand in source order behind a gutter of line numbers; carets
- * mark the primary span, dashes further ones; a fix shows the line as it would be, with plus signs under what
- * is new. A long line is cut around the span. Whatever comes from the user is made visible first (no control
- * bytes reach a terminal), and one source character is one column, so marks stand under what they mark. */
+/* Diagnostics as text. Lines of the source are in order, after a column of line numbers. Carets
+ * mark the
+ * primary span, dashes further ones. A fix shows the line after the change, with plus signs
+ * under new
+ * text. A long line is cut around the span. User text is escaped (no control bytes reach a
+ * terminal), and
+ * one source character is one column, so marks are exactly under the marked text. */
 #include "base/diag_internal.h"
 #include "base/text.h"
 

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether two builds of one text compute the same. The text of a kernel fixes its bits (docs/kernels.md), so a
- * difference is a fault of a compiler; only which NaN comes out of an operation with NaN is open.
+/* Whether two builds of one text compute the same. The text of a kernel fixes its bits
+ * (docs/kernels.md),
+ * so a difference is a compiler's bug; only the bits of a NaN are open.
  *
- * * A child process loads both and calls each kernel three times: plain numbers; numbers of all magnitudes,
- * zeros, subnormals; infinities and NaN too. Long axes are short (dt_most, of the prelude), strides and ranges
- * are not, so ranges may be far larger than the memory of this machine: they are address space, of which only
- * those pages get memory that a call touches. Which these are is found out by calling the plain build until no
- * more are touched; they are filled, and the call counts. Before and behind each piece of memory lie pages that
- * cannot be touched. */
+ * * A child process loads both and calls each kernel three times: with plain numbers; with
+ * numbers of all
+ * magnitudes, zeros, subnormals; and with infinities and NaN too. Long axes are cut short
+ * (dt_most of the
+ * prelude), but strides and ranges are not. So ranges may be far larger than the memory of this
+ * machine:
+ * they are address space, and only pages that a call touches get memory. To find these, the
+ * plain build is
+ * called until it touches no more; then they are filled, and the next call counts. Pages without
+ * access
+ * rights surround each piece of memory. */
 #include "base/hostrun.h"
 
 #include "base/half.h"

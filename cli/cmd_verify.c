@@ -17,7 +17,7 @@ static void print_verdict(const DtJudgement *judgement, const char *shrunk, bool
     dt_text_printf(ret_text, "%s: %u rank%s, %u micro-batch%s, %d steps\n",
                    equal                   ? "equal to the serial program"
                    : judgement->not_finite ? "not compared, since the serial program is not finite"
-                   : judgement->not_stated ? "a stated gradient is WRONG"
+                   : judgement->not_stated ? "a custom gradient is WRONG"
                    : judgement->not_serial ? "the serial program itself is WRONG"
                    : judgement->not_stable ? "not compared, since the serial program magnifies roundings too much"
                                            : "NOT equal to the serial program",
@@ -112,7 +112,7 @@ int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
     if (verdict == DT_JUDGE_DIFFERS)
         code = dt_cli_fail(DT_EXIT_FAILED, "%s\n%s",
                            judgement.not_finite   ? "the values of the program itself are not finite"
-                           : judgement.not_stated ? "the program states a gradient that is wrong"
+                           : judgement.not_stated ? "the program has a custom gradient that is wrong"
                            : judgement.not_serial ? "internal error: what dtc makes of the program, before any "
                                                     "layout, is not what the program says"
                            : judgement.not_stable ? "the values of the program itself hang on their last digits"

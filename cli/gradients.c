@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks gradients that functions state, on every compile, before anything else.
+/* Checks custom gradients of functions, on every compile, before anything else.
  *
- * The stated gradient and the one derived from the function's ops are functions of the same
- * operands: its arguments and the cotangents of its results. They are compared as a box
- * (docs/boxes.md): if both evaluate to the same, that is a proof. If not, and both only add,
- * multiply and divide numbers and exponentials, the stated one is wrong. Other functions (tanh)
- * and comparisons of floats obey laws that a box does not know, and constants like 0.1 are
- * rounded: then the function is tried alone, in double precision, along random directions. What
- * that does not refute, or what takes too long, is left to --verify, which does the same for the
- * whole program.
+ * The custom gradient and the derivative of the function's ops are functions of the same
+ * operands: the
+ * function's arguments and the cotangents of its results. They are compared as a box
+ * (docs/boxes.md). If
+ * both evaluate to the same, that is a proof. If not, and both only add, multiply and divide
+ * numbers and
+ * exponentials, the custom one is wrong. Other functions (tanh) and comparisons of floats obey
+ * laws that
+ * a box does not know, and constants like 0.1 are rounded. Then the function is tested alone, in
+ * double
+ * precision, along random directions. If that finds no error, or takes too long, --verify
+ * decides, which
+ * tests the whole program.
  *
- * An argument whose cotangent is stated as 0 gets none; whether it needs none is not checked. */
+ * Arguments with a constant cotangent 0 are not checked. */
 #include "cli/cli.h"
 
 #include "base/intern.h"
@@ -152,7 +157,7 @@ typedef enum Told { PROVED, WRONG, NOT_TOLD } Told;
 
 static Told compare(DtCli *cli, DtFunc *func, DtText *ret_said)
 {
-    const DtStatedGradient *stated = func->gradient;
+    const DtCustomGradient *stated = func->gradient;
     const DtStream *stream = func->stream;
     func->gradient = NULL;
     func->stream = NULL;
@@ -248,8 +253,8 @@ int dt_cli_check_gradients(DtCli *cli, DtModule *module)
             module->funcs.at[k]->fwd = module->funcs.at[k]->bwd = NULL;
     }
     DtText text = {0};
-    say(&text, n[PROVED], "proved", "stated gradient is the derivative", "stated gradients are the derivatives");
-    say(&text, n[NOT_TOLD], "not proved, but tried along random directions", "stated gradient", "stated gradients");
+    say(&text, n[PROVED], "proved", "custom gradient is the derivative", "custom gradients are the derivatives");
+    say(&text, n[NOT_TOLD], "not proved, but tried along random directions", "custom gradient", "custom gradients");
     if (code == DT_EXIT_OK && cli->verify && text.len)
         code = dt_cli_print(&text);
     dt_text_free(&text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device and stack blocks: what processors can do, and what other softwares do, as the data of cost/cost.h. The
- * library's come behind the program's, which count where both have one of a name. */
+/* The device and stack blocks, which describe processors and other software, as the data of
+ * cost/cost.h.
+ * The program's blocks precede the library's, and replace those of the same name. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"

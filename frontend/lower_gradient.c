@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that state their gradient:
+/* Functions with a custom gradient:
  *
  *   fn sign(x[...]) -> [...] {
  *     return where(x < 0, -1.0, 1.0)
  *     surrogate(dy) { return where(abs(x) < 1, dy, 0) }
  *   }
  *
- * What the clause computes becomes a function of its own, of the cotangents of the definition's float results and of
- * what it reads in the definition's body, which it captures as a loop does. It gives the cotangent of each float
- * input, type for type: sums over axes that the input lacks are made here. Of a function that streams it also
- * sees what the stream gives, under the names of `finish`. */
+ * The clause becomes a function of its own. Its inputs are the cotangents of the definition's
+ * float results
+ * and the values of the definition's body that it reads, which it captures as a loop does. It
+ * returns the
+ * cotangent of each float input, in the input's type: sums over axes that the input lacks are
+ * added here.
+ * For a function that streams it also gets the final part, under the names of `finish`. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -108,7 +111,7 @@ static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, c
 
 static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt *stmt)
 {
-    DtStatedGradient *stated = DT_NEW(l->arena, DtStatedGradient);
+    DtCustomGradient *stated = DT_NEW(l->arena, DtCustomGradient);
     stated->func = frame->func;
     stated->is_surrogate = stmt->name.text == dt_intern("surrogate");
     for (uint32_t i = 0; i < frame->captures.n; i++)

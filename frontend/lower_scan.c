@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions with a result for every position of an axis, each made of what is before it: scans.
+/* Functions with a result for every position of an axis, each computed from earlier positions:
+ * scans.
  *
  *   fn linear_attention[t, d, e](q[..., t, d], k[..., t, d], v[..., t, e]) -> [..., t, e] {
  *     h = k[t = 0] * v[t = 0] * 0
  *     repeat i in t { h = h + k[t = i] * v[t = i]; y[t = i] = q[t = i] @d h }
- *     return y                                     # what is meant: position by position
+ *     return y                                     # the meaning: position by position
  *     scan[t = 64] { return k @t v }               # the part of a block of 64 positions
- *     emit(h) {                                    # its results, behind what h is the part of
+ *     emit(h) {                                    # its results, after blocks whose part is h
  *       past = where(iota[t][t -> u] <= iota[t], q @d k[t -> u], 0)
  *       return q @d h + past @u v[t -> u]
  *     }
  *   }
  *
- * The body becomes a function that is only compared with (DtFunc.meant). What is computed has the axis in blocks:
+ * The body becomes a function that is only used for comparison (DtFunc.meant). The computation
+ * has the axis
+ * in blocks:
  *
  *   x            = relabel x[t -> (t.blocks, t.block)]     arguments with the axis
  *   part         = scan                                    of all blocks at once
- *   prefix, last = loop over t.blocks: h                   `merge(h, part)` goes on to the next, from `neutral` on
+ *   prefix, last = loop over t.blocks: h                   each iteration merges one part, from
+ *   `neutral` on
  *   y            = emit(prefix)                            of all blocks at once
  *
- * so that as many steps follow each other as there are blocks, derivatives included, and an axis that ranks have parts
- * of leaves each its blocks: only the parts are gathered. What is left of the axis behind the last whole block is one
- * more, behind `last`. In the clauses the axis is that of a block. */
+ * So the number of sequential steps is that of blocks, for derivatives too. If ranks share the
+ * axis, each
+ * has whole blocks, and only the parts are gathered. A shorter block after the last whole one is
+ * computed
+ * separately, from `last`. In the clauses the axis is that of a block. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that stream over an axis: what they compute can be had of blocks of it.
+/* Functions that stream over an axis: their results follow from blocks of it.
  *
  *   fn lse[t](x[..., t]) -> [...] {
  *     m = max[t](x)
  *     return m + log(sum[t](exp(x - m)))
- *     stream[t] {                                  # of a block: its part
+ *     stream[t] {                                  # the part of a block
  *       m = max[t](x)
  *       return (m, sum[t](exp(x - m)))
  *     }
- *     merge(m, l, n, k) {                          # the part of two blocks of those of each
+ *     merge(m, l, n, k) {                          # the part of two blocks, from those of each
  *       most = max(m, n)
  *       return (most, l * exp(m - most) + k * exp(n - most))
  *     }
- *     finish(m, l) { return m + log(l) }           # the results of the part of all
+ *     finish(m, l) { return m + log(l) }           # the results, from the part of all blocks
  *   }
  *
- * `stream` sees the arguments only, and becomes a function of all inputs. `merge` sees numbers among the arguments;
- * without it parts add up. `finish` also sees arguments that lack the axis; without it the parts are the results. Both
- * work element by element. The function in front of them says what is meant; that they compute it is checked where they
- * are used (verify/box.h). */
+ * `stream` sees only the arguments, and becomes a function of all inputs. `merge` sees numbers
+ * among the
+ * arguments; without it parts add up. `finish` also sees arguments that lack the axis; without
+ * it the parts
+ * are the results. Both work element by element. The function's `return` defines its meaning;
+ * uses of the
+ * blocks are checked against it (verify/box.h). */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -249,7 +252,7 @@ static bool find_results(Streamed *s, const DtVal *results, uint32_t n, const Dt
     return true;
 }
 
-/* The parts of all, in the body: what a stated gradient may read of them. */
+/* The parts of all, in the body: which a custom gradient may read. */
 static const DtVal *call_part(Streamed *s)
 {
     DtLower *l = s->l;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An exchange moves blocks. Along each axis a block is as long as the shorter of operand and result; mesh axes
- * that the operand's type has and the result's lacks say where a member's block goes in the result, the others
- * where it lies in the operand:
+/* An exchange moves blocks. Along each axis a block is as long as the shorter of operand and
+ * result. Mesh
+ * axes of the operand's type that the result's lacks give the place of a member's block in the
+ * result; mesh
+ * axes of the result's alone give its place in the operand:
  *
  *     all_gather      [a, b/t] -> [a, b]      to: b + coordinate of the sender
  *     reduce_scatter  [a, b] -> [a, b/t]      from: b + coordinate of the receiver
- *     all_to_all      [a, b/t] -> [a/t, b]    to: b + that of the sender; from: a + that of the receiver
+ *     all_to_all      [a, b/t] -> [a/t, b]    to: b + that of the sender; from: a + that of the
+ *     receiver
  *
- * Both are views of memory as it is, so nothing is packed; only an operand or result that is itself a strided
- * view goes through a dense copy if adjacent elements would not be adjacent on both sides. */
+ * Both are views of memory, so nothing is packed. Only an operand or result that is itself a
+ * strided view
+ * goes through a dense copy, if adjacent elements would not be adjacent on both sides. */
 #include "ir/blocks.h"
 
 typedef struct Dim {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts of a pipeline; see cuts.h. Items are counted by runs, so that filling takes a step for each run of a piece, and
- * a move of an item looks only at where runs meet: everywhere else what a piece hands on costs what it gets. */
+/* Cuts of a pipeline; see cuts.h. Items are counted by runs of equal ones. So filling takes a
+ * step for each
+ * run of a piece, and a move of an item only changes the pieces where runs meet: every other
+ * piece passes
+ * on an item that costs as much as the one that it receives. */
 #include "ir/cuts.h"
 
 #include <math.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: what runs under a condition, elements that a counter says, and ring buffers. A ring buffer's tensor has
- * its front slot first; an element of a value lies at the first of its bytes. What was never put there is NaN. */
+/* Interpreter: functions under a condition, elements selected by a counter, and ring buffers.
+ * The tensor of
+ * a ring buffer has its front slot first. Each element of a value is stored at the first of its
+ * bytes.
+ * Places that were never written are NaN. */
 #include "ir/interp_eval.h"
 
 #include <math.h>

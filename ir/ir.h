@@ -380,11 +380,11 @@ typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY
  * the function's ops. func takes the cotangents of the function's float results, in their order,
  * then the captured values; it returns the cotangents of its float inputs, type for type.
  * Removed once entry "grad" exists. */
-typedef struct DtStatedGradient {
+typedef struct DtCustomGradient {
     DtFunc *func;
     DT_VEC(DtValue *) captured; /* values of the function that func uses */
     bool is_surrogate;          /* a surrogate: intended to differ from the derivative */
-} DtStatedGradient;
+} DtCustomGradient;
 
 /* How the results of a streaming function are computed block by block along an axis of its
  * inputs (frontend/lower_stream.c). The functions here take whole inputs and unplaced types,
@@ -431,7 +431,7 @@ struct DtFunc {
     DT_VEC(DtSaved) saved;
     DT_VEC(uint32_t) seeds, wanted;
     /* the gradient that the program states; NULL: derived from the ops */
-    const DtStatedGradient *gradient;
+    const DtCustomGradient *gradient;
     const DtStream *stream; /* NULL: it does not stream */
     /* the function that defines what this one computes, which it computes in another way (blocks of a
      * scan); removed once entry "grad" exists; NULL: itself */

@@ -564,7 +564,7 @@ static void print_header(Printer *p, const DtFunc *func)
     dt_text_add(p->text, " {\n");
 }
 
-static void print_gradient(Printer *p, const DtStatedGradient *stated)
+static void print_gradient(Printer *p, const DtCustomGradient *stated)
 {
     dt_text_add(p->text, stated->is_surrogate ? "  surrogate " : "  gradient ");
     dt_quote_add(p->text, stated->func->name);

@@ -118,7 +118,7 @@ static bool parse_write(DtIrReader *p)
 static bool parse_gradient(DtIrReader *p, bool is_surrogate)
 {
     DtIrValues values = {0};
-    DtStatedGradient *stated = DT_NEW(p->module->arena, DtStatedGradient);
+    DtCustomGradient *stated = DT_NEW(p->module->arena, DtCustomGradient);
     const char *name = dt_irlex_name(&p->lex);
     if (p->func->gradient || p->func->results.n)
         return dt_irlex_fail(&p->lex, "a function states its gradient once, before it returns");

@@ -285,7 +285,7 @@ static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const
                               DtTensor **ret_tangents)
 {
     DtArena *arena = t->interp->arena;
-    const DtStatedGradient *stated = func->gradient;
+    const DtCustomGradient *stated = func->gradient;
     const DtFunc *g = stated->func, *bwd = g->bwd;
     const uint32_t n_seeds = g->inputs.n - stated->captured.n;
     DtTensor **in = DT_NEW_ARRAY(arena, DtTensor *, g->inputs.n + 1);

@@ -159,7 +159,7 @@ static void check_stream_types(DtVerify *v, const DtFunc *func)
 /* func is a function of the module, whose interface holds. */
 static void check_gradient(DtVerify *v, const DtFunc *func)
 {
-    const DtStatedGradient *stated = func->gradient;
+    const DtCustomGradient *stated = func->gradient;
     const DtFunc *gradient = stated->func;
     uint32_t at = 0, to = 0;
     bool ok = gradient->params.n == 0 && gradient->kind == DT_FUNC_FN && func->kind == DT_FUNC_FN;

@@ -302,7 +302,7 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
             return true; /* compare.c reports it */
     }
     for (uint32_t i = 0; i < j->of->loss->funcs.n; i++) {
-        const DtStatedGradient *stated = j->of->loss->funcs.at[i]->gradient;
+        const DtCustomGradient *stated = j->of->loss->funcs.at[i]->gradient;
         if (!stated || !stated->is_surrogate)
             continue;
         dt_graph_renumber(stated->func);

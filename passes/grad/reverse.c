@@ -79,7 +79,7 @@ static void run_op(DtReverse *r, uint32_t index)
 /* The gradient that the function states, instead of those of its ops. */
 static void run_stated(DtReverse *r)
 {
-    const DtStatedGradient *stated = r->func->gradient;
+    const DtCustomGradient *stated = r->func->gradient;
     DtBuilder b = {.func = r->bwd, .span = stated->func->span};
     DtValue **in = DT_NEW_ARRAY(r->diff->arena, DtValue *, stated->func->inputs.n + 1);
     uint32_t n = 0, seed = 0, result = 0;

@@ -136,7 +136,7 @@ def refusal(command):
     made = subprocess.run(command + ["--verify", "--no-kernels"], capture_output=True, text=True, timeout=300)
     said = made.stdout + made.stderr
     proofs = 2 + ("for rings and the zigzag order" in said or "proved: in blocks" in said)
-    proofs += len(re.findall(r"^proved: \d+ stated gradient", said, re.M))
+    proofs += len(re.findall(r"^proved: \d+ custom gradient", said, re.M))
     good = made.returncode == 0 and said.count("proved: ") == proofs and "\nequal to the serial program" in said
     return "" if good else made.stderr or said
 

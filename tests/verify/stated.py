@@ -167,7 +167,7 @@ class Stated:
 
     def right(self, name, gradient, proved):
         done = self.compile(name, gradient, "--verify")
-        want = "proved: 1 stated gradient" if proved else "tried along random directions: 1 stated"
+        want = "proved: 1 custom gradient" if proved else "tried along random directions: 1 custom"
         self.expect(done.returncode == 0 and want in done.stdout, name, gradient, done.stdout + done.stderr)
 
     def fault(self, name, gradient, right):

@@ -566,9 +566,10 @@ static void count_events(Machine *m, const DtJudgeTrial *trial)
         const DtJudgeEvent *event = &trial->script[i];
         m->out->steps += event->kind == DT_JUDGE_TRAIN;
         m->out->resumed += event->kind == DT_JUDGE_RESUME;
-        if (event->kind == DT_JUDGE_EVALUATE)
-            m->out->evaluated =
-                (uint32_t)(covered(m, event, m->held_out, &rest) * m->batch + rest);
+        if (event->kind != DT_JUDGE_EVALUATE)
+            continue;
+        const int64_t whole = covered(m, event, m->held_out, &rest);
+        m->out->evaluated = (uint32_t)(whole * m->batch + rest);
     }
 }
 

@@ -109,7 +109,7 @@ static void fill(void)
                       count = elements_of(of);
         s.logical[n] = malloc((size_t)(loops * count * e));
         for (int64_t i = 0; i < loops * count; i++) {
-            const uint32_t value = (uint32_t)i * 5 + n; /* no float of these bits is infinite */
+            const uint64_t value = (uint64_t)i * 5 + n; /* no float of these bits is infinite */
             memcpy(s.logical[n] + i * e, &value, (size_t)e);
         }
         for (uint32_t r = 0; r < RANKS; r++) {

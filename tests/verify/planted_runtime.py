@@ -137,6 +137,16 @@ BUGS = [
     # ---- checkpoints ----
     ("the second moment is saved as the first", "runtime/checkpoint.c",
      "1 + (int)store->kind - DT_PLAN_MOMENT1", "1", "runtime_checkpoint"),
+    ("a piece lacks the last element that a rank holds", "runtime/pack.c",
+     "end = part_before(&part, piece.first + piece.n);",
+     "end = part_before(&part, piece.first + piece.n) - 1;", "runtime_save_pieces"),
+    ("a run that goes on forgets its epilogues", "runtime/forms.c",
+     "set_all(rank, saved == DT_EPILOGUES_APART);", "set_all(rank, false);", "standin_forms"),
+    ("of several records of a product a checkpoint knows the first form", "runtime/cuda_choose.c",
+     "rank->chosen.at[k].second = rank->chosen.at[k].second || told[i].second;", "",
+     "standin_forms"),
+    ("machines do not compare their data", "runtime/data_same.c",
+     "if (memcmp(&mine, there, sizeof mine) == 0)", "if (true)", "standin_cluster_failures"),
     ("moments are not loaded", "runtime/checkpoint.c",
      "missing = missing ? missing : take(wanted", "missing = missing || is_moment(home->store) ? "
      "missing : take(wanted", "runtime_checkpoint"),

@@ -91,7 +91,7 @@ void dt_diag_drop(DtDiags *diags, DtDiagCode code);
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
 bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span); /* at that very place */
 bool dt_diag_only(const DtDiags *diags, DtDiagCode code);
-/* The error that was reported first; there is one. */
+/* The error that was reported first. At least one must have been reported. */
 typedef struct DtDiagFirst {
     DtSpan span;
     const char *message;

@@ -336,7 +336,7 @@ static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
                     "larger of some floats decides");
 }
 
-/* told: result of the comparison in double precision. */
+/* Reports E0223. told: result of the comparison in double precision. */
 static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudgeAlike told)
 {
     DtDiag *d = dt_diag_report(cli->diags, E0223, func->span, "`%s` does not compute in blocks what it returns",

@@ -93,7 +93,7 @@ const char *dt_cli_position(const DtCli *cli, const char *message);
 /* Writes text to stdout; DT_EXIT_IO if that fails. */
 int dt_cli_print(const DtText *text);
 
-/* The same to the file of -o, if there is one. */
+/* Writes the text to the file of -o; prints it if there is no -o. */
 int dt_cli_write(const DtCli *cli, const DtText *text);
 
 /* Prints diagnostics as asked for; DT_EXIT_DIAGNOSTICS if there are errors. */

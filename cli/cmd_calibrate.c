@@ -277,7 +277,7 @@ static void take_shorter(Measured *m, const Measured *other)
     m->read = fmin(m->read, other->read);
 }
 
-/* Runs the plan several times, since other work of the machine comes and goes. */
+/* Runs the plan several times, since other work of the machine disturbs single runs. */
 /* A plan that is only timed holds no program that dtrun could prove it against. */
 static DtStatus run_and_read(const DtCalibrator *c, const char *plan, Measured *m)
 {

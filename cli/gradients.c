@@ -190,7 +190,8 @@ static bool is_same_op(const DtOp *x, const DtOp *y)
     return same;
 }
 
-/* Whether both are made of the same text in the same way: as training and prediction call it. */
+/* Whether both were lowered from the same text with equal types and ops: training and prediction
+ * each have a copy. */
 static bool is_twin(const DtFunc *x, const DtFunc *y)
 {
     bool same = same_span(x->span, y->span) && x->inputs.n == y->inputs.n && x->ops.n == y->ops.n &&
@@ -203,7 +204,7 @@ static bool is_twin(const DtFunc *x, const DtFunc *y)
     return same && (!x->gradient || is_twin(x->gradient->func, y->gradient->func));
 }
 
-/* Whether one before function number i is. */
+/* Whether a function before number i is such a copy of it. */
 static bool is_known_function(const DtModule *module, uint32_t i)
 {
     bool known = false;

@@ -369,7 +369,8 @@ const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
  * it is, or NULL; values: of its arguments. */
 void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *around,
                        const DtVal *values);
-/* If such a call is argument i of this call: a report for `mask`. */
+/* If argument i of this call is `mask = tril(..)` or alike: adds a fix with an expression to the
+ * report. */
 void dt_report_foreign_mask(DtLower *l, const DtUnknownCall *unknown, const DtExpr *call,
                             uint32_t i);
 /* For argument i, `is_causal = true`; false: it is another one. */

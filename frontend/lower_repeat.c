@@ -184,7 +184,8 @@ static bool type_has(const DtValue *value, const char *axis)
 
 typedef DT_VEC(const DtFunc *) Funcs;
 
-/* In func or a function that it calls: what these keep for their derivatives is stacked, too. */
+/* Whether a value in func, or in a function that it calls, has the axis. Values that these keep
+ * for their derivatives are stacked, too. */
 static bool has_axis(DtLower *l, const DtFunc *func, const char *axis, Funcs *seen)
 {
     for (uint32_t i = 0; i < seen->n; i++) {

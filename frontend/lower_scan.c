@@ -326,7 +326,7 @@ static const DtType *of_blocks(const Scan *s, const DtType *type)
     return dt_type_plain(type->dtype, type->rank + 1u, axes);
 }
 
-/* The part of every block; of the rest only what it is like. */
+/* Lowers the part of every block (if no block is whole, of the remaining samples), and records its type. */
 static bool lower_part(Scan *s)
 {
     DtLower *l = s->l;
@@ -407,8 +407,9 @@ static bool lower_merge(Scan *s, DtFrame *frame, DtValue *const *before, DtValue
     return true;
 }
 
-/* What is before a block lies as the part of a block does: what `emit` makes of it keeps that order, and what a loop in
- * it carries need not be put into another one in every iteration. */
+/* Reorders the axes of a prefix as in the parts of blocks. What `emit` computes from it keeps
+ * that order, and a value that a loop in `emit` carries then needs no reordering in each
+ * iteration. */
 static DtValue *like_part(Scan *s, uint32_t i, DtValue *prefix)
 {
     const bool is_alike = s->made[i]->rank == prefix->type->rank;

@@ -105,7 +105,8 @@ void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan spa
     const DtOp *op = x->tensor.value->op;
     if (!loop || x->tensor.frame != loop || !op || dt_scope_in_library(l, span))
         return;
-    for (uint32_t i = 0; i < op->n_in; i++) { /* made of what the iteration has: nothing to make before the loop */
+    /* an operand that the iteration makes: no op to move before the loop */
+    for (uint32_t i = 0; i < op->n_in; i++) {
         const DtValue *in = op->in[i];
         bool outside = in->op && in->op->kind == DT_OP_CONST;
         for (uint32_t k = 0; k < loop->captures.n; k++)

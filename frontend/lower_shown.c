@@ -39,7 +39,8 @@ typedef struct Shown {
     DT_VEC(DtValue *) values; /* that the entry is to return, before states */
     DT_VEC(const char *) names;
     DT_VEC(DtValue *) calls;  /* results of calls that were written out .. */
-    DT_VEC(DtValue *) bodies; /* .. and the copies of what their functions return */
+    DT_VEC(DtValue *) bodies; /* .. and the copies of the functions' results, by number in
+                               * `calls` */
     DT_VEC(Element) elements; /* that were taken out of sums with axes */
     uint32_t n_axes;          /* of the sums around what is being written, ... */
     const char *axes[MOST_AXES];
@@ -103,7 +104,7 @@ static void write_out(Shown *s, const DtOp *call)
     look_again(s);
 }
 
-/* The value, or what the function returns whose call gives it. */
+/* The value; if it is the result of a call, a copy of what the called function computes. */
 static DtValue *written_out(Shown *s, DtValue *value)
 {
     while (kind_of(s, value) == DT_SAMPLED_JOINT && value->op->kind == DT_OP_CALL &&
@@ -350,7 +351,8 @@ static const char *formula_of(Shown *s, DtValue *value)
 
 /* ---- entries ---- */
 
-/* Puts the new results in front of the entry's states. */
+/* Replaces the entry's losses and metrics by the new results; the results for states follow
+ * these. */
 static void replace_results(Shown *s, DtEntryPoint *entry)
 {
     DtFunc *func = entry->func;

@@ -44,7 +44,8 @@ static bool is_value(const Names *n, const char *name)
         if (!strcmp(constants[i], name))
             return true;
     }
-    if (!strcmp(name, "rank") && n->def->kind == DT_DEF_FN) /* of an optimizer, or of what one calls */
+    /* a name that optimizers, and functions which they call, may read */
+    if (!strcmp(name, "rank") && n->def->kind == DT_DEF_FN)
         return true;
     return is_local(n, name) || dt_scope_value(n->l, name) || dt_builtin_find(name, -1);
 }

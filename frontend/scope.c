@@ -318,7 +318,8 @@ static void collect_names(DtLower *l)
         if (item->kind == DT_ITEM_DEF && item->def)
             add_global(l, DT_GLOBAL_DEF, item->def->name, NULL, item->def);
     }
-    for (uint32_t i = 0; i < l->table_size; i++) /* what the files name themselves hides the library's */
+    /* names that the program's files define hide the library's */
+    for (uint32_t i = 0; i < l->table_size; i++)
         if (l->library_table[i] && !dt_scope_value(l, l->library_table[i]->name))
             *slot_of(l, l->value_table, l->library_table[i]->name) = l->library_table[i];
     merge_library_axes(l);

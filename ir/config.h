@@ -100,7 +100,7 @@ typedef DT_VEC(DtPattern) DtPatterns;
 typedef struct DtParamGroup {
     const char *name;
     DtPatterns params; /* n 0: all others */
-    bool own_norm; /* grad_norm is the norm of the group's gradients */
+    bool own_norm; /* `grad_norm` counts the gradients of this group only */
     uint32_t objective; /* in DtTrainConfig.objectives */
     const char *rate;   /* the scalar that is its learning rate, NULL: no rule uses it directly */
     DtSpan span;

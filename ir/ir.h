@@ -71,7 +71,7 @@ typedef struct DtMesh {
     DtMeshAxis axes[DT_MAX_MESH]; /* slowest link first */
 } DtMesh;
 
-/* Why such a type cannot be, or NULL. The other makers abort on what this rejects. */
+/* Why the type is not valid, or NULL. The other makers abort on what this rejects. */
 const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
 const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
 const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes); /* nothing pending */
@@ -463,12 +463,14 @@ struct DtStore {
     DtStore *of;          /* the parameter that a gradient or moment belongs to, of a bucket of gradients alone the
                            * first one; what a CHANNEL store receives */
     int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */
-    uint32_t more;        /* so many stages behind it hold one of the kind, too: a class (pipeline.h) */
+    uint32_t more;        /* so many stages after it hold such a store, too: a class of stages
+                           * (pipeline.h) */
     int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */
     const int64_t *depths;/* of a class: on each of its stages, the first one's is depth; NULL: depth on all */
     int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all of them */
     int64_t first_step;   /* of a class: first from one stage to the next */
-    DtStore *within;      /* CHANNEL of a class: what it receives from a stage of its class (of: from another) */
+    DtStore *within;      /* CHANNEL of a class: the store that it receives from a stage of its
+                           * class (of: from another stage) */
     DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names this store */
     int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the bucket */
     bool terms;           /* a bucket of gradients that mesh axes split: its memory is that of all runs. Micro-batches
@@ -503,7 +505,7 @@ typedef struct DtEntryPoint {
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
     int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without DtModule.pipeline */
-    uint32_t more;        /* so many stages behind it run it, too: a class (pipeline.h) */
+    uint32_t more;        /* so many stages after it run it, too: a class (pipeline.h) */
 } DtEntryPoint;
 
 /* An axis that is longer than the program says, so that ranks divide it: values with the axis of that name and

@@ -365,7 +365,7 @@ static bool parse_entry(DtIrReader *p)
     return dt_irlex_expect(&p->lex, '}');
 }
 
-/* Turns the number of a store, if there is one, into a link of store i. */
+/* Sets *ret_link of store i to the store with this number; number -1: there is none. */
 static bool resolve_store(DtIrReader *p, uint32_t i, int64_t number, DtStore **ret_link)
 {
     if (number < 0)

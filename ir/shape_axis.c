@@ -113,8 +113,8 @@ static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
     return true;
 }
 
-/* The mesh axes that split the from axes, as one list: an axis may be split behind others only if of
- * those every rank has one element. Each rank's part is then one block of the merged axis. */
+/* The mesh axes that split the from axes, as one list. An axis may be split after others only if
+ * each rank has one element of those. Each rank's part is then one block of the merged axis. */
 static bool merge_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *ret)
 {
     bool open = false;

@@ -220,7 +220,8 @@ static bool scalar_of(const DtTrialRun *run, const DtPlanMetric *metric,
     return true;
 }
 
-/* The same of a SHOW record; rank 0 prints these. */
+/* The value of a SHOW record after the event; false: it is not compared. Only rank 0 prints
+ * these. */
 static bool shown_of(const DtTrialRun *run, const DtPlanShow *show, const DtTrialPrinted *printed,
                      double *ret_value)
 {

@@ -183,8 +183,8 @@ typedef struct DtCard {
 typedef struct DtEstimate {
     double seconds; /* of a step */
     double bound;   /* no plan of this layout is faster, if card and simulation agree */
-    /* of the rank with most; on a device smaller than the largest, scaled up by the ratio of
-     * their memory */
+    /* memory of the rank that needs most; on a device smaller than the largest, scaled up by the
+     * ratio of their memory */
     double bytes;
 } DtEstimate;
 

@@ -8,7 +8,8 @@
 typedef enum DtHold {
     DT_HOLD_NOTHING,    /* loads are made anew in each phase; sums are in memory of the block */
     DT_HOLD_REGISTERS,  /* a thread has its elements of the row, all at once, in registers */
-    DT_HOLD_BLOCK       /* it keeps what it has loaded, and its sums, in memory of the block */
+    DT_HOLD_BLOCK       /* a thread keeps the elements that it has loaded, and its sums, in
+                         * memory of the block */
 } DtHold;
 
 typedef struct DtTile {
@@ -16,7 +17,8 @@ typedef struct DtTile {
     uint32_t lanes;     /* of each reduction along a row; 0: there is none */
     uint32_t group;     /* neighbouring threads that have an item together, a block if they are more than a warp; */
                         /* 1: each has its own */
-    DtHold hold;        /* what is done with what a row's threads have loaded, and add up over rows */
+    DtHold hold;        /* where threads keep the elements of a row that they have loaded, and
+                         * add up over rows */
     uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t rows, rows_axis; /* so many neighbours of that axis are a thread's, in turn: 4 for draws, or 1 */
     uint32_t free;      /* bits: axes of the space that number the items; each item loops over the

@@ -2,7 +2,7 @@
 /* The optimizer's step as IR.
  *
  * Purpose: adds entry "update", which reads gradients, parameters and the optimizer's states (stores MOMENT1 ..), and
- * does to each parameter what its rule says (DtUpdateRule: the function that the optimizer was lowered to).
+ * applies to each parameter its rule (DtUpdateRule: the function that the optimizer was lowered to).
  *
  *   %g = param "w" (gradient) ...       once per parameter
  *   %n = sqrt(sum over all gradients of reduce(mul(%g, %g)))
@@ -10,26 +10,27 @@
  *   %p', %m', .. = the rule's ops, of %p, %g, %n, %m, .., inputs "@lr" ..
  *   where(%k, %p', %p), where(%k, %m', %m) ...
  *
- * Where there are several losses (DtObjective), each has an entry "update@NAME" of the parameters that it trains, and
- * all that is said here of all parameters is said of these.
+ * If there are several losses (DtObjective), each has an entry "update@NAME" for the parameters that it trains. "All
+ * parameters" and "all gradients" then mean those of that loss.
  *
- * A group of parameters that counts its own gradients only has a norm of its own, "grad_norm.NAME".
+ * A group of parameters with `own_norm` has a norm of its own gradients, "grad_norm.NAME".
  *
- * So a step whose norm is not finite changes nothing: neither parameters and moments nor states. All ranks know the
- * whole norm and decide alike, on the device. What rules make of scalars only stands once for all parameters.
+ * A step whose norm is not finite changes no parameter, moment or state. All ranks compute the same norm and decide
+ * alike, on the device. An op of a rule that depends on scalars only is emitted once for all parameters.
  *
  * Results: parameters and moments, each to its store, then states, then the metric "grad_norm" (before
- * clipping). What entry "grad" assigns to a state waits in a store NEXT until here: all reads of a step see the
- * value from before it, in whatever order micro-batches and pipeline stages run. Scalars of the step are inputs.
+ * clipping). A store NEXT holds the value that entry "grad" assigns to a state until this entry runs. So all reads of
+ * a step see the value before the step, in whatever order micro-batches and pipeline stages run. Scalars of the step
+ * are inputs.
  *
- * `precision` adds to that:
- *   master       where it is wider than the parameter, the optimizer works on a copy of that dtype (store
+ * Keys of `precision` add:
+ *   master       if it is wider than the parameter, the optimizer works on a copy of that dtype (store
  *                MASTER), and the parameter is the copy, rounded
- *   loss_scale   gradients are divided by it before anything is made of them
+ *   loss_scale   gradients are divided by it before any other op reads them
  *
  *   %w = where(%k, %w', %w) ; %p = cast(%w)
  *
- * Rules are in f32: parameters and gradients are cast to it, what becomes of them to their own dtype.
+ * Rules are in f32: parameters and gradients are cast to f32, and the new values to the stores' dtypes.
  *
  * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
  * nothing. */

@@ -241,7 +241,8 @@ static void open_end(Messages *m, Line *line, End *end)
     m->may_go_on[number_of(m, line)] = 1;
 }
 
-/* The message that is started at this end is done here. */
+/* Marks the message that this end has started as finished. If no action follows its start in the
+ * list, start and finish become one action. */
 static void close_end(Messages *m, Line *line, End *end)
 {
     if (end->at + 1 < line->list.n)

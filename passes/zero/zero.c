@@ -52,7 +52,7 @@ enum { MOST_STAGES = 4 };
 /* A trained parameter and the properties that decide its bucket. */
 typedef struct Member {
     DtStore *store;
-    uint64_t key;            /* of everything that members of a bucket share */
+    uint64_t key;            /* hash of all properties that members of a bucket share */
     uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
     uint16_t pending;
     /* alone: the update does not work on it element by element, so it has its own bucket */

@@ -201,7 +201,7 @@ DT_TENSOR(bf16)
 DT_TENSOR(f16)
 #endif
 
-/* With 32-bit elements such a tile is in shared memory, on devices too. */
+/* With 32-bit elements such a tile is in shared memory on GPUs, too. */
 #define DT_MADE_32(m, at, ld, cols) float *const m = (float *)(DT_SHARED + at) + warp * 16 * ld
 #define DT_PUT_32(name, m, ld, pair, x) m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = (x), (void)pair
 

@@ -266,7 +266,8 @@ static void call(DtLower *l, Try *t, bool training)
     l->now = NULL;
 }
 
-/* Errors go to aside; nothing else is left of the call. True: there were none. */
+/* Lowers the call with its diagnostics in `aside`, and then restores the state from before. True:
+ * it has no errors. */
 static bool try_call(DtLower *l, Try *t, DtDiags *aside)
 {
     DtModule *module = l->module;

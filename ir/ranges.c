@@ -299,7 +299,7 @@ static void rule_or(const DtOp *op, const Fact *in, Fact *out)
     out->no = dt_intset_common(&in[0].no, &in[1].no);
 }
 
-/* A product is 0 where one factor is, and then does not hang on the other. */
+/* A product is 0 if one factor is 0, and then does not depend on the other factor. */
 static void rule_mul(const DtOp *op, const Fact *in, Fact *out)
 {
     (void)op;

@@ -331,7 +331,8 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
         status = write_files(rank, memory, temporary, &manifest);
     if (dt_status_ok(&status))
         status = dt_file_move_folder(temporary, path);
-    /* In both cases: a folder that is there now is unfinished, or an older one of the same step. */
+    /* Removes the temporary folder, whether all was written or not. What it now contains is an
+     * unfinished checkpoint, or an older one of the same step. */
     DtStatus removed = dt_file_remove_folder(temporary);
     if (dt_status_ok(&status))
         status = removed;

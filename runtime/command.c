@@ -49,7 +49,8 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
         dt_text_add(text, " --windows");
     if (options->gemm != DT_GEMM_DEFAULT)
         dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
-    /* The checkpoint knows what these chose, but not for a product that another plan has. */
+    /* The checkpoint holds the choices of these, but none for products that only another plan
+     * has. */
     if (options->algorithms_first)
         dt_text_add(text, " --algorithms first");
     if (options->attention != DT_ATTENTION_DEFAULT)

@@ -42,7 +42,8 @@ static DtStatus check_checkpoint(const DtRank *rank, const DtDataFact *now)
     return DT_OK;
 }
 
-/* The facts of all sources, which are those of the checkpoint if the run goes on. */
+/* Finds the facts of all sources. Fails if they differ from those of the checkpoint that the run
+ * continues. */
 static DtStatus find_facts(DtRank *rank)
 {
     const DtPlan *plan = rank->plan;

@@ -9,7 +9,7 @@
  * which respect. A source that it does not know is none. */
 DtStatus dt_datasame_check(const DtDataFact *saved, uint32_t n_saved, const DtDataFact *now,
                            const char *checkpoint);
-/* The same failure with the option that goes on all the same. */
+/* Adds to the failure the option with which the run continues in spite of it. */
 DtStatus dt_datasame_refuse(const DtStatus *found);
 
 /* Collective over all ranks, after readers are open: fills rank->facts on the first rank of each

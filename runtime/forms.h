@@ -21,8 +21,8 @@ DtEpilogueWish dt_forms_wish(const char *name); /* DT_EPILOGUES_TIMED for an unk
 /* For checkpoints of devices that do not choose a form for each product: the form of all that have
  * two. TIMED: none has two, or the device chooses. */
 DtEpilogueWish dt_forms_kept(const DtRank *rank);
-/* A run on such a device goes on with the form of its checkpoint, whatever its options say. Returns
- * whether that is the second one, which needs arena INSTEAD (dt_load_instead). */
+/* A run on such a device continues with the form of its checkpoint, whatever its options are.
+ * Returns whether that is the second form, which needs arena INSTEAD (dt_load_instead). */
 bool dt_forms_resume(DtRank *rank, DtEpilogueWish saved);
 /* Whether the instruction is to be left out, and its second form done. */
 static inline bool dt_forms_is_second(const DtRank *rank, const DtPlanInst *inst)

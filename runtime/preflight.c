@@ -28,13 +28,14 @@ static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan)
     return dt_load_choose(options, plan, &device, &comm);
 }
 
-/* The checkpoint with which a run goes on, as far as its folder tells. */
+/* The checkpoint from which a run continues, as far as its folder shows before ranks start. */
 typedef struct Resumed {
     const char *path; /* NULL: there is none, or its data does not matter */
     DtManifest manifest;
 } Resumed;
 
-/* What is wrong with the folder, ranks will say, who read the tensors, too. */
+/* Finds that checkpoint. Does not report a damaged folder: the ranks, which also read the tensors,
+ * report it. */
 static void find_resumed(DtArena *memory, const DtRunOptions *options, Resumed *ret_resumed)
 {
     DtCheckpointList list;

@@ -133,7 +133,7 @@ void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n)
     }
 }
 
-/* Where in a round of the loop the kernel is. */
+/* Text of the index of the kernel's element among the draws of one round of the loop. */
 static const char *place(DtPrint *c, const DtKNode *node, uint32_t axis)
 {
     const uint32_t lanes = (uint32_t)dt_print_c_vector_axis(c->k);

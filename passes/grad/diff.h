@@ -41,7 +41,7 @@ typedef struct DtLoopActivity {
     bool *active_in, *seeded; /* of the body */
 } DtLoopActivity;
 
-/* seeded NULL: forward only. The answer is remembered. */
+/* The activity of func's values. seeded NULL: forward only. Equal calls return the same object. */
 const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in,
                                  const bool *seeded);
 /* active_in: per operand of op; seeded: per result, or NULL. */

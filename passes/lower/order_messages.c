@@ -213,7 +213,8 @@ static void wake(Messages *m, const End *end)
         m->may_start[line_of(m, end)->ends.at[end->through.at[i]].channel] = 1;
 }
 
-/* The next of those that may, from `at` on, which then is not noted any more; n: there is none. */
+/* The next channel or stage of the list from `at` on that may continue; removes its mark. n: there
+ * is none. */
 static uint32_t next_woken(uint8_t *woken, uint32_t at, uint32_t n)
 {
     uint8_t *next = at < n ? memchr(woken + at, 1, n - at) : NULL;

@@ -197,7 +197,8 @@ static bool has_rule(const Scope *s, const DtOp *op)
     }
 }
 
-/* Operand k of op, harmless where the op looks into its padding. */
+/* Operand k of op. If op reads padding of the operand, the returned value has the identity of
+ * op's reduction there. */
 static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
 {
     DtValue *value = s->now[op->in[k]->id];

@@ -26,7 +26,8 @@ typedef struct Halo {
     const char *axis, *block, *part; /* block: "@axis", one place per rank; part: "@axis.part", a rank's rows */
     uint16_t mesh;
     int64_t parts, rows, windows; /* rows, windows: of one part */
-    /* rows needed from the neighbours; behind < 0: so many rows are not read */
+    /* rows needed from the neighbours before and after; behind < 0: the last -behind rows are not
+     * read */
     int64_t before, behind;
 } Halo;
 

@@ -136,7 +136,8 @@ static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in,
     return ring;
 }
 
-/* Whether an operand of type `now` travels in these blocks: some of what splits its axis is to be gathered. */
+/* Whether an operand of type `now` travels around the ring: mesh axes of the ring split its axis,
+ * and none of them splits `wanted`. */
 static bool travels(const DtType *now, const DtType *wanted, const DtAxis *block, uint16_t ring)
 {
     const int d = dt_type_find(now, block->name);

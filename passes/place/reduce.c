@@ -87,8 +87,9 @@ static void rewrite(const Reduce *r, DtFunc *func)
 
 /* ---- gradients that are complete only after their entry ---- */
 
-/* The device mesh axes over which all results that go to the store are pending (pieces of a pipeline may add to one;
- * what one of them has more is completed with it). */
+/* The device mesh axes over which all results that go to the store are pending. Pieces of a
+ * pipeline may add to one store; sums over mesh axes that are pending in only some of the results
+ * are completed in those entries. */
 static uint16_t pending_of(const DtModule *module, const DtStore *store)
 {
     const uint16_t time = module->mesh.n > 0 && module->mesh.axes[0].is_time ? 1 : 0;

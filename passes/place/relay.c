@@ -114,7 +114,7 @@ static DtValue *for_ranks(const Relay *r, DtBuilder *b, DtValue *x, const DtType
     return dt_graph_reorder(b, x, of_ranks(r, type));
 }
 
-/* op on what ranks have. */
+/* Copies op; the copy works on each rank's own part. */
 static DtValue *copy_op(const Relay *r, DtBuilder *b, const DtOp *op, DtValue *const *in)
 {
     bool any = false;

@@ -22,8 +22,8 @@ static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop
     return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
 }
 
-/* Register 0, the micro-batch of a piece: the sum of the counters of two loops. known: it is such a
- * sum. */
+/* Register 0, the micro-batch of a piece, as the sum of the counters of two loops. known: it is
+ * such a sum. */
 typedef struct Micro {
     bool known;
     DtPlanSchedule by, plus;

@@ -192,8 +192,8 @@ static void print_predict(const DtSummary *s, DtText *text)
     dt_text_add(text, " (dtrun --generate), training does not\n");
 }
 
-/* What a save takes on a processor, if that counts: a MiB, and a hundredth of what rank 0 has. On
- * a GPU it is memory of the host. */
+/* Prints the memory that a save needs on a CPU, unless it is less than a MiB, or less than a
+ * hundredth of rank 0's memory. On a GPU it is memory of the host. */
 static void print_save(const DtSummary *s, DtText *text)
 {
     DtMemory m;
@@ -403,7 +403,7 @@ static void print_changes(const DtSummary *s, DtText *text)
                        dt_people_seconds(b, s->changes[i].seconds));
 }
 
-/* Why there is no time, and what would give one. */
+/* Prints why the report has no time for a step, and how to get one. */
 static void print_no_step(const DtSummary *s, DtText *text)
 {
     line(text, "step");

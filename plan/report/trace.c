@@ -137,7 +137,7 @@ static double bytes_of(const DtPlan *plan, const DtPlanInst *inst)
     return inst->kind == DT_INST_SEND ? (double)plan->channels[inst->ref].bytes : dt_report_received(plan, inst);
 }
 
-/* Its name, what it is, its price, its bytes, and its line. */
+/* The instruction's name, kind, predicted time, bytes and line. */
 static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
 {
     const DtPlan *plan = stage->plan;

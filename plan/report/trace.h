@@ -14,7 +14,8 @@ void dt_trace_string(DtText *text, const char *string);
 enum { DT_INST_NAME = 300 };
 void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char ret_name[DT_INST_NAME]);
 
-/* `,"predicted":SECONDS` with all digits; nothing for what costs nothing by itself. */
+/* Appends `,"predicted":SECONDS` with all digits; nothing for instructions that cost nothing by
+ * themselves. */
 void dt_trace_price(const DtPrice *price, DtText *text);
 
 /* Number of queues of a stage, queue 0 included, and their names: "compute", "collectives over

@@ -34,7 +34,8 @@ typedef struct DtWalk {
     int64_t reg[DT_PLAN_REGS], *base; /* base: by arena */
 } DtWalk;
 
-/* Appends what the stage's entry of that name runs. The plan must have passed dt_check_plan. */
+/* Appends the items that the stage's entry of that name runs. The plan must have passed
+ * dt_check_plan. */
 void dt_walk_entry(DtWalk *walk, DtPlanStr name);
 
 #endif

@@ -183,7 +183,8 @@ typedef struct Sanitizer { const char *kernels, *shim, *options, *probe, *proof,
 static const Sanitizer address = {"-O1 -DAPART -fsanitize=address", "-fsanitize=address -DDT_SHIM_ADDRESS",
                                   "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0", "-", "grep fine",
                                   "ERROR: AddressSanitizer", "no access outside of what a kernel has"};
-/* Not optimised: each thread reads everything that the text reads, even if it does not need it. */
+/* Compiled without optimisation, so that each thread executes every read of the text, even of
+ * values that it does not need. */
 static const Sanitizer threads = {"-O0 -g -fsanitize=thread", "-DDT_SHIM_THREADS", "TSAN_OPTIONS=halt_on_error=1",
                                   "tests/codegen/fibers.c", "grep 'data race'", "WARNING: ThreadSanitizer: data race",
                                   "no two threads touch the same at once"};

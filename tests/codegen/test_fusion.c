@@ -105,7 +105,7 @@ static DtValue *random_axis_op(Pool *p)
         return dt_graph_expand(&p->b, x, type_of(DT_F32, "c=130 a=5"));
     int64_t n = dt_type_extent(x->type, axis), half = (n - 1) / 2;
     switch (dice(p, 5)) {
-    case 0: /* every second element, and zeros between them again */
+    case 0: /* every second element, then these spread again with 2.5 between them */
         x = dt_graph_slice(&p->b, x, axis, 1, 2, half);
         if (dice(p, 2))
             x = dt_graph_unary(&p->b, DT_OP_NEG, x);

@@ -155,7 +155,7 @@ static int64_t count_of(const Case *c, const char *key, int64_t most)
     return n;
 }
 
-/* The batch over as many ranks and micro-batches as the case asks for. */
+/* A layout that splits the batch over the ranks and micro-batches of the case. */
 static DtParallelConfig *batch_layout(DtArena *arena, const Case *c)
 {
     DtParallelConfig *layout = DT_NEW(arena, DtParallelConfig);

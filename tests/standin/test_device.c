@@ -127,7 +127,8 @@ Test(cuda, names_the_compiler_that_the_driver_wants)
         "NVRTC 13.0 made it, and the driver knows CUDA 12.4: compile the plan where NVRTC 12 is");
 }
 
-/* What a block's threads share is the device's to say, and a kernel asks for more than 48 KiB. */
+/* The device limits the shared memory of a block, and this kernel needs more than the 48 KiB that
+ * every device allows. */
 static void shares(const char *standin, const char *wanted)
 {
     Tiny tiny = {.arena = dt_arena_new()};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeRO (Rajbhandari et al., 2020): what every rank of some mesh axes would hold alike is cut among them.
+/* ZeRO (Rajbhandari et al., 2020): shards tensors that would be replicated along some mesh axes.
  *
  * Purpose: `zero n on axes` splits optimizer state (1), then gradients (2), then parameters (3) over mesh axes on
- * which a parameter is whole. The unit is a bucket: the local elements of several parameters, one behind the other,
+ * which a parameter is whole. The unit is a bucket: the local elements of several parameters, one after another,
  * padded, as one flat axis that the mesh axes split into equal runs (ops pack and unpack, ir/shape_pack.c).
  * Parameters that several loop iterations have are stacked buckets, one bucket per iteration. Buckets replace the
- * stores of their members, which remain as records of what lies where (DtStore.bucket).
+ * stores of their members, which remain as records of each member's offset (DtStore.bucket).
  *
  *   zero 1 on data                      before                        after
  *   store w, b                          f32[e, f], f32[f]             @bucket0 f32[@bucket=N], w and b inside
@@ -21,8 +21,9 @@
  * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
  * zero_entry.c and zero_update.c rewrite the entries.
  *
- * Gradients that are summed over ranks and cut by no line are in buckets, too, alone (`plain`), where a step has one
- * micro-batch: so what one exchange completes is complete where it is made (`at_once`), beside the rest of backward.
+ * If a step has one micro-batch, gradients that are summed over ranks and that no line splits are in buckets, too;
+ * their parameters and moments are not (`plain`). Then one all-reduce completes a whole bucket as soon as backward has
+ * computed it (`at_once`), at the same time as the rest of backward.
  *
  *   no `zero` line                      before                        after
  *   store w, b                          f32[e, f], f32[f]             as they were

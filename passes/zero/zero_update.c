@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An entry that applies gradients, on buckets.
+/* Rewrites an entry that applies gradients so that it works on buckets.
  *
- * The members of a bucket are treated alike, element by element, and meet in scalars only (the sum of squares), so one
- * member's ops on the bucket's run stand for all members' ops:
+ * The update applies the same elementwise ops to all members of a bucket, and combines members only in scalars (the
+ * sum of squares). So the pass emits one member's ops, on the rank's run of the bucket, in place of all members' ops:
  *
  *   %m' = add(mul(%m, 0.9), mul(%dw, 0.1))       %g = reduce_scatter[data](%d)   level 1; later ones store it so
  *   %s = reduce sum[a, b](mul(%dw, %dw))         %s = reduce sum[@bucket](mul(%g, %g)) : f32{sum data}
@@ -10,22 +10,24 @@
  *                                                %m' = add(mul(%m, 0.9), mul(%g, 0.1)), %p' of shard[data](%p) likewise
  *                                                result all_gather[data](%p')    levels 1 and 2
  *
- * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains.
+ * Values that depend on the other members' tensors are *absent*. A sum of an absent scalar and another becomes the
+ * other.
  *
- * What is not done element by element has its parameter whole: the only member of its bucket. Of one that iterations of
- * a loop have, each rank *owns* some: it is dealt out, once a value, so that a rank has all elements of those, and what
- * the update does with each by itself it does with these. Where that meets runs, it is dealt back:
+ * Ops that do not work element by element (a product of matrices) need their parameter whole; it is the only member of
+ * its bucket. If iterations of a loop have the parameter, each rank *owns* some iterations. An all-to-all, once for
+ * each value, gives the rank all elements of its iterations, and the rank computes the ops for these. A second
+ * all-to-all turns the result into runs if an op combines it with runs:
  *
  *   %x = dot[b](%m', %m')       =>   %q = unpack(all_to_all[data](%m')) : f32[h=8/data, a, b], %x = dot[b](%q, %q)
  *   %p' = sub(%p, %y)                %p' = sub(%p, all_to_all[data](pack(%y)))
  *
- * Where ranks cannot have as many each, as of a parameter outside of loops, or several iterations meet, it is gathered,
- * and every rank computes the same:
+ * If the ranks cannot own equally many iterations (a parameter outside of loops has only one), or an op combines
+ * several iterations, every rank gathers the value and computes the same:
  *
  *   %x = dot[b](%m', %m')       =>   %q = unpack(all_gather[data](%m')) , %x = dot[b](%q, %q)
  *   %p' = sub(%p, %y)                %p' = sub(%p, shard[data](pack(%y)))
  *
- * A sum over all of a run whose padding is zero needs no gather: its ranks add up. */
+ * A sum over all elements needs no gather if the padding of the runs is zero: the ranks add the sums of their runs. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/bug.h"

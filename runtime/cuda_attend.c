@@ -16,9 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Older ones are wrong where keys are no multiple of 128. The order of sums is only known to be one on generations 8
- * and 9: on later ones it is asked for by engine and knobs that change from version to version. */
-enum { OLDEST = 91600, LAST_IN_ORDER = 9, ALIGNED = 16, PLACED = 256 };
+/* Older ones are wrong where keys are no multiple of 128. */
+enum { OLDEST = 91600, ALIGNED = 16, PLACED = 256 };
 
 typedef struct Row {
     DtSdpaGraph graph;
@@ -117,14 +116,12 @@ static uint64_t row_bytes(const DtPlanSdpa *s)
 }
 
 /* NULL, or why the library does not do it. */
-static const char *find_graph(DtCudaAttends *a, uint32_t number, int generation)
+static const char *find_graph(DtCudaAttends *a, uint32_t number, int capability)
 {
     const DtPlanSdpa *s = &a->plan->sdpas[number];
     Row *row = &a->rows[number];
     const char *why = NULL;
     *row = (Row){.scale = (float)s->scale, .hidden = -INFINITY, .one = 1, .window = (float)s->window};
-    if (s->backward && generation > LAST_IN_ORDER)
-        return "its sums have no known order on this generation of GPUs";
     if (!is_aligned(a->plan, s))
         return "its tensors begin at no multiples of 16 bytes";
     for (uint32_t i = 0; i < number; i++)
@@ -133,7 +130,8 @@ static const char *find_graph(DtCudaAttends *a, uint32_t number, int generation)
             row->is_there = true;
             return NULL;
         }
-    row->is_there = dt_sdpa_graph(&a->descs, &(DtCudnnDevice){.handle = a->handle}, s, &row->graph, &why);
+    const DtCudnnDevice device = {.handle = a->handle, .capability = capability};
+    row->is_there = dt_sdpa_graph(&a->descs, &device, s, &row->graph, &why);
     return row->is_there ? NULL : why;
 }
 
@@ -148,17 +146,17 @@ static DtStatus refused(const DtPlanSdpa *s, const char *why)
 }
 
 /* The first record that cannot be, if all have to. */
-static DtStatus find_graphs(DtCudaAttends *a, int generation)
+static DtStatus find_graphs(DtCudaAttends *a, int capability)
 {
     DtStatus first = DT_OK;
     for (uint32_t i = 0; i < a->plan->n_sdpas; i++) {
         const DtPlanSdpa *s = &a->plan->sdpas[i];
-        const char *why = find_graph(a, i, generation);
+        const char *why = find_graph(a, i, capability);
         if (why && dt_status_ok(&first))
             first = refused(s, why);
         if (why)
             continue;
-        const uint64_t bytes = 2 * row_bytes(s) + placed(a->rows[i].graph.workspace);
+        const uint64_t bytes = 2 * row_bytes(s) + placed(a->rows[i].graph.sums) + placed(a->rows[i].graph.workspace);
         a->bytes = bytes > a->bytes ? bytes : a->bytes;
         a->of_kernel[s->kernel] = i + 1;
     }
@@ -166,7 +164,7 @@ static DtStatus find_graphs(DtCudaAttends *a, int generation)
 }
 
 DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver, DtCudaStream *stream,
-                              int generation, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why)
+                              int capability, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why)
 {
     *ret_attends = NULL;
     *ret_why = NULL;
@@ -185,7 +183,7 @@ DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaD
         status = begin(a);
     if (dt_status_ok(&status)) {
         *ret_attends = a;
-        status = find_graphs(a, generation);
+        status = find_graphs(a, capability);
     } else if (opened) {
         dt_cuda_attends_close(a);
     }
@@ -233,7 +231,7 @@ bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDevice
     const uint32_t number = a->of_kernel[kernel] - 1;
     const DtPlanSdpa *s = &a->plan->sdpas[number];
     Row *row = &a->rows[number];
-    const uint64_t dot = a->workspace + row_bytes(s);
+    const uint64_t dot = a->workspace + row_bytes(s), sums = dot + row_bytes(s);
     uint64_t at[DT_SDPA_PARTS] = {0};
     void *operands[DT_SDPA_OPERANDS] = {NULL};
     for (uint32_t p = 0; p < DT_SDPA_PARTS; p++) {
@@ -244,6 +242,7 @@ bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDevice
     }
     operands[DT_SDPA_STATISTIC] = address(a->workspace);
     operands[DT_SDPA_DOT] = address(dot);
+    operands[DT_SDPA_DQ_SUMS] = address(sums);
     operands[DT_SDPA_SCALE] = &row->scale;
     operands[DT_SDPA_HIDDEN] = &row->hidden;
     operands[DT_SDPA_ONE] = &row->one;
@@ -251,7 +250,7 @@ bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDevice
     *ret_why = "the kernel of its statistic does not start";
     if (s->backward && !run_statistic(a, s, row, at))
         return false;
-    if (!dt_sdpa_execute(&a->cudnn, a->handle, &row->graph, operands, address(dot + row_bytes(s)))) {
+    if (!dt_sdpa_execute(&a->cudnn, a->handle, &row->graph, operands, address(sums + placed(row->graph.sums)))) {
         *ret_why = dt_cudnn_error(&a->cudnn, a->descs.arena);
         return false;
     }

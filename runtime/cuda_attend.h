@@ -11,12 +11,12 @@
 
 typedef struct DtCudaAttends DtCudaAttends;
 
-/* Prepares cuDNN for the SDPA records of a plan on a device of that generation; its work goes to
+/* Prepares cuDNN for the SDPA records of a plan on a device of that capability (90: 9.0); its work goes to
  * the stream. wish: --attention. By default, records that cuDNN cannot do stay with the plan's own
  * kernels (NULL: all of them), and ret_why gives the reason; with --attention cudnn that is an
  * error. */
 DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver, DtCudaStream *stream,
-                              int generation, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why);
+                              int capability, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why);
 uint64_t dt_cuda_attends_bytes(const DtCudaAttends *attends);   /* bytes of its workspace */
 const char *dt_cuda_attends_name(const DtCudaAttends *attends); /* "cudnn 9.19.0" */
 /* Sets the workspace, and the kernel for a record's statistic. */

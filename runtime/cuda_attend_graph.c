@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of matrix products, elementwise ops and reductions, in the order in which cuDNN recognises
  * attention. Rows of scores read K and V as their transposes. Values between the ops have no
- * memory.
- * Forward, the library requires the statistic as a result, even if nothing reads it.
+ * memory. Forward, the library requires the statistic as a result, even if nothing reads it.
  *
- * Backward, dq is the direct result of a product. The library then adds its terms in a fixed
- * order, and
- * keeps all of dz for that in its workspace. If the terms went through our memory, it would add
- * them in any
- * order. */
+ * Backward, dq is the direct result of a product. An engine that the library proposes then adds its
+ * terms in a fixed order, and keeps all of dz for that in its workspace. Newer versions also have
+ * engines whose workspace grows with the rows only; they do so if certain knobs are set, and the
+ * library never proposes these. One of them adds the terms in f32 in our memory, so its graph has
+ * one op more. Any other engine adds terms there in any order. */
 #include "runtime/cuda_attend_graph.h"
 
 #include <string.h>
 
 enum { /* descriptors */
-       POINTWISE = 0, ENGINE = 2, CONFIG = 3, PROPOSALS = 4, PLAN = 5, POINTWISE_OP = 13, GRAPH = 15,
+       POINTWISE = 0, ENGINE = 2, CONFIG = 3, PROPOSALS = 4, PLAN = 5, KNOB = 7, POINTWISE_OP = 13, GRAPH = 15,
        OPERANDS = 16, TENSOR = 17, MATMUL = 18, MATMUL_OP = 19, REDUCTION = 21, REDUCTION_OP = 22, RESHAPE_OP = 31
 };
 enum { /* types of attributes */
-       IS_HANDLE = 0, IS_DTYPE = 1, IS_BOOL = 2, IS_INT64 = 3, IS_POINTER = 6, IS_MODE = 8, IS_NOTE = 11,
+       IS_HANDLE = 0, IS_DTYPE = 1, IS_BOOL = 2, IS_INT64 = 3, IS_POINTER = 6, IS_MODE = 8, IS_KNOB = 9, IS_NOTE = 11,
        IS_MAP = 14, IS_DESC = 15, IS_REDUCE = 18
 };
 enum { /* attributes */
        MAP_MODE = 0, MAP_PRECISION = 1, MAP_AXIS = 9, PROPOSALS_MODE = 200, PROPOSALS_GRAPH = 201,
-       PROPOSALS_RESULTS = 202, PROPOSALS_DEVICE = 204, CONFIG_ENGINE = 300, PLAN_HANDLE = 400, PLAN_CONFIG = 401,
-       PLAN_WORKSPACE = 402, PLAN_DEVICE = 407, MAP_OP = 750, MAP_X = 751, MAP_B = 752, MAP_Y = 753, MAP_T = 758,
+       PROPOSALS_RESULTS = 202, PROPOSALS_DEVICE = 204, CONFIG_ENGINE = 300, CONFIG_KNOBS = 302,
+       PLAN_HANDLE = 400, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402, PLAN_DEVICE = 407,
+       KNOB_TYPE = 600, KNOB_VALUE = 601, MAP_OP = 750, MAP_X = 751, MAP_B = 752, MAP_Y = 753, MAP_T = 758,
        GRAPH_HANDLE = 800, GRAPH_OPS = 801, TENSOR_ALIGNED = 900, TENSOR_DTYPE = 901, TENSOR_EXTENTS = 902,
        TENSOR_STRIDES = 903, TENSOR_ID = 906, TENSOR_IS_VIRTUAL = 907, TENSOR_IS_VALUE = 908, OPERANDS_IDS = 1000,
-       OPERANDS_AT = 1001, OPERANDS_WORKSPACE = 1003, ENGINE_NOTES = 1303, MATMUL_PRECISION = 1500,
+       OPERANDS_AT = 1001, OPERANDS_WORKSPACE = 1003, ENGINE_GRAPH = 1300, ENGINE_NUMBER = 1301, ENGINE_NOTES = 1303,
+       ENGINE_DEVICE = 1307, MATMUL_PRECISION = 1500,
        MATMUL_A = 1520, MATMUL_B = 1521, MATMUL_C = 1522, MATMUL_OF = 1523, REDUCE_OP = 1600,
        REDUCE_PRECISION = 1601, REDUCE_X = 1610, REDUCE_Y = 1611, REDUCE_OF = 1612, RESHAPE_X = 2200,
        RESHAPE_Y = 2201
 };
 enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* elements */
-enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, GREATER = 302, NOT_LESS = 303, INDEX = 501,
+enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, SAME = 21, GREATER = 302, NOT_LESS = 303, INDEX = 501,
        SELECT = 601 };
 enum { REDUCE_ADD = 0, REDUCE_MAX = 3 };
 enum { ANY_ORDER = 4 }; /* note of an engine: NONDETERMINISTIC */
-enum { MOST_OPS = 32, MOST_PROPOSALS = 16, MOST_NOTES = 16, ALIGNED = 16, RANK = 4, ROWS = 2, COLUMNS = 3 };
+enum { STAGES = 14, KERNEL = 24, CLUSTER_ROWS = 27, STREAM = 38, TILE_ROWS = 40, TILE_COLUMNS = 41 }; /* knobs */
+enum { MOST_KNOBS = 6, MOST_OPS = 32 };
+enum { MOST_PROPOSALS = 16, MOST_NOTES = 16, ALIGNED = 16, RANK = 4, ROWS = 2, COLUMNS = 3 };
 
 typedef struct Shape {
     int64_t extent[RANK], stride[RANK];
@@ -48,6 +51,32 @@ typedef struct Tensor {
     Shape shape;
 } Tensor;
 
+typedef struct Knob {
+    int type;
+    int64_t value;
+} Knob;
+
+/* An engine that adds in one order with these knobs, in a workspace that grows with the rows. The
+ * numbers are those of NVIDIA's cudnn-frontend (override_heuristics_query of its SDPA node). */
+typedef struct Engine {
+    int from, to;              /* capabilities */
+    size_t oldest, older_than; /* versions of the library */
+    bool sums_in_memory;       /* of dq, in f32 */
+    int64_t number;
+    Knob knobs[MOST_KNOBS]; /* type 0: no more */
+} Engine;
+
+#define TILES(ROWS, COLUMNS, NUMBER)                                                               \
+    {TILE_ROWS, ROWS}, {TILE_COLUMNS, COLUMNS}, {KERNEL, 2}, {STREAM, 0}, {CLUSTER_ROWS, 0}, {STAGES, NUMBER}
+enum { ALL = 1000000 };
+static const Engine engines[] = {
+    {90, 99, 92500, ALL, true, 6, {TILES(2, 1, 4)}},
+    {100, 103, 91801, 92300, false, 5, {{KERNEL, 31}, {STAGES, 2}}},
+    {100, 103, 92300, ALL, false, 5, {TILES(3, 2, 2)}},
+    {104, 109, 91801, 92300, false, 17, {{KERNEL, 31}, {STAGES, 2}}},
+    {104, 109, 92300, ALL, false, 17, {TILES(3, 2, 2)}},
+};
+
 typedef struct Build {
     DtCudnnDescs *descs;
     const DtCudnn *cudnn;
@@ -57,6 +86,7 @@ typedef struct Build {
     int64_t n_ops, next;
     uint64_t least; /* workspace of plans that want too much; 0: there is none */
     int io;
+    bool sums_in_memory; /* of dq */
     bool good;
 } Build;
 
@@ -341,7 +371,15 @@ static void backward(Build *b)
                  ds = between(b, b->io, p.shape);
     map_to(b, MUL, &dz, &scale, NULL, 0, &ds);
     multiply_shared(b, turn(b, ds), q, dk);
-    multiply_to(b, ds, turn(b, k), dq);
+    const Tensor k_rows = turn(b, k);
+    if (!b->sums_in_memory) {
+        multiply_to(b, ds, k_rows, dq);
+        return;
+    }
+    const Shape shape = dense(b->of->batch, b->of->heads, b->of->queries, b->of->head);
+    const Tensor sums = operand(b, DT_SDPA_DQ_SUMS, F32, shape);
+    multiply_to(b, ds, k_rows, sums);
+    map_to(b, SAME, &sums, NULL, NULL, 0, &dq);
 }
 
 /* ---- plans ---- */
@@ -376,13 +414,12 @@ static bool has_one_order(Build *b, DtCudnnDesc *config)
     return is;
 }
 
-/* A plan of that proposal; false: the library has none after all, or it needs too much memory. */
+/* A plan of that engine and its knobs; false: the library has none after all, or it needs too much
+ * memory. */
 static bool plan_of(Build *b, const DtCudnnDevice *device, DtCudnnDesc *config)
 {
     DtSdpaGraph *graph = b->graph;
     int64_t n = 0, bytes = 0;
-    if (!has_one_order(b, config))
-        return false;
     graph->plan = make(b, PLAN);
     set_device(b, device, graph->plan, PLAN_HANDLE, 0);
     set_desc(b, graph->plan, PLAN_CONFIG, config);
@@ -391,19 +428,26 @@ static bool plan_of(Build *b, const DtCudnnDevice *device, DtCudnnDesc *config)
     const bool made = b->good && b->cudnn->desc_get(graph->plan, PLAN_WORKSPACE, IS_INT64, 1, &n, &bytes) == 0;
     b->good = true;
     graph->workspace = bytes > 0 ? (uint64_t)bytes : 0;
-    if (made && graph->workspace > b->of->workspace && (b->least == 0 || graph->workspace < b->least))
-        b->least = graph->workspace;
-    return made && graph->workspace <= b->of->workspace;
+    const uint64_t all = graph->workspace + graph->sums;
+    if (made && all > b->of->workspace && (b->least == 0 || all < b->least))
+        b->least = all;
+    return made && all <= b->of->workspace;
 }
 
-static bool plan(Build *b, const DtCudnnDevice *device)
+static DtCudnnDesc *graph_of(Build *b, const DtCudnnDevice *device)
 {
-    DtCudnnDesc *graph = make(b, GRAPH), *proposals, *configs[MOST_PROPOSALS] = {0};
-    int64_t n = 0;
+    DtCudnnDesc *graph = make(b, GRAPH);
     set_device(b, device, graph, GRAPH_HANDLE, 0);
     set_all(b, graph, GRAPH_OPS, IS_DESC, b->n_ops, b->ops);
     done(b, graph);
-    proposals = make(b, PROPOSALS);
+    return graph;
+}
+
+/* The first plan that the library proposes and that always adds in one order. */
+static bool plan_proposed(Build *b, const DtCudnnDevice *device)
+{
+    DtCudnnDesc *graph = graph_of(b, device), *proposals = make(b, PROPOSALS), *configs[MOST_PROPOSALS] = {0};
+    int64_t n = 0;
     set_desc(b, proposals, PROPOSALS_GRAPH, graph);
     set_word(b, proposals, PROPOSALS_MODE, IS_MODE, 3 /* A */);
     set_device(b, device, proposals, 0, PROPOSALS_DEVICE);
@@ -413,30 +457,97 @@ static bool plan(Build *b, const DtCudnnDevice *device)
     if (!b->good || b->cudnn->desc_get(proposals, PROPOSALS_RESULTS, IS_DESC, MOST_PROPOSALS, &n, configs) != 0)
         return false;
     for (int64_t i = 0; i < n && i < MOST_PROPOSALS; i++)
-        if (plan_of(b, device, configs[i]))
+        if (has_one_order(b, configs[i]) && plan_of(b, device, configs[i]))
             return true;
     return false;
+}
+
+static bool plan_named(Build *b, const DtCudnnDevice *device, const Engine *of)
+{
+    DtCudnnDesc *graph = graph_of(b, device), *engine = make(b, ENGINE), *config = make(b, CONFIG), *knobs[MOST_KNOBS];
+    int64_t n = 0;
+    set_desc(b, engine, ENGINE_GRAPH, graph);
+    set_int(b, engine, ENGINE_NUMBER, of->number);
+    set_device(b, device, engine, 0, ENGINE_DEVICE);
+    done(b, engine);
+    for (; n < MOST_KNOBS && of->knobs[n].type; n++) {
+        knobs[n] = make(b, KNOB);
+        set_word(b, knobs[n], KNOB_TYPE, IS_KNOB, of->knobs[n].type);
+        set_int(b, knobs[n], KNOB_VALUE, of->knobs[n].value);
+        done(b, knobs[n]);
+    }
+    set_desc(b, config, CONFIG_ENGINE, engine);
+    set_all(b, config, CONFIG_KNOBS, IS_DESC, n, knobs);
+    done(b, config);
+    return b->good && plan_of(b, device, config);
+}
+
+static const Engine *engine_of(const DtCudnn *cudnn, const DtCudnnDevice *device)
+{
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+        if (device->capability >= engines[i].from && device->capability <= engines[i].to &&
+            cudnn->version() >= engines[i].oldest && cudnn->version() < engines[i].older_than)
+            return &engines[i];
+    return NULL;
+}
+
+/* Backward, an engine's notes say nothing of its knobs. So on generations where NVIDIA's frontend
+ * names engine and knobs for sums in one order, no proposal is taken. */
+static bool proposals_are_in_order(int capability)
+{
+    enum { DATACENTER = 9, GEFORCE = 12 };
+    return capability / 10 <= DATACENTER || capability / 10 == GEFORCE;
+}
+
+/* ---- of a record ---- */
+
+static Build begin(DtCudnnDescs *descs, const DtPlanSdpa *record, DtSdpaGraph *graph)
+{
+    *graph = (DtSdpaGraph){.plan = NULL};
+    return (Build){.descs = descs,
+                   .cudnn = descs->cudnn,
+                   .of = record,
+                   .graph = graph,
+                   .next = DT_SDPA_OPERANDS + 1,
+                   .io = record->dtype == DT_PLAN_BF16 ? BF16 : F16,
+                   .good = true};
+}
+
+static bool build_proposed(Build *b, const DtCudnnDevice *device)
+{
+    if (b->of->backward)
+        backward(b);
+    else
+        forward(b);
+    return b->good && plan_proposed(b, device);
+}
+
+static bool build_named(Build *b, const DtCudnnDevice *device, const Engine *engine)
+{
+    b->sums_in_memory = engine->sums_in_memory;
+    if (b->sums_in_memory)
+        b->graph->sums = (uint64_t)(b->of->batch * b->of->heads * b->of->queries * b->of->head) * sizeof(float);
+    backward(b);
+    return b->good && plan_named(b, device, engine);
 }
 
 bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record, DtSdpaGraph *ret_graph,
                    const char **ret_why)
 {
-    Build b = {.descs = descs,
-               .cudnn = descs->cudnn,
-               .of = record,
-               .graph = ret_graph,
-               .next = DT_SDPA_OPERANDS + 1,
-               .io = record->dtype == DT_PLAN_BF16 ? BF16 : F16,
-               .good = true};
-    *ret_graph = (DtSdpaGraph){.plan = NULL};
-    if (record->backward)
-        backward(&b);
-    else
-        forward(&b);
-    if (b.good && plan(&b, device))
+    const Engine *engine = record->backward ? engine_of(descs->cudnn, device) : NULL;
+    const bool proposes = !record->backward || proposals_are_in_order(device->capability);
+    Build b = begin(descs, record, ret_graph);
+    if (proposes && build_proposed(&b, device))
         return true;
-    *ret_why = b.least ? dt_arena_printf(descs->arena, "it wants %llu bytes", (unsigned long long)b.least)
-                       : dt_cudnn_error(descs->cudnn, descs->arena);
+    const uint64_t least = b.least;
+    if (engine)
+        b = begin(descs, record, ret_graph);
+    if (engine && build_named(&b, device, engine))
+        return true;
+    b.least = b.least == 0 || (least && least < b.least) ? least : b.least;
+    *ret_why = !proposes && !engine ? "its sums have no known order on this generation of GPUs"
+               : b.least ? dt_arena_printf(descs->arena, "it wants %llu bytes", (unsigned long long)b.least)
+                         : dt_cudnn_error(descs->cudnn, descs->arena);
     return false;
 }
 

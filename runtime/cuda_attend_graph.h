@@ -41,20 +41,21 @@ typedef struct DtCudnn {
 typedef struct DtCudnnDevice {
     DtCudnnHandle *handle;
     DtCudnnDesc *properties;
+    int capability; /* 90: 9.0 */
 } DtCudnnDevice;
 
-/* Operands of graphs: those of the record, by DtPlanSdpaPart; then the statistic m + log l and
- * the sums of do . o, with the queries of one head adjacent, both in the workspace; then numbers
- * in host memory. */
+/* Operands of graphs: those of the record, by DtPlanSdpaPart; then the statistic m + log l, the
+ * sums of do . o and, for some engines, dq in f32, with the queries of one head adjacent, all in
+ * the workspace; then numbers in host memory. */
 enum {
-    DT_SDPA_STATISTIC = DT_SDPA_PARTS, DT_SDPA_DOT, DT_SDPA_SCALE, DT_SDPA_HIDDEN, DT_SDPA_ONE, DT_SDPA_WINDOW,
-    DT_SDPA_OPERANDS
+    DT_SDPA_STATISTIC = DT_SDPA_PARTS, DT_SDPA_DOT, DT_SDPA_DQ_SUMS, DT_SDPA_SCALE, DT_SDPA_HIDDEN, DT_SDPA_ONE,
+    DT_SDPA_WINDOW, DT_SDPA_OPERANDS
 };
 
 typedef struct DtSdpaGraph {
     DtCudnnDesc *plan;
     bool uses[DT_SDPA_OPERANDS];
-    uint64_t workspace; /* bytes, of the plan */
+    uint64_t workspace, sums; /* bytes, of the plan and of DT_SDPA_DQ_SUMS; sums 0: there is none */
 } DtSdpaGraph;
 
 /* The descriptors of a graph, which are freed together. */
@@ -65,7 +66,8 @@ typedef struct DtCudnnDescs {
 } DtCudnnDescs;
 
 /* Builds the graph, with the first plan that the library proposes within the record's workspace
- * and that always adds in one order. False: there is none; ret_why: the library's message. */
+ * and that always adds in one order or, if there is none, with an engine and knobs that are known
+ * to do so on that device and version. False: there is none either; ret_why: the library's message. */
 bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record, DtSdpaGraph *ret_graph,
                    const char **ret_why);
 /* operands: by number; addresses on the device, and of numbers in the process. */

@@ -401,8 +401,8 @@ static DtStatus choose_attention(DtDeviceState *state)
     const bool compares = rank->options->record || rank->options->compare; /* bytes, of the plan's own kernels */
     const DtAttention wish = compares ? DT_ATTENTION_GENERATED : rank->options->attention;
     const char *why = NULL;
-    DtStatus status = dt_cuda_attends_open(rank->memory, rank->plan, &state->driver, state->stream, state->major, wish,
-                                           &state->attends, &why);
+    DtStatus status = dt_cuda_attends_open(rank->memory, rank->plan, &state->driver, state->stream,
+                                           10 * state->major + state->minor, wish, &state->attends, &why);
     if (!dt_status_ok(&status))
         return status;
     const uint64_t bytes = dt_cuda_attends_bytes(state->attends);

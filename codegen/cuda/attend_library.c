@@ -450,13 +450,16 @@ static bool is_plain(const DtKernel *k, DtDtype *ret_dtype)
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Backward a library that adds up dq in one order keeps the gradients of all scores, and dk and dv of each head of
- * queries before it adds them up over those that share a head of keys. */
+ * queries before it adds them up over those that share a head of keys. Newer versions also do without the former, with
+ * dq, dk and dv in f32 and some words for each 64 queries. */
 static double workspace_of(const DtPlanSdpa *s)
 {
     enum { FURTHER = 4096 };
     const double heads = (double)(s->batch * s->heads), scores = (double)up(s->queries, 64) * (double)up(s->keys, 128),
-                 each = s->heads > s->kv_heads ? 2.0 * (double)(s->keys * s->head) : 0;
-    return FURTHER + (s->backward ? 2 * heads * (scores + each) : 0);
+                 each = s->heads > s->kv_heads ? 2.0 * (double)(s->keys * s->head) : 0,
+                 rows = 4 * (double)(s->queries * s->head) + (double)up(s->queries, 64) / 8,
+                 all = FURTHER + 2 * heads * (scores + each), linear = FURTHER + heads * (rows + 4 * each);
+    return !s->backward ? FURTHER : all > linear && all <= (double)DT_PLAN_SDPA_WORKSPACE_MOST ? all : linear;
 }
 
 const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena)

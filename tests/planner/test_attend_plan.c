@@ -1,69 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of attention, planned by cuDNN itself where it is installed, for devices that need not be there: it wants
- * their properties and a driver that agrees (driver.c). So its engines are asked whether they know these graphs, and
- * how much workspace they need, which dtc says beforehand. Nothing is run. */
-#include "base/cudalib.h"
-#include "runtime/cuda_attend_graph.h"
+/* Graphs of attention, planned by cuDNN itself where it is installed, for devices that need not be there (devices.h).
+ * So its engines are asked whether they know these graphs, and how much workspace they need, which dtc says
+ * beforehand. Nothing is run. */
+#include "devices.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { DEVICE = 38, DEVICE_JSON = 2702, IS_CHAR = 24 };
-
-typedef struct Device {
-    const char *name;
-    int generation, processors, shared; /* 900: 9.0; bytes */
-} Device;
-static const Device devices[] = {{"NVIDIA A100-SXM4-80GB", 800, 108, 166912}, {"NVIDIA H200", 900, 132, 232448}};
+/* Forward; backward with the gradients of all scores in the workspace; without them. */
+typedef enum Wish { FORWARD, SCORES, LINEAR, WISHES } Wish;
+enum { IN_ALL = 0xff, OLDER = 1 << FORWARD | 1 << SCORES };
 
 typedef struct Shape {
     int64_t batch, heads, kv_heads, queries, keys, head, window;
-    uint32_t causal, dtype;
+    uint32_t causal, dtype, wishes; /* set of those that are tried: a graph costs half a second */
 } Shape;
 static const Shape shapes[] = {
-    {4, 12, 12, 1024, 1024, 64, 0, 1, DT_PLAN_BF16}, /* GPT-2 */
-    {2, 8, 2, 333, 333, 96, 0, 1, DT_PLAN_F16},      /* heads that share keys */
-    {2, 4, 1, 512, 512, 128, 64, 1, DT_PLAN_F16},
-    {1, 2, 2, 7, 1000, 8, 0, 0, DT_PLAN_BF16},
+    {4, 12, 12, 1024, 1024, 64, 0, 1, DT_PLAN_BF16, OLDER}, /* GPT-2 */
+    {2, 8, 2, 333, 333, 96, 0, 1, DT_PLAN_F16, IN_ALL},     /* heads that share keys */
+    {2, 4, 1, 512, 512, 128, 64, 1, DT_PLAN_F16, 1 << SCORES},
+    {1, 2, 2, 7, 1000, 8, 0, 0, DT_PLAN_BF16, OLDER},
+    {1, 32, 8, 8192, 8192, 128, 0, 1, DT_PLAN_BF16, 1 << LINEAR}, /* Llama 3, whose gradients of scores are 4.3 GB */
 };
 
-static bool open_library(DtArena *arena, DtCudnn *ret_cudnn)
+/* As dtc says it (codegen/cuda/attend_library.c). */
+static uint64_t workspace_of(const Shape *shape, Wish wish)
 {
-    static const char *const versions[] = {"9", NULL};
-    static const DtCudaLib lib = {"cudnn", versions, ""};
-#define NAME(MEMBER, SYMBOL, RESULT, ARGUMENTS) SYMBOL,
-    static const char *const names[] = {DT_CUDNN(NAME)};
-#undef NAME
-    DtStatus status = dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_cudnn);
-    return dt_status_ok(&status) && ret_cudnn->version() >= 91600;
-}
-
-static DtCudnnDesc *properties_of(const DtCudnn *cudnn, const Device *device)
-{
-    DtCudnnDesc *desc = NULL;
-    char text[1200];
-    const int n = snprintf(
-        text, sizeof text,
-        "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"deviceVer\": %d, "
-        "\"driverVer\": 13000, \"multiProcessorCount\": %d, \"regsPerBlock\": 65536, \"smClockRateKHz\": 1980000, "
-        "\"memClockRateKHz\": 3201000, \"l2CacheSize\": 62914560, \"warpSize\": 32, \"maxSharedMemoryPerBlock\": "
-        "49152, "
-        "\"maxSharedMemoryPerBlockOptin\": %d, \"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, "
-        "\"pciDeviceId\": 0, \"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, "
-        "\"isTccDriver\": 0, \"supportCoopLaunch\": 1, \"cudaDeviceId\": 0, \"totalGlobalMem\": 80000000000, "
-        "\"deviceName\": \"%s\"}",
-        device->generation, device->processors, device->shared, device->name);
-    const bool good = cudnn->desc_new(DEVICE, &desc) == 0 &&
-                      cudnn->desc_set(desc, DEVICE_JSON, IS_CHAR, n, text) == 0 && cudnn->desc_done(desc) == 0;
-    return good ? desc : NULL;
+    const int64_t rows = (shape->queries + 63) / 64 * 64, columns = (shape->keys + 127) / 128 * 128,
+                  each = shape->heads > shape->kv_heads ? 2 * shape->keys * shape->head : 0,
+                  linear = 4 * shape->queries * shape->head + rows / 8 + 4 * each;
+    return 4096 + (uint64_t)(shape->batch * shape->heads) *
+                      (uint64_t)(wish == FORWARD ? 0 : wish == SCORES ? 2 * (rows * columns + each) : linear);
 }
 
 /* As a model has them: heads of one position are adjacent; gradients of keys and values heads apart. */
-static DtPlanSdpa record_of(const Shape *shape, bool backward)
+static DtPlanSdpa record_of(const Shape *shape, Wish wish)
 {
     DtPlanSdpa s = {.dtype = shape->dtype,
-                    .backward = backward,
+                    .backward = wish != FORWARD,
                     .causal = shape->causal,
                     .batch = shape->batch,
                     .heads = shape->heads,
@@ -72,10 +46,8 @@ static DtPlanSdpa record_of(const Shape *shape, bool backward)
                     .keys = shape->keys,
                     .head = shape->head,
                     .window = shape->window,
-                    .scale = 0.125};
-    const int64_t rows = (shape->queries + 63) / 64 * 64, columns = (shape->keys + 127) / 128 * 128,
-                  each = shape->heads > shape->kv_heads ? 2 * shape->keys * shape->head : 0;
-    s.workspace = 4096 + (backward ? (uint64_t)(2 * shape->batch * shape->heads * (rows * columns + each)) : 0);
+                    .scale = 0.125,
+                    .workspace = workspace_of(shape, wish)};
     for (uint32_t p = 0; p < DT_SDPA_PARTS; p++) {
         const bool kv = p == DT_SDPA_K || p == DT_SDPA_V, slopes = p == DT_SDPA_DK || p == DT_SDPA_DV;
         const int64_t heads = kv || slopes ? shape->kv_heads : shape->heads,
@@ -88,28 +60,45 @@ static DtPlanSdpa record_of(const Shape *shape, bool backward)
     return s;
 }
 
+/* Whether that version has an engine for the wish. */
+static bool has(const PlannerDevice *device, size_t version, const Shape *shape, Wish wish)
+{
+    const size_t from = wish == SCORES ? device->in_order : wish == LINEAR ? device->linear : PLANNER_OLDEST;
+    const bool is_enough = workspace_of(shape, SCORES) <= workspace_of(shape, LINEAR);
+    return (from && version >= from) || (wish == LINEAR && is_enough && version >= device->in_order);
+}
+
+static void plan_one(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice *of, const DtCudnnDevice *device,
+                     const Shape *shape, Wish wish)
+{
+    const DtPlanSdpa record = record_of(shape, wish);
+    DtCudnnDescs descs = {.cudnn = cudnn, .arena = arena};
+    DtSdpaGraph graph;
+    const char *why = "";
+    const bool wanted = has(of, cudnn->version(), shape, wish),
+               is = dt_sdpa_graph(&descs, device, &record, &graph, &why);
+    cr_expect(is == wanted, "%s, shape %d, wish %d: %s", of->name, (int)(shape - shapes), (int)wish, why);
+    cr_expect(!is || graph.workspace + graph.sums <= record.workspace);
+    cr_expect(is || strstr(why, "it wants ") || strstr(why, "no known order"), "%s", why);
+    dt_cudnn_descs_free(&descs);
+}
+
 Test(attend_plan, the_library_knows_the_graphs)
 {
     DtArena *arena = dt_arena_new();
     DtCudnn cudnn;
-    if (!open_library(arena, &cudnn)) {
+    if (!planner_open(arena, &cudnn)) {
         dt_arena_free(arena);
         cr_skip("there is no libcudnn.so.9 of version 9.16 or later");
         return;
     }
-    for (size_t d = 0; d < DT_COUNT(devices); d++) {
-        const DtCudnnDevice device = {.properties = properties_of(&cudnn, &devices[d])};
+    for (size_t d = 0; d < PLANNER_DEVICES; d++) {
+        const DtCudnnDevice device = {.properties = planner_properties(&cudnn, &planner_devices[d]),
+                                      .capability = planner_devices[d].capability};
         cr_assert(device.properties != NULL);
-        for (size_t i = 0; i < 2 * DT_COUNT(shapes); i++) {
-            const DtPlanSdpa record = record_of(&shapes[i / 2], i % 2);
-            DtCudnnDescs descs = {.cudnn = &cudnn, .arena = arena};
-            DtSdpaGraph graph;
-            const char *why = "";
-            cr_expect(dt_sdpa_graph(&descs, &device, &record, &graph, &why), "%s, shape %zu, %s: %s", devices[d].name,
-                      i / 2, i % 2 ? "backward" : "forward", why);
-            cr_expect(graph.workspace <= record.workspace);
-            dt_cudnn_descs_free(&descs);
-        }
+        for (size_t i = 0; i < WISHES * DT_COUNT(shapes); i++)
+            if (shapes[i / WISHES].wishes >> i % WISHES & 1)
+                plan_one(&cudnn, arena, &planner_devices[d], &device, &shapes[i / WISHES], (Wish)(i % WISHES));
         cudnn.desc_free(device.properties);
     }
     dt_arena_free(arena);

@@ -5,7 +5,8 @@
  * between ops has one maker before its readers, what is read and written has an address. What an engine of the
  * library wants beyond that is not known here (test_attend_plan.c asks the library).
  *
- * DT_STANDIN: cudnn=VERSION (91900); cudnn_bytes=N: plans want so much more workspace. */
+ * DT_STANDIN: cudnn=VERSION (91900); cudnn_bytes=N: plans want so much more workspace; cudnn_scores=N: those that are
+ * proposed do. */
 #include "cudnn.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum {
     IS_INT64 = 3,
     IS_POINTER = 6,
     IS_MODE = 8,
+    IS_KNOB = 9,
     IS_NOTE = 11,
     IS_MAP = 14,
     IS_DESC = 15,
@@ -31,6 +33,7 @@ typedef struct Handle {
 } Handle;
 
 static char said[200];
+size_t cudnnGetVersion(void);
 
 static int fail(int status, const char *why, const Desc *desc)
 {
@@ -50,6 +53,12 @@ static const Rule rules[] = {
     {POINTWISE, 0, IS_MAP, 1, 1, true},
     {POINTWISE, 1, IS_DTYPE, 1, 1, true},
     {POINTWISE, 9, IS_INT64, 1, 1, false},
+    {ENGINE, 1300, IS_DESC, 1, 1, true},
+    {ENGINE, 1301, IS_INT64, 1, 1, true},
+    {CONFIG, 300, IS_DESC, 1, 1, true},
+    {CONFIG, 302, IS_DESC, 1, MOST_KNOBS, true},
+    {KNOB, 600, IS_KNOB, 1, 1, true},
+    {KNOB, 601, IS_INT64, 1, 1, true},
     {PROPOSALS, 200, IS_MODE, 1, 1, true},
     {PROPOSALS, 201, IS_DESC, 1, 1, true},
     {PLAN, 400, IS_HANDLE, 1, 1, true},
@@ -291,6 +300,63 @@ static bool is_good_graph(const Desc *graph)
     return true;
 }
 
+/* Engines whose sums are in one order with all of these knobs, and in any order otherwise. */
+static const struct {
+    int64_t engine, oldest, older_than;
+    bool through_memory; /* dq is the copy of a tensor in f32 that has memory */
+    int64_t knobs[MOST_KNOBS][2];
+} in_order[] = {
+    {6, 92500, 1000000, true, {{40, 2}, {41, 1}, {24, 2}, {38, 0}, {27, 0}, {14, 4}}},
+    {5, 91801, 92300, false, {{24, 31}, {14, 2}}},
+    {17, 91801, 92300, false, {{24, 31}, {14, 2}}},
+    {5, 92300, 1000000, false, {{40, 3}, {41, 2}, {24, 2}, {38, 0}, {27, 0}, {14, 2}}},
+    {17, 92300, 1000000, false, {{40, 3}, {41, 2}, {24, 2}, {38, 0}, {27, 0}, {14, 2}}},
+};
+
+static bool is_good_config(const Desc *config)
+{
+    const Value *knobs = cudnn_value(config, 302);
+    bool is = cudnn_desc(config, 300)->type == ENGINE;
+    for (int64_t i = 0; i < knobs->n; i++)
+        is = is && ((const Desc *)(intptr_t)knobs->at[i])->type == KNOB;
+    return is;
+}
+
+static bool has_knob(const Desc *config, int64_t type, int64_t value)
+{
+    const Value *knobs = cudnn_value(config, 302);
+    for (int64_t i = 0; i < knobs->n; i++) {
+        const Desc *knob = (const Desc *)(intptr_t)knobs->at[i];
+        if (cudnn_number(knob, 600, -1) == type)
+            return cudnn_number(knob, 601, -1) == value;
+    }
+    return false;
+}
+
+/* Whether the graph copies a tensor that has memory. */
+static bool copies(const Desc *graph)
+{
+    const Value *ops = cudnn_value(graph, 801);
+    const Desc *op = (const Desc *)(intptr_t)ops->at[ops->n - 1];
+    return op->type == POINTWISE_OP && cudnn_number(cudnn_desc(op, 750), 0, -1) == IDENTITY &&
+           !cudnn_number(cudnn_desc(op, 751), 907, 0);
+}
+
+static bool is_in_order(const Desc *config)
+{
+    const Desc *engine = cudnn_desc(config, 300);
+    const int64_t version = (int64_t)cudnnGetVersion();
+    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
+        bool is = in_order[i].engine == cudnn_number(engine, 1301, -1) && version >= in_order[i].oldest &&
+                  version < in_order[i].older_than && copies(cudnn_desc(engine, 1300)) == in_order[i].through_memory;
+        for (int k = 0; is && k < MOST_KNOBS && in_order[i].knobs[k][0]; k++)
+            is = has_knob(config, in_order[i].knobs[k][0], in_order[i].knobs[k][1]);
+        if (is)
+            return true;
+    }
+    return false;
+}
+
 static bool makes_sense(const Desc *desc)
 {
     switch (desc->type) {
@@ -302,7 +368,10 @@ static bool makes_sense(const Desc *desc)
     case GRAPH: return is_good_graph(desc);
     case PROPOSALS: return cudnn_desc(desc, 201)->type == GRAPH && cudnn_number(desc, 200, -1) == 3;
     case PLAN: return cudnn_desc(desc, 401)->type == CONFIG;
+    case ENGINE: return cudnn_desc(desc, 1300)->type == GRAPH;
+    case CONFIG: return is_good_config(desc);
     case PACK: return cudnn_value(desc, 1000)->n == cudnn_value(desc, 1001)->n;
+    case KNOB:
     case POINTWISE:
     case MATMUL:
     case REDUCTION: return true;
@@ -334,6 +403,11 @@ int cudnnBackendFinalize(Desc *desc)
             return fail(BAD, "an attribute is missing", desc);
     if (desc->done || !makes_sense(desc))
         return fail(BAD, "it makes no sense", desc);
+    if (desc->type == CONFIG) { /* with its graph, as those have that are proposed */
+        desc->any_order = !is_in_order(desc);
+        desc->set[desc->n_set++] = (Value){301, 1, calloc(1, sizeof(int64_t))};
+        desc->set[desc->n_set - 1].at[0] = (int64_t)(intptr_t)cudnn_desc(cudnn_desc(desc, 300), 1300);
+    }
     if (desc->type == PLAN)
         desc->any_order = cudnn_desc(desc, 401)->any_order;
     desc->done = true;
@@ -367,19 +441,22 @@ static int propose(const Desc *proposals, int64_t most, int64_t *ret_n, Desc **r
     return OK;
 }
 
-/* Of a plan: backward all gradients of scores, as the library has them. */
+/* Of a plan: backward all gradients of scores, as the library has them where it proposed the plan. */
 static int64_t workspace_of(const Desc *plan)
 {
-    const Desc *graph = cudnn_desc(cudnn_desc(plan, 401), 301);
+    const Desc *config = cudnn_desc(plan, 401), *graph = cudnn_desc(config, 301);
     const Value *ops = cudnn_value(graph, 801);
     int64_t most = 0;
+    if (cudnn_value(config, 302))
+        return 256 + standin_setting("cudnn_bytes=", 0);
     for (int64_t i = 0; i < ops->n; i++) {
         const Desc *op = (const Desc *)(intptr_t)ops->at[i];
         const int64_t *e = op->type == MATMUL_OP ? extents(cudnn_desc(op, 1522)) : NULL;
         const int64_t bytes = e ? 2 * e[0] * e[1] * ((e[2] + 63) / 64 * 64) * ((e[3] + 127) / 128 * 128) : 0;
         most = most == 0 ? bytes : most; /* the first product is that of the scores */
     }
-    return 256 + (products(graph) > 2 ? most : 0) + standin_setting("cudnn_bytes=", 0);
+    return 256 + (products(graph) > 2 ? most + standin_setting("cudnn_scores=", 0) : 0) +
+           standin_setting("cudnn_bytes=", 0);
 }
 
 int cudnnBackendGetAttribute(const Desc *desc, int attribute, int type, int64_t n, int64_t *ret_n, void *ret_values)

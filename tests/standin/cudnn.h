@@ -5,7 +5,7 @@
 
 #include "standin.h"
 
-enum { RANK = 4, MOST_OPS = 64, MOST_SET = 16, MOST_POINTERS = 32 };
+enum { RANK = 4, MOST_KNOBS = 6, MOST_OPS = 64, MOST_SET = 16, MOST_POINTERS = 32 };
 /* Numbers of cuDNN's enumerations, as its documentation has them. */
 enum {
     POINTWISE = 0,
@@ -13,6 +13,7 @@ enum {
     CONFIG = 3,
     PROPOSALS = 4,
     PLAN = 5,
+    KNOB = 7,
     POINTWISE_OP = 13,
     GRAPH = 15,
     PACK = 16,

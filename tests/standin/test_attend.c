@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BATCH = 2, HEADS = 4, KV = 2, QUERIES = 5, KEYS = 7, HEAD = 8, MOST = BATCH * HEADS * KEYS * HEAD };
 
@@ -18,7 +19,8 @@ typedef struct Setup {
     DtCudaStream *stream;
     DtCudnn cudnn;
     DtCudnnHandle *handle;
-    uint64_t at[DT_SDPA_PARTS], statistic, dot, workspace;
+    uint64_t at[DT_SDPA_PARTS], statistic, dot, sums, workspace;
+    int capability;
     double host[DT_SDPA_PARTS][MOST], statistics[BATCH * HEADS * QUERIES];
 } Setup;
 
@@ -151,7 +153,7 @@ static double far_statistic(Setup *u)
     return most;
 }
 
-static Setup *set_up(void)
+static Setup *set_up(int capability, const char *standin)
 {
     static const char *const versions[] = {"9", NULL};
     static const DtCudaLib lib = {"cudnn", versions, ""};
@@ -160,6 +162,8 @@ static Setup *set_up(void)
 #undef NAME
     Setup *u = calloc(1, sizeof *u);
     u->arena = dt_arena_new();
+    u->capability = capability;
+    setenv("DT_STANDIN", standin, 1);
     DtStatus status = dt_cuda_driver_open(u->arena, &u->driver);
     if (dt_status_ok(&status))
         status = dt_cudalib_open(u->arena, &lib, sizeof names / sizeof names[0], names, (void **)&u->cudnn);
@@ -175,6 +179,7 @@ static Setup *set_up(void)
         put_part(u, p);
     }
     cr_assert(u->driver.alloc(&u->statistic, 1024) == 0 && u->driver.alloc(&u->dot, 1024) == 0 &&
+              u->driver.alloc(&u->sums, 4 * MOST) == 0 &&
               u->driver.alloc(&u->workspace, 1 << 20) == 0);
     return u;
 }
@@ -182,7 +187,7 @@ static Setup *set_up(void)
 static bool run(Setup *u, const DtCudnn *cudnn, const DtPlanSdpa *s)
 {
     DtCudnnDescs descs = {.cudnn = cudnn, .arena = u->arena};
-    const DtCudnnDevice device = {.handle = u->handle};
+    const DtCudnnDevice device = {.handle = u->handle, .capability = u->capability};
     float scale = (float)s->scale, hidden = -INFINITY, one = 1, window = (float)s->window;
     void *operands[DT_SDPA_OPERANDS];
     DtSdpaGraph graph;
@@ -191,6 +196,7 @@ static bool run(Setup *u, const DtCudnn *cudnn, const DtPlanSdpa *s)
         operands[p] = (void *)(uintptr_t)u->at[p];
     operands[DT_SDPA_STATISTIC] = (void *)(uintptr_t)u->statistic;
     operands[DT_SDPA_DOT] = (void *)(uintptr_t)u->dot;
+    operands[DT_SDPA_DQ_SUMS] = (void *)(uintptr_t)u->sums;
     operands[DT_SDPA_SCALE] = &scale;
     operands[DT_SDPA_HIDDEN] = &hidden;
     operands[DT_SDPA_ONE] = &one;
@@ -209,16 +215,34 @@ static void tear_down(Setup *u)
     free(u);
 }
 
+/* Devices and versions: proposed plans, and engines that are named. The former want 131,328 bytes backward. */
+enum { TOO_LITTLE = 100000 };
+static const struct {
+    int capability;
+    const char *standin;
+    bool names;
+} libraries[] = {{90, "", false},
+                 {90, "cudnn=92501", true},
+                 {100, "cudnn=91801", true},
+                 {103, "cudnn=92300", true},
+                 {107, "cudnn=91900", true},
+                 {107, "cudnn=92800", true},
+                 {120, "", false}};
+
 Test(standin_attend, is_attention_and_its_gradient)
 {
     static const struct {
         bool causal;
         int64_t window;
-    } masks[] = {{false, 0}, {true, 0}, {true, 3}, {false, 2}};
+        size_t library;
+    } masks[] = {{false, 0, 0}, {true, 0, 0}, {true, 3, 0}, {false, 2, 0}, {true, 3, 1},
+                 {true, 0, 2},  {false, 2, 3}, {true, 3, 4}, {true, 3, 5}, {true, 3, 6}};
     for (size_t m = 0; m < DT_COUNT(masks); m++) {
-        Setup *u = set_up();
-        const DtPlanSdpa forward = record_of(false, masks[m].causal, masks[m].window),
-                         backward = record_of(true, masks[m].causal, masks[m].window);
+        Setup *u = set_up(libraries[masks[m].library].capability, libraries[masks[m].library].standin);
+        const DtPlanSdpa forward = record_of(false, masks[m].causal, masks[m].window);
+        DtPlanSdpa backward = record_of(true, masks[m].causal, masks[m].window);
+        if (libraries[masks[m].library].names)
+            backward.workspace = TOO_LITTLE;
         all_rows(u, &forward, row_forward);
         cr_assert(run(u, &u->cudnn, &forward));
         cr_expect(far(u, DT_SDPA_O) < 0x1p-7, "mask %zu: o is off by %g", m, far(u, DT_SDPA_O));
@@ -228,6 +252,50 @@ Test(standin_attend, is_attention_and_its_gradient)
         for (uint32_t p = DT_SDPA_DQ; p <= DT_SDPA_DV; p++)
             cr_expect(far(u, p) < 0x1p-5, "mask %zu: part %u is off by %g", m, p, far(u, p));
         tear_down(u);
+    }
+}
+
+/* Whether a graph is found, and what is said if not. */
+static bool finds(int capability, const char *standin, uint64_t workspace, const char **ret_why)
+{
+    Setup *u = set_up(capability, standin);
+    DtCudnnDescs descs = {.cudnn = &u->cudnn, .arena = u->arena};
+    const DtCudnnDevice device = {.handle = u->handle, .capability = capability};
+    DtPlanSdpa s = record_of(true, true, 0);
+    DtSdpaGraph graph;
+    const char *why = "";
+    s.workspace = workspace;
+    const bool good = dt_sdpa_graph(&descs, &device, &s, &graph, &why);
+    *ret_why = strcpy(calloc(strlen(why) + 1, 1), why);
+    dt_cudnn_descs_free(&descs);
+    tear_down(u);
+    return good;
+}
+
+Test(standin_attend, says_why_there_is_none)
+{
+    static const struct {
+        int capability;
+        const char *standin;
+        uint64_t workspace;
+        const char *why; /* NULL: there is one */
+    } cases[] = {
+        {90, "cudnn=92400", TOO_LITTLE, "it wants 131328 bytes"},
+        {90, "cudnn=92500", TOO_LITTLE, NULL},
+        {90, "cudnn=92500", 1000, "it wants 1536 bytes"}, /* and dq in f32 */
+        {100, "cudnn=91800", 1 << 20, "its sums have no known order on this generation of GPUs"},
+        {100, "cudnn=91801", 1000, NULL},
+        {100, "cudnn=91801", 200, "it wants 256 bytes"},
+        {110, "cudnn=92800", 1 << 20, "its sums have no known order on this generation of GPUs"},
+        {120, "cudnn=91800", 1 << 20, NULL},
+        {120, "cudnn=92800", TOO_LITTLE, "it wants 131328 bytes"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const char *why;
+        const bool good = finds(cases[i].capability, cases[i].standin, cases[i].workspace, &why);
+        cr_expect(good == !cases[i].why, "case %zu", i);
+        cr_expect(good || strcmp(why, cases[i].why) == 0, "case %zu: %s", i, why);
+        free((void *)(uintptr_t)why);
     }
 }
 
@@ -249,12 +317,13 @@ static int done_but_one(DtCudnnDesc *desc) { return n_calls++ == left_out ? 0 : 
 
 Test(standin_attend, nothing_can_be_left_out)
 {
-    Setup *u = set_up();
+    Setup *u = set_up(90, "");
     DtCudnn less = whole = u->cudnn;
     less.desc_set = set_but_one;
     less.desc_done = done_but_one;
-    for (int backward = 0; backward < 2; backward++) {
-        const DtPlanSdpa s = record_of(backward, true, 3);
+    for (int pass = 0; pass < 3; pass++) { /* the last one by a named engine */
+        const DtPlanSdpa s = record_of(pass > 0, true, 3);
+        u->capability = pass > 1 ? 100 : 90;
         n_calls = 0, left_out = -1;
         cr_assert(run(u, &less, &s));
         const int64_t n = n_calls;

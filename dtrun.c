@@ -140,9 +140,9 @@ static bool read_attention(CommandLine *line, const char *text)
 {
     line->run.attention = strcmp(text, "cudnn") == 0       ? DT_ATTENTION_CUDNN
                           : strcmp(text, "generated") == 0 ? DT_ATTENTION_GENERATED
-                                                           : DT_ATTENTION_DEFAULT;
-    return line->run.attention != DT_ATTENTION_DEFAULT ||
-           wrong(line, "--attention wants cudnn or generated, not `%.60s`", text);
+                                                           : DT_ATTENTION_TIMED;
+    return line->run.attention != DT_ATTENTION_TIMED || strcmp(text, "timed") == 0 ||
+           wrong(line, "--attention wants timed, cudnn or generated, not `%.60s`", text);
 }
 
 static bool read_epilogues(CommandLine *line, const char *text)

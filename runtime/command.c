@@ -53,7 +53,7 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
      * has. */
     if (options->algorithms_first)
         dt_text_add(text, " --algorithms first");
-    if (options->attention != DT_ATTENTION_DEFAULT)
+    if (options->attention != DT_ATTENTION_TIMED)
         dt_text_printf(text, " --attention %s",
                        options->attention == DT_ATTENTION_CUDNN ? "cudnn" : "generated");
     if (options->epilogues != DT_EPILOGUES_TIMED)

@@ -37,6 +37,7 @@ struct DtCudaAttends {
     Row *rows;           /* by record */
     uint32_t *of_kernel; /* 1 + record; 0: there is none */
     uint64_t workspace, bytes;
+    bool paused;
 };
 
 /* ---- the library ---- */
@@ -204,8 +205,10 @@ void dt_cuda_attends_statistic(DtCudaAttends *attends, uint32_t record, DtCudaFu
 
 bool dt_cuda_attends_has(const DtCudaAttends *attends, uint32_t kernel)
 {
-    return attends && attends->of_kernel[kernel] > 0;
+    return attends && !attends->paused && attends->of_kernel[kernel] > 0;
 }
+
+void dt_cuda_attends_pause(DtCudaAttends *attends, bool pause) { attends->paused = pause; }
 
 /* ---- steps ---- */
 

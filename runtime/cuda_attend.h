@@ -27,6 +27,15 @@ void dt_cuda_attends_statistic(DtCudaAttends *attends, uint32_t record, DtCudaFu
 bool dt_cuda_attends_has(const DtCudaAttends *attends, uint32_t kernel);
 /* False: ret_why is the library's message. */
 bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDeviceAt *pointers, const char **ret_why);
+/* While it is paused, the plan's own kernels run. */
+void dt_cuda_attends_pause(DtCudaAttends *attends, bool pause);
+
+/* cuda_attend_choose.c: decides for all ranks who computes attention (DtRank.attention): as --attention
+ * and the checkpoint say or, if they do not, whoever takes less time on rank 0 for all kernels that
+ * the library does, each once, or did in an earlier run on such a GPU (gpu: its kind). attends: NULL
+ * if the library does none. ret_said: a line of the times. False: the run ends. */
+bool dt_cuda_attends_agree(DtRank *rank, DtCudaAttends **attends, const DtCudaDriver *driver, DtCudaStream *stream,
+                           const char *gpu, DtText *ret_said);
 void dt_cuda_attends_close(DtCudaAttends *attends);
 
 #endif

@@ -6,7 +6,7 @@
 #include "plan/kinds.h"
 #include "runtime/forms.h"
 
-enum { ROUNDS = 3, MOST_TIMES = 32, FILL = 0x3c /* bytes of small numbers in every dtype */ };
+enum { ROUNDS = 3, MOST_TIMES = 32 };
 static const double span = 1e-3; /* seconds that a round takes about */
 
 /* ---- memory ---- */
@@ -45,7 +45,7 @@ bool dt_cuda_bench_open(DtCudaBench *b)
     for (uint64_t i = 0, at = b->memory; i < DT_GEMM_OPERANDS; at += bytes[i++])
         b->at[i] = at;
     b->instead = b->memory + all - instead;
-    return d->set_bytes(b->memory, FILL, all, b->products->stream) == 0 &&
+    return d->set_bytes(b->memory, DT_CUDA_FILL, all, b->products->stream) == 0 &&
            d->event_new(&b->from, 0) == 0 && d->event_new(&b->to, 0) == 0;
 }
 
@@ -119,32 +119,58 @@ static bool run_second(DtCudaBench *b, const DtAlgorithm *algorithm)
 
 /* ---- times ---- */
 
+typedef struct Clock {
+    const DtCudaDriver *driver;
+    DtCudaStream *stream;
+    DtCudaEvent *from, *to;
+    DtCudaRun *run;
+    void *context;
+} Clock;
+
 /* Seconds of one of n runs; negative: the library or the GPU does not do it. */
-static double time_runs(DtCudaBench *b, Run *run, const DtAlgorithm *algorithm, int n)
+static double time_runs(const Clock *c, int n)
 {
-    const DtCudaDriver *d = b->products->driver;
-    DtCudaStream *stream = b->products->stream;
+    const DtCudaDriver *d = c->driver;
     float ms = -1;
-    bool good = d->event_record(b->from, stream) == 0;
+    bool good = d->event_record(c->from, c->stream) == 0;
     for (int i = 0; good && i < n; i++)
-        good = run(b, algorithm);
-    good = d->event_record(b->to, stream) == 0 && good;
-    good = d->stream_wait(stream) == 0 && good && d->event_elapsed(&ms, b->from, b->to) == 0;
+        good = c->run(c->context);
+    good = d->event_record(c->to, c->stream) == 0 && good;
+    good = d->stream_wait(c->stream) == 0 && good && d->event_elapsed(&ms, c->from, c->to) == 0;
     return good ? (double)ms * 1e-3 / n : -1;
 }
 
 /* The first run loads code. */
-static double time_of(DtCudaBench *b, Run *run, const DtAlgorithm *algorithm)
+double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from, DtCudaEvent *to,
+                          DtCudaRun *run, void *context)
 {
-    const double first = time_runs(b, run, algorithm, 1),
-                 one = first < 0 ? first : time_runs(b, run, algorithm, 1);
+    const Clock clock = {driver, stream, from, to, run, context};
+    const double first = time_runs(&clock, 1), one = first < 0 ? first : time_runs(&clock, 1);
     const int n = one <= span / MOST_TIMES ? MOST_TIMES : one >= span ? 1 : (int)(span / one);
     double least = one;
     for (int i = 0; i < ROUNDS && least >= 0; i++) {
-        const double seconds = time_runs(b, run, algorithm, n);
+        const double seconds = time_runs(&clock, n);
         least = seconds < least ? seconds : least;
     }
     return least;
+}
+
+typedef struct Timed {
+    DtCudaBench *bench;
+    const DtAlgorithm *algorithm;
+    Run *run;
+} Timed;
+
+static bool run_timed(void *context)
+{
+    const Timed *timed = context;
+    return timed->run(timed->bench, timed->algorithm);
+}
+
+static double time_of(DtCudaBench *b, Run *run, const DtAlgorithm *algorithm)
+{
+    Timed timed = {b, algorithm, run};
+    return dt_cuda_bench_time(b->products->driver, b->products->stream, b->from, b->to, run_timed, &timed);
 }
 
 double dt_cuda_bench_product(DtCudaBench *bench, const DtAlgorithm *algorithm)

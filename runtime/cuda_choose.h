@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is timed before the first step, and how: algorithms of products (cuda_choose.c) and which
- * form a product with an epilogue has (cuda_forms.c), on memory of its own (cuda_bench.c). */
+ * form a product with an epilogue has (cuda_forms.c), and who computes attention
+ * (cuda_attend_choose.c), on memory of its own (cuda_bench.c). */
 #ifndef DT_RUNTIME_CUDA_CHOOSE_H
 #define DT_RUNTIME_CUDA_CHOOSE_H
 
@@ -8,6 +9,7 @@
 
 /* A later candidate must take less than this share of the time of an earlier one. */
 #define DT_CUDA_MARGIN 0.98
+#define DT_CUDA_FILL 0x3c /* what memory to time on is filled with: small numbers in every dtype */
 
 /* cuda_bench.c: operands of a product next to each other in new memory, and that of arena INSTEAD
  * for its second form. */
@@ -26,6 +28,11 @@ void dt_cuda_bench_close(DtCudaBench *bench);
  * given algorithm. Negative: the library or the GPU does not support it. */
 double dt_cuda_bench_product(DtCudaBench *bench, const DtAlgorithm *algorithm);
 double dt_cuda_bench_second(DtCudaBench *bench, const DtAlgorithm *algorithm);
+
+/* Seconds of the GPU for one of many runs; negative: one failed, or the GPU did. Events: to use. */
+typedef bool DtCudaRun(void *context);
+double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from, DtCudaEvent *to,
+                          DtCudaRun *run, void *context);
 
 typedef struct DtChoosing {
     DtRank *rank;

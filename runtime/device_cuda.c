@@ -7,7 +7,6 @@
 #include "runtime/device_cuda.h"
 
 #include "base/gpucode.h"
-#include "base/hash.h"
 #include "base/nvrtc.h"
 #include "base/page.h"
 #include "runtime/cuda_attend.h"
@@ -407,7 +406,7 @@ static DtStatus choose_attention(DtDeviceState *state)
         return status;
     const uint64_t bytes = dt_cuda_attends_bytes(state->attends);
     status = fits(state, rank->memory_bytes + bytes);
-    if (!dt_status_ok(&status) && bytes > 0 && wish == DT_ATTENTION_DEFAULT) {
+    if (!dt_status_ok(&status) && bytes > 0 && wish == DT_ATTENTION_TIMED) {
         why = dt_arena_printf(rank->memory, "with its workspace %s", status.message);
         dt_cuda_attends_close(state->attends);
         state->attends = NULL;
@@ -544,59 +543,6 @@ static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT
     return false;
 }
 
-static void generate_attention(DtDeviceState *state)
-{
-    dt_cuda_attends_close(state->attends);
-    state->attends = NULL;
-    state->rank->attention = "generated";
-}
-
-/* A run that goes on without --attention keeps the plan's own kernels where its checkpoint has them.
- * Where the library is another one than the checkpoint's, or is not here, a note says it. */
-static void keep_attention(DtDeviceState *state)
-{
-    DtRank *rank = state->rank;
-    const char *saved = rank->saved_attention;
-    if (!saved || !rank->attention || strcmp(saved, rank->attention) == 0)
-        return;
-    const bool library = strcmp(rank->attention, "generated") != 0;
-    if (strcmp(saved, "generated") == 0 && rank->options->attention == DT_ATTENTION_DEFAULT &&
-        library)
-        generate_attention(state);
-    else if (rank->rank == 0)
-        dt_text_say(stderr, dt_arena_printf(
-                                rank->memory,
-                                "dtrun: note: attention is computed by %s (%s), and was by %s "
-                                "when the checkpoint was saved: it rounds otherwise than before",
-                                library ? "the library" : "the plan's own kernels", rank->attention,
-                                saved));
-}
-
-/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same, or none has it, unless it
- * was asked for. False: the run ends. */
-static bool agree_on_attention(DtDeviceState *state)
-{
-    DtRank *rank = state->rank;
-    if (rank->n_ranks == 1 || rank->plan->n_sdpas == 0 || !rank->attention)
-        return true;
-    atomic_store(&rank->slot->attention, dt_hash_text(rank->attention, 1));
-    if (!rank->comm_ops->barrier(rank->comm, &rank->world))
-        return false;
-    uint32_t other = 1;
-    const uint64_t first = atomic_load(&dt_shared_slot(rank->plan, rank->shared, 0)->attention);
-    while (other < rank->n_ranks &&
-           atomic_load(&dt_shared_slot(rank->plan, rank->shared, other)->attention) == first)
-        other++;
-    if (other == rank->n_ranks || rank->options->attention == DT_ATTENTION_CUDNN)
-        return true;
-    if (rank->rank == 0)
-        dt_text_say(stderr, dt_arena_printf(rank->memory,
-                                            "dtrun: note: attention by the plan's own kernels on all ranks: what rank "
-                                            "%u would use is not what rank 0 would, %s", other, rank->attention));
-    generate_attention(state);
-    return true;
-}
-
 /* Allocates memory for values inside second forms of products, if chosen forms need it. */
 static bool make_room(DtDeviceState *state)
 {
@@ -628,8 +574,7 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
     d->device_name(name, sizeof name, state->device);
     d->device_attribute(&units, DT_CUDA_MULTIPROCESSORS, state->device);
     snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor, units);
-    keep_attention(state);
-    return agree_on_attention(state) &&
+    return dt_cuda_attends_agree(state->rank, &state->attends, d, state->stream, gpu, ret_said) &&
            dt_cuda_products_choose(state->rank, state->products, gpu, ret_said) && make_room(state);
 }
 

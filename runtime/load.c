@@ -232,7 +232,7 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
     if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
         return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
                               (*ret_device)->name);
-    if (*ret_device != &dt_device_cuda && options->attention != DT_ATTENTION_DEFAULT)
+    if (*ret_device != &dt_device_cuda && options->attention != DT_ATTENTION_TIMED)
         return dt_status_fail(DT_EXIT_USAGE, "--attention says nothing of device `%s`", (*ret_device)->name);
     if (options->rebuild && strstr(dt_plan_str(plan, plan->meta->target), "interpreted"))
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels from their text, and this "

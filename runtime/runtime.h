@@ -70,7 +70,8 @@ typedef enum DtGemmKind {
 } DtGemmKind;
 extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
 
-typedef enum DtAttention { DT_ATTENTION_DEFAULT, DT_ATTENTION_CUDNN, DT_ATTENTION_GENERATED } DtAttention;
+/* Who computes attention: whoever is faster on this GPU, the library, or the plan's own kernels. */
+typedef enum DtAttention { DT_ATTENTION_TIMED, DT_ATTENTION_CUDNN, DT_ATTENTION_GENERATED } DtAttention;
 
 /* Who does epilogues of products that have two forms: the library, kernels, or whoever is faster on
  * this GPU. */

@@ -41,6 +41,9 @@ train {{
   steps = 2
 }}
 """
+TWINS = """cluster twins { gpus = 2; gpu = "cpu" }
+parallel twice on twins { mesh twin = 2; shard batch on twin }
+"""
 MASKS = {  # lines before, arguments
     "all": ("", ""),
     "causal": ("", ", mask = iota[kseq] <= iota[seq]"),
@@ -153,11 +156,11 @@ FAULTS = [  # what a plan says wrongly of its kernels: pattern, replacement, and
 ]
 
 
-def write(path, mask, dtype, batch, heads, group, s, t, d):
+def write(path, mask, dtype, batch, heads, group, s, t, d, end=""):
     before, arguments = MASKS[mask]
     with open(path, "w") as file:
         file.write(TEXT.format(batch=batch, heads=heads, group=group, s=s, t=t, d=d, dtype=dtype, before=before, more=arguments,
-                               std=1 if dtype == "f32" else 0.5, scale=""))
+                               std=1 if dtype == "f32" else 0.5, scale="") + end)
     return path
 
 
@@ -252,6 +255,47 @@ def kept(dtrun, plan):
     print("ok   a run that goes on keeps its attention")
 
 
+def timed(tools):
+    """Whoever is faster on rank 0 computes attention on all ranks; a later run on such a GPU and one that goes on keep it."""
+    dtc, dtrun = tools
+    run(dtc, write("timed.dsl", "causal", "bf16", 2, 2, 2, 9, 9, 16, TWINS), "--parallel", "twice", "--data=synthetic",
+        "--target=sm_90a-interpreted", "-o", "timed.plan")
+    wanted, caches = {}, 0
+
+    def attend(standin, *arguments, cache=None):
+        nonlocal caches
+        caches += 1
+        os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"] = "gpus=2," + standin, os.path.abspath(cache or "cache%d" % caches)
+        got = train(dtrun, "timed.plan", "--comm", "shm", *arguments)
+        with open("timed.plan.jsonl") as file:
+            said = [e["text"] for e in map(json.loads, file) if e["event"] == "product" and "attention: by" in e["text"]]
+        return got, attention_of("timed.plan.saved", 2).split()[0], "".join(said)
+
+    usual = {name: os.environ.get(name) for name in ("DT_STANDIN", "XDG_CACHE_HOME")}
+    for which in ("generated", "cudnn"):
+        wanted[which], got, said = attend("", "--attention", which)
+        assert (got, said) == (which, ""), said
+        run(dtrun, "timed.plan", "--comm", "shm", "--quiet", "--overwrite", "--steps", "1", "--save", "begun." + which, "--attention", which)
+    assert wanted["generated"] != wanted["cudnn"]
+    cases = [("", "cudnn", [], None), ("cudnn_slow=1", "generated", [], None), ("cudnn_slow0=1", "generated", [], "kept"),
+             ("cudnn_slow1=1", "cudnn", ["--attention", "timed"], None), ("", "generated", [], "kept"),
+             ("cudnn_slow=1", "cudnn", ["--algorithms", "first"], None), ("cudnn_slow=1", "cudnn", ["--attention", "cudnn"], None),
+             ("cudnn_slow=1", "cudnn", ["--resume", "begun.cudnn"], None), ("", "generated", ["--resume", "begun.generated"], None)]
+    for n, (standin, which, more, cache) in enumerate(cases):
+        got, attention, said = attend(standin, *more, cache=cache)
+        part = got if "--resume" not in more else (wanted[which][0], got[1])  # steps before it are not in its log
+        assert attention == which and part == wanted[which], (n, attention)
+        by = "attention: by the plan's own kernels; " if which == "generated" else "attention: by the library; "
+        chosen = not more or "timed" in more
+        assert said.startswith(by) if chosen else said == "", (n, said)
+        assert not chosen or ("kept from an earlier run" in said) == (n == 4) and (" us by the library" in said) == (n != 4), (n, said)
+    for name, value in usual.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    print("ok   attention by whoever is faster")
+
+
 def rounds(dtc):
     """Maxima, sums and the product of one round over the keys, also where a row has a score of its own, and others are saved."""
     text = run(dtc, os.path.join(ROOT, SINKS), "--parallel", "none", "--target=sm_90a", "--emit=cuda", "--no-kernels")
@@ -284,9 +328,10 @@ def main():
         missing(tools[1], plan)
         without_scores(tools[1], plan)
         kept(tools[1], plan)
+        timed(tools)
         rounds(tools[0])
     failed += wrong
-    print("%d passed, %d failed" % (len(work) + 5 - failed, failed))
+    print("%d passed, %d failed" % (len(work) + 6 - failed, failed))
     return 1 if failed else 0
 
 

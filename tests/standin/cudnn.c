@@ -6,7 +6,8 @@
  * library wants beyond that is not known here (test_attend_plan.c asks the library).
  *
  * DT_STANDIN: cudnn=VERSION (91900); cudnn_bytes=N: plans want so much more workspace; cudnn_scores=N: those that are
- * proposed do. */
+ * proposed do; cudnn_slow=1, cudnn_slowG=1: they take ten seconds, and no time
+ * otherwise, on GPU number G. */
 #include "cudnn.h"
 
 #include <stdio.h>

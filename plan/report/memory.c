@@ -4,6 +4,7 @@
 #include "plan/report/memory.h"
 
 #include "plan/kinds.h"
+#include "plan/report/report.h"
 
 const DtOverheadRow dt_memory_overheads[DT_OVERHEADS] = {
 #define DT_OVERHEAD(id, mib, within, name, source) {mib##LL << 20, name, source},
@@ -103,6 +104,36 @@ double dt_memory_attention(const DtPlan *plan)
         most = bytes > most ? bytes : most;
     }
     return most;
+}
+
+typedef struct Scores {
+    const DtPlan *plan;
+    double bytes; /* over all ranks */
+} Scores;
+
+/* The gradients of all scores, in whole tiles. */
+static double scores_of(const DtPlanSdpa *s)
+{
+    enum { ROWS = 64, COLUMNS = 128 };
+    const int64_t rows = (s->queries + ROWS - 1) / ROWS * ROWS, columns = (s->keys + COLUMNS - 1) / COLUMNS * COLUMNS;
+    return (double)dt_kinds_size(s->dtype) * (double)(s->batch * s->heads) * (double)rows * (double)columns;
+}
+
+static void add_scores(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
+{
+    Scores *scores = context;
+    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && i < scores->plan->n_sdpas; i++) {
+        const DtPlanSdpa *s = &scores->plan->sdpas[i];
+        if (s->kernel == inst->ref && s->backward && (double)s->workspace >= scores_of(s))
+            scores->bytes += 2 * scores_of(s) * (double)runs * ranks;
+    }
+}
+
+double dt_memory_scores(const DtPlan *plan)
+{
+    Scores scores = {.plan = plan};
+    dt_report_visit_step(plan, add_scores, &scores);
+    return scores.bytes / plan->meta->n_ranks;
 }
 
 void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory)

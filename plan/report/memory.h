@@ -57,4 +57,8 @@ int64_t dt_memory_save(const DtPlan *plan, bool is_gpu);
 /* Further bytes that a library for attention may want, at most (plan.h, SDPA). */
 double dt_memory_attention(const DtPlan *plan);
 
+/* Bytes that a rank moves in a step, the mean over ranks, if that library stores the gradients of
+ * all scores and reads them once. A record whose workspace has no room for them has none. */
+double dt_memory_scores(const DtPlan *plan);
+
 #endif

@@ -207,6 +207,27 @@ static void print_save(const DtSummary *s, DtText *text)
                    dt_people_bytes(buf, (double)bytes));
 }
 
+/* What the library for attention may need, if it is used: memory, and backward the time for gradients
+ * of scores to go to memory and back. */
+static void print_attention(const DtSummary *s, DtText *text)
+{
+    const double moved = dt_memory_scores(s->plan), rate = s->has_time ? s->model.device->memory_rate : 0;
+    char a[32], b[32];
+    if (s->plan->n_sdpas == 0)
+        return;
+    line(text, "");
+    dt_text_printf(text, "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",
+                   s->plan->n_sdpas, s->plan->n_attentions, dt_people_bytes(a, dt_memory_attention(s->plan)));
+    if (moved == 0)
+        return;
+    line(text, "");
+    dt_text_printf(text, "backward it then stores and reads gradients of scores (not on sm_10x): %s a rank in a step",
+                   dt_people_bytes(a, moved));
+    if (rate > 0)
+        dt_text_printf(text, ", at least %s", dt_people_seconds(b, moved / rate));
+    dt_text_add(text, "\n");
+}
+
 static void print_memory(const DtSummary *s, DtText *text)
 {
     const DtMemory *m = &s->worst;
@@ -248,11 +269,7 @@ static void print_memory(const DtSummary *s, DtText *text)
     }
     print_predict(s, text);
     print_save(s, text);
-    if (s->plan->n_sdpas) {
-        line(text, "");
-        dt_text_printf(text, "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",
-                       s->plan->n_sdpas, s->plan->n_attentions, dt_people_bytes(a, dt_memory_attention(s->plan)));
-    }
+    print_attention(s, text);
 }
 
 /* Registers of a GPU's kernels, if the plan has code. */

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 
-NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin"}  # suites that say nothing under sanitizers
+NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}  # suites that say nothing under sanitizers
 SWEEPS = {"sweep", "oracle", "verify"}                             # suites of which a tenth runs
 TENTH = 10
 

@@ -4,9 +4,9 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/emit.h"
 #include "codegen/interpreted/interpreted.h"
+#include "codegen/units.h"
 
 #include "base/gpucode.h"
-#include "base/hostcache.h"
 #include "base/nvrtc.h"
 #include "plan/kinds.h"
 
@@ -66,40 +66,10 @@ static uint32_t names_of_interpreted(const char **ret_names)
 
 /* ---- code ---- */
 
-/* How kernels are spread over units of code depends on their texts alone, so that the bytes do not depend on the
- * machine that compiles. Each unit is compiled apart, in some 35 ms more, in which 1,500 bytes of kernels are. */
-enum { MOST_UNITS = 8, UNIT_BYTES = 8 << 10 };
+/* A unit takes NVRTC some 35 ms more, in which it compiles 1,500 bytes of kernels. */
+enum { MOST_UNITS = DT_UNITS_MOST, UNIT_BYTES = 8 << 10 };
 
-typedef struct Units {
-    uint32_t n;
-    uint32_t *of; /* by kernel */
-} Units;
-
-/* The longest first, each to the unit that has the least so far. */
-static Units spread(DtEmit *e)
-{
-    const uint32_t n = e->kernel_texts.n;
-    size_t *bytes = DT_NEW_ARRAY(e->arena, size_t, n + 1), has[MOST_UNITS] = {0}, all = 0;
-    Units units = {.of = DT_NEW_ARRAY(e->arena, uint32_t, n + 1)};
-    for (uint32_t i = 0; i < n; i++)
-        all += bytes[i] = strlen(dt_hostcache_code(e->arena, e->kernel_texts.at[i]));
-    units.n = (uint32_t)(all / UNIT_BYTES < 1 ? 1 : all / UNIT_BYTES > MOST_UNITS ? MOST_UNITS : all / UNIT_BYTES);
-    for (uint32_t done = 0; done < n; done++) {
-        uint32_t longest = n, least = 0;
-        for (uint32_t i = 0; i < n; i++)
-            if (bytes[i] != SIZE_MAX && (longest == n || bytes[i] > bytes[longest]))
-                longest = i;
-        for (uint32_t u = 1; u < units.n; u++)
-            if (has[u] < has[least])
-                least = u;
-        has[least] += bytes[longest];
-        units.of[longest] = least;
-        bytes[longest] = SIZE_MAX;
-    }
-    return units;
-}
-
-static const char *unit_text(DtEmit *e, const Units *units, uint32_t unit)
+static const char *unit_text(DtEmit *e, const DtUnits *units, uint32_t unit)
 {
     DtText text = {0};
     bool attends = false;
@@ -195,7 +165,7 @@ static void record_registers(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_machi
 
 static DtStatus build(DtEmit *e)
 {
-    const Units units = spread(e);
+    const DtUnits units = dt_units_spread(e, MOST_UNITS, UNIT_BYTES);
     uint32_t n_machines = 1, n = 0;
     for (const char *at = e->options->target; *at; at++)
         n_machines += *at == ',';

@@ -34,7 +34,7 @@ enum { /* attributes */
        RESHAPE_Y = 2201
 };
 enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* elements */
-enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, SAME = 21, GREATER = 302, NOT_LESS = 303, INDEX = 501,
+enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, COPY = 21, GREATER = 302, NOT_LESS = 303, INDEX = 501,
        SELECT = 601 };
 enum { REDUCE_ADD = 0, REDUCE_MAX = 3 };
 enum { ANY_ORDER = 4 }; /* note of an engine: NONDETERMINISTIC */
@@ -379,7 +379,7 @@ static void backward(Build *b)
     const Shape shape = dense(b->of->batch, b->of->heads, b->of->queries, b->of->head);
     const Tensor sums = operand(b, DT_SDPA_DQ_SUMS, F32, shape);
     multiply_to(b, ds, k_rows, sums);
-    map_to(b, SAME, &sums, NULL, NULL, 0, &dq);
+    map_to(b, COPY, &sums, NULL, NULL, 0, &dq);
 }
 
 /* ---- plans ---- */

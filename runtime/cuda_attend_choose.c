@@ -217,13 +217,23 @@ static void keep(DtRank *rank, DtCudaAttends **attends)
                                 saved));
 }
 
-/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same, or none has it, unless it
- * was asked for. False: the run ends. */
+/* A hash of the library and of the kernels that it does here. */
+static uint64_t hash_of(const DtRank *rank, const DtCudaAttends *attends)
+{
+    const DtPlan *plan = rank->plan;
+    uint64_t hash = dt_hash_text(rank->attention, 1);
+    for (uint32_t i = 0; i < plan->n_sdpas; i++)
+        hash = dt_hash_text(dt_cuda_attends_has(attends, plan->sdpas[i].kernel) ? "library" : "", hash + i);
+    return hash;
+}
+
+/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same for the same kernels, or
+ * none has it, unless it was asked for. False: the run ends. */
 static bool agree(DtRank *rank, DtCudaAttends **attends)
 {
     if (rank->n_ranks == 1 || rank->plan->n_sdpas == 0 || !rank->attention)
         return true;
-    atomic_store(&rank->slot->attention, dt_hash_text(rank->attention, 1));
+    atomic_store(&rank->slot->attention, hash_of(rank, *attends));
     if (!rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
     uint32_t other = 1;
@@ -236,7 +246,8 @@ static bool agree(DtRank *rank, DtCudaAttends **attends)
     if (rank->rank == 0)
         dt_text_say(stderr, dt_arena_printf(rank->memory,
                                             "dtrun: note: attention by the plan's own kernels on all ranks: what rank "
-                                            "%u would use is not what rank 0 would, %s", other, rank->attention));
+                                            "%u would use is not what rank 0 would, %s, or not for the same kernels",
+                                            other, rank->attention));
     generate(rank, attends);
     return true;
 }

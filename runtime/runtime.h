@@ -214,8 +214,8 @@ typedef struct DtSlot {
     _Atomic uint32_t by_data;
     /* hash of its device's kind: ranks with equal ones use the same algorithms */
     _Atomic uint64_t kind;
-    _Atomic uint64_t attention; /* hash of DtRank.attention: the library or kernels that compute
-                                 * attention */
+    _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
+                                 * computes */
     _Atomic int32_t load_code;  /* result of loading the chosen checkpoint */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];

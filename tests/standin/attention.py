@@ -289,6 +289,11 @@ def timed(tools):
         chosen = not more or "timed" in more
         assert said.startswith(by) if chosen else said == "", (n, said)
         assert not chosen or ("kept from an earlier run" in said) == (n == 4) and (" us by the library" in said) == (n != 4), (n, said)
+    for standin in ("cudnn_bytes1=1000000", "cudnn_scores1=1000000"):  # GPU 1 lacks all kernels of the library, or one
+        got, attention, said = attend(standin)
+        assert (got, attention, said) == (wanted["generated"], "generated", ""), (standin, attention, said)
+        note = run(dtrun, "timed.plan", "--comm", "shm", "--quiet", "--steps", "1")
+        assert "note: attention by the plan's own kernels on all ranks: what rank 1 would use is not what rank 0" in note, note
     for name, value in usual.items():
         os.environ.pop(name, None)
         if value is not None:

@@ -6,8 +6,8 @@
  * library wants beyond that is not known here (test_attend_plan.c asks the library).
  *
  * DT_STANDIN: cudnn=VERSION (91900); cudnn_bytes=N: plans want so much more workspace; cudnn_scores=N: those that are
- * proposed do; cudnn_slow=1, cudnn_slowG=1: they take ten seconds, and no time
- * otherwise, on GPU number G. */
+ * proposed do; cudnn_slow=1: they take ten seconds, and no time otherwise. Each but the version with a number before
+ * the sign: of that GPU (cudnn_slow1=1). */
 #include "cudnn.h"
 
 #include <stdio.h>
@@ -442,6 +442,14 @@ static int propose(const Desc *proposals, int64_t most, int64_t *ret_n, Desc **r
     return OK;
 }
 
+long long cudnn_setting(const char *name)
+{
+    char all[40], own[40];
+    snprintf(all, sizeof all, "%s=", name);
+    snprintf(own, sizeof own, "%s%d=", name, standin_device());
+    return standin_setting(own, standin_setting(all, 0));
+}
+
 /* Of a plan: backward all gradients of scores, as the library has them where it proposed the plan. */
 static int64_t workspace_of(const Desc *plan)
 {
@@ -449,15 +457,15 @@ static int64_t workspace_of(const Desc *plan)
     const Value *ops = cudnn_value(graph, 801);
     int64_t most = 0;
     if (cudnn_value(config, 302))
-        return 256 + standin_setting("cudnn_bytes=", 0);
+        return 256 + cudnn_setting("cudnn_bytes");
     for (int64_t i = 0; i < ops->n; i++) {
         const Desc *op = (const Desc *)(intptr_t)ops->at[i];
         const int64_t *e = op->type == MATMUL_OP ? extents(cudnn_desc(op, 1522)) : NULL;
         const int64_t bytes = e ? 2 * e[0] * e[1] * ((e[2] + 63) / 64 * 64) * ((e[3] + 127) / 128 * 128) : 0;
         most = most == 0 ? bytes : most; /* the first product is that of the scores */
     }
-    return 256 + (products(graph) > 2 ? most + standin_setting("cudnn_scores=", 0) : 0) +
-           standin_setting("cudnn_bytes=", 0);
+    return 256 + (products(graph) > 2 ? most + cudnn_setting("cudnn_scores") : 0) +
+           cudnn_setting("cudnn_bytes");
 }
 
 int cudnnBackendGetAttribute(const Desc *desc, int attribute, int type, int64_t n, int64_t *ret_n, void *ret_values)

@@ -67,6 +67,8 @@ typedef struct CudnnWork {
     bool any_order;
 } CudnnWork;
 void cudnn_run(const void *work);
+/* Of DT_STANDIN: that of this GPU ("cudnn_slow1="), else of all; 0: there is none. */
+long long cudnn_setting(const char *name);
 int64_t cudnn_elements(const Desc *tensor); /* from the first to the last one, in memory */
 size_t cudnn_element_bytes(int64_t dtype);
 

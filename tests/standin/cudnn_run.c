@@ -5,7 +5,6 @@
 #include "base/half.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -196,13 +195,6 @@ static void run_reshape(Run *r, const Desc *op)
     } while (next(index, y->extent));
 }
 
-static bool is_slow(void)
-{
-    char name[40];
-    snprintf(name, sizeof name, "cudnn_slow%d=", standin_device());
-    return standin_setting(name, standin_setting("cudnn_slow=", 0)) != 0;
-}
-
 /* The workspace is the library's: what lies there is lost. On the device's clock it takes no time, or ten seconds. */
 void cudnn_run(const void *work)
 {
@@ -230,5 +222,5 @@ void cudnn_run(const void *work)
     free(r);
     clock_gettime(CLOCK_MONOTONIC, &to);
     standin_spend((double)(from.tv_sec - to.tv_sec) + (double)(from.tv_nsec - to.tv_nsec) * 1e-9 +
-                  (is_slow() ? SLOWLY : 0));
+                  (cudnn_setting("cudnn_slow") ? SLOWLY : 0));
 }
